@@ -1,0 +1,77 @@
+"""Trading time for memory: run a function again in the backward pass instead of keeping what it saved."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lucid.autograd.graph import saved_tensors_hooks
+from lucid.autograd.modes import enable_grad
+from lucid.core import modes, rng
+from lucid.core.tensor import Tensor
+
+
+class _Segment:
+    """One checkpointed call: how to run it again, and what the second run saved."""
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.state = rng.default_generator().get_state() if preserve_rng_state else None
+        self.count = 0
+        self.recomputed: list[Tensor] | None = None
+
+    def pack(self, tensor: Tensor) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def unpack(self, number: int) -> Tensor:
+        if self.recomputed is None:
+            self.recomputed = self._run_again()
+        if number >= len(self.recomputed):
+            raise RuntimeError(
+                f"checkpoint: {getattr(self.function, '__name__', 'the function')} saved {self.count} values when it "
+                f"first ran and {len(self.recomputed)} when it ran again; it must do the same both times"
+            )
+        return self.recomputed[number]
+
+    def _run_again(self) -> list[Tensor]:
+        found: list[Tensor] = []
+
+        def collect(tensor: Tensor) -> int:
+            found.append(tensor)
+            return len(found) - 1
+
+        generator = rng.default_generator()
+        now = generator.get_state()
+        arrays = modes.on_arrays.set(False)
+        try:
+            if self.state is not None:
+                generator.set_state(self.state)
+            with enable_grad(), saved_tensors_hooks(collect, lambda number: found[number]):
+                self.function(*self.args, **self.kwargs)
+        finally:
+            modes.on_arrays.reset(arrays)
+            generator.set_state(now)
+        return found
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, preserve_rng_state: bool = True, use_reentrant: bool = False, **kwargs: Any
+) -> Any:
+    """Call `function(*args, **kwargs)` without keeping what it saves; the backward pass runs it again.
+
+    Any arguments and any number of results are allowed, gradients flow to tensors that the function closes over, and
+    random numbers are the same both times unless `preserve_rng_state` is False.
+
+    >>> import lucid
+    >>> x = lucid.tensor([0.5], requires_grad=True)
+    >>> y = lucid.autograd.checkpoint(lambda t: t.sin().exp(), x)
+    >>> y.backward()
+    >>> bool(lucid.allclose(x.grad, x.sin().exp() * x.cos()))
+    True
+    """
+    if use_reentrant:
+        raise ValueError("checkpoint runs in the non-reentrant way only; leave out use_reentrant=True")
+    segment = _Segment(function, args, kwargs, preserve_rng_state)
+    with saved_tensors_hooks(segment.pack, segment.unpack):
+        return function(*args, **kwargs)

@@ -1,0 +1,50 @@
+"""Devices: where a tensor's array lives. The CPU is built in; others register an array module."""
+
+from typing import Any
+
+
+class device:
+    """A place where tensors live, such as ``lucid.device("cpu")``.
+
+    >>> import lucid
+    >>> lucid.device("cpu")
+    device(type='cpu')
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, spec: "str | device", index: int | None = None) -> None:
+        if isinstance(spec, device):
+            self.type, self.index = spec.type, spec.index
+            return
+        if not isinstance(spec, str):
+            raise TypeError(f"a device is given as a string such as 'cpu', not {spec!r}")
+        kind, _, number = spec.partition(":")
+        if kind not in _KINDS:
+            known = ", ".join(sorted(_KINDS))
+            raise ValueError(f"unknown device {spec!r}; available here: {known}")
+        if number and not number.isdigit():
+            raise ValueError(f"the device index must be a whole number, as in 'cpu:0', not {spec!r}")
+        self.type = kind
+        self.index = int(number) if number else index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index or 0) == (other.type, other.index or 0)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index or 0))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}" + ("" if self.index is None else f", index={self.index}") + ")"
+
+
+# Name of the kind of device -> the module that makes and computes with its arrays.
+_KINDS: dict[str, Any] = {"cpu": "numpy"}
+CPU = device("cpu")
+
+
+def as_device(spec: Any) -> device:
+    return CPU if spec is None else spec if isinstance(spec, device) else device(spec)

@@ -1,0 +1,302 @@
+"""Element types: the public `dtype` objects, the default, and PyTorch's promotion rules."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+CATEGORY_BOOL, CATEGORY_INT, CATEGORY_FLOAT, CATEGORY_COMPLEX = range(4)
+_CATEGORY_OF_KIND: Final = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+
+
+class dtype:
+    """The element type of a tensor.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).dtype
+    lucid.float32
+    """
+
+    __slots__ = ("category", "kind", "name", "numpy")
+
+    def __init__(self, name: str, array_type: Any) -> None:
+        self.name = name
+        self.numpy = np.dtype(array_type)
+        self.kind = self.numpy.kind  # as on numpy dtypes, so that rules may ask either
+        self.category = CATEGORY_FLOAT if name == "bfloat16" else _CATEGORY_OF_KIND[self.numpy.kind]
+
+    @property
+    def itemsize(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == CATEGORY_FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == CATEGORY_COMPLEX
+
+    @property
+    def is_signed(self) -> bool:
+        return self.numpy.kind not in "bu"
+
+    def to_complex(self) -> "dtype":
+        return of_numpy(complex_of(self.numpy))
+
+    def to_real(self) -> "dtype":
+        return of_numpy(real_of(self.numpy))
+
+    def __repr__(self) -> str:
+        return f"lucid.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (self.name,)
+
+
+bool_ = dtype("bool", np.bool_)
+uint8 = dtype("uint8", np.uint8)
+int8 = dtype("int8", np.int8)
+int16 = dtype("int16", np.int16)
+int32 = dtype("int32", np.int32)
+int64 = dtype("int64", np.int64)
+float16 = dtype("float16", np.float16)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)
+float32 = dtype("float32", np.float32)
+float64 = dtype("float64", np.float64)
+complex64 = dtype("complex64", np.complex64)
+complex128 = dtype("complex128", np.complex128)
+
+ALL: Final = (
+    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+
+_BY_NUMPY: Final = {d.numpy: d for d in ALL}
+_BY_NAME: Final = {d.name: d for d in ALL} | {
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "cfloat": complex64,
+    "cdouble": complex128,
+}
+_BY_PYTHON: Final[dict[type, dtype]] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+# The numpy types that can carry a gradient; membership is tested on hot paths.
+FLOATING: Final = frozenset(d.numpy for d in ALL if d.category == CATEGORY_FLOAT)
+COMPLEX: Final = frozenset(d.numpy for d in ALL if d.category == CATEGORY_COMPLEX)
+DIFFERENTIABLE: Final = FLOATING | COMPLEX
+BOOL: Final = bool_.numpy
+INT64: Final = int64.numpy
+
+_default = float32
+
+
+def set_default_dtype(new: "dtype | str") -> None:
+    """Make `new` the type of floats that are given no type of their own.
+
+    >>> import lucid
+    >>> lucid.set_default_dtype(lucid.float64)
+    >>> lucid.tensor([0.5]).dtype
+    lucid.float64
+    >>> lucid.set_default_dtype(lucid.float32)
+    """
+    global _default
+    chosen = as_dtype(new)
+    if chosen.category != CATEGORY_FLOAT:
+        raise TypeError(f"the default dtype must be a floating-point type, not {chosen}")
+    _default = chosen
+
+
+def get_default_dtype() -> dtype:
+    """The type of floats that are given no type of their own.
+
+    >>> import lucid
+    >>> lucid.get_default_dtype()
+    lucid.float32
+    """
+    return _default
+
+
+def default_float() -> np.dtype[Any]:
+    return _default.numpy
+
+
+def default_complex() -> np.dtype[Any]:
+    return complex_of(_default.numpy)
+
+
+def of_numpy(array_type: Any) -> dtype:
+    """The public object for a numpy dtype."""
+    try:
+        return _BY_NUMPY[array_type]
+    except KeyError:
+        raise TypeError(
+            f"numpy dtype {array_type} has no counterpart in lucid; convert to one of {', '.join(d.name for d in ALL)}"
+        ) from None
+
+
+def as_dtype(spec: Any) -> dtype:
+    """Read a dtype given as a lucid, numpy or Python type, or as a name."""
+    if isinstance(spec, dtype):
+        return spec
+    if isinstance(spec, type) and spec in _BY_PYTHON:
+        return _BY_PYTHON[spec]
+    if isinstance(spec, str) and spec in _BY_NAME:
+        return _BY_NAME[spec]
+    try:
+        return of_numpy(np.dtype(spec))
+    except TypeError:
+        raise TypeError(f"not a dtype: {spec!r}; use one of {', '.join(d.name for d in ALL)}") from None
+
+
+def as_numpy(spec: Any) -> np.dtype[Any]:
+    """The numpy dtype of any dtype spelling."""
+    return as_dtype(spec).numpy
+
+
+def category(array_type: np.dtype[Any]) -> int:
+    return _BY_NUMPY[array_type].category
+
+
+def complex_of(array_type: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type with the precision of `array_type`."""
+    if array_type in COMPLEX:
+        return array_type
+    return complex128.numpy if array_type == float64.numpy else complex64.numpy
+
+
+def real_of(array_type: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the real part of `array_type`."""
+    if array_type not in COMPLEX:
+        return array_type
+    return float64.numpy if array_type == complex128.numpy else float32.numpy
+
+
+_promoted: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+
+def promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """Promotion of two types of equal standing: floats absorb integers of any width."""
+    if a is b:
+        return a
+    found = _promoted.get((a, b))
+    if found is None:
+        high, low = (a, b) if category(a) >= category(b) else (b, a)
+        if category(high) >= CATEGORY_FLOAT and category(low) < CATEGORY_FLOAT:
+            found = high
+        elif {a, b} == {float16.numpy, bfloat16.numpy}:
+            found = float32.numpy
+        elif category(high) == CATEGORY_COMPLEX and category(low) == CATEGORY_FLOAT:
+            found = np.promote_types(high, complex_of(low))
+        else:
+            found = np.promote_types(a, b)
+        _promoted[a, b] = found
+    return found
+
+
+def scalar_type(value: bool | int | float | complex) -> np.dtype[Any]:
+    """The type that a bare Python number takes when it decides the type of a result."""
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT64
+    if isinstance(value, float):
+        return default_float()
+    return default_complex()
+
+
+def _combine(strong: np.dtype[Any] | None, weak: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """`weak` decides only if it is of a higher category than `strong`."""
+    if strong is None or weak is None:
+        return strong or weak
+    if category(strong) >= category(weak):
+        return strong
+    if category(strong) == CATEGORY_FLOAT:
+        return complex_of(strong)
+    return promote_pair(strong, weak)
+
+
+def result_type_of(
+    tensors: Iterable[np.dtype[Any]],
+    zero_dim: Iterable[np.dtype[Any]],
+    scalars: Iterable[bool | int | float | complex],
+) -> np.dtype[Any]:
+    """PyTorch's rule: tensors with dimensions decide, then 0-d tensors, then Python numbers."""
+    strong = weak = weakest = None
+    for t in tensors:
+        strong = t if strong is None else promote_pair(strong, t)
+    for t in zero_dim:
+        weak = t if weak is None else promote_pair(weak, t)
+    for s in scalars:
+        st = scalar_type(s)
+        weakest = st if weakest is None else promote_pair(weakest, st)
+    result = _combine(_combine(strong, weak), weakest)
+    assert result is not None
+    return result
+
+
+def promote_types(a: Any, b: Any) -> dtype:
+    """The smallest type that holds both, by PyTorch's rules.
+
+    >>> import lucid
+    >>> lucid.promote_types(lucid.int64, lucid.float16)
+    lucid.float16
+    """
+    return of_numpy(promote_pair(as_numpy(a), as_numpy(b)))
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Whether a result of type `source` may be written into a tensor of type `target`.
+
+    >>> import lucid
+    >>> lucid.can_cast(lucid.float32, lucid.int64)
+    False
+    """
+    return as_dtype(source).category <= as_dtype(target).category
+
+
+class finfo:
+    """Limits of a floating-point type.
+
+    >>> import lucid
+    >>> lucid.finfo(lucid.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        self.dtype = _default if type is None else as_dtype(type)
+        if self.dtype.category < CATEGORY_FLOAT:
+            raise TypeError(f"finfo needs a floating-point or complex type, not {self.dtype}; use lucid.iinfo")
+        info: Any = (ml_dtypes if self.dtype is bfloat16 else np).finfo(real_of(self.dtype.numpy))
+        self.bits = int(info.bits)
+        self.eps = float(info.eps)
+        self.max = float(info.max)
+        self.min = float(info.min)
+        self.tiny = self.smallest_normal = float(info.tiny)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"
+
+
+class iinfo:
+    """Limits of an integer type.
+
+    >>> import lucid
+    >>> lucid.iinfo(lucid.int8).max
+    127
+    """
+
+    def __init__(self, type: Any) -> None:
+        self.dtype = as_dtype(type)
+        if self.dtype.category != CATEGORY_INT:
+            raise TypeError(f"iinfo needs an integer type, not {self.dtype}; use lucid.finfo")
+        info = np.iinfo(self.dtype.numpy)
+        self.bits, self.min, self.max = info.bits, info.min, info.max
+
+    def __repr__(self) -> str:
+        return f"iinfo(dtype={self.dtype}, min={self.min}, max={self.max})"

@@ -1,0 +1,390 @@
+"""The backward pass: cotangents flow from the roots through the nodes in reverse order of recording.
+
+Nodes are numbered as they are recorded, so an operand's number is always smaller than the number of
+whatever used it. Taking the highest number first therefore visits each node once, after all of its
+contributions have arrived, with no recursion and no count of dependencies.
+"""
+
+import sys
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from lucid.core import modes
+from lucid.core.hooks import Hooks
+from lucid.core.node import Freed, Node, accumulator
+from lucid.core.place import here
+from lucid.core.primitive import NONFINITE, edge_of, synced
+from lucid.core.storage import storage_of
+from lucid.core.tensor import Tensor
+
+ndarray = np.ndarray
+getrefcount = sys.getrefcount
+_add = np.add
+
+
+def _references_in_dict() -> int:
+    held = {0: np.zeros(1)}
+    value = held[0]
+    return getrefcount(value)
+
+
+def _references_alone() -> int:
+    value = np.zeros(1)
+    return getrefcount(value)
+
+
+# What getrefcount says of an array that nobody else holds; interpreters count their own stack differently.
+_IN_DICT = _references_in_dict()
+_ALONE = _references_alone()
+
+
+class Targets:
+    """The tensors whose gradients are wanted, and which nodes lie on the way to them."""
+
+    def __init__(self, roots: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+        edges = [edge_of(synced(t)) for t in inputs]
+        self.nodes = {e._seq for e in edges if e._seq}
+        self.leaves = {id(leaf_of(e)) for e in edges if not e._seq}
+        self.needed = self._on_the_way([edge_of(r) for r in roots])
+
+    def wants(self, edge: Any) -> bool:
+        seq = edge._seq
+        if seq:
+            return seq in self.needed or seq in self.nodes
+        return id(leaf_of(edge)) in self.leaves
+
+    def _on_the_way(self, roots: list[Any]) -> set[int]:
+        """Numbers of the nodes from which some target can be reached."""
+        reached: dict[int, Node] = {}
+        frontier = roots
+        oldest = 0 if self.leaves else min(self.nodes, default=0)
+        while frontier:
+            node = frontier.pop()
+            if node._seq > oldest and node._seq not in reached:
+                reached[node._seq] = node
+                frontier.extend([e for e in node.edges if e is not None])
+        self.needed: set[int] = set()
+        for seq in sorted(reached):
+            if any(e is not None and self.wants(e) for e in reached[seq].edges):
+                self.needed.add(seq)
+        return self.needed
+
+
+def leaf_of(edge: Any) -> Any:
+    """The leaf behind an edge that ends at one (the node itself if the leaf is gone)."""
+    if isinstance(edge, Tensor):
+        return edge
+    leaf = edge.leaf()
+    return edge if leaf is None else leaf
+
+
+def run(
+    roots: Sequence[Tensor],
+    seeds: Sequence[Any],
+    inputs: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    accumulate: bool,
+) -> list[Tensor | None]:
+    """One backward pass. Gradients go into `.grad` if `accumulate`, else they are returned for `inputs`.
+
+    Nothing is written to any leaf before the whole pass has succeeded.
+    """
+    targets = None if inputs is None else Targets(roots, inputs)
+    recording = modes.recording.set(modes.recording_state(create_graph))
+    arrays = modes.on_arrays.set(not create_graph)
+    try:
+        captured, leaves = _sweep(roots, seeds, targets, retain_graph)
+        for held in leaves.values():
+            held[1] = _leaf_hooked(held[0], held[1])
+        if not accumulate:
+            assert inputs is not None
+            return [_result(t, captured, leaves) for t in inputs]
+        for held in leaves.values():
+            _into_leaf(held, create_graph)
+        for tensor in inputs or ():
+            if tensor._node is not None and tensor._node._seq in captured and not _retains(tensor):
+                _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
+        return []
+    finally:
+        modes.on_arrays.reset(arrays)
+        modes.recording.reset(recording)
+
+
+def _sweep(
+    roots: Sequence[Tensor], seeds: Sequence[Any], targets: Targets | None, retain_graph: bool
+) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
+    """Run every node once; returns the cotangents of target nodes and of leaves."""
+    pending: dict[int, Any] = {}
+    nodes: dict[int, Node] = {}
+    heap: list[int] = []
+    leaves: dict[int, list[Any]] = {}
+    captured: dict[int, list[Any]] = {}
+    freed = None if retain_graph else Freed(here())
+    watch = modes.anomaly.get()
+    visited: list[Node] = []
+
+    def deliver(edge: Any, ct: Any) -> None:
+        """Add a contribution to what is waiting at `edge`."""
+        seq = edge._seq
+        if not seq:
+            leaf = leaf_of(edge)
+            held = leaves.get(id(leaf))
+            if held is None:
+                leaves[id(leaf)] = [leaf, ct]
+            else:
+                held[1] = _sum(held[1], ct)
+        elif seq in pending:
+            pending[seq] = _sum(pending[seq], ct)
+        else:
+            pending[seq] = ct
+            nodes[seq] = edge
+            heappush(heap, -seq)
+
+    for root, seed in zip(roots, seeds, strict=True):
+        edge = edge_of(root)
+        if targets is None or targets.wants(edge):
+            deliver(edge, seed)
+
+    while heap:
+        seq = -heappop(heap)
+        node = nodes.pop(seq)
+        ct = pending.pop(seq)
+        if node.hooks is not None:
+            ct = _before(node, node.hooks, ct)
+        if targets is not None:
+            if seq in targets.nodes:
+                captured[seq] = [ct]
+            if seq not in targets.needed:
+                continue
+        grads = node.prim.vjp(node, ct)
+        if watch:
+            visited.append(node)
+            _raise_on_anomaly(node, grads, visited, heap, nodes)
+        if freed is not None and node.saved is not None:
+            node.saved = freed
+        if node.hooks is not None and node.hooks.post:
+            grads = _after(node, node.hooks, grads, ct)
+        del ct
+        # The same as deliver(), written out for the two cases that nearly every contribution is.
+        for edge, g in zip(node.edges, grads, strict=False):
+            if g is None or edge is None or (targets is not None and not targets.wants(edge)):
+                continue
+            seq = edge._seq
+            if not seq:
+                deliver(edge, g)
+            elif seq in pending:
+                held = pending[seq]
+                if getrefcount(held) == _IN_DICT and _can_add_into(held, g):
+                    _add(held, g, out=held)
+                else:
+                    pending[seq] = _sum(held, g)
+                del held
+            else:
+                pending[seq] = g
+                nodes[seq] = edge
+                heappush(heap, -seq)
+        grads = g = None
+    return captured, leaves
+
+
+def _can_add_into(held: Any, new: Any) -> bool:
+    return (
+        type(held) is ndarray
+        and held.base is None
+        and held.flags.writeable
+        and held.dtype is new.dtype
+        and not isinstance(new, Tensor)
+    )
+
+
+def _sum(a: Any, b: Any) -> Any:
+    if type(a) is dict:
+        return {**a, **{i: _sum(a[i], g) if i in a else g for i, g in b.items()}}
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return _wrapped(a) + _wrapped(b)
+    return a + b
+
+
+def _wrapped(ct: Any) -> Tensor:
+    return ct if isinstance(ct, Tensor) else Tensor._wrap(ct)
+
+
+def _call_user(function: Any, *args: Any) -> Any:
+    """Run a hook: arrays given to operations inside it become tensors as everywhere in user code."""
+    token = modes.on_arrays.set(False)
+    try:
+        return function(*args)
+    finally:
+        modes.on_arrays.reset(token)
+
+
+def _hooked(hook: Any, ct: Any, what: str) -> Any:
+    """Pass one cotangent through a hook, in the form that it came in."""
+    given = _wrapped(ct)
+    result = _call_user(hook, given)
+    if result is None:
+        return ct
+    if not isinstance(result, Tensor):
+        raise TypeError(f"a hook on {what} must return None or a Tensor, not {type(result).__name__}")
+    if result.shape != given.shape:
+        raise RuntimeError(f"a hook on {what} returned shape {result.shape} for a gradient of shape {given.shape}")
+    return result if isinstance(ct, Tensor) or type(result) is not Tensor else result._array
+
+
+def _before(node: Node, hooks: Hooks, ct: Any) -> Any:
+    """Tensor hooks, then node pre-hooks, then `.grad` of a tensor that retains it."""
+    if type(ct) is not dict:
+        for hook in list(hooks.tensor.values()):
+            ct = _hooked(hook, ct, "a tensor")
+    for hook in list(hooks.pre.values()):
+        ct = _prehooked(node, hook, ct)
+    if hooks.retain is not None:
+        tensor = hooks.retain()
+        if tensor is not None:
+            _add_to_grad(tensor, _take([ct], tensor), bool(modes.recording.get()))
+    return ct
+
+
+def _prehooked(node: Node, hook: Any, ct: Any) -> Any:
+    given = _outputs_as_tuple(node, ct)
+    result = _call_user(hook, given)
+    if result is None:
+        return ct
+    if isinstance(result, Tensor):
+        result = (result,)
+    if len(result) != len(given):
+        raise RuntimeError(f"a pre-hook on {node} must return {len(given)} gradients, not {len(result)}")
+    if type(ct) is dict:
+        return {i: g if isinstance(ct.get(i), Tensor) else g._array for i, g in enumerate(result) if g is not None}
+    return result[0] if isinstance(ct, Tensor) else result[0]._array
+
+
+def _outputs_as_tuple(node: Node, ct: Any) -> tuple[Tensor | None, ...]:
+    if type(ct) is not dict:
+        return (_wrapped(ct),)
+    return tuple(_wrapped(ct[i]) if i in ct else None for i in range(len(node.shapes)))
+
+
+def _after(node: Node, hooks: Hooks, grads: Sequence[Any], ct: Any) -> Sequence[Any]:
+    for hook in list(hooks.post.values()):
+        given = tuple(None if g is None else _wrapped(g) for g in grads)
+        result = _call_user(hook, given, _outputs_as_tuple(node, ct))
+        if result is None:
+            continue
+        if isinstance(result, Tensor):
+            result = (result,)
+        if len(result) != len(given):
+            raise RuntimeError(f"a hook on {node} must return {len(given)} gradients, not {len(result)}")
+        grads = [
+            None if r is None else r if isinstance(g, Tensor) or type(r) is not Tensor else r._array
+            for g, r in zip(grads, result, strict=True)
+        ]
+    return grads
+
+
+def _retains(tensor: Tensor) -> bool:
+    return tensor._node.hooks is not None and tensor._node.hooks.retain is not None
+
+
+def _result(tensor: Tensor, captured: dict[int, list[Any]], leaves: dict[int, list[Any]]) -> Tensor | None:
+    edge = edge_of(tensor)
+    held = captured.get(edge._seq) if edge._seq else leaves.get(id(tensor))
+    return None if held is None else _take(held, tensor)
+
+
+def _take(held: list[Any], tensor: Tensor) -> Tensor:
+    """The last entry of `held` as a gradient for `tensor`, in memory that nobody else can reach."""
+    gradient = held.pop()
+    alone = getrefcount(gradient) == _ALONE
+    held.append(gradient)
+    if isinstance(gradient, Tensor):
+        if gradient.np_dtype != tensor.np_dtype:
+            return gradient.to(tensor.np_dtype)
+        return gradient if alone and gradient._meta is None else gradient.clone()
+    if alone and type(gradient) is ndarray and gradient.base is None and gradient.dtype is tensor.np_dtype:
+        return Tensor._wrap(gradient)
+    return Tensor._wrap(np.array(gradient, dtype=tensor.np_dtype))
+
+
+def _leaf_hooked(edge: Any, gradient: Any) -> Any:
+    hooks = _hooks_on(edge)
+    if hooks is not None:
+        for hook in list(hooks.tensor.values()):
+            gradient = _hooked(hook, gradient, "a tensor")
+        for hook in list(hooks.pre.values()):
+            gradient = _prehooked(accumulator(edge) if isinstance(edge, Tensor) else edge, hook, gradient)
+    return gradient
+
+
+def _hooks_on(edge: Any) -> Hooks | None:
+    node = edge._node if isinstance(edge, Tensor) else edge
+    return None if node is None else node.hooks
+
+
+def _into_leaf(held: list[Any], create_graph: bool) -> None:
+    leaf = held[0]
+    if not isinstance(leaf, Tensor) or not leaf._requires_grad:
+        return
+    _add_to_grad(leaf, _take(held, leaf), create_graph)
+    hooks = _hooks_on(leaf)
+    if hooks is not None:
+        for hook in list(hooks.post_accumulate.values()):
+            _call_user(hook, leaf)
+        for hook in list(hooks.post.values()):
+            _call_user(hook, (), (_wrapped(held[1]),))
+
+
+def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
+    held = tensor._grad
+    if held is None:
+        tensor._grad = gradient
+    elif create_graph or type(held) is not Tensor or type(gradient) is not Tensor or held._requires_grad:
+        tensor._grad = held + gradient
+    else:
+        # In place, as users who hold on to x.grad expect.
+        storage_of(held).bump("backward")
+        if held._array.flags.writeable:
+            _add(held._array, gradient._array, out=held._array)
+        else:
+            held._array = held._array + gradient._array
+
+
+def _raise_on_anomaly(
+    node: Node, grads: Sequence[Any], visited: list[Node], heap: list[int], nodes: dict[int, Node]
+) -> None:
+    for i, g in enumerate(grads):
+        for piece in g.values() if type(g) is dict else (g,):
+            array = piece._array if isinstance(piece, Tensor) else piece
+            if isinstance(array, Tensor) or array is None or np.isfinite(array).all():
+                continue
+            what = "nan" if np.isnan(array).any() else "inf"
+            suspect = _first_nonfinite(visited + list(nodes.values()))
+            if suspect is not None:
+                raise RuntimeError(
+                    f"`{suspect.name()}` at {suspect.place} gave nan or inf in the forward pass; "
+                    f"the gradient then became {what} in the derivative of `{node.name()}` at {node.place}"
+                )
+            raise RuntimeError(
+                f"the derivative of `{node.name()}` for its operand {i} is {what}; the operation ran at {node.place}"
+            )
+
+
+def _first_nonfinite(start: list[Node]) -> Node | None:
+    """The earliest recorded operation below `start` whose result was not finite."""
+    frontier: list[Any] = list(start)
+    seen: set[int] = set()
+    best = None
+    while frontier:
+        node = frontier.pop()
+        if node._seq in seen or not node._seq:
+            continue
+        seen.add(node._seq)
+        if node.hooks is not None and NONFINITE in node.hooks.metadata and (best is None or node._seq < best._seq):
+            best = node
+        frontier.extend(e for e in node.edges if e is not None)
+    return best

@@ -1,0 +1,149 @@
+"""Writing into tensors: what may be written, and what a write does to the history of views."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes, modes
+from lucid.core.node import Node
+from lucid.core.primitive import apply, attach, edge_of, lift, synced
+from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
+from lucid.core.tensor import Tensor
+
+
+def write(
+    target: Tensor,
+    name: str,
+    compute: Callable[[Tensor], Tensor],
+    others: Sequence[Any] = (),
+    direct: Callable[[Any], None] | None = None,
+) -> Tensor:
+    """`target` becomes `compute(target)`, in place, for every tensor that shows the same memory.
+
+    `compute` gets a stand-in for the target with its old history, so that nothing on the new history
+    refers to the target itself. `others` are the operands beside the target. Where nothing is recorded,
+    `direct(array)` may do the same without a copy.
+    """
+    synced(target)
+    recorded = bool(modes.recording.get()) and any(
+        isinstance(t, Tensor) and t.requires_grad for t in (target, *others)
+    )
+    _raise_if_not_writable(target, name, recorded)
+    if direct is not None and not recorded and type(target) is Tensor:
+        direct(target._array)
+        storage_of(target).bump(name)
+        return target
+    new = compute(_stand_in(target))
+    if new.shape != target.shape:
+        raise RuntimeError(
+            f"{name}: the result has shape {new.shape} and cannot be written into a tensor of shape {target.shape}"
+        )
+    if not dtypes.can_cast(new.dtype, target.dtype):
+        raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {target.dtype}")
+    if new.np_dtype != target.np_dtype:
+        new = new.to(target.np_dtype)
+    target._write(new, name)
+    storage_of(target).bump(name)
+    if new._requires_grad:
+        rebase(target, new._node)
+    elif isinstance(target._meta, View):
+        target._meta.version = target._meta.storage.version
+    return target
+
+
+def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:
+    """Write `ufunc(target, *others)` without a temporary where nothing is to be recorded; whether it was done."""
+    if type(target) is not Tensor or any(type(o) is not Tensor and type(o) not in (float, int) for o in others):
+        return False
+    array = target._array
+    arrays = [o._array if type(o) is Tensor else o for o in others]
+    if array.dtype not in dtypes.FLOATING or any(type(a) is np.ndarray and a.dtype is not array.dtype for a in arrays):
+        return False
+    recorded = any(t.requires_grad for t in (target, *others) if type(t) is Tensor) and modes.recording.get()
+    if recorded or not array.flags.writeable:
+        return False
+    try:
+        ufunc(array, *arrays, out=array)
+    except ValueError:
+        return False  # shapes: the general way says what is wrong
+    storage_of(target).bump(name)
+    return True
+
+
+def _stand_in(target: Tensor) -> Tensor:
+    """A tensor with the target's contents and history that is not the target."""
+    old = target.shell()
+    old._node, old._requires_grad = target._node, target._requires_grad
+    old._meta = storage_of(target)
+    return old
+
+
+def _raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
+    target._raise_if_read_only(name)
+    if not recorded:
+        return
+    view = target._meta if isinstance(target._meta, View) and target._meta.status != DETACHED else None
+    base = target._base if view is not None else None
+    if target._requires_grad and target.is_leaf and view is None:
+        raise RuntimeError(
+            f"{name}: a leaf tensor that requires grad is being used in an in-place operation. "
+            "Wrap the write in lucid.no_grad(), or work on x.clone()."
+        )
+    if base is not None and base._requires_grad and base.is_leaf:
+        raise RuntimeError(
+            f"{name}: a view of a leaf tensor that requires grad is being used in an in-place operation. "
+            "Wrap the write in lucid.no_grad(), or work on a view of x.clone()."
+        )
+    while view is not None:
+        if view.status == UNRECORDED:
+            raise RuntimeError(
+                f"{name}: a view that was made under no_grad is being written while gradients are recorded. "
+                "Make the view outside no_grad, or write to it inside."
+            )
+        if view.status == ONE_OF_MANY:
+            raise RuntimeError(
+                f"{name}: this tensor is one of several views from `{view.primitive.name}` (split, unbind, chunk...), "
+                "and writing to one of many views while gradients are recorded is not allowed. "
+                "Use narrow, select or a slice, or clone() it."
+            )
+        below = view.base._meta
+        view = below if isinstance(below, View) and below.status != DETACHED else None
+
+
+def rebase(target: Tensor, node: Node) -> None:
+    """Put `node` into the history of the target and of every tensor below it in a chain of views."""
+    view = target._meta
+    if not isinstance(view, View) or view.status == DETACHED:
+        target._node, target._requires_grad = node, True
+        return
+    base = view.base
+    carrier = base.shell()
+    edges = (edge_of(base) if base._requires_grad else None, node)
+    attach(carrier, WRITE_VIEW, edges, None, None, {"primitive": view.primitive, "settings": view.params}, base.shape)
+    rebase(base, carrier._node)
+
+
+class _WriteView:
+    """The history of a base after a write through one of its views: old outside the view, new inside."""
+
+    name = "write_view"
+    multi = False
+
+    @staticmethod
+    def vjp(node: Node, ct: Any) -> tuple[Any, Any]:
+        primitive, settings = node.params["primitive"], node.params["settings"]
+        inside = apply(primitive, (ct,), settings)
+        if node.edges[0] is None:
+            return None, inside
+        if isinstance(ct, Tensor):
+            mask = np.zeros(node.shape, bool)
+            primitive.impl(mask, **settings)[...] = True
+            return lift(ct).masked_fill(Tensor._wrap(mask), 0), inside
+        outside = np.array(ct)
+        primitive.impl(outside, **settings)[...] = 0
+        # `inside` may show memory of ct, which stays as it was.
+        return outside, inside
+
+
+WRITE_VIEW = _WriteView()

@@ -1,0 +1,23 @@
+"""Switches that hold for a thread or task: whether operations are recorded, and how saved values are kept."""
+
+from contextvars import ContextVar
+from typing import Any
+
+# One variable answers the hot path's only question. False: don't record; True: record;
+# HOOKED (truthy too): record, and look at each node for saved-tensor hooks and anomalies.
+HOOKED = "hooked"
+recording: ContextVar[Any] = ContextVar("recording", default=True)
+saved_hooks: ContextVar[tuple[Any, ...]] = ContextVar("saved_hooks", default=())
+inference: ContextVar[bool] = ContextVar("inference", default=False)
+anomaly: ContextVar[bool] = ContextVar("anomaly", default=False)
+
+# Set by the engine while derivative rules run on bare arrays: operations given only arrays
+# then give arrays. Everywhere else they give tensors.
+on_arrays: ContextVar[bool] = ContextVar("on_arrays", default=False)
+
+
+def recording_state(enabled: bool) -> Any:
+    """The value of `recording` that means `enabled` in the present context."""
+    if not enabled or inference.get():
+        return False
+    return HOOKED if saved_hooks.get() or anomaly.get() else True

@@ -1,0 +1,298 @@
+"""The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from lucid.core.place import Place
+from lucid.core.storage import Storage, fingerprint, storage_of
+from lucid.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from lucid.core.hooks import Hooks
+
+next_seq = count(1).__next__  # atomic under the GIL
+new_node = object.__new__
+
+
+class Node:
+    """One recorded operation.
+
+    `edges` has an entry for each operand: the node that made it, the tensor itself if it is a leaf,
+    or None if it needs no gradient. A node never refers to the tensor it made, so a graph has no cycles.
+    """
+
+    __slots__ = (
+        "__weakref__", "_seq", "code", "edges", "hooks", "offset", "params", "prim", "saved", "shape", "shapes",
+    )  # fmt: skip
+
+    _seq: int
+    code: Any
+    offset: int
+    prim: Any
+    edges: tuple[Any, ...]
+    saved: Any  # what the rule named, in the order of prim.names; None, or Freed
+    params: dict[str, Any]
+    shape: tuple[int, ...]  # of the result
+    shapes: Any  # of the operands, where broadcasting changed one; else None
+    hooks: "Hooks | None"
+
+    def name(self) -> str:
+        """The operation's name."""
+        return str(self.prim.name)
+
+    @property
+    def place(self) -> Place:
+        """The user's line that ran the operation."""
+        return Place(self.code, self.offset)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for the user's own notes on this node."""
+        from lucid.core.hooks import hooks_of
+
+        return hooks_of(self).metadata
+
+    @property
+    def next_functions(self) -> tuple[tuple["Node | None", int], ...]:
+        """The nodes of the operands, each with the number of the output that was used."""
+        return tuple(_function_of(edge) for edge in self.edges)
+
+    def register_hook(self, hook: Any) -> Any:
+        """Call `hook(grad_inputs, grad_outputs)` after this node has run; it may return other grad_inputs."""
+        from lucid.core.hooks import hooks_of
+
+        return hooks_of(self).add("post", hook)
+
+    def register_prehook(self, hook: Any) -> Any:
+        """Call `hook(grad_outputs)` before this node runs; it may return other grad_outputs."""
+        from lucid.core.hooks import hooks_of
+
+        return hooks_of(self).add("pre", hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+class OutputNode(Node):
+    """Stands between one output of a many-output operation and that operation's node."""
+
+    __slots__ = ("index",)
+    index: int
+
+
+class AccumulateGrad(Node):
+    """The end of a path: where a leaf's gradient arrives. Made only for leaves that have hooks or are asked."""
+
+    __slots__ = ("leaf",)
+    leaf: Any  # weak reference
+
+    @property
+    def variable(self) -> Any:
+        return self.leaf()
+
+
+class _Accumulate:
+    name = "accumulate_grad"
+    multi = False
+
+
+ACCUMULATE = _Accumulate()
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """The node in front of a leaf; kept on the leaf, which it refers to weakly."""
+    import weakref
+
+    node = leaf._node
+    if node is None:
+        node = new_node(AccumulateGrad)
+        node.prim, node.edges, node.saved, node.params = ACCUMULATE, (), None, {}
+        node.shape, node.shapes, node.hooks = leaf.shape, None, None
+        node.code, node.offset = accumulator.__code__, 0
+        node._seq = 0
+        node.leaf = weakref.ref(leaf)
+        leaf._node = node
+    assert isinstance(node, AccumulateGrad)
+    return node
+
+
+def _function_of(edge: Any) -> tuple[Node | None, int]:
+    if edge is None:
+        return None, 0
+    if isinstance(edge, Tensor):
+        return accumulator(edge), 0
+    if isinstance(edge, OutputNode):
+        return edge.edges[0], edge.index
+    return edge, 0
+
+
+class Freed:
+    """Takes the place of saved values that a backward pass has dropped."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+
+class Saved:
+    """A saved value whose memory may be written: an input that shares storage, or an operation's output."""
+
+    __slots__ = ("index", "is_output", "print", "storage", "value", "version")
+
+    def __init__(self, value: Any, storage: Storage, is_output: bool) -> None:
+        self.value = value  # a Tensor; for the output of a plain operation, the bare array
+        self.storage = storage
+        self.version = storage.version
+        self.is_output = is_output
+        self.index: int | None = None  # which output, for operations that have several
+        self.print = fingerprint(value._array if isinstance(value, Tensor) else value) if storage.exposed else None
+
+
+class Packed:
+    """A saved value in the form that a saved-tensor hook gave it."""
+
+    __slots__ = ("handle", "is_output", "operand", "unpack")
+
+    def __init__(self, handle: Any, unpack: Any, is_output: bool, operand: int) -> None:
+        self.handle = handle
+        self.unpack = unpack
+        self.is_output = is_output
+        self.operand = operand
+
+
+def save_input(tensor: Tensor) -> Any:
+    """What to keep of an operand that shares storage (others are kept as they are)."""
+    meta = tensor._meta
+    return tensor if meta is None else Saved(tensor, meta.storage, False)
+
+
+def save_output(out: Tensor) -> Saved:
+    """What to keep of a result: not the tensor, which refers to the node."""
+    storage = storage_of(out)
+    if type(out) is Tensor:
+        return Saved(out._array, storage, True)
+    return Saved(out.shell(), storage, True)
+
+
+def raise_if_freed(node: Node) -> None:
+    if type(node.saved) is Freed:
+        raise RuntimeError(
+            f"backward a second time through the result of `{node.name()}` (made at {node.place}): its saved "
+            f"values were freed by the backward pass at {node.saved.place}. "
+            "Pass retain_graph=True to that first pass to keep them."
+        )
+
+
+def _raise_overwritten(node: Node, saved: Saved | None, storage: Storage) -> None:
+    operation, place = storage.writer or ("NumPy code", None)
+    expected = 0 if saved is None else saved.version
+    raise RuntimeError(
+        "one of the values needed for a gradient was overwritten by an in-place operation: "
+        f"`{node.name()}` at {node.place} saved it (version {expected}), and `{operation}`"
+        + (f" at {place}" if place is not None else "")
+        + f" wrote to it (version {storage.version}). "
+        "Use the out-of-place form of the write, or clone() the tensor before it."
+    )
+
+
+def _check(node: Node, saved: Saved) -> Any:
+    storage = saved.storage
+    if storage.version != saved.version:
+        _raise_overwritten(node, saved, storage)
+    value = saved.value
+    if saved.print is not None and saved.print != fingerprint(value._array if isinstance(value, Tensor) else value):
+        raise RuntimeError(
+            f"a value that `{node.name()}` at {node.place} saved for its gradient was changed by NumPy code that "
+            "shares its memory. Copy the array before it is written, or make the tensor with lucid.tensor(array)."
+        )
+    return value
+
+
+def array_of(node: Node, saved: Any) -> Any:
+    """A saved value as a bare array, for rules that run on arrays."""
+    kind = type(saved)
+    if kind is Tensor:
+        meta = saved._meta
+        if meta is not None and meta.version != 0:
+            _raise_overwritten(node, None, meta)
+        return saved._array
+    if kind is Saved:
+        value = _check(node, saved)
+        return value._array if isinstance(value, Tensor) else value
+    if kind is Packed:
+        return _unpack(saved)._array
+    return saved
+
+
+def tensor_of(node: Node, saved: Any) -> Any:
+    """A saved value as a tensor with its place in the graph, for rules that run on tensors."""
+    kind = type(saved)
+    if kind is Saved:
+        value = _check(node, saved)
+        return _reattached(value, output_edge(node, saved.index)) if saved.is_output else value
+    if kind is Packed:
+        value = _unpack(saved)
+        if saved.is_output:
+            return _reattached(value, node)
+        edge = node.edges[saved.operand]
+        return value if edge is None else _reattached(value, edge)
+    if isinstance(saved, Tensor) and saved._meta is not None and saved._meta.version != 0:
+        _raise_overwritten(node, None, saved._meta)
+    return saved
+
+
+def output_edge(node: Node, index: int | None) -> Node:
+    """A node that stands for one output of `node`."""
+    if index is None:
+        return node
+    out = new_node(OutputNode)
+    out.prim, out.edges, out.saved, out.params = OUTPUT, (node,), None, {}
+    out.shape, out.shapes, out.hooks = node.shapes[index][0], None, None
+    out.code, out.offset, out._seq, out.index = node.code, node.offset, next_seq(), index
+    return out
+
+
+def _unpack(saved: Packed) -> Tensor:
+    value = saved.unpack(saved.handle)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"an unpack hook must return the tensor that was packed, not {type(value).__name__}")
+    return value
+
+
+def _reattached(value: Any, edge: Any) -> Tensor:
+    """A tensor with `value`'s contents whose gradient flows to `edge`."""
+    out = value.shell() if isinstance(value, Tensor) else Tensor._wrap(value)
+    if isinstance(edge, Tensor):
+        alias = new_node(Node)
+        alias.prim, alias.edges, alias.saved, alias.params = ALIAS, (edge,), None, {}
+        alias.shape, alias.shapes, alias.hooks = edge.shape, None, None
+        alias.code, alias.offset, alias._seq = _reattached.__code__, 0, next_seq()
+        edge = alias
+    out._node = edge
+    out._requires_grad = True
+    return out
+
+
+class _Alias:
+    name = "alias"
+    multi = False
+
+    @staticmethod
+    def vjp(node: Node, ct: Any) -> tuple[Any, ...]:
+        return (ct,)
+
+
+ALIAS = _Alias()
+
+
+class _Output:
+    name = "output"
+    multi = False
+
+    @staticmethod
+    def vjp(node: OutputNode, ct: Any) -> tuple[Any, ...]:
+        return ({node.index: ct},)
+
+
+OUTPUT = _Output()

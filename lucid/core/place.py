@@ -1,0 +1,69 @@
+"""Places in the user's code: who called an operation, found cheaply and shown readably."""
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+
+_PACKAGES = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), name) + os.sep
+    for name in ("lucid", "sorix")
+)
+# Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
+_internal: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    known = _internal.get(filename)
+    if known is None:
+        known = _internal[filename] = filename.startswith(_PACKAGES)
+    return known
+
+
+class Place:
+    """A bytecode position; the line is worked out only when somebody asks."""
+
+    __slots__ = ("code", "offset")
+
+    def __init__(self, code: CodeType, offset: int) -> None:
+        self.code = code
+        self.offset = offset
+
+    @property
+    def filename(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        for start, stop, line in self.code.co_lines():
+            if start <= self.offset < stop and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def source(self) -> str:
+        return linecache.getline(self.filename, self.line).strip()
+
+    def __str__(self) -> str:
+        source = self.source
+        return f"{self.filename}:{self.line}" + (f": {source}" if source else "")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.code is other.code and self.offset == other.offset
+
+    def __hash__(self) -> int:
+        return hash((id(self.code), self.offset))
+
+
+def climb(frame: FrameType) -> FrameType:
+    """The nearest frame at or above `frame` that is not the library's own."""
+    found: FrameType | None = frame
+    while found is not None and is_internal(found.f_code.co_filename):
+        found = found.f_back
+    return frame if found is None else found
+
+
+def here() -> Place:
+    """Where the user's code is now."""
+    frame = climb(sys._getframe(1))
+    return Place(frame.f_code, frame.f_lasti)

@@ -1,0 +1,330 @@
+"""Primitives and how they are applied: run on what is inside the operands, then recorded on the tape.
+
+A primitive's operands are positional and its parameters are keywords. Every operation of the library
+ends up in `apply`, or in one of the short cuts for plain tensors in `lucid.ops.rules` that do the same.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core import modes
+from lucid.core.cuts import cut
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.hooks import hooks_of
+from lucid.core.node import Node, Packed, Saved, array_of, new_node, next_seq, output_edge
+from lucid.core.node import raise_if_freed, save_input, save_output, tensor_of
+from lucid.core.place import climb, is_internal
+from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
+from lucid.core.tensor import Tensor
+
+ndarray = np.ndarray
+_getframe = sys._getframe
+_recording = modes.recording.get
+_on_arrays = modes.on_arrays.get
+_new = object.__new__
+
+NONFINITE = "lucid.nonfinite"
+Array = Any  # a bare array, or in rules anything that stands for one
+Scalar = bool | int | float | complex
+
+
+class Rule:
+    """A reverse rule for one operand. The names of its parameters say what it reads.
+
+    `ct` is the cotangent; operand names and `out` are values to save; `x_shape` is the shape of operand
+    `x`; any other name is one of the primitive's own parameters.
+    """
+
+    __slots__ = ("fn", "names", "picks", "values")
+
+    def __init__(self, fn: Callable[..., Any], operands: tuple[str, ...]) -> None:
+        names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+        self.fn = fn
+        self.names = names[1:] if names[:1] == ("ct",) else names
+        shapes = {f"{o}_shape" for o in operands}
+        self.values = tuple(n for n in self.names if n in operands or n == "out" or n in shapes)
+        self.picks: tuple[int | str, ...] = ()  # where each argument comes from: saved values or params
+
+    def arguments(self, values: Any, params: dict[str, Any]) -> list[Any]:
+        return [values[k] if type(k) is int else params[k] for k in self.picks]
+
+
+class Primitive:
+    """One operation on arrays with all that is known about it.
+
+    `impl(*arrays, **params)` computes; `vjp(node, ct)` gives a cotangent for each operand;
+    `jvp(prim, primals, tangents, out, params)` the tangent of the result;
+    `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        *,
+        operands: Sequence[str] = ("x",),
+        rules: Sequence[Callable[..., Any] | None] = (),
+        jvp: Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
+        is_view: bool = False,
+        multi: bool = False,
+    ) -> None:
+        self.name = name
+        self.impl = impl
+        self.operands = tuple(operands)
+        self.rules = tuple(None if fn is None else Rule(fn, self.operands) for fn in rules)
+        self.jvp = jvp
+        self.batch = batch
+        self.is_view = is_view
+        self.multi = multi
+        reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
+        self.names = (*self.operands, "out", *(r for r in reads if r not in self.operands and r != "out"))
+        for rule in self.rules:
+            if rule is not None:
+                rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
+        # Which of `names` to save, for each combination of operands that need a gradient.
+        self._wanted: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        registry[name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return apply(self, args, params)
+
+    @property
+    def differentiable(self) -> bool:
+        return any(rule is not None for rule in self.rules)
+
+    def wanted(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+        found = self._wanted.get(needs)
+        if found is None:
+            picks = {k for need, rule in zip(needs, self.rules, strict=False) if need and rule for k in rule.picks}
+            found = self._wanted[needs] = tuple(k in picks for k in range(len(self.names)))
+        return found
+
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> tuple[Any, ...] | None:
+        """Exactly the values that the rules of the needed operands name."""
+        wanted = self.wanted(needs)
+        if True not in wanted:
+            return None
+        count = len(self.operands)
+        values: list[Any] = []
+        for k, name in enumerate(self.names):
+            if not wanted[k]:
+                values.append(None)
+            elif k < count:
+                values.append(save_input(args[k]) if isinstance(args[k], Tensor) else args[k])
+            elif k == count:
+                values.append(save_output(out))
+            else:
+                values.append(np.shape(args[self.operands.index(name.removesuffix("_shape"))]))
+        return tuple(values)
+
+    def run(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Compute on plain tensors."""
+        result = self.impl(*[a._array if isinstance(a, Tensor) else a for a in args], **params)
+        return tuple(Tensor._wrap(r) for r in result) if self.multi else Tensor._wrap(result)
+
+    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
+        """Put one application on the tape."""
+        edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
+        if self.multi:
+            parent = attach(Tensor._wrap(0.0), self, edges, None, None, params, ())
+            split_outputs(parent, out)
+            parent.saved = self.save(args, needs, out)
+        elif out.np_dtype in DIFFERENTIABLE:
+            attach(out, self, edges, self.save(args, needs, out), self.shapes(args, out), params, out.shape)
+
+    def shapes(self, args: Sequence[Any], out: Any) -> Any:
+        """Shapes of the operands, for categories whose operands are broadcast."""
+        return None
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        """A cotangent for each operand that needs one, by the rules, from the cotangent of the result."""
+        values = unpack(node, ct)
+        return [
+            None if edge is None or rule is None else rule.fn(ct, *rule.arguments(values, node.params))
+            for edge, rule in zip(node.edges, self.rules, strict=True)
+        ]
+
+
+registry: dict[str, Primitive] = {}
+
+
+def unpack(node: Node, ct: Any) -> Any:
+    """The node's saved values in the form of the cotangent: arrays for an array, tensors for a tensor."""
+    saved = node.saved
+    if saved is None:
+        return None
+    if type(saved) is not tuple:
+        raise_if_freed(node)
+    read = tensor_of if isinstance(ct, Tensor) else array_of
+    return [read(node, s) for s in saved]
+
+
+def synced(tensor: Tensor) -> Tensor:
+    """Bring a view's history up to date with writes to the memory that it shows; returns the view."""
+    view = tensor._meta
+    if type(view) is View and view.version != view.storage.version:
+        if view.status != DETACHED and view.status != UNRECORDED:
+            _regenerate(tensor, view)
+        view.version = view.storage.version
+    return tensor
+
+
+def _regenerate(tensor: Tensor, view: View) -> None:
+    """History rebasing: the view's node is made anew from its base's present one."""
+    base = synced(view.base)
+    if not base._requires_grad:
+        return
+    token = modes.recording.set(modes.recording_state(True))
+    try:
+        fresh = apply(view.primitive, (base,), view.params)
+    finally:
+        modes.recording.reset(token)
+    tensor._node, tensor._requires_grad = fresh._node, fresh._requires_grad
+
+
+def lift(value: Any) -> Tensor:
+    """Anything that can be a tensor as one."""
+    return value if isinstance(value, Tensor) else Tensor.from_data(value)
+
+
+def variable(x: Tensor) -> Tensor:
+    """A tensor with the contents of `x` to differentiate by: connected to `x` if that is on a tape itself."""
+    out: Tensor = apply(registry["alias"], (x,), {})
+    out._meta = None
+    out._requires_grad = True
+    return out
+
+
+def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run a primitive on any mixture of tensors (of all kinds), arrays and numbers, and record it."""
+    top = None
+    found = False
+    for a in args:
+        if isinstance(a, Tensor):
+            found = True
+            if type(a) is not Tensor and (top is None or a._level > top._level):
+                top = a
+    if not found:
+        if _on_arrays():
+            return prim.impl(*args, **params)
+        args = [lift(a) for a in args]
+    elif _any_array(args):
+        args = [lift(a) if isinstance(a, ndarray) else a for a in args]
+    for a in args:
+        if isinstance(a, Tensor) and a._meta is not None:
+            synced(a)
+    out = prim.run(args, params) if top is None else top.interpret(prim, args, params)
+    if prim.is_view:
+        note_view(prim, args[0], params, out)
+    record(prim, args, params, out)
+    return out
+
+
+def _any_array(args: Sequence[Any]) -> bool:
+    return any(isinstance(a, ndarray) for a in args)
+
+
+def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor) -> None:
+    """Remember that `out` shows `base`'s memory, if it does."""
+    if not shares_memory(base, out):
+        return
+    status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
+    out._meta = View(base, prim, params, storage_of(base), status)
+
+
+def shares_memory(base: Tensor, out: Tensor) -> bool:
+    a, b = base._array, out._array
+    if isinstance(b, Tensor):
+        return isinstance(b._meta, View) if not isinstance(a, Tensor) or b is not a else True
+    return b is a or (b.base is not None and (b.base is a or b.base is a.base))
+
+
+def record(prim: Primitive, args: Sequence[Any], params: dict[str, Any], out: Any) -> None:
+    """Put the operation on the tape if an operand needs a gradient and recording is on."""
+    needs = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
+    if True not in needs or not prim.differentiable:
+        return
+    if not _recording():
+        if not modes.inference.get():
+            cut("no_grad", args[needs.index(True)])
+        return
+    prim.record(args, needs, out, params)
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Where the gradient of a tensor that requires one goes."""
+    return tensor if tensor._node is None else tensor._node
+
+
+def attach(
+    out: Tensor, prim: Any, edges: tuple[Any, ...], saved: Any, shapes: Any, params: dict[str, Any], shape: Any
+) -> Node:
+    """Give `out` a node. Called for every recorded operation, so written for speed."""
+    node = new_node(Node)
+    node.prim = prim
+    node.edges = edges
+    node.saved = saved
+    node.shapes = shapes
+    node.params = params
+    node.shape = shape
+    node.hooks = None
+    node._seq = next_seq()
+    frame = _getframe(2)
+    code = frame.f_code
+    if is_internal(code.co_filename):
+        frame = climb(frame)
+        code = frame.f_code
+    node.code = code
+    node.offset = frame.f_lasti
+    out._node = node
+    out._requires_grad = True
+    if _recording() is modes.HOOKED:
+        _look_at(node, out)
+    return node
+
+
+def _look_at(node: Node, out: Tensor) -> None:
+    """What saved-tensor hooks and anomaly detection want of each new node."""
+    if node.saved is not None and modes.saved_hooks.get():
+        pack_saved(node)
+    if modes.anomaly.get() and isinstance(out._array, ndarray) and not np.isfinite(out._array).all():
+        hooks_of(node).metadata[NONFINITE] = True
+
+
+def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
+    """Give each differentiable output its own node in front of the operation's node."""
+    parent.shapes = tuple((o.shape, o.np_dtype) if isinstance(o, Tensor) else None for o in outs)
+    for i, out in enumerate(outs):
+        if not isinstance(out, Tensor):
+            continue
+        out._node, out._requires_grad = None, False
+        if out.np_dtype in DIFFERENTIABLE:
+            out._node, out._requires_grad = output_edge(parent, i), True
+
+
+def pack_saved(node: Node) -> None:
+    """Hand what the node saved to the innermost pair of saved-tensor hooks."""
+    pack, unpack_hook = modes.saved_hooks.get()[-1]
+    packed = []
+    for k, item in enumerate(node.saved):
+        is_output = type(item) is Saved and item.is_output
+        value = item.value if type(item) is Saved else item
+        if isinstance(value, ndarray):
+            value = Tensor._wrap(value)
+        if not isinstance(value, Tensor):
+            packed.append(item)
+            continue
+        token = modes.recording.set(False)
+        try:
+            handle = pack(value.shell())
+        finally:
+            modes.recording.reset(token)
+        packed.append(Packed(handle, unpack_hook, is_output, k))
+    node.saved = tuple(packed)

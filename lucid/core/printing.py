@@ -1,0 +1,73 @@
+"""How tensors print."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucid.core import dtypes
+
+if TYPE_CHECKING:
+    from lucid.core.tensor import Tensor
+
+
+@dataclass
+class _Options:
+    precision: int = 4
+    threshold: int = 1000
+    edgeitems: int = 3
+    linewidth: int = 88
+
+
+_options = _Options()
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+) -> None:
+    """Change how tensors print: digits, size above which they are cut, items kept at each edge, width.
+
+    >>> import lucid
+    >>> lucid.set_printoptions(precision=2)
+    >>> lucid.tensor([0.12345])
+    Tensor([0.12])
+    >>> lucid.set_printoptions(precision=4)
+    """
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in given.items():
+        if value is not None:
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+            setattr(_options, name, value)
+
+
+def format_array(array: Any, prefix: str) -> str:
+    if array.dtype == dtypes.bfloat16.numpy:
+        array = array.astype(np.float32)
+    return np.array2string(
+        array,
+        separator=", ",
+        prefix=prefix,
+        precision=_options.precision,
+        threshold=_options.threshold,
+        edgeitems=_options.edgeitems,
+        max_line_width=_options.linewidth,
+    )
+
+
+def describe(tensor: "Tensor") -> str:
+    """`Tensor([2., 4., 6.])`, with what is not the default behind the numbers."""
+    prefix = f"{type(tensor).__name__}("
+    notes = []
+    if 0 in tensor.shape and tensor.shape != (0,):
+        notes.append(f"shape={tensor.shape}")
+    if tensor.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_):
+        notes.append(f"dtype={tensor.dtype}")
+    if tensor.grad_fn is not None:
+        notes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        notes.append("requires_grad=True")
+    return prefix + ", ".join([tensor.describe_contents(prefix), *notes]) + ")"

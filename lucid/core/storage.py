@@ -1,0 +1,70 @@
+"""What tensors that share memory have in common: a version counter, and how each view was made."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucid.core.place import Place, here
+
+if TYPE_CHECKING:
+    from lucid.core.tensor import Tensor
+
+# How a view came about decides whether it may be written to while gradients are recorded.
+NORMAL, UNRECORDED, ONE_OF_MANY, DETACHED = range(4)
+_FINGERPRINT_LENGTH = 64
+
+
+class Storage:
+    """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
+
+    __slots__ = ("exposed", "version", "writer")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.writer: tuple[str, Place] | None = None
+        self.exposed = False  # NumPy code holds a writable array over this memory
+
+    @property
+    def storage(self) -> "Storage":
+        return self
+
+    def bump(self, operation: str) -> None:
+        self.version += 1
+        self.writer = (operation, here())
+
+
+class View:
+    """How a tensor is seen through its base: `primitive` applied to `base` with `params`.
+
+    A detached tensor shares the storage only: it has no base, so that it keeps no graph alive.
+    """
+
+    __slots__ = ("base", "params", "primitive", "status", "storage", "version")
+
+    def __init__(
+        self, base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int
+    ) -> None:
+        self.base = base
+        self.primitive = primitive
+        self.params = params
+        self.storage = storage
+        self.version = storage.version
+        self.status = status
+
+
+def storage_of(tensor: "Tensor") -> Storage:
+    """The tensor's storage, made on first need."""
+    meta = tensor._meta
+    if meta is None:
+        meta = tensor._meta = Storage()
+    storage: Storage = meta.storage
+    return storage
+
+
+def fingerprint(array: Any) -> int:
+    """A hash of up to 64 evenly spread elements: notices most writes by NumPy code at a constant cost."""
+    if not isinstance(array, np.ndarray):
+        return 0
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    step = max(1, array.size // _FINGERPRINT_LENGTH)
+    return hash(np.asarray(flat[::step]).tobytes())

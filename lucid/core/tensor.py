@@ -1,0 +1,364 @@
+"""The tensor: an array with a place in the graph. Operations are attached to it by `lucid.ops`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import numpy as np
+
+from lucid.core import dtypes, printing
+from lucid.core.device import CPU, device
+from lucid.core.storage import DETACHED, Storage, View, storage_of
+
+if TYPE_CHECKING:
+    from lucid.core._methods import Methods
+else:
+    Methods = object
+
+_new = object.__new__
+
+
+class Tensor(Methods):
+    """An n-dimensional array that can record what is done to it and be differentiated.
+
+    Make one with `lucid.tensor` and its relatives.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    Tensor([2., 4., 6.])
+    """
+
+    # `_array` holds the array; in the other kinds of tensor, the tensor inside.
+    # `_meta` is None, the Storage of a tensor that was written or viewed, or the View of one seen through another.
+    # `_level` and `_aux` belong to the other kinds and stay unset here. Kinds add no slots, so that a tensor
+    # can be promoted to another kind where it stands.
+    __slots__ = ("__weakref__", "_array", "_aux", "_grad", "_level", "_meta", "_node", "_requires_grad")
+
+    _array: Any
+    _aux: Any
+    _grad: "Tensor | None"
+    _level: int
+    _meta: Any
+    _node: Any
+    _requires_grad: bool
+
+    _seq = 0  # the engine's order: leaves come last
+    __array_priority__ = 1000
+
+    def __init__(self, data: Any = (), *, dtype: Any = None, requires_grad: bool = False) -> None:
+        made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
+        self._array, self._requires_grad = made._array, made._requires_grad
+        self._grad = self._node = self._meta = None
+
+    from_data: Callable[..., "Tensor"]  # set by lucid.ops.creation
+
+    @staticmethod
+    def _wrap(array: Any) -> "Tensor":
+        """A tensor around an array that is used as it is."""
+        out = _new(Tensor)
+        out._array = array if type(array) is np.ndarray else np.asarray(array)
+        out._requires_grad = False
+        out._grad = out._node = out._meta = None
+        return out
+
+    def shell(self) -> "Tensor":
+        """A tensor of the same kind with the same contents, and no history."""
+        out: Tensor = _new(type(self))
+        out._array = self._array
+        out._requires_grad = False
+        out._grad = out._node = out._meta = None
+        return out
+
+    def _detached(self) -> "Tensor":
+        """The same contents without history, with a share in the version counter."""
+        out = self.shell()
+        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        return out
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        shape: tuple[int, ...] = self._array.shape
+        return shape
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The type of the elements."""
+        return dtypes.of_numpy(self._array.dtype)
+
+    @property
+    def np_dtype(self) -> np.dtype[Any]:
+        """The numpy type of the elements."""
+        found: np.dtype[Any] = self._array.dtype
+        return found
+
+    @property
+    def device(self) -> device:
+        """Where the array lives."""
+        return CPU
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.np_dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.itemsize
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded. Can be set on leaves."""
+        if self._meta is not None:
+            from lucid.core.primitive import synced
+
+            return synced(self)._requires_grad
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Start (or stop) recording operations on this leaf; returns it."""
+        if not self.is_leaf:
+            if requires_grad:
+                return self
+            raise RuntimeError(
+                "requires_grad can be switched off on leaf tensors only; for a result, use detach()"
+            )
+        if requires_grad and self.np_dtype not in dtypes.DIFFERENTIABLE:
+            raise RuntimeError(
+                f"only tensors of floating-point or complex dtype can require gradients; this one is {self.dtype}. "
+                "Convert it first, as in x.float()"
+            )
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user rather than by a recorded operation."""
+        return self._node is None or self._node._seq == 0
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The gradient accumulated by `backward`, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: "Tensor | None") -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"a gradient must be a Tensor or None, not {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("a tensor cannot be its own gradient")
+            if value.shape != self.shape:
+                raise RuntimeError(f"a gradient must have its tensor's shape {self.shape}, not {value.shape}")
+            if value.np_dtype != self.np_dtype:
+                raise RuntimeError(f"a gradient must have its tensor's dtype {self.dtype}, not {value.dtype}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def data(self) -> "Tensor":
+        """The same memory without history. Assigning replaces the contents."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: "Tensor") -> None:
+        if not isinstance(value, Tensor) or type(value) is not type(self):
+            raise TypeError(f".data must be set to a {type(self).__name__}, not {type(value).__name__}")
+        storage_of(self).bump(".data = ")
+        self._meta = Storage()
+        # Anything saved from before must not mistake the new contents for the old.
+        self._meta.version, self._meta.writer = 1, (".data = ", self._place())
+        self._array = value._array
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._meta is None else int(self._meta.storage.version)
+
+    def is_view(self) -> bool:
+        """Whether this tensor shows the memory of another one."""
+        return isinstance(self._meta, View) and self._meta.status != DETACHED
+
+    @property
+    def _base(self) -> "Tensor | None":
+        """The tensor at the bottom of a chain of views."""
+        if not self.is_view():
+            return None
+        base: Tensor = self._meta.base
+        return base._base if base._base is not None else base
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or one entry of it."""
+        if dim is None:
+            return self.shape
+        if not -self.ndim <= dim < self.ndim:
+            raise IndexError(f"dim {dim} is out of range for a tensor with {self.ndim} dimensions")
+        return self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        count = 1
+        for length in self.shape:
+            count *= length
+        return count
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours are along each dimension."""
+        array = self._concrete("stride()")
+        strides = tuple(s // array.itemsize for s in array.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """How many elements lie before the first one in the memory that is shared."""
+        array = self._concrete("storage_offset()")
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return int((array.ctypes.data - owner.ctypes.data) // array.itemsize)
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self._concrete("data_ptr()").ctypes.data)
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return bool(self._concrete("is_contiguous()").flags.c_contiguous)
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are real floats."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the elements are complex."""
+        return self.dtype.is_complex
+
+    def _concrete(self, wanted_by: str) -> Any:
+        """The array, for what cannot be done with anything less; other kinds raise here."""
+        return self._array
+
+    def _write(self, new: "Tensor", name: str) -> None:
+        """Take over the elements of `new`, which has this tensor's shape and type."""
+        if type(new) is not Tensor:
+            new._raise_escape(self, name)
+        np.copyto(self._array, new._array)
+
+    def _raise_if_read_only(self, name: str) -> None:
+        if not self._array.flags.writeable:
+            raise RuntimeError(
+                f"{name}: this tensor's memory cannot be written: it is an expanded tensor, in which several "
+                "elements share one place, or shows a read-only NumPy array. clone() it first."
+            )
+
+    def _raise_escape(self, target: "Tensor", name: str) -> None:
+        raise RuntimeError(f"{name}: a {type(self).__name__} value cannot be written into a {type(target).__name__}")
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        array = self._concrete("item()")
+        if array.size != 1:
+            raise RuntimeError(
+                f"item() needs a tensor with exactly one element; this one has {array.size} (shape {self.shape})"
+            )
+        value = array.item()
+        return float(value) if self.dtype is dtypes.bfloat16 else value
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        return self._concrete("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = self._concrete("bool()")
+        if array.size != 1:
+            raise RuntimeError(
+                f"the truth of a tensor with {array.size} elements (shape {self.shape}) is ambiguous; use .any() or .all()"
+            )
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        value = self.item()
+        if isinstance(value, float | complex):
+            raise TypeError(f"only integer tensors of one element can be used as an index, not {self.dtype}")
+        return int(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return printing.describe(self)
+
+    def describe_contents(self, prefix: str) -> str:
+        """The elements as text; continuation lines are indented below `prefix`."""
+        return printing.format_array(self._array, prefix)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        return format(self.item(), spec)
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the operation that made this tensor; None for leaves."""
+        from lucid.core.primitive import synced
+
+        node = synced(self)._node
+        if node is None or node._seq == 0:
+            return None
+        return node.edges[0] if hasattr(node, "index") else node
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its operation this tensor is."""
+        return getattr(self._node, "index", 0)
+
+    def _place(self) -> Any:
+        from lucid.core.place import here
+
+        return here()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn | tuple[Any, ...]:
+        if self._requires_grad and not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
+        return _rebuild, (np.array(self._concrete("pickling")), self._requires_grad)
+
+
+def _rebuild(array: Any, requires_grad: bool) -> Tensor:
+    out = Tensor._wrap(array)
+    out._requires_grad = requires_grad
+    return out

@@ -1,0 +1,1 @@
+"""Composable transforms of functions."""

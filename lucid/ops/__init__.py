@@ -1,0 +1,3 @@
+"""The mathematics: every operation, one file for each category."""
+
+from lucid.ops import views as views  # every other file uses the view primitives by name

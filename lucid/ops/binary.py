@@ -1,0 +1,319 @@
+"""Elementwise functions of two and three operands, comparisons and logic."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.primitive import apply, lift
+from lucid.core.tensor import Tensor
+from lucid.ops import special_arrays as arrays
+from lucid.ops.elementwise import BOOL as TRUTH
+from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, shape_error
+from lucid.ops.rules import Elementwise, P, Pair
+from lucid.ops.unary import square
+
+_NUMBERS = (bool, int, float, complex)
+
+add_ = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
+sub_ = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
+mul = binary("mul", np.multiply, (lambda y: y, lambda x: x), "Product of two tensors, element by element.")
+true_divide = binary(
+    "div",
+    np.true_divide,
+    (lambda y: 1 / y, lambda y, out: -out / y),
+    "Quotient of two tensors, element by element; integers give floats.",
+    FLOAT,
+)
+
+
+def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input + alpha * other."""
+    return add_(input, other if alpha == 1 else mul(lift(other), alpha))
+
+
+def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input - alpha * other."""
+    return sub_(input, other if alpha == 1 else mul(lift(other), alpha))
+
+
+def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """Quotient of two tensors; `rounding_mode` "floor" or "trunc" rounds it."""
+    if rounding_mode is None:
+        return true_divide(input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        return truncated_divide(input, other)
+    raise ValueError(f"rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
+
+
+def _raise_on_zero(x: Any, y: Any) -> None:
+    if np.result_type(x, y).kind in "iu" and not np.all(y):
+        raise ZeroDivisionError("integer division by zero")
+
+
+def _checked(function: Any) -> Any:
+    def impl(x: Any, y: Any) -> Any:
+        _raise_on_zero(x, y)
+        return function(x, y)
+
+    return impl
+
+
+def _trunc_divide(x: Any, y: Any) -> Any:
+    if np.result_type(x, y).kind in "iub":
+        quotient = np.floor_divide(x, y)
+        return quotient + ((quotient < 0) & (quotient * y != x))
+    return np.trunc(x / y)
+
+
+floor_divide = binary("floor_divide", _checked(np.floor_divide), (0, 0), "Quotient rounded down.")
+truncated_divide = binary("truncated_divide", _checked(_trunc_divide), (0, 0), "Quotient rounded towards 0.")
+remainder = binary(
+    "remainder",
+    _checked(np.remainder),
+    (1, lambda x, y: -P.floor_divide(x, y)),
+    "Remainder of the division rounded down; it has the sign of the divisor.",
+)
+fmod = binary(
+    "fmod",
+    _checked(np.fmod),
+    (1, lambda x, y: -P.truncated_divide(x, y)),
+    "Remainder of the division rounded towards 0; it has the sign of the dividend.",
+)
+
+
+def _d_base(x: Any, y: Any) -> Any:
+    # At y = 0 the derivative is 0 even where x**(y - 1) is infinite.
+    return P.where(y == 0, 0, y * x ** P.where(y == 0, 1, y - 1))
+
+
+def _d_exponent(x: Any, y: Any, out: Any) -> Any:
+    zero = (x == 0) if x.dtype.kind == "c" else (x == 0) & (y >= 0)
+    return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
+
+
+tensor_power = binary("pow", np.power, (_d_base, _d_exponent), "Each base to its exponent.")
+scalar_power = Elementwise(
+    "pow_scalar",
+    arrays.power,
+    (lambda x, exponent: x * 0 if exponent == 0 else P.pow_scalar(x, exponent=exponent - 1) * exponent,),
+    ("x",),
+)
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent, element by element."""
+    if not isinstance(exponent, _NUMBERS):
+        return _checked_power(input, exponent)
+    if not isinstance(input, Tensor | np.ndarray | np.generic):
+        return tensor_power(input, exponent)
+    if exponent == 2:
+        return square(input)
+    if isinstance(input, Tensor):
+        x = input
+        if x.np_dtype not in dtypes.DIFFERENTIABLE:
+            if isinstance(exponent, float | complex):
+                x = x.to(dtypes.scalar_type(exponent))
+            elif exponent < 0:
+                raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
+        elif isinstance(exponent, complex) and not x.is_complex():
+            x = x.to(dtypes.complex_of(x.np_dtype))
+        input = x
+    return general(scalar_power, (input,), KEEP, {"exponent": exponent})
+
+
+def _checked_power(input: Any, exponent: Any) -> Tensor:
+    x, y = promote("pow", (input, exponent), KEEP)
+    if isinstance(y, Tensor) and y.np_dtype.kind in "iu" and type(y) is Tensor and (y._array < 0).any():
+        raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
+    return tensor_power(x, y)
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent in double precision."""
+
+    def double(value: Any) -> Any:
+        if isinstance(value, _NUMBERS):
+            return value
+        x = lift(value)
+        return x.to(dtypes.complex128.numpy if x.is_complex() else dtypes.float64.numpy)
+
+    x, y = double(input), double(exponent)
+    if not isinstance(x, Tensor):
+        x = lift(x).to(dtypes.complex128.numpy if isinstance(x, complex) else dtypes.float64.numpy)
+    return pow(x, y)
+
+
+def _over_square(x: Any, y: Any) -> Any:
+    return x / (x * x + y * y)
+
+
+atan2 = binary(
+    "atan2",
+    lambda x, y: arrays.in_single(np.arctan2, x, y),
+    (lambda x, y: _over_square(y, x), lambda x, y: -_over_square(x, y)),
+    "The angle of the point (other, input).",
+    FLOAT,
+)
+hypot = binary(
+    "hypot",
+    np.hypot,
+    (lambda x, out: P.where(out == 0, 0, x / out), lambda y, out: P.where(out == 0, 0, y / out)),
+    "sqrt(input² + other²) without overflow.",
+    FLOAT,
+)
+
+
+def _larger(first: bool) -> Pair:
+    """Passes to the operand that was chosen; equal operands share."""
+
+    def pass_on(ct: Any, x: Any, y: Any) -> Any:
+        chosen = x > y if first else y > x
+        return P.where(x == y, ct * 0.5, P.where(chosen, ct, 0))
+
+    return Pair(pass_on)
+
+
+def _smaller(first: bool) -> Pair:
+    def pass_on(ct: Any, x: Any, y: Any) -> Any:
+        chosen = x < y if first else y < x
+        return P.where(x == y, ct * 0.5, P.where(chosen, ct, 0))
+
+    return Pair(pass_on)
+
+
+def _ignoring_nan(chooser: Any, first: bool) -> Pair:
+    """As `chooser`, but an operand that is nan loses."""
+    inner = chooser(first)
+
+    def pass_on(ct: Any, x: Any, y: Any) -> Any:
+        other_lost = P.isnan(y) if first else P.isnan(x)
+        return P.where(other_lost, ct, inner.pull(ct, x, y))
+
+    return Pair(pass_on)
+
+
+maximum = binary("maximum", np.maximum, (_larger(True), _larger(False)), "The larger of two; nan wins, ties share.")
+minimum = binary("minimum", np.minimum, (_smaller(True), _smaller(False)), "The smaller of two; nan wins, ties share.")
+fmax = binary(
+    "fmax", np.fmax, (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)), "The larger of two, ignoring nan."
+)
+fmin = binary(
+    "fmin", np.fmin, (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)), "The smaller of two, ignoring nan."
+)
+
+
+def _share(x: Any, out: Any) -> Any:
+    """exp(x - out), and exactly 0 or 1/2 where both are infinite."""
+    same = (x == out) & ~P.isfinite(x)
+    return P.where(same & (x > 0), 1, P.where(same, 0.5, P.exp(x - P.where(same, 0, out))))
+
+
+logaddexp = binary(
+    "logaddexp",
+    np.logaddexp,
+    (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
+    "log(exp(input) + exp(other)) without overflow.",
+    FLOAT,
+)
+copysign = binary(
+    "copysign",
+    np.copysign,
+    (lambda x, y: P.sign(x) * P.copysign(x * 0 + 1, y), 0),
+    "The size of input with the sign of other.",
+    FLOAT,
+)
+xlogy = binary(
+    "xlogy",
+    lambda x, y: np.where((x == 0) & ~np.isnan(y), 0, x * np.log(np.where((x == 0) & ~np.isnan(y), 1, y))),
+    (lambda x, y: P.where((x == 0) & (y <= 0), 0, P.log(P.where((x == 0) & (y <= 0), 1, y))), lambda x, y: x / y),
+    "input * log(other), and 0 where input is 0.",
+    FLOAT,
+)
+
+eq = binary("eq", np.equal, (None, None), "Where two tensors are equal.", TRUTH)
+ne = binary("ne", np.not_equal, (None, None), "Where two tensors differ.", TRUTH)
+lt = binary("lt", np.less, (None, None), "Where input < other.", TRUTH)
+le = binary("le", np.less_equal, (None, None), "Where input <= other.", TRUTH)
+gt = binary("gt", np.greater, (None, None), "Where input > other.", TRUTH)
+ge = binary("ge", np.greater_equal, (None, None), "Where input >= other.", TRUTH)
+logical_and = binary("logical_and", np.logical_and, (None, None), "Where both are true (not zero).", TRUTH)
+logical_or = binary("logical_or", np.logical_or, (None, None), "Where at least one is true (not zero).", TRUTH)
+logical_xor = binary("logical_xor", np.logical_xor, (None, None), "Where exactly one is true (not zero).", TRUTH)
+bitwise_and = binary("bitwise_and", np.bitwise_and, (None, None), "Bits set in both.", INTEGRAL)
+bitwise_or = binary("bitwise_or", np.bitwise_or, (None, None), "Bits set in either.", INTEGRAL)
+bitwise_xor = binary("bitwise_xor", np.bitwise_xor, (None, None), "Bits set in exactly one.", INTEGRAL)
+bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, (None, None), "input * 2**other.", INTEGRAL)
+bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, (None, None), "input // 2**other.", INTEGRAL)
+
+
+def _where_array(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)
+
+
+# The branch that is not taken gets exactly 0, whatever its local derivative was.
+where_primitive = Elementwise(
+    "where",
+    _where_array,
+    (
+        None,
+        Pair(lambda ct, cond: P.where(cond, ct, 0)),
+        Pair(lambda ct, cond: P.where(cond, 0, ct)),
+    ),
+    ("cond", "x", "y"),
+)
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Elements of `input` where `condition` holds, of `other` elsewhere. With one argument: the indices where it holds."""
+    if input is None and other is None:
+        return lift(condition).nonzero(as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where takes a condition alone, or a condition and both alternatives")
+    test = lift(condition)
+    if test.np_dtype != dtypes.BOOL:
+        test = test.to(dtypes.BOOL)
+    x, y = promote("where", (input, other), KEEP)
+    try:
+        return apply(where_primitive, (test, x, y), {})
+    except ValueError as error:
+        raise shape_error("where", (test, x, y), error) from None
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Tensor:
+    """input + weight * (end - input)."""
+    return add_(input, mul(lift(weight) if isinstance(weight, np.ndarray) else weight, sub_(end, input)))
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    product = mul(tensor1, tensor2)
+    return add_(input, product if value == 1 else mul(product, value))
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 / tensor2."""
+    quotient = true_divide(tensor1, tensor2)
+    return add_(input, quotient if value == 1 else mul(quotient, value))
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Where |input - other| <= atol + rtol * |other|."""
+    x, y = promote("isclose", (input, other), KEEP)
+    x, y = lift(x).detach(), lift(y).detach()
+    near = (x - y).abs() <= atol + rtol * y.abs() if x.np_dtype != dtypes.BOOL else x == y
+    result = (x == y) | near & y.isfinite()
+    return result | (x.isnan() & y.isnan()) if equal_nan else result
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether |input - other| <= atol + rtol * |other| everywhere."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    x, y = lift(input), lift(other)
+    return x.shape == y.shape and bool(eq(x, y).all())

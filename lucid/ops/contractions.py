@@ -1,0 +1,362 @@
+"""Products that sum over shared dimensions: matmul, einsum and their relatives."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.primitive import Primitive, lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary
+from lucid.ops.elementwise import KEEP, promote
+from lucid.ops.rules import P, Variadic, add_all, align, sum_to
+from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.shaping import broadcast_tensors
+
+
+def _matmul_array(x: Any, y: Any) -> Any:
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
+        # One large BLAS product instead of one for each matrix of a stack.
+        return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+    return np.matmul(x, y)
+
+
+def mT(x: Any) -> Any:
+    """The last two dimensions exchanged."""
+    n = x.ndim
+    return P.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+def _adjoint(x: Any) -> Any:
+    return mT(P.conj(x)) if x.dtype.kind == "c" else mT(x)
+
+
+def _pull_left(ct: Any, y: Any, x_shape: tuple[int, ...]) -> Any:
+    return sum_to(P.matmul(ct, _adjoint(y)), x_shape)
+
+
+def _pull_right(ct: Any, x: Any, y_shape: tuple[int, ...]) -> Any:
+    if len(y_shape) == 2 and x.ndim > 2 and x.ndim == ct.ndim:
+        # Summing over the stack is part of one large product.
+        x = P.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+        ct = P.reshape(ct, shape=(math.prod(ct.shape[:-1]), ct.shape[-1]))
+    return sum_to(P.matmul(_adjoint(x), ct), y_shape)
+
+
+def _bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    terms = ([] if tx is None else [prim(tx, y, **params)]) + ([] if ty is None else [prim(x, ty, **params)])
+    return add_all(terms)
+
+
+# Both operands are matrices or stacks of them; `matmul` below brings vectors into that form.
+matmul_primitive = Primitive(
+    "matmul",
+    _matmul_array,
+    operands=("x", "y"),
+    rules=(_pull_left, _pull_right),
+    jvp=_bilinear_jvp,
+    batch=lambda prim, values, batched, size, params: _batch_matmul(values, batched, size),
+)
+
+
+def _batch_matmul(values: Any, batched: Any, size: int) -> Any:
+    x, y = values
+    if batched[0] and not batched[1] and y.ndim == 2 and x.ndim == 3 and x.shape[1] == 1:
+        # Row vectors in a batch are the rows of one matrix.
+        out = P.matmul(P.reshape(x, shape=(size, x.shape[2])), y)
+        return P.reshape(out, shape=(size, 1, out.shape[1]))
+    if batched[1] and not batched[0] and x.ndim == 2 and y.ndim == 3 and y.shape[2] == 1:
+        out = P.matmul(P.reshape(y, shape=(size, y.shape[1])), mT(x))
+        return P.reshape(out, shape=(size, out.shape[1], 1))
+    return P.matmul(*align(values, batched, size))
+
+
+def matmul(input: Any, other: Any) -> Tensor:
+    """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast."""
+    if type(input) is Tensor and type(other) is Tensor and input._array.dtype is other._array.dtype:
+        x, y = input, other
+    else:
+        x, y = promote("matmul", (_no_scalar(input), _no_scalar(other)), KEEP)
+    if not x.ndim or not y.ndim:
+        raise RuntimeError(f"matmul: 0-d operands are not allowed; shapes {x.shape} and {y.shape}. Use * instead")
+    if x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
+        raise RuntimeError(
+            f"matmul: shapes {x.shape} and {y.shape} do not fit: "
+            f"{x.shape[-1]} columns against {y.shape[0 if y.ndim == 1 else -2]} rows"
+        )
+    if x.ndim > 1 and y.ndim > 1:
+        return _matmul(x, y)
+    a = P.reshape(x, shape=(1, x.shape[0])) if x.ndim == 1 else x
+    b = P.reshape(y, shape=(y.shape[0], 1)) if y.ndim == 1 else y
+    out = _matmul(a, b)
+    drop = ((-2,) if x.ndim == 1 else ()) + ((-1,) if y.ndim == 1 else ())
+    return P.reshape(out, shape=tuple(n for d, n in enumerate(out.shape) if d - out.ndim not in drop))
+
+
+def _no_scalar(x: Any) -> Any:
+    return lift(x)
+
+
+def _matmul(x: Tensor, y: Tensor) -> Tensor:
+    try:
+        return P.matmul(x, y)
+    except ValueError:
+        raise RuntimeError(f"matmul: the leading dimensions of shapes {x.shape} and {y.shape} do not broadcast") from None
+
+
+def _einsum_array(*xs: Any, spec: str) -> Any:
+    inputs, output = spec.split("->")
+    if xs[0].dtype == dtypes.bfloat16.numpy:
+        return np.einsum(spec, *[x.astype(np.float32) for x in xs], optimize=True).astype(xs[0].dtype)
+    return np.einsum(spec, *xs, optimize=len(xs) > 1 and xs[0].size * xs[-1].size > 4096)
+
+
+def _einsum_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
+    """Swap the labels of operand and result; labels that only the operand has are spread."""
+    inputs, output = params["spec"].split("->")
+    labels = inputs.split(",")
+    mine = labels[i]
+    others = [P.conj(a) if a.dtype.kind == "c" else a for k, a in enumerate(args) if k != i]
+    known = set(output).union(*[set(s) for k, s in enumerate(labels) if k != i])
+    unique = "".join(dict.fromkeys(mine))
+    reachable = "".join(c for c in unique if c in known)
+    sizes = dict(zip(mine, shapes[i], strict=True))
+    spec = ",".join([output, *[s for k, s in enumerate(labels) if k != i]]) + "->" + reachable
+    g = P.einsum(ct, *others, spec=spec)
+    if reachable != unique:
+        g = P.reshape(g, shape=tuple(sizes[c] if c in known else 1 for c in unique))
+        g = P.broadcast_to(g, shape=tuple(sizes[c] for c in unique))
+    # Sizes of 1 that the others broadcast against come back summed.
+    g = sum_to(g, tuple(sizes[c] for c in unique))
+    return _onto_diagonals(g, unique, mine, sizes)
+
+
+def _onto_diagonals(g: Any, unique: str, labels: str, sizes: dict[str, int]) -> Any:
+    """A label that occurs twice read a diagonal: put the cotangent back onto it."""
+    have = unique
+    for c in unique:
+        for _ in range(labels.count(c) - 1):
+            at = have.index(c)
+            shape = (*(sizes[h] for h in have), sizes[c])
+            # The diagonal of dims (at, last) is the last dimension of what is put back.
+            order = (*(d for d in range(len(have)) if d != at), at)
+            g = P.diagonal_back(P.permute(g, dims=order), shape=shape, offset=0, dim1=at, dim2=len(have))
+            have += c
+    remaining = list(have)
+    order = []
+    for c in labels:
+        at = remaining.index(c)
+        order.append(at)
+        remaining[at] = ""
+    return P.permute(g, dims=tuple(order))
+
+
+def _einsum_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    return add_all(
+        [P.einsum(*primals[:i], t, *primals[i + 1 :], **params) for i, t in enumerate(tangents) if t is not None]
+    )
+
+
+def _batch_einsum(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    """One more label on every batched operand and on the result."""
+    inputs, output = params["spec"].split("->")
+    free = next(c for c in _LETTERS if c not in params["spec"])
+    labels = [free + s if b else s for s, b in zip(inputs.split(","), batched, strict=True)]
+    return P.einsum(*values, spec=",".join(labels) + "->" + free + output)
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+einsum_primitive = Variadic(
+    "einsum",
+    _einsum_array,
+    _einsum_pull,
+    jvp=_einsum_jvp,
+    batch=_batch_einsum,
+    reads=lambda i, k: i != k,
+)
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sum of products over labelled dimensions, with `...` and repeated labels."""
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
+    return P.einsum(*tensors, spec=_explicit(equation, [t.shape for t in tensors]))
+
+
+def _explicit(equation: str, shapes: list[tuple[int, ...]]) -> str:
+    """The equation with every dimension labelled and the result spelled out."""
+    text = equation.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    labels = inputs.split(",")
+    if len(labels) != len(shapes):
+        raise ValueError(f"einsum: {equation!r} has {len(labels)} operands, but {len(shapes)} were given")
+    unused = [c for c in _LETTERS if c not in text]
+    ranks = [len(s) - len(l.replace("...", "")) for s, l in zip(shapes, labels, strict=True) if "..." in l]
+    dots = "".join(unused[: max(ranks, default=0)])
+    spread = []
+    for l, s in zip(labels, shapes, strict=True):
+        rank = len(s) - len(l.replace("...", ""))
+        if rank < 0 or (rank and "..." not in l):
+            raise ValueError(f"einsum: {l!r} in {equation!r} does not fit an operand of shape {s}")
+        spread.append(l.replace("...", dots[len(dots) - rank :]))
+    for l in spread:
+        if any(c not in _LETTERS for c in l):
+            raise ValueError(f"einsum: {equation!r} may contain letters, commas, '...' and '->' only")
+    if arrow:
+        result = output.replace("...", dots)
+    else:
+        once = sorted(c for c in set("".join(spread)) if "".join(spread).count(c) == 1 and c not in dots)
+        result = dots + "".join(once)
+    _check_labels(equation, spread, result, shapes)
+    return ",".join(spread) + "->" + result
+
+
+def _check_labels(equation: str, labels: list[str], result: str, shapes: list[tuple[int, ...]]) -> None:
+    if len(set(result)) != len(result):
+        raise ValueError(f"einsum: the result of {equation!r} has a label twice")
+    sizes: dict[str, int] = {}
+    for l, s in zip(labels, shapes, strict=True):
+        for c, n in zip(l, s, strict=True):
+            if sizes.get(c, n) not in (n, 1) and n != 1:
+                raise RuntimeError(f"einsum: label {c!r} has sizes {sizes[c]} and {n} in {equation!r}")
+            sizes[c] = max(n, sizes.get(c, n)) if n != 0 else 0
+    missing = set(result) - set(sizes)
+    if missing:
+        raise ValueError(f"einsum: {equation!r} has {', '.join(sorted(missing))} in the result but in no operand")
+
+
+def _expect(name: str, x: Tensor, ndim: int) -> None:
+    if x.ndim != ndim:
+        raise RuntimeError(f"{name}: expected a tensor with {ndim} dimensions, not shape {x.shape}")
+
+
+def mm(input: Any, mat2: Any) -> Tensor:
+    """Product of two matrices."""
+    x, y = lift(input), lift(mat2)
+    _expect("mm", x, 2)
+    _expect("mm", y, 2)
+    return matmul(x, y)
+
+
+def bmm(input: Any, mat2: Any) -> Tensor:
+    """Products of two stacks of matrices."""
+    x, y = lift(input), lift(mat2)
+    _expect("bmm", x, 3)
+    _expect("bmm", y, 3)
+    if x.shape[0] != y.shape[0]:
+        raise RuntimeError(f"bmm: {x.shape[0]} matrices against {y.shape[0]}")
+    return matmul(x, y)
+
+
+def mv(input: Any, vec: Any) -> Tensor:
+    """Product of a matrix and a vector."""
+    x, y = lift(input), lift(vec)
+    _expect("mv", x, 2)
+    _expect("mv", y, 1)
+    return matmul(x, y)
+
+
+def dot(input: Any, tensor: Any) -> Tensor:
+    """Sum of the products of two vectors' elements."""
+    x, y = lift(input), lift(tensor)
+    _expect("dot", x, 1)
+    _expect("dot", y, 1)
+    if x.shape != y.shape:
+        raise RuntimeError(f"dot: vectors of {x.shape[0]} and {y.shape[0]} elements")
+    return matmul(x, y)
+
+
+def inner(input: Any, other: Any) -> Tensor:
+    """Sum of products over the last dimension of both."""
+    x, y = lift(input), lift(other)
+    if not x.ndim or not y.ndim:
+        return binary.mul(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise RuntimeError(f"inner: the last dimensions of {x.shape} and {y.shape} differ")
+    return tensordot(x, y, ([-1], [-1]))
+
+
+def outer(input: Any, vec2: Any) -> Tensor:
+    """All products of an element of one vector with an element of another."""
+    x, y = lift(input), lift(vec2)
+    _expect("outer", x, 1)
+    _expect("outer", y, 1)
+    return binary.mul(P.reshape(x, shape=(x.shape[0], 1)), y)
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
+    """Sum of products over `dims`: a number of trailing and leading dimensions, or a list for each operand."""
+    x, y = lift(a), lift(b)
+    if isinstance(dims, int):
+        if dims > min(x.ndim, y.ndim):
+            raise RuntimeError(f"tensordot: {dims} dimensions are more than shapes {x.shape} and {y.shape} have")
+        left, right = list(range(x.ndim - dims, x.ndim)), list(range(dims))
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+    left = [one_dim(d, x.ndim, "tensordot") for d in left]
+    right = [one_dim(d, y.ndim, "tensordot") for d in right]
+    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=True)):
+        raise RuntimeError(f"tensordot: dims {left} of {x.shape} and {right} of {y.shape} do not match")
+    free_x = [d for d in range(x.ndim) if d not in left]
+    free_y = [d for d in range(y.ndim) if d not in right]
+    shared = math.prod(x.shape[d] for d in left)
+    rows, columns = [x.shape[d] for d in free_x], [y.shape[d] for d in free_y]
+    flat_x = P.reshape(P.permute(x, dims=(*free_x, *left)), shape=(math.prod(rows), shared))
+    flat_y = P.reshape(P.permute(y, dims=(*right, *free_y)), shape=(shared, math.prod(columns)))
+    return P.reshape(matmul(flat_x, flat_y), shape=(*rows, *columns))
+
+
+def kron(input: Any, other: Any) -> Tensor:
+    """Kronecker product: each element of `input` times all of `other`, as blocks."""
+    x, y = lift(input), lift(other)
+    rank = max(x.ndim, y.ndim)
+    a = (1,) * (rank - x.ndim) + x.shape
+    b = (1,) * (rank - y.ndim) + y.shape
+    spread_x = P.reshape(x, shape=tuple(n for pair in zip(a, (1,) * rank, strict=True) for n in pair))
+    spread_y = P.reshape(y, shape=tuple(n for pair in zip((1,) * rank, b, strict=True) for n in pair))
+    return P.reshape(binary.mul(spread_x, spread_y), shape=tuple(m * n for m, n in zip(a, b, strict=True)))
+
+
+@numpy_names
+def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
+    """Vector product along `dim`, which has size 3 (by default the first such dimension)."""
+    x, y = promote("cross", (lift(input), lift(other)), KEEP)
+    x, y = broadcast_tensors(x, y)
+    if dim is None:
+        dim = next((d for d, n in enumerate(x.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError(f"cross: no dimension of {x.shape} has size 3")
+    d = one_dim(dim, x.ndim, "cross")
+    if x.shape[d] != 3:
+        raise RuntimeError(f"cross: dimension {d} of {x.shape} must have size 3")
+    later, earlier = (lambda t: t.roll(-1, d)), (lambda t: t.roll(1, d))
+    return later(x) * earlier(y) - earlier(x) * later(y)
+
+
+def trace(input: Any) -> Tensor:
+    """Sum of the diagonal of a matrix."""
+    x = lift(input)
+    _expect("trace", x, 2)
+    return P.diagonal(x, offset=0, dim1=0, dim2=1).sum()
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2), for stacks of matrices."""
+    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+
+
+def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return binary.add_(input if beta == 1 else binary.mul(input, beta), product)

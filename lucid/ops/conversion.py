@@ -1,0 +1,108 @@
+"""Between types, devices and libraries: `to`, `numpy`, and what NumPy functions do with tensors."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.cuts import cut
+from lucid.core.device import as_device, device
+from lucid.core.storage import storage_of
+from lucid.core.tensor import Tensor
+from lucid.ops.elementwise import cast
+
+
+def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another dtype or on another device, given in any order, or like another tensor."""
+    dtype = kwargs.pop("dtype", None)
+    place = kwargs.pop("device", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    if kwargs:
+        raise TypeError(f"to: unexpected arguments {', '.join(kwargs)}")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype, place = arg.dtype, arg.device
+        elif isinstance(arg, device) or (isinstance(arg, str) and arg not in dtypes._BY_NAME):
+            place = arg
+        elif isinstance(arg, bool):
+            copy = arg
+        elif arg is not None:
+            dtype = arg
+    as_device(place)
+    target = input.np_dtype if dtype is None else dtypes.as_numpy(dtype)
+    if target == input.np_dtype:
+        return input.clone() if copy else input
+    if input.requires_grad and target not in dtypes.DIFFERENTIABLE:
+        cut(f"conversion to {dtypes.of_numpy(target).name}", input)
+    return cast(input, target)
+
+
+def _converter(target: dtypes.dtype, name: str) -> Any:
+    def op(self: Tensor) -> Tensor:
+        return to(self, target)
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"The tensor as {target}."
+    return op
+
+
+CONVERTERS = {
+    name: _converter(target, name)
+    for name, target in {
+        "bool": dtypes.bool_,
+        "byte": dtypes.uint8,
+        "char": dtypes.int8,
+        "short": dtypes.int16,
+        "int": dtypes.int32,
+        "long": dtypes.int64,
+        "half": dtypes.float16,
+        "bfloat16": dtypes.bfloat16,
+        "float": dtypes.float32,
+        "double": dtypes.float64,
+        "cfloat": dtypes.complex64,
+        "cdouble": dtypes.complex128,
+    }.items()
+}
+
+
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of another."""
+    return to(input, other.dtype)
+
+
+def cpu(input: Tensor) -> Tensor:
+    """The tensor on the CPU."""
+    return to(input, device="cpu")
+
+
+def numpy(input: Tensor) -> Any:
+    """The elements as a NumPy array over the same memory; read-only if the tensor requires grad."""
+    array = input._concrete("numpy()")
+    if input.requires_grad:
+        cut("numpy()", input)
+        seen = array.view()
+        seen.flags.writeable = False
+        return seen
+    storage_of(input).exposed = True
+    return array
+
+
+def to_array(input: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """What `np.asarray(tensor)` gets."""
+    array = numpy(input)
+    if dtype is not None and np.dtype(dtype) != array.dtype:
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {array.dtype} to {np.dtype(dtype)}")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether an object is a tensor.
+
+    >>> import lucid
+    >>> lucid.is_tensor(lucid.tensor(1.0))
+    True
+    """
+    return isinstance(obj, Tensor)

@@ -1,0 +1,281 @@
+"""Making tensors: from data, filled, counted."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.device import as_device
+from lucid.core.primitive import lift
+from lucid.core.storage import storage_of
+from lucid.core.tensor import Tensor
+from lucid.ops.dims import shape_from
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Tensor:
+    as_device(device)
+    if dtype is not None:
+        array = array.astype(dtypes.as_numpy(dtype), copy=False)
+    out = Tensor._wrap(array)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _array_from(data: Any, dtype: Any) -> Any:
+    """A new array: Python floats take the default type, arrays keep theirs."""
+    if isinstance(data, np.ndarray | np.generic):
+        array = np.array(data)
+        if dtype is None:
+            if array.dtype == np.float16 or array.dtype in dtypes._BY_NUMPY:
+                return array
+            return array.astype(dtypes.of_numpy(_native(array.dtype)).numpy)
+        return _converted(array, dtypes.as_numpy(dtype))
+    array = _from_sequence(data)
+    if dtype is not None:
+        return _converted(array, dtypes.as_numpy(dtype))
+    if array.dtype == np.float64:
+        return array.astype(dtypes.default_float())
+    if array.dtype == np.complex128:
+        return array.astype(dtypes.default_complex())
+    dtypes.of_numpy(array.dtype)
+    return array
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same type in this machine's byte order; unsigned types widen to signed ones that hold them."""
+    wider = {"u2": "i4", "u4": "i8"}
+    plain = dtype.newbyteorder("=")
+    return np.dtype(wider.get(plain.str[1:], plain))
+
+
+def _converted(array: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu" and array.dtype.kind in "fV" and not np.isfinite(array).all():
+        raise ValueError(f"cannot convert nan or inf to {dtype.name}")
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"cannot convert complex data to {dtype.name}; take .real or .imag first")
+    return array.astype(dtype)
+
+
+def _from_sequence(data: Any) -> Any:
+    if _holds_tensors(data):
+        return np.array(_without_tensors(data))
+    try:
+        array = np.array(data)
+    except OverflowError:
+        raise ValueError("an integer in the data does not fit into 64 bits; give floats instead") from None
+    except ValueError:
+        raise ValueError(f"ragged data: {_ragged(data)}; every list at one depth must have the same length") from None
+    if array.dtype.kind == "O" or array.dtype.kind not in "biufcV":
+        raise TypeError(f"cannot make a tensor of {_first_odd(data)!r}; expected numbers or nested lists of them")
+    if array.size == 0 and array.dtype == np.float64:
+        return array.astype(dtypes.default_float())
+    return array
+
+
+def _holds_tensors(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return any(isinstance(d, Tensor) or (isinstance(d, list | tuple) and _holds_tensors(d)) for d in data)
+    return False
+
+
+def _without_tensors(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data._concrete("tensor()")
+    return [_without_tensors(d) for d in data] if isinstance(data, list | tuple) else data
+
+
+def _ragged(data: Any) -> str:
+    lengths = sorted({len(d) if isinstance(d, list | tuple) else 0 for d in data})
+    return f"lengths {lengths} at the same depth" if len(lengths) > 1 else "lists of unequal length inside"
+
+
+def _first_odd(data: Any) -> Any:
+    while isinstance(data, list | tuple) and data:
+        data = next((d for d in data if not isinstance(d, _NUMBERS)), data[0])
+    return data
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor."""
+    if isinstance(data, Tensor):
+        out = data.detach().clone()
+        out = out if dtype is None else out.to(dtype)
+        return out.requires_grad_() if requires_grad else out
+    return _made(_array_from(data, dtype), None, requires_grad, device)
+
+
+Tensor.from_data = staticmethod(tensor)  # type: ignore[assignment]
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor that shares memory with `data` where it can: tensors are returned, arrays wrapped."""
+    as_device(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and data.dtype in dtypes._BY_NUMPY:
+        out = from_numpy(data)
+        return out if dtype is None else out.to(dtype)
+    return tensor(data, dtype=dtype)
+
+
+asarray = as_tensor
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A tensor over a NumPy array's own memory: writes to either show in both."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy needs a NumPy array, not {type(array).__name__}")
+    dtypes.of_numpy(array.dtype)
+    out = Tensor._wrap(array.view(np.ndarray))
+    storage_of(out).exposed = True
+    return out
+
+
+def _sizes(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    shape = shape_from(size, name)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"{name}: sizes must not be negative, got {shape}")
+    return shape
+
+
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    return dtypes.default_float() if dtype is None else dtypes.as_numpy(dtype)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros."""
+    return _made(np.zeros(_sizes(size, "zeros"), _float_type(dtype)), None, requires_grad, device)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones."""
+    return _made(np.ones(_sizes(size, "ones"), _float_type(dtype)), None, requires_grad, device)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose elements are whatever was in memory."""
+    return _made(np.empty(_sizes(size, "empty"), _float_type(dtype)), None, requires_grad, device)
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor with one value everywhere."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    chosen = dtypes.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
+    shape = _sizes((size,), "full")
+    return _made(np.full(shape, _converted(np.asarray(value), chosen), chosen), None, requires_grad, device)
+
+
+def _like(input: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    x = lift(input)
+    return x.shape, x.np_dtype if dtype is None else dtypes.as_numpy(dtype)
+
+
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros in the shape and type of another tensor."""
+    shape, kind = _like(input, dtype)
+    return _made(np.zeros(shape, kind), None, requires_grad, device)
+
+
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones in the shape and type of another tensor."""
+    shape, kind = _like(input, dtype)
+    return _made(np.ones(shape, kind), None, requires_grad, device)
+
+
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Whatever was in memory, in the shape and type of another tensor."""
+    shape, kind = _like(input, dtype)
+    return _made(np.empty(shape, kind), None, requires_grad, device)
+
+
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """One value everywhere, in the shape and type of another tensor."""
+    shape, kind = _like(input, dtype)
+    return full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+def new_tensor(input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`, of this tensor's type unless another is given."""
+    return tensor(data, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def new_zeros(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of this tensor's type."""
+    return zeros(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def new_ones(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of this tensor's type."""
+    return ones(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def new_empty(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Whatever was in memory, of this tensor's type."""
+    return empty(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """One value everywhere, of this tensor's type."""
+    return full(size, fill_value, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Numbers from `start` up to but not including `end`, `step` apart."""
+    if end is None:
+        start, end = 0, start
+    start, end, step = _number(start), _number(end), _number(step)
+    if step == 0:
+        raise ValueError("arange: the step must not be 0")
+    if (end - start) / step < 0:
+        raise ValueError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
+    if dtype is None:
+        whole = all(isinstance(v, int | np.integer) for v in (start, end, step))
+        dtype = dtypes.INT64 if whole else dtypes.default_float()
+    count = max(0, math.ceil((end - start) / step))
+    return _made(start + step * np.arange(count), dtype, requires_grad, device)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    if steps < 0:
+        raise ValueError(f"linspace: the number of steps must not be negative, got {steps}")
+    return _made(np.linspace(_number(start), _number(end), steps), _float_type(dtype), requires_grad, device)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`steps` numbers from base**start to base**end, evenly spaced on a logarithmic scale."""
+    if steps < 0:
+        raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
+    return _made(
+        np.logspace(_number(start), _number(end), steps, base=base), _float_type(dtype), requires_grad, device
+    )
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """The identity matrix, or its first n rows and m columns."""
+    if n < 0 or (m is not None and m < 0):
+        raise ValueError(f"eye: sizes must not be negative, got {n} and {m}")
+    return _made(np.eye(n, m, dtype=_float_type(dtype)), None, requires_grad, device)

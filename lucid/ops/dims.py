@@ -1,0 +1,63 @@
+"""Reading dimensions as users give them: negative, several, by NumPy's names."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+A = ParamSpec("A")
+R = TypeVar("R")
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
+    """Accept `axis` and `keepdims` for `dim` and `keepdim`."""
+
+    @wraps(function)
+    def call(*args: A.args, **kwargs: A.kwargs) -> R:
+        if kwargs:
+            for theirs, ours in _NUMPY_NAMES.items():
+                if theirs in kwargs:
+                    if ours in kwargs:
+                        raise TypeError(f"{function.__name__}: give {ours} or {theirs}, not both")
+                    kwargs[ours] = kwargs.pop(theirs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def one_dim(dim: Any, ndim: int, name: str) -> int:
+    """A dimension as a number from 0; a 0-d tensor may be asked for dimension 0 or -1."""
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"{name}: dim must be an integer, not {dim!r}")
+    number = dim.__index__()
+    bound = max(ndim, 1)
+    if not -bound <= number < bound:
+        raise IndexError(f"{name}: dim {number} is out of range for a tensor with {ndim} dimensions")
+    return int(number % bound)
+
+
+def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
+    """Dimensions to reduce: None and () mean all of them."""
+    if dim is None:
+        return tuple(range(ndim))
+    if not isinstance(dim, Sequence):
+        number = one_dim(dim, ndim, name)
+        return (number,) if ndim else ()
+    if not dim:
+        return tuple(range(ndim))
+    dims = tuple(one_dim(d, ndim, name) for d in dim)
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"{name}: dim {tuple(dim)} names a dimension twice")
+    return tuple(sorted(dims)) if ndim else ()
+
+
+def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    """A shape given as several numbers or as one sequence."""
+    if len(args) == 1 and not hasattr(args[0], "__index__"):
+        args = tuple(args[0])
+    elif len(args) == 1 and hasattr(args[0], "shape") and args[0].shape:
+        args = tuple(args[0].tolist())
+    try:
+        return tuple(a.__index__() for a in args)
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name}: a shape consists of integers, not {args!r}") from None

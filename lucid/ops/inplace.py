@@ -1,0 +1,116 @@
+"""In-place forms: `x.add_(y)` is `add` written into x."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.inplace import ufunc_write, write
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, indexing, unary
+from lucid.ops.rules import Elementwise, P
+
+# What an assignment does to the old elements: nothing of them is left, so their gradient is 0.
+overwrite = Elementwise("overwrite", lambda x, y: np.broadcast_to(y, x.shape).astype(x.dtype), (0, 1), ("x", "y"))
+
+
+def inplace(function: Callable[..., Any], ufunc: np.ufunc | None = None) -> Callable[..., Tensor]:
+    """The in-place form of a function: the same arguments, the result written into the first."""
+    name = function.__name__.rstrip("_") + "_"
+
+    def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
+            return self
+        others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        return write(self, name, lambda old: function(old, *args, **kwargs), others)
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"In-place form of `{function.__name__.rstrip('_')}`."
+    return op
+
+
+def copy_(self: Tensor, src: Any) -> Tensor:
+    """Overwrite with the elements of `src`, which broadcasts and is converted to this tensor's type."""
+    source = lift(src)
+    try:
+        fits = np.broadcast_shapes(source.shape, self.shape) == self.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"copy_: shape {source.shape} does not broadcast to {self.shape}")
+    if source.np_dtype != self.np_dtype:
+        source = source.to(self.np_dtype)
+
+    def direct(array: Any) -> None:
+        np.copyto(array, source._array)
+
+    return write(
+        self, "copy_", lambda old: P.overwrite(old, source), (source,), direct if type(source) is Tensor else None
+    )
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Overwrite every element with one value."""
+    source = lift(value)
+    if source.ndim:
+        raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")
+    if dtypes.category(source.np_dtype) == dtypes.CATEGORY_COMPLEX and not self.is_complex():
+        raise RuntimeError(f"fill_: a complex value cannot be written into a tensor of {self.dtype}")
+    return copy_(self, source)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite every element with 0."""
+    return fill_(self, 0)
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Forget the history of this tensor: it becomes a leaf that requires no gradient."""
+    if self.is_view():
+        raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
+    self._node, self._requires_grad = None, False
+    return self
+
+
+def data_dependent_fill(self: Tensor, array: Any, name: str) -> Tensor:
+    """Overwrite with an array made for this tensor's shape, as random fills do."""
+
+    def direct(target: Any) -> None:
+        np.copyto(target, array, casting="unsafe")
+
+    source = Tensor._wrap(array.astype(self.np_dtype, copy=False))
+    return write(self, name, lambda old: P.overwrite(old, source), (), direct)
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """`self[key] = value`."""
+    indexing.setitem(self, key, value)
+
+
+ELEMENTWISE_INPLACE: dict[str, Callable[..., Tensor]] = {
+    f.__name__: f
+    for f in (
+        *(
+            inplace(getattr(unary, name))
+            for name in (
+                "abs_ neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan "
+                "sinh cosh tanh asinh acosh atanh sigmoid logit relu erf erfc erfinv lgamma digamma sinc floor ceil "
+                "round trunc frac clamp nan_to_num sign sgn logical_not bitwise_not"
+            ).split()
+        ),
+        *(
+            inplace(getattr(binary, name))
+            for name in (
+                "floor_divide remainder fmod pow float_power atan2 hypot copysign xlogy lerp addcmul addcdiv "
+                "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor "
+                "bitwise_left_shift bitwise_right_shift"
+            ).split()
+        ),
+        inplace(binary.add, np.add),
+        inplace(binary.sub, np.subtract),
+        inplace(binary.mul, np.multiply),
+        inplace(binary.div, np.true_divide),
+    )
+}

@@ -1,0 +1,89 @@
+"""Concatenation, and everything that is concatenation underneath."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.elementwise import KEEP, promote
+from lucid.ops.rules import P, Variadic, batched_to_front, zeros_like
+
+
+def _cat_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
+    dim = params["dim"]
+    start = sum(s[dim] for s in shapes[:i])
+    return P.slice(ct, index=(*(slice(None),) * dim, slice(start, start + shapes[i][dim])))
+
+
+cat_primitive = Variadic(
+    "cat",
+    lambda *xs, dim: np.concatenate(xs, axis=dim),
+    _cat_pull,
+    jvp=lambda prim, primals, tangents, out, params: P.cat(
+        *[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params
+    ),
+    batch=lambda prim, values, batched, size, params: P.cat(
+        *batched_to_front(values, batched, size), dim=params["dim"] + 1
+    ),
+    reads=lambda i, k: False,
+)
+
+
+def _tensors(tensors: Any, name: str) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        tensors = tensors.unbind(0)
+    found = [lift(t) for t in tensors]
+    if not found:
+        raise ValueError(f"{name}: expected at least one tensor")
+    promoted: list[Tensor] = promote(name, found, KEEP)
+    return promoted
+
+
+@numpy_names
+def cat(tensors: Any, dim: int = 0) -> Tensor:
+    """Join tensors along a dimension that they have."""
+    found = _tensors(tensors, "cat")
+    # As in PyTorch, empty 1-d tensors join with anything.
+    parts = [t for t in found if t.shape != (0,)] or found[:1]
+    first = parts[0]
+    if not first.ndim:
+        raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
+    d = one_dim(dim, first.ndim, "cat")
+    for t in parts[1:]:
+        if t.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != d):
+            raise RuntimeError(f"cat: shapes {first.shape} and {t.shape} differ outside dimension {d}")
+    return P.cat(*parts, dim=d)
+
+
+concat = concatenate = cat
+
+
+@numpy_names
+def stack(tensors: Any, dim: int = 0) -> Tensor:
+    """Join tensors of one shape along a new dimension."""
+    found = _tensors(tensors, "stack")
+    shape = found[0].shape
+    for t in found[1:]:
+        if t.shape != shape:
+            raise RuntimeError(f"stack: shapes {shape} and {t.shape} differ")
+    d = one_dim(dim, len(shape) + 1, "stack")
+    return P.cat(*[P.reshape(t, shape=(*shape[:d], 1, *shape[d:])) for t in found], dim=d)
+
+
+def hstack(tensors: Any) -> Tensor:
+    """Join along dimension 1 (0 for 1-d tensors)."""
+    found = [t.reshape(1) if t.ndim == 0 else t for t in _tensors(tensors, "hstack")]
+    return cat(found, 0 if found[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Any) -> Tensor:
+    """Join along dimension 0; 1-d tensors are rows."""
+    return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in _tensors(tensors, "vstack")], 0)
+
+
+def dstack(tensors: Any) -> Tensor:
+    """Join along dimension 2; smaller tensors get one."""
+    found = [t.reshape(1, -1) if t.ndim < 2 else t for t in _tensors(tensors, "dstack")]
+    return cat([t.unsqueeze(2) if t.ndim == 2 else t for t in found], 2)

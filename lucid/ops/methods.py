@@ -1,0 +1,172 @@
+"""Hands the operations to `Tensor` as methods and operators."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, contractions, conversion, creation, indexing, inplace, joining, reductions, shaping, unary
+
+_UNARY = (
+    "neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh sigmoid logit relu softplus erf erfc erfinv lgamma digamma sinc floor ceil round trunc frac "
+    "clamp clip nan_to_num isnan isinf isfinite conj angle sign sgn logical_not bitwise_not"
+)
+_BINARY = (
+    "add sub mul div true_divide floor_divide remainder fmod pow float_power atan2 hypot maximum minimum fmax fmin "
+    "logaddexp copysign xlogy lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
+    "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isclose allclose equal"
+)
+_REDUCTIONS = (
+    "sum mean prod max min amax amin var std norm logsumexp all any argmax argmin cumsum cumprod cummax cummin "
+    "logcumsumexp count_nonzero nansum nanmean"
+)
+_SHAPING = (
+    "reshape view view_as reshape_as flatten ravel unflatten squeeze unsqueeze transpose swapaxes swapdims permute "
+    "t movedim moveaxis expand broadcast_to expand_as repeat tile repeat_interleave flip fliplr flipud roll rot90 "
+    "split chunk tensor_split unbind narrow select unfold diagonal diag_embed diag tril triu clone contiguous detach"
+)
+_CONTRACTIONS = "matmul mm bmm mv dot inner outer tensordot kron cross trace addmm baddbmm"
+_CREATION = "new_tensor new_zeros new_ones new_empty new_full"
+_CONVERSION = "to type_as cpu numpy"
+_INDEXING = "take_along_dim"
+
+NAMES: dict[Any, str] = {
+    unary: _UNARY,
+    binary: _BINARY,
+    reductions: _REDUCTIONS,
+    shaping: _SHAPING,
+    contractions: _CONTRACTIONS,
+    creation: _CREATION,
+    conversion: _CONVERSION,
+    indexing: _INDEXING,
+}
+
+
+def method_table() -> dict[str, Callable[..., Any]]:
+    """Every method that operations give to `Tensor`, by name."""
+    table: dict[str, Callable[..., Any]] = {
+        name: getattr(module, name) for module, names in NAMES.items() for name in names.split()
+    }
+    table |= inplace.ELEMENTWISE_INPLACE | conversion.CONVERTERS
+    table |= {name: getattr(inplace, name) for name in ("copy_", "fill_", "zero_", "detach_")}
+    table |= {"abs": unary.abs_, "absolute": unary.abs_, "conjugate": unary.conj, "where": _where_method}
+    return table
+
+
+def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
+    """Elements of this tensor where `condition` holds, of `other` elsewhere."""
+    out: Tensor = binary.where(condition, self, other)
+    return out
+
+
+def _swapped(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def op(self: Tensor, other: Any) -> Any:
+        return function(other, self)
+
+    op.__name__ = op.__qualname__ = name
+    return op
+
+
+def _comparison(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """== and != with something that cannot be a tensor are left to the other side."""
+
+    def op(self: Tensor, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except TypeError:
+            return NotImplemented
+
+    op.__name__ = op.__qualname__ = name
+    return op
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": binary.add_,
+    "sub": binary.sub_,
+    "mul": binary.mul,
+    "truediv": binary.true_divide,
+    "floordiv": binary.floor_divide,
+    "mod": binary.remainder,
+    "pow": binary.pow,
+    "matmul": contractions.matmul,
+    "and": binary.bitwise_and,
+    "or": binary.bitwise_or,
+    "xor": binary.bitwise_xor,
+    "lshift": binary.bitwise_left_shift,
+    "rshift": binary.bitwise_right_shift,
+}
+_INPLACE_OPERATORS = {
+    "add": "add_",
+    "sub": "sub_",
+    "mul": "mul_",
+    "truediv": "div_",
+    "floordiv": "floor_divide_",
+    "mod": "remainder_",
+    "pow": "pow_",
+    "and": "bitwise_and_",
+    "or": "bitwise_or_",
+    "xor": "bitwise_xor_",
+    "lshift": "bitwise_left_shift_",
+    "rshift": "bitwise_right_shift_",
+}
+
+
+def operator_table() -> dict[str, Any]:
+    """Python's operators on tensors."""
+    table: dict[str, Any] = {}
+    for name, function in _OPERATORS.items():
+        table[f"__{name}__"] = function
+        table[f"__r{name}__"] = _swapped(function, f"__r{name}__")
+    for name, method in _INPLACE_OPERATORS.items():
+        table[f"__i{name}__"] = inplace.ELEMENTWISE_INPLACE[method]
+    table |= {f"__{n}__": getattr(binary, n) for n in ("lt", "le", "gt", "ge")}
+    table |= {f"__{n}__": _comparison(getattr(binary, n), f"__{n}__") for n in ("eq", "ne")}
+    table |= {
+        "__neg__": unary.neg,
+        "__pos__": lambda self: self,
+        "__abs__": unary.abs_,
+        "__invert__": unary.bitwise_not,
+        "__getitem__": indexing.getitem,
+        "__setitem__": indexing.setitem,
+        "__iter__": lambda self: iter(_rows(self)),
+        "__contains__": lambda self, item: bool((self == item).any()),
+        "__array__": conversion.to_array,
+        "__hash__": Tensor.__hash__,
+        "T": property(_transposed, doc="The dimensions in reverse order."),
+        "mT": property(_matrix_transposed, doc="The last two dimensions exchanged."),
+        "H": property(lambda self: unary.conj(_square_dims(self, "H").transpose(0, 1)), doc="The adjoint of a matrix."),
+        "mH": property(lambda self: unary.conj(_matrix_transposed(self)), doc="The adjoint of matrices."),
+        "real": property(unary.real, doc=unary.real.__doc__),
+        "imag": property(unary.imag, doc=unary.imag.__doc__),
+    }
+    return table
+
+
+def _rows(self: Tensor) -> Any:
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return self.unbind(0)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    return self.permute(tuple(reversed(range(self.ndim))))
+
+
+def _matrix_transposed(self: Tensor) -> Tensor:
+    if self.ndim < 2:
+        raise RuntimeError(f"mT needs at least 2 dimensions, not shape {self.shape}")
+    return self.transpose(-2, -1)
+
+
+def _square_dims(self: Tensor, name: str) -> Tensor:
+    if self.ndim != 2:
+        raise RuntimeError(f"{name} needs a matrix, not shape {self.shape}; use m{name} for stacks")
+    return self
+
+
+def attach_methods() -> None:
+    for name, function in {**method_table(), **operator_table()}.items():
+        setattr(Tensor, name, function)
+
+
+attach_methods()

@@ -1,0 +1,510 @@
+"""Reductions over dimensions and scans along one."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.primitive import Primitive, lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, indexing, unary
+from lucid.ops.elementwise import cast
+from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.rules import P, broadcast_to, expand_reduced, linear, np_dtype, ones_like, reduction, shift
+
+Dims = int | tuple[int, ...] | list[int] | None
+
+
+def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return np.add.reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
+
+
+sum_primitive = linear(
+    "sum",
+    _sum_array,
+    transpose=lambda ct, x_shape, dims, keepdim: expand_reduced(ct, x_shape, dims, keepdim),
+    batch=lambda x, size, dims, keepdim: P.sum(x, dims=shift(dims), keepdim=keepdim),
+)
+
+
+def _count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
+    return math.prod(shape[d] for d in dims)
+
+
+def _equal_share(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
+    # Ties share the cotangent: any convex split is a subgradient, and this one ignores order.
+    chosen = P.cast((x == out) | ((x != x) & (out != out)), dtype=np_dtype(x), source=dtypes.BOOL)
+    return chosen / P.sum(chosen, dims=dims, keepdim=True)
+
+
+amax_primitive = reduction("amax", lambda x, dims, keepdim: np.amax(x, axis=dims, keepdims=keepdim), _equal_share)
+amin_primitive = reduction("amin", lambda x, dims, keepdim: np.amin(x, axis=dims, keepdims=keepdim), _equal_share)
+
+
+def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
+    """The product of all other elements, exact when some are 0: products before times products behind."""
+    kept = [d for d in range(x.ndim) if d not in dims]
+    order = (*kept, *dims)
+    front = tuple(x.shape[d] for d in kept)
+    flat = P.reshape(P.permute(x, dims=order), shape=(*front, _count_at(x.shape, dims)))
+    before = _exclusive_cumprod(flat)
+    last = (flat.ndim - 1,)
+    behind = P.flip(_exclusive_cumprod(P.flip(flat, dims=last)), dims=last)
+    back = P.reshape(before * behind, shape=tuple(x.shape[d] for d in order))
+    return P.permute(back, dims=tuple(order.index(d) for d in range(x.ndim)))
+
+
+def _exclusive_cumprod(x: Any) -> Any:
+    return _before(P.cumprod(x, dim=x.ndim - 1), x.ndim - 1)
+
+
+prod_primitive = reduction("prod", lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim), _others_product)
+
+
+def _shift_dim(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    return prim(*values, **{**params, "dim": params["dim"] + 1})
+
+
+def _reverse(function: Any, dim: int, *operands: Any) -> Any:
+    """Run a scan from the other end."""
+    return P.flip(function(*[P.flip(x, dims=(dim,)) for x in operands]), dims=(dim,))
+
+
+cumsum_primitive = linear(
+    "cumsum",
+    lambda x, dim: np.cumsum(x, axis=dim, dtype=x.dtype),
+    transpose=lambda ct, dim: _reverse(lambda t: P.cumsum(t, dim=dim), dim, ct),
+    batch=lambda x, size, dim: P.cumsum(x, dim=dim + 1),
+)
+
+
+def _recurrence_array(a: Any, b: Any, dim: int) -> Any:
+    a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+    out = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b))
+    if len(out):
+        out[0] = b[0]
+    for i in range(1, len(out)):
+        np.multiply(a[i], out[i - 1], out=out[i, ...])
+        out[i] += b[i]
+    return np.moveaxis(out, 0, dim)
+
+
+def _delayed(x: Any, dim: int) -> Any:
+    """x moved one step back along `dim`; 0 comes in at the front."""
+    n = x.shape[dim]
+    front: tuple[Any, ...] = (slice(None),) * dim
+    return P.slice_back(P.slice(x, index=(*front, slice(0, n - 1))), index=(*front, slice(1, n)), shape=x.shape)
+
+
+def _recurrence_pull(ct: Any, a: Any, dim: int) -> Any:
+    """The same recurrence from the other end, with each factor one step later."""
+    later = _reverse(lambda t: _delayed(t, dim), dim, a)
+    return _reverse(lambda f, g: P.recurrence(f, g, dim=dim), dim, later, ct)
+
+
+def _conj(x: Any) -> Any:
+    return P.conj(x) if x.dtype.kind == "c" else x
+
+
+def _recurrence_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (a, b), (ta, tb), dim = primals, tangents, params["dim"]
+    drive = tb
+    if ta is not None:
+        change = ta * _delayed(out, dim)
+        drive = change if tb is None else change + tb
+    return P.recurrence(a, drive, dim=dim)
+
+
+# h[i] = a[i] * h[i-1] + b[i] along one dimension: derivatives of products and of logcumsumexp scan with it.
+recurrence = Primitive(
+    "recurrence",
+    _recurrence_array,
+    operands=("a", "b"),
+    rules=(
+        lambda ct, a, out, dim: _recurrence_pull(ct, _conj(a), dim) * _conj(_delayed(out, dim)),
+        lambda ct, a, dim: _recurrence_pull(ct, _conj(a), dim),
+    ),
+    jvp=_recurrence_jvp,
+    batch=lambda prim, values, batched, size, params: P.recurrence(
+        *[v if b else broadcast_to(v, (size, *v.shape)) for v, b in zip(values, batched, strict=True)],
+        dim=params["dim"] + 1,
+    ),
+)
+
+
+def _cumprod_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    """d out[i] = x[i] · d out[i-1] + dx[i] · out[i-1]."""
+    x, t, dim = primals[0], tangents[0], params["dim"]
+    return P.recurrence(x, t * _before(out, dim), dim=dim)
+
+
+def _before(out: Any, dim: int) -> Any:
+    """The products up to the element before: 1 at the front."""
+    if out.shape[dim] == 0:
+        return out
+    front: tuple[Any, ...] = (slice(None),) * dim
+    head = ones_like(P.slice(out, index=(*front, slice(0, 1))))
+    return P.cat(head, P.slice(out, index=(*front, slice(0, out.shape[dim] - 1))), dim=dim)
+
+
+cumprod_primitive = Primitive(
+    "cumprod",
+    lambda x, dim: np.cumprod(x, axis=dim, dtype=x.dtype),
+    rules=(lambda ct, x, out, dim: _recurrence_pull(ct, _conj(x), dim) * _conj(_before(out, dim)),),
+    jvp=_cumprod_jvp,
+    batch=_shift_dim,
+)
+
+
+def _steps(out: Any, dim: int) -> Any:
+    """exp(out[i-1] - out[i]) <= 1: how much of each running total the one before makes up."""
+    front: tuple[Any, ...] = (slice(None),) * dim
+    n = out.shape[dim]
+    change = P.slice(out, index=(*front, slice(0, n - 1))) - P.slice(out, index=(*front, slice(1, n)))
+    return P.exp(P.slice_back(_number(change), index=(*front, slice(1, n)), shape=out.shape))
+
+
+def _number(difference: Any) -> Any:
+    """0 where infinities were subtracted from each other."""
+    return P.where(difference == difference, difference, 0)
+
+
+def _logcumsumexp_array(x: Any, dim: int) -> Any:
+    return np.logaddexp.accumulate(x, axis=dim) if x.shape[dim] else x.copy()
+
+
+logcumsumexp_primitive = Primitive(
+    "logcumsumexp",
+    _logcumsumexp_array,
+    rules=(lambda ct, x, out, dim: _recurrence_pull(ct, _steps(out, dim), dim) * P.exp(_number(x - out)),),
+    jvp=lambda prim, primals, tangents, out, params: P.recurrence(
+        _steps(out, params["dim"]), tangents[0] * P.exp(_number(primals[0] - out)), dim=params["dim"]
+    ),
+    batch=_shift_dim,
+)
+
+logsumexp_primitive = reduction(
+    "logsumexp",
+    lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
+    lambda x, out, dims: P.exp(_number(x - out)),
+)
+
+
+def _logsumexp_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    peak = np.amax(x, axis=dims, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0).astype(x.dtype)
+    total = np.log(np.add.reduce(np.exp(x - peak), axis=dims, keepdims=True)) + peak
+    return total if keepdim else total.reshape(tuple(n for i, n in enumerate(x.shape) if i not in dims))
+
+
+def _choice(name: str, impl: Any) -> Primitive:
+    """A reduction that gives positions or truth values: nothing to differentiate."""
+    return Primitive(
+        name,
+        impl,
+        batch=lambda prim, values, batched, size, params: prim(
+            values[0], **{**params, "dims": shift(params["dims"])}
+        ),
+    )
+
+
+all_primitive = _choice("all", lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim))
+any_primitive = _choice("any", lambda x, dims, keepdim: np.any(x, axis=dims, keepdims=keepdim))
+count_primitive = _choice("count_nonzero", lambda x, dims: np.count_nonzero(x, axis=dims))
+argmax_primitive = Primitive("argmax", lambda x, dim: np.argmax(x, axis=dim), batch=_shift_dim)
+argmin_primitive = Primitive("argmin", lambda x, dim: np.argmin(x, axis=dim), batch=_shift_dim)
+
+
+class ValuesIndices(NamedTuple):
+    """What reductions that choose elements along a dimension give: the elements and where they stood."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
+    x = lift(input)
+    if dtype is not None:
+        x = x.to(dtype)
+    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(f"{name} needs a floating-point or complex tensor, not {x.dtype}; convert it, as in x.float()")
+    return x
+
+
+def _widened(input: Any, dtype: Any) -> Tensor:
+    """Sums and products of small integers are made in int64."""
+    x = lift(input)
+    if dtype is not None:
+        return x.to(dtype)
+    return x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, dtypes.INT64)
+
+
+@numpy_names
+def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over `dim`, or of all elements."""
+    x = _widened(input, dtype)
+    return P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim)
+
+
+@numpy_names
+def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Arithmetic mean over `dim`, or of all elements."""
+    x = _floats(input, "mean", dtype)
+    dims = many_dims(dim, x.ndim, "mean")
+    return P.sum(x, dims=dims, keepdim=keepdim) / _count(x, dims)
+
+
+def _count(x: Tensor, dims: tuple[int, ...]) -> float:
+    """The number of elements that are reduced; nan for none, as 0 / 0."""
+    return float(_count_at(x.shape, dims)) or math.nan
+
+
+@numpy_names
+def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product over `dim`, or of all elements; the gradient is exact when some are 0."""
+    x = _widened(input, dtype)
+    return P.prod(x, dims=many_dims(dim, x.ndim, "prod"), keepdim=keepdim)
+
+
+def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
+    if _count_at(x.shape, dims) == 0:
+        raise IndexError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
+
+
+def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
+    x = lift(input)
+    dims = many_dims(dim, x.ndim, prim)
+    _nonempty(x, dims, prim)
+    return getattr(P, prim)(x, dims=dims, keepdim=keepdim)
+
+
+@numpy_names
+def amax(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Largest element over `dim`; ties share the gradient."""
+    return _extreme(input, dim, keepdim, "amax")
+
+
+@numpy_names
+def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Smallest element over `dim`; ties share the gradient."""
+    return _extreme(input, dim, keepdim, "amin")
+
+
+def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+    """The elements at `positions`, which has size 1 along `dim`."""
+    values = indexing.take_along_dim(x, positions, dim) if x.ndim else x
+    if x.ndim and not keepdim:
+        values, positions = values.squeeze(dim), positions.squeeze(dim)
+    return ValuesIndices(values, positions)
+
+
+def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
+    x = lift(input)
+    if dim is None:
+        return _extreme(x, None, False, "a" + which)
+    if isinstance(dim, Tensor):
+        return getattr(binary, which + "imum")(x, dim)
+    d = one_dim(dim, x.ndim, which)
+    _nonempty(x, (d,) if x.ndim else (), which)
+    return _chosen(x, _positions(x, d, "arg" + which), d, keepdim)
+
+
+def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
+    if not x.ndim:
+        return lift(0)
+    return getattr(P, prim)(x, dim=dim).unsqueeze(dim)
+
+
+@numpy_names
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with `dim`, values and indices along it; with a tensor, the larger of each pair."""
+    return _max_or_min(input, dim, keepdim, "max")
+
+
+@numpy_names
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with `dim`, values and indices along it; with a tensor, the smaller of each pair."""
+    return _max_or_min(input, dim, keepdim, "min")
+
+
+def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
+    x = lift(input)
+    if dim is None:
+        _nonempty(x, tuple(range(x.ndim)), prim)
+        found = getattr(P, prim)(x.reshape(-1), dim=0)
+        return found.reshape((1,) * x.ndim) if keepdim else found
+    d = one_dim(dim, x.ndim, prim)
+    _nonempty(x, (d,) if x.ndim else (), prim)
+    positions = _positions(x, d, prim)
+    return positions if keepdim or not x.ndim else positions.squeeze(d)
+
+
+@numpy_names
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element is, along `dim` or in the flattened tensor."""
+    return _argument(input, dim, keepdim, "argmax")
+
+
+@numpy_names
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is, along `dim` or in the flattened tensor."""
+    return _argument(input, dim, keepdim, "argmin")
+
+
+def _root(x: Tensor) -> Tensor:
+    """Square root whose derivative at 0 is taken as 0."""
+    zero = x == 0
+    return P.where(zero, 0, unary.sqrt(P.where(zero, 1, x)))
+
+
+@numpy_names
+def var(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
+    x = _floats(input, "var")
+    dims = many_dims(dim, x.ndim, "var")
+    less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
+    centred = x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims)
+    squares = unary.real(centred * unary.conj(centred)) if x.is_complex() else centred * centred
+    divisor = _count_at(x.shape, dims) - less
+    return P.sum(squares, dims=dims, keepdim=keepdim) / (divisor if divisor > 0 else 0.0)
+
+
+@numpy_names
+def std(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Standard deviation over `dim`; the gradient of a constant is 0."""
+    return _root(var(input, dim, unbiased, keepdim, correction=correction))
+
+
+@numpy_names
+def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The p-norm over `dim`: (Σ|x|ᵖ)^(1/p), the largest or smallest |x| for ±inf, the count of non-zeros for 0.
+
+    The gradient at 0 is 0.
+    """
+    x = _floats(input, "norm")
+    if p == "fro":
+        p = 2
+    if isinstance(p, str):
+        raise ValueError(f"norm: p must be a number or 'fro', not {p!r}")
+    dims = many_dims(dim, x.ndim, "norm")
+    if p in (math.inf, -math.inf):
+        return _extreme(unary.abs_(x), dims, keepdim, "amax" if p > 0 else "amin")
+    if p == 0:
+        return P.sum(cast(x != 0, dtypes.real_of(x.np_dtype)), dims=dims, keepdim=keepdim)
+    if p == 1:
+        return P.sum(unary.abs_(x), dims=dims, keepdim=keepdim)
+    if p == 2:
+        squares = unary.real(x * unary.conj(x)) if x.is_complex() else x * x
+        return _root(P.sum(squares, dims=dims, keepdim=keepdim))
+    total = P.sum(_power_of_size(unary.abs_(x), p), dims=dims, keepdim=keepdim)
+    return _power_of_size(total, 1 / p)
+
+
+def _power_of_size(size: Tensor, p: float) -> Tensor:
+    """size**p for size >= 0 with the derivative at 0 taken as 0."""
+    zero = size == 0
+    at_zero = 0 if p > 0 else math.inf
+    return P.where(zero, at_zero, binary.pow(P.where(zero, 1, size), p))
+
+
+@numpy_names
+def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """log Σ exp(x) over `dim`, without overflow."""
+    x = _floats(input, "logsumexp")
+    return P.logsumexp(x, dims=many_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
+
+
+@numpy_names
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether every element is true (not zero)."""
+    x = lift(input)
+    return P.all(x, dims=many_dims(dim, x.ndim, "all"), keepdim=keepdim)
+
+
+@numpy_names
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether some element is true (not zero)."""
+    x = lift(input)
+    return P.any(x, dims=many_dims(dim, x.ndim, "any"), keepdim=keepdim)
+
+
+@numpy_names
+def count_nonzero(input: Any, dim: Dims = None) -> Tensor:
+    """How many elements are not zero."""
+    x = lift(input)
+    return P.count_nonzero(x, dims=many_dims(dim, x.ndim, "count_nonzero"))
+
+
+@numpy_names
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over `dim` with nan taken as 0."""
+    x = _widened(input, dtype)
+    return sum(P.where(unary.isnan(x), 0, x), dim, keepdim)
+
+
+@numpy_names
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over `dim` of the elements that are not nan."""
+    x = _floats(input, "nanmean", dtype)
+    return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
+
+
+def _scan(prim: str, input: Any, dim: int, dtype: Any) -> Tensor:
+    x = _widened(input, dtype)
+    d = one_dim(dim, x.ndim, prim)
+    return getattr(P, prim)(x, dim=d) if x.ndim else x.clone()
+
+
+@numpy_names
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sum along `dim`."""
+    return _scan("cumsum", input, dim, dtype)
+
+
+@numpy_names
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running product along `dim`; the gradient is exact when some elements are 0."""
+    return _scan("cumprod", input, dim, dtype)
+
+
+@numpy_names
+def logcumsumexp(input: Any, dim: int) -> Tensor:
+    """log of the running sum of exp(x) along `dim`, without overflow."""
+    return _scan("logcumsumexp", _floats(input, "logcumsumexp"), dim, None)
+
+
+def _running_positions(x: Any, dim: int, largest: bool) -> Any:
+    """Where the running extreme stands: the last position at which a new one (or an equal one) appeared."""
+    best = (np.maximum if largest else np.minimum).accumulate(x, axis=dim)
+    new = (x == best) | np.isnan(x)
+    steps = np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+    return np.maximum.accumulate(np.where(new, steps, 0), axis=dim)
+
+
+running_positions = Primitive("running_positions", _running_positions, batch=_shift_dim)
+
+
+def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
+    x = lift(input)
+    d = one_dim(dim, x.ndim, name)
+    if not x.ndim:
+        return ValuesIndices(x.clone(), lift(0))
+    positions = P.running_positions(x, dim=d, largest=largest)
+    return ValuesIndices(indexing.take_along_dim(x, positions, d), positions)
+
+
+@numpy_names
+def cummax(input: Any, dim: int) -> ValuesIndices:
+    """The largest element so far along `dim`, and where it stands."""
+    return _running(input, dim, True, "cummax")
+
+
+@numpy_names
+def cummin(input: Any, dim: int) -> ValuesIndices:
+    """The smallest element so far along `dim`, and where it stands."""
+    return _running(input, dim, False, "cummin")

@@ -1,0 +1,318 @@
+"""What each category of primitive derives from its declaration: reverse mode, forward mode, batching.
+
+Rules are written in terms of primitives and work on whatever they are given: arrays compute, tensors
+record, batched and dual tensors batch and push forward. `P.name` is the primitive called `name`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core.node import save_input
+from lucid.core.primitive import Primitive, Rule, registry, unpack
+from lucid.core.tensor import Tensor
+
+Impl = Callable[..., Any]
+ndarray = np.ndarray
+
+
+class _Primitives:
+    """Primitives by name, looked up when a rule runs: categories come before the operations they use."""
+
+    def __getattr__(self, name: str) -> Primitive:
+        return registry[name]
+
+
+P = _Primitives()
+
+
+def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum `x` down to `shape`."""
+    have = x.shape
+    if have == shape:
+        return x
+    extra = len(have) - len(shape)
+    dims = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1))
+    if isinstance(x, ndarray):
+        if dims:
+            x = np.add.reduce(x, axis=dims)
+        return x.reshape(shape)
+    if dims:
+        x = P.sum(x, dims=dims, keepdim=False)
+    return x if x.shape == shape else P.reshape(x, shape=shape)
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if x.shape == shape else P.broadcast_to(x, shape=shape)
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros that are connected to nothing, for derivatives that vanish."""
+    if isinstance(x, Tensor):
+        return Tensor._wrap(np.zeros(x.shape, x.np_dtype))
+    return np.zeros(x.shape, x.dtype)
+
+
+def ones_like(x: Any) -> Any:
+    """Ones that are connected to nothing."""
+    if isinstance(x, Tensor):
+        return Tensor._wrap(np.ones(x.shape, x.np_dtype))
+    return np.ones(x.shape, x.dtype)
+
+
+def np_dtype(x: Any) -> np.dtype[Any]:
+    """The numpy type of an array or tensor."""
+    found: np.dtype[Any] = x.np_dtype if isinstance(x, Tensor) else x.dtype
+    return found
+
+
+def is_complex(x: Any) -> bool:
+    return bool(x.dtype.kind == "c")
+
+
+def times(ct: Any, derivative: Any) -> Any:
+    """`ct` scaled for the reverse direction: complex derivatives enter conjugated."""
+    return ct * (derivative.conjugate() if ct.dtype.kind == "c" else derivative)
+
+
+def add_all(terms: Sequence[Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+# --- elementwise -------------------------------------------------------------------------------
+
+
+class Selects:
+    """A partial derivative that is 1 where the condition holds and exactly 0 elsewhere."""
+
+    def __init__(self, condition: Callable[..., Any]) -> None:
+        self.condition = condition
+
+
+class Pair:
+    """Both directions spelled out, for maps that are linear over the reals only or must select exactly.
+
+    `pull(ct, …)` and `push(t, …)` read the same values.
+    """
+
+    def __init__(self, pull: Callable[..., Any], push: Callable[..., Any] | None = None) -> None:
+        self.pull = pull
+        self.push = pull if push is None else push
+
+
+Partial = Callable[..., Any] | Selects | Pair | int
+
+
+def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
+    """How a cotangent and a tangent pass one operand with this partial derivative."""
+    if partial == 1:
+        return (lambda ct, values, params: ct), (lambda t, values, params: t)
+    if partial == -1:
+        return (lambda ct, values, params: -ct), (lambda t, values, params: -t)
+    if partial == 0:
+        return (lambda ct, values, params: zeros_like(ct)), (lambda t, values, params: None)
+    assert rule is not None
+    if isinstance(partial, Pair):
+        pull_fn, push_fn = partial.pull, partial.push
+        return (
+            lambda ct, values, params: pull_fn(ct, *rule.arguments(values, params)),
+            lambda t, values, params: push_fn(t, *rule.arguments(values, params)),
+        )
+    if isinstance(partial, Selects):
+        condition = partial.condition
+
+        def select(ct: Any, values: Any, params: Any) -> Any:
+            return P.where(condition(*rule.arguments(values, params)), ct, 0)
+
+        return select, select
+    fn = partial
+    if len(rule.names) == 1 and isinstance(rule.picks[0], int):
+        k = rule.picks[0]
+
+        def pull_one(ct: Any, values: Any, params: Any) -> Any:
+            derivative = fn(values[k])
+            return ct * (derivative.conjugate() if ct.dtype.kind == "c" else derivative)
+
+        return pull_one, lambda t, values, params: t * fn(values[k])
+
+    def pull(ct: Any, values: Any, params: Any) -> Any:
+        return times(ct, fn(*rule.arguments(values, params)))
+
+    return pull, lambda t, values, params: t * fn(*rule.arguments(values, params))
+
+
+def _reader(partial: Partial | None) -> Callable[..., Any] | None:
+    """The function whose parameter names say what the derivative reads."""
+    if isinstance(partial, Selects):
+        return partial.condition
+    if isinstance(partial, Pair):
+        return partial.pull
+    if isinstance(partial, int):
+        return lambda ct: ct
+    return partial
+
+
+class Elementwise(Primitive):
+    """`out[i] = f(x[i], y[i], …)` with broadcasting, declared by its partial derivatives."""
+
+    def __init__(
+        self, name: str, impl: Impl, partials: Sequence[Partial | None], operands: Sequence[str]
+    ) -> None:
+        functions = [_reader(p) for p in partials]
+        super().__init__(name, impl, operands=operands, rules=functions, jvp=elementwise_jvp, batch=elementwise_batch)
+        pairs = [
+            (None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)
+        ]
+        self.pulls = tuple(pull for pull, _ in pairs)
+        self.pushes = tuple(push for _, push in pairs)
+
+    def shapes(self, args: Sequence[Any], out: Any) -> Any:
+        shapes = tuple(np.shape(a) for a in args)
+        return None if all(s == out.shape for s in shapes) else shapes
+
+    def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
+        values = unpack(node, ct)
+        params, shapes = node.params, node.shapes
+        grads: list[Any] = []
+        for i, edge in enumerate(node.edges):
+            if edge is None:
+                grads.append(None)
+                continue
+            g = self.pulls[i](ct, values, params)  # type: ignore[misc]  # edges exist only where a pull does
+            grads.append(g if shapes is None else sum_to(g, shapes[i]))
+        return grads
+
+
+def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    values = (*primals, out)
+    terms = [
+        push(t, values, params)
+        for t, push in zip(tangents, prim.pushes, strict=True)
+        if t is not None and push is not None
+    ]
+    terms = [t for t in terms if t is not None]
+    return broadcast_to(add_all(terms), out.shape) if terms else None
+
+
+def align(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
+    """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
+    rank = max(np.ndim(v) - b for v, b in zip(values, batched, strict=True))
+    return [
+        P.reshape(v, shape=(size, *(1,) * (rank - v.ndim + 1), *v.shape[1:])) if b and v.ndim - 1 < rank else v
+        for v, b in zip(values, batched, strict=True)
+    ]
+
+
+def elementwise_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    return prim(*align(values, batched, size), **params)
+
+
+# --- linear, views, reductions -----------------------------------------------------------------
+
+
+def linear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    """The derivative of a linear map is the map itself."""
+    return prim(*[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params)
+
+
+def linear(name: str, impl: Impl, transpose: Impl, batch: Impl, is_view: bool = False) -> Primitive:
+    """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone."""
+
+    def batch_rule(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+        return batch(values[0], size, **params)
+
+    return Primitive(name, impl, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view)
+
+
+def view(name: str, impl: Impl, transpose: Impl, batch: Impl) -> Primitive:
+    """A linear map whose result shows the memory of its operand."""
+    return linear(name, impl, transpose, batch, is_view=True)
+
+
+def shift(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The same dimensions behind a batch dimension."""
+    return tuple(d + 1 for d in dims)
+
+
+def kept_shape(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if i in dims else n for i, n in enumerate(shape))
+
+
+def expand_reduced(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Spread a reduced value over the dimensions that were reduced."""
+    if not keepdim and ct.ndim:
+        ct = P.reshape(ct, shape=kept_shape(x_shape, dims))
+    return broadcast_to(ct, x_shape)
+
+
+def reduction(name: str, impl: Impl, weight: Impl) -> Primitive:
+    """A fold over `dims`, declared by `weight(x, out)`: the derivative by each element, `out` with kept dims."""
+
+    def weights(x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+        kept = out if keepdim else P.reshape(out, shape=kept_shape(x.shape, dims))
+        return weight(x, kept, dims)
+
+    def pull(ct: Any, x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+        return times(expand_reduced(ct, x.shape, dims, keepdim), weights(x, out, dims, keepdim))
+
+    def push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+        return P.sum(tangents[0] * weights(primals[0], out, **params), **params)
+
+    def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+        return prim(values[0], **{**params, "dims": shift(params["dims"])})
+
+    return Primitive(name, impl, rules=(pull,), jvp=push, batch=batch)
+
+
+# --- many operands -----------------------------------------------------------------------------
+
+
+class Variadic(Primitive):
+    """A primitive with any number of operands and one rule for all of them.
+
+    `pull(i, ct, args, shapes, params)` gives the cotangent of operand `i`. `reads` says whether it needs the
+    operands' values ("args": all but the i-th if only one operand needs a gradient) or only their shapes.
+    """
+
+    def __init__(
+        self, name: str, impl: Impl, pull: Impl, *, jvp: Impl, batch: Impl, reads: Callable[[int, int], bool]
+    ) -> None:
+        super().__init__(name, impl, operands=(), jvp=jvp, batch=batch)
+        self.pull = pull
+        self.reads = reads
+
+    @property
+    def differentiable(self) -> bool:
+        return True
+
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> tuple[Any, ...]:
+        wanted = {k for k in range(len(args)) for i, need in enumerate(needs) if need and self.reads(i, k)}
+        return tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
+
+    def shapes(self, args: Sequence[Any], out: Any) -> Any:
+        return tuple(np.shape(a) for a in args)
+
+    def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
+        args = unpack(node, ct)
+        return [
+            None if edge is None else self.pull(i, ct, args, node.shapes, node.params)
+            for i, edge in enumerate(node.edges)
+        ]
+
+
+def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
+    """All values with the batch in dimension 0; unbatched ones repeat."""
+    return [
+        v if b else P.broadcast_to(P.reshape(v, shape=(1, *v.shape)), shape=(size, *v.shape))
+        for v, b in zip(values, batched, strict=True)
+    ]
+
+
+__all__ = [
+    "P", "Elementwise", "Pair", "Selects", "Variadic", "add_all", "align", "batched_to_front", "broadcast_to",
+    "expand_reduced", "is_complex", "kept_shape", "linear", "linear_jvp", "np_dtype", "ones_like", "reduction", "shift", "sum_to", "times", "view", "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,492 @@
+"""Shapes as users change them: functions over the view primitives, with PyTorch's names and errors."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.cuts import cut
+from lucid.core.primitive import lift
+from lucid.core.storage import DETACHED, NORMAL, ONE_OF_MANY, UNRECORDED, View, storage_of
+from lucid.core.tensor import Tensor
+from lucid.ops import indexing
+from lucid.ops.dims import many_dims, numpy_names, one_dim, shape_from
+from lucid.ops.rules import P
+
+_ALL = slice(None)
+
+
+def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """Fill in a -1, and see that the number of elements is right."""
+    if any(n < -1 for n in shape) or shape.count(-1) > 1:
+        raise RuntimeError(f"{name}: {shape} is not a shape: sizes are positive, and at most one is -1")
+    count = x.numel()
+    known = math.prod(n for n in shape if n != -1)
+    if -1 in shape:
+        if known == 0 or count % known:
+            raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
+        shape = tuple(count // known if n == -1 else n for n in shape)
+    elif known != count:
+        raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
+    return shape
+
+
+def reshape(input: Any, *shape: Any) -> Tensor:
+    """The same elements in another shape; a view where possible. One size may be -1."""
+    x = lift(input)
+    return P.reshape(x, shape=_full_shape(x, shape_from(shape, "reshape"), "reshape"))
+
+
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or as elements of another type of the same width."""
+    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype | np.dtype):
+        return _reinterpret(input, dtypes.as_numpy(shape[0]))
+    wanted = _full_shape(input, shape_from(shape, "view"), "view")
+    out = P.reshape(input, shape=wanted)
+    if input.numel() and not isinstance(out._meta, View):
+        raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
+    return out
+
+
+def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    if x.requires_grad:
+        raise RuntimeError("view(dtype): the bits of a tensor that requires grad cannot be reinterpreted; detach() it")
+    out = Tensor._wrap(x._concrete("view(dtype)").view(dtype))
+    out._meta = View(None, P.alias, {}, storage_of(x), DETACHED)
+    return out
+
+
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """The same memory in the shape of another tensor."""
+    return view(input, other.shape)
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """The same elements in the shape of another tensor."""
+    return reshape(input, other.shape)
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Make one dimension of those from `start_dim` to `end_dim`."""
+    x = lift(input)
+    start, end = one_dim(start_dim, x.ndim, "flatten"), one_dim(end_dim, x.ndim, "flatten")
+    if start > end:
+        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    shape = (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :])
+    return P.reshape(x, shape=shape)
+
+
+ravel = flatten
+
+
+@numpy_names
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Make several dimensions of one; one size may be -1."""
+    x = lift(input)
+    d = one_dim(dim, x.ndim, "unflatten")
+    parts = tuple(int(s) for s in sizes)
+    known = math.prod(s for s in parts if s != -1)
+    if -1 in parts and known and x.shape[d] % known == 0:
+        parts = tuple(x.shape[d] // known if s == -1 else s for s in parts)
+    if math.prod(parts) != x.shape[d]:
+        raise RuntimeError(f"unflatten: dimension {d} of {x.shape} does not factor into {tuple(sizes)}")
+    return P.reshape(x, shape=(*x.shape[:d], *parts, *x.shape[d + 1 :]))
+
+
+@numpy_names
+def squeeze(input: Any, dim: Any = None) -> Tensor:
+    """Drop dimensions of size 1: all of them, or those in `dim`."""
+    x = lift(input)
+    dims = many_dims(dim, x.ndim, "squeeze")
+    return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+
+
+@numpy_names
+def unsqueeze(input: Any, dim: int) -> Tensor:
+    """Insert a dimension of size 1 at `dim`."""
+    x = lift(input)
+    d = one_dim(dim, x.ndim + 1, "unsqueeze")
+    return P.reshape(x, shape=(*x.shape[:d], 1, *x.shape[d:]))
+
+
+expand_dims = unsqueeze
+
+
+def permute(input: Any, *dims: Any) -> Tensor:
+    """The dimensions in another order."""
+    x = lift(input)
+    order = tuple(one_dim(d, x.ndim, "permute") for d in shape_from(dims, "permute"))
+    if sorted(order) != list(range(x.ndim)):
+        raise RuntimeError(f"permute: {order} does not name each of the {x.ndim} dimensions once")
+    return P.permute(x, dims=order)
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    x = lift(input)
+    a, b = one_dim(dim0, x.ndim, "transpose"), one_dim(dim1, x.ndim, "transpose")
+    order = list(range(x.ndim))
+    if order:
+        order[a], order[b] = b, a
+    return P.permute(x, dims=tuple(order))
+
+
+swapaxes = swapdims = transpose
+
+
+def t(input: Any) -> Tensor:
+    """The transpose of a matrix; vectors stay as they are."""
+    x = lift(input)
+    if x.ndim > 2:
+        raise RuntimeError(f"t: expected at most 2 dimensions, not shape {x.shape}; use mT or transpose")
+    return P.permute(x, dims=tuple(reversed(range(x.ndim))))
+
+
+def movedim(input: Any, source: Any, destination: Any) -> Tensor:
+    """Dimensions moved to other places; the rest keep their order."""
+    x = lift(input)
+    sources = [source] if isinstance(source, int) else list(source)
+    targets = [destination] if isinstance(destination, int) else list(destination)
+    if len(sources) != len(targets):
+        raise RuntimeError(f"movedim: {len(sources)} sources and {len(targets)} destinations")
+    a = [one_dim(d, x.ndim, "movedim") for d in sources]
+    b = [one_dim(d, x.ndim, "movedim") for d in targets]
+    if len(set(a)) != len(a) or len(set(b)) != len(b):
+        raise RuntimeError(f"movedim: {source} to {destination} names a dimension twice")
+    order = [d for d in range(x.ndim) if d not in a]
+    for target, origin in sorted(zip(b, a, strict=True)):
+        order.insert(target, origin)
+    return P.permute(x, dims=tuple(order))
+
+
+moveaxis = movedim
+
+
+def expand(input: Any, *sizes: Any) -> Tensor:
+    """Repeat dimensions of size 1 without copying; -1 keeps a size."""
+    x = lift(input)
+    wanted = shape_from(sizes, "expand")
+    extra = len(wanted) - x.ndim
+    if extra < 0:
+        raise RuntimeError(f"expand: {wanted} has fewer dimensions than shape {x.shape}")
+    shape = tuple(
+        x.shape[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(wanted)
+    )
+    for d, n in enumerate(x.shape):
+        if n not in (1, shape[d + extra]):
+            raise RuntimeError(f"expand: shape {x.shape} cannot be expanded to {wanted}: dimension {d} has size {n}")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"expand: {wanted} has a negative size that keeps no dimension of {x.shape}")
+    return P.broadcast_to(x, shape=shape)
+
+
+def broadcast_to(input: Any, shape: Any) -> Tensor:
+    """Repeat dimensions of size 1 without copying, to the shape given."""
+    return expand(input, tuple(shape))
+
+
+def expand_as(input: Any, other: Tensor) -> Tensor:
+    """Expand to the shape of another tensor."""
+    return expand(input, other.shape)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors expanded to their common shape."""
+    found = [lift(x) for x in tensors]
+    try:
+        shape = np.broadcast_shapes(*[x.shape for x in found])
+    except ValueError:
+        raise RuntimeError(f"shapes {', '.join(str(x.shape) for x in found)} do not broadcast together") from None
+    return tuple(P.broadcast_to(x, shape=shape) for x in found)
+
+
+def repeat(input: Any, *repeats: Any) -> Tensor:
+    """Copies side by side: `repeats` of them along each dimension."""
+    x = lift(input)
+    counts = shape_from(repeats, "repeat")
+    if len(counts) < x.ndim:
+        raise RuntimeError(f"repeat: {len(counts)} repeats for {x.ndim} dimensions")
+    if any(c < 0 for c in counts):
+        raise RuntimeError(f"repeat: repeats must not be negative, got {counts}")
+    shape = (1,) * (len(counts) - x.ndim) + x.shape
+    spread = P.reshape(x, shape=tuple(m for n in shape for m in (1, n)))
+    copies = P.broadcast_to(spread, shape=tuple(m for c, n in zip(counts, shape, strict=True) for m in (c, n)))
+    return P.reshape(copies, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+
+
+def tile(input: Any, *dims: Any) -> Tensor:
+    """Copies side by side, as `repeat`, with missing counts taken as 1."""
+    x = lift(input)
+    counts = shape_from(dims, "tile")
+    return repeat(x, (1,) * (x.ndim - len(counts)) + counts)
+
+
+@numpy_names
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row, along `dim` or flattened."""
+    x = lift(input)
+    if dim is None:
+        x, dim = x.reshape(-1), 0
+    d = one_dim(dim, x.ndim, "repeat_interleave")
+    counts = lift(repeats)._concrete("repeat_interleave")
+    if counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise RuntimeError("repeat_interleave: repeats must be integers that are not negative")
+    if counts.size not in (1, x.shape[d]):
+        raise RuntimeError(f"repeat_interleave: {counts.size} repeats for dimension {d} of size {x.shape[d]}")
+    positions = np.repeat(np.arange(x.shape[d]), counts.reshape(-1))
+    return indexing.getitem(x, (*(_ALL,) * d, Tensor._wrap(positions)))
+
+
+def flip(input: Any, *dims: Any) -> Tensor:
+    """The order of the elements reversed along `dims`."""
+    x = lift(input)
+    return P.flip(x, dims=many_dims(shape_from(dims, "flip"), x.ndim, "flip"))
+
+
+def fliplr(input: Any) -> Tensor:
+    """Columns in reverse order."""
+    return flip(input, 1)
+
+
+def flipud(input: Any) -> Tensor:
+    """Rows in reverse order."""
+    return flip(input, 0)
+
+
+@numpy_names
+def roll(input: Any, shifts: Any, dim: Any = None, dims: Any = None) -> Tensor:
+    """Elements moved along `dims`; those that leave at one end come in at the other."""
+    x = lift(input)
+    along = dims if dims is not None else dim
+    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    if along is None:
+        if len(moves) != 1:
+            raise RuntimeError(f"roll: {len(moves)} shifts for a flattened tensor")
+        return P.reshape(P.roll(P.reshape(x, shape=(x.numel(),)), shifts=moves, dims=(0,)), shape=x.shape)
+    places = (along,) if isinstance(along, int) else tuple(along)
+    if len(places) != len(moves):
+        raise RuntimeError(f"roll: {len(moves)} shifts for {len(places)} dims")
+    return P.roll(x, shifts=moves, dims=tuple(one_dim(d, x.ndim, "roll") for d in places))
+
+
+def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Turned by k quarter turns in the plane of two dimensions."""
+    x = lift(input)
+    if len(dims) != 2:
+        raise RuntimeError(f"rot90: a plane has two dims, not {tuple(dims)}")
+    a, b = (one_dim(d, x.ndim, "rot90") for d in dims)
+    if a == b:
+        raise RuntimeError(f"rot90: dims {tuple(dims)} are the same dimension")
+    turns = k % 4
+    if turns == 0:
+        return x.clone()
+    if turns == 2:
+        return flip(x, a, b)
+    return flip(x, b).transpose(a, b) if turns == 1 else flip(x.transpose(a, b), b)
+
+
+def _at(d: int, item: Any) -> tuple[Any, ...]:
+    return (*(_ALL,) * d, item)
+
+
+@numpy_names
+def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
+    """A view of `length` elements from `start` along `dim`."""
+    x = lift(input)
+    d = one_dim(dim, x.ndim, "narrow")
+    first = int(start) + (x.shape[d] if int(start) < 0 else 0)
+    if length < 0 or not 0 <= first <= x.shape[d] - length:
+        raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {x.shape[d]}")
+    return P.slice(x, index=_at(d, slice(first, first + length)))
+
+
+@numpy_names
+def select(input: Any, dim: int, index: int) -> Tensor:
+    """A view of one element along `dim`, which goes away."""
+    x = lift(input)
+    if not x.ndim:
+        raise IndexError("select: a 0-d tensor has no dimension to select from")
+    d = one_dim(dim, x.ndim, "select")
+    if not -x.shape[d] <= index < x.shape[d]:
+        raise IndexError(f"select: index {index} is out of range for dimension {d} of size {x.shape[d]}")
+    return P.slice(x, index=_at(d, int(index)))
+
+
+def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if isinstance(part._meta, View) and part._meta.status in (NORMAL, UNRECORDED):
+            part._meta.status = ONE_OF_MANY
+    return tuple(parts)
+
+
+@numpy_names
+def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all elements along `dim`."""
+    x = lift(input)
+    if not x.ndim:
+        raise RuntimeError("unbind: a 0-d tensor has no dimension to unbind")
+    d = one_dim(dim, x.ndim, "unbind")
+    return _one_of_many([P.slice(x, index=_at(d, i)) for i in range(x.shape[d])])
+
+
+def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
+    return _one_of_many(
+        [P.slice(x, index=_at(d, slice(a, b))) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    )
+
+
+@numpy_names
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: of one size (the last may be smaller), or of the sizes listed."""
+    x = lift(input)
+    d = one_dim(dim, x.ndim, "split")
+    n = x.shape[d]
+    if isinstance(split_size_or_sections, int):
+        size = split_size_or_sections
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(f"split: the size of the pieces must be positive, got {size}")
+        bounds = [*range(0, n, size or 1), n] if n else [0, 0]
+    else:
+        sizes = [int(s) for s in split_size_or_sections]
+        if sum(sizes) != n or any(s < 0 for s in sizes):
+            raise RuntimeError(f"split: sizes {sizes} do not add up to dimension {d} of size {n}")
+        bounds = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    return _pieces(x, d, bounds)
+
+
+@numpy_names
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of equal size (the last may be smaller)."""
+    x = lift(input)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
+    d = one_dim(dim, x.ndim, "chunk")
+    return split(x, max(1, -(-x.shape[d] // chunks)), d)
+
+
+@numpy_names
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: a number of nearly equal ones, or cut before the indices listed."""
+    x = lift(input)
+    d = one_dim(dim, x.ndim, "tensor_split")
+    n = x.shape[d]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count <= 0:
+            raise RuntimeError(f"tensor_split: the number of sections must be positive, got {count}")
+        small, larger = divmod(n, count)
+        bounds = [i * small + min(i, larger) for i in range(count + 1)]
+        return _pieces(x, d, bounds)
+    cuts = [slice(None, int(i)).indices(n)[1] for i in indices_or_sections]
+    bounds = [0, *cuts, n]
+    return _one_of_many(
+        [P.slice(x, index=_at(d, slice(a, max(a, b)))) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    )
+
+
+def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements, `step` apart, along a dimension; they stand in a new last one."""
+    x = lift(input)
+    d = one_dim(dimension, x.ndim, "unfold")
+    if not x.ndim:
+        x = x.reshape(1)
+    if size < 0 or size > x.shape[d] or step <= 0:
+        raise RuntimeError(f"unfold: windows of {size} every {step} do not fit dimension {d} of size {x.shape[d]}")
+    return P.unfold(x, dim=d, window=size, step=step)
+
+
+def _plane(x: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: expected at least 2 dimensions, not shape {x.shape}")
+    a, b = one_dim(dim1, x.ndim, name), one_dim(dim2, x.ndim, name)
+    if a == b:
+        raise RuntimeError(f"{name}: dim1 and dim2 are both {a}")
+    return a, b
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal, in the last dimension."""
+    x = lift(input)
+    a, b = _plane(x, dim1, dim2, "diagonal")
+    return P.diagonal(x, offset=offset, dim1=a, dim2=b)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last dimension as a diagonal of new matrices, zeros elsewhere."""
+    x = lift(input)
+    if not x.ndim:
+        raise RuntimeError("diag_embed: expected at least 1 dimension")
+    rank = x.ndim + 1
+    a, b = one_dim(dim1, rank, "diag_embed"), one_dim(dim2, rank, "diag_embed")
+    if a == b:
+        raise RuntimeError(f"diag_embed: dim1 and dim2 are both {a}")
+    n = x.shape[-1] + abs(offset)
+    others = iter(x.shape[:-1])
+    shape = tuple(n if d in (a, b) else next(others) for d in range(rank))
+    return P.diagonal_back(x, shape=shape, offset=offset, dim1=a, dim2=b)
+
+
+def diag(input: Any, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
+    x = lift(input)
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim != 2:
+        raise RuntimeError(f"diag: expected a vector or a matrix, not shape {x.shape}")
+    return P.clone(P.diagonal(x, offset=diagonal, dim1=0, dim2=1))
+
+
+def tril(input: Any, diagonal: int = 0) -> Tensor:
+    """The lower triangle of matrices, zeros elsewhere."""
+    x = lift(input)
+    _plane(x, -2, -1, "tril")
+    return P.tril(x, diagonal=diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Tensor:
+    """The upper triangle of matrices, zeros elsewhere."""
+    x = lift(input)
+    _plane(x, -2, -1, "triu")
+    return P.triu(x, diagonal=diagonal)
+
+
+def clone(input: Any) -> Tensor:
+    """A copy in new memory that gradients flow through."""
+    return P.clone(lift(input))
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor itself if its memory is in row-major order, else a copy that is."""
+    return input if input.is_contiguous() else P.clone(input)
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory without history: gradients stop here."""
+    if input._requires_grad:
+        cut("detach()", input)
+    return input._detached()
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates on a grid: each vector spread over the dimensions of all."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    found = [lift(x) for x in tensors]
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
+    if any(x.ndim > 1 for x in found):
+        raise RuntimeError(f"meshgrid: expected vectors, not shapes {', '.join(str(x.shape) for x in found)}")
+    swap = indexing == "xy" and len(found) > 1
+    if swap:
+        found[0], found[1] = found[1], found[0]
+    shape = tuple(x.numel() for x in found)
+    grids = [
+        P.broadcast_to(x.reshape([-1 if d == i else 1 for d in range(len(found))]), shape=shape)
+        for i, x in enumerate(found)
+    ]
+    if swap:
+        grids = [g.transpose(0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)

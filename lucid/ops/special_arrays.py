@@ -1,0 +1,101 @@
+"""Elementwise functions that NumPy lacks, on bare arrays: SciPy's (imported on first use) and a few of our own."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+
+_NARROW = frozenset({dtypes.float16.numpy, dtypes.bfloat16.numpy})
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """`scipy.special.<name>`, imported when first called; half precision is computed in single."""
+    found: Callable[..., Any] | None = None
+
+    def impl(*arrays: Any) -> Any:
+        nonlocal found
+        if found is None:
+            found = getattr(importlib.import_module("scipy.special"), name)
+        return in_single(found, *arrays)
+
+    return impl
+
+
+def in_single(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Run a function that knows no half precision on half-precision arrays."""
+    narrow = next((a.dtype for a in arrays if getattr(a, "dtype", None) in _NARROW), None)
+    if narrow is None:
+        return function(*arrays)
+    wide = [a.astype(np.float32) if getattr(a, "dtype", None) in _NARROW else a for a in arrays]
+    return function(*wide).astype(narrow)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)) without overflow: the exponent is never positive."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + np.exp(-x))
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
+
+
+def relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+def log_sigmoid(x: Any) -> Any:
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+_BLOCK = 1 << 18
+
+
+def gate(ct: Any, x: Any) -> Any:
+    """`ct` where x > 0 and exactly 0 elsewhere; large arrays in blocks, so that no mask of their size is made."""
+    if x.size <= _BLOCK or ct.shape != x.shape or not x.flags.c_contiguous:
+        return np.where(x > 0, ct, 0)
+    out = np.zeros(x.shape, ct.dtype)
+    rows = max(1, _BLOCK * len(x) // x.size) if x.ndim > 1 else _BLOCK
+    for start in range(0, len(x), rows):
+        block = slice(start, start + rows)
+        np.copyto(out[block], ct[block], where=x[block] > 0)
+    return out
+
+
+def sinc(x: Any) -> Any:
+    return in_single(np.sinc, x).astype(x.dtype, copy=False)
+
+
+def sinc_derivative(x: Any) -> Any:
+    """d/dx sin(πx)/(πx); a power series near 0, where the closed form cancels."""
+    y = np.pi * np.asarray(x)
+    near = np.abs(y) < 0.1
+    safe = np.where(near, 1, y)
+    closed = np.pi * (np.cos(safe) - np.sin(safe) / safe) / safe
+    y2 = y * y
+    series = -np.pi * y / 3 * (1 - y2 / 10 * (1 - y2 / 28 * (1 - y2 / 54)))
+    return np.where(near, series, closed).astype(x.dtype, copy=False)
+
+
+def sgn(x: Any) -> Any:
+    """x / |x|, and 0 at 0."""
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    size = np.abs(x)
+    return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype, copy=False)
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """Powers by a Python number; small whole ones by multiplication, which is exact and faster."""
+    if exponent == 3:
+        return x * x * x
+    if exponent == 4:
+        y = x * x
+        return y * y
+    if exponent == -1 and x.dtype.kind in "fcV":
+        return 1 / x
+    if exponent == 0.5:
+        return np.sqrt(x)
+    return np.power(x, exponent)

@@ -1,0 +1,300 @@
+"""Elementwise functions of one operand."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops import special_arrays as arrays
+from lucid.ops.elementwise import BOOL as TRUTH
+from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, unary
+from lucid.ops.rules import Elementwise, P, Pair, Selects, is_complex, linear, view, zeros_like
+
+LOG2, LOG10 = math.log(2.0), math.log(10.0)
+
+
+def _astype(x: Any, dtype: np.dtype[Any], source: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu" and source.kind not in "biu" and not np.isfinite(x).all():
+        raise ValueError(f"cannot convert nan or inf to {dtype.name}; mask it first, as with nan_to_num()")
+    if source.kind == "c" and dtype.kind != "c":
+        x = x.real
+    return x.astype(dtype)
+
+
+cast = linear(
+    "cast",
+    _astype,
+    transpose=lambda ct, dtype, source: P.cast(ct, dtype=source, source=dtype),
+    batch=lambda x, size, dtype, source: P.cast(x, dtype=dtype, source=source),
+)
+
+neg = unary("neg", np.negative, -1, "The negative of each element.", KEEP)
+exp = unary("exp", np.exp, lambda out: out, "e to the power of each element.")
+exp2 = unary("exp2", np.exp2, lambda out: out * LOG2, "2 to the power of each element.")
+expm1 = unary("expm1", np.expm1, lambda out: out + 1, "exp(x) - 1, accurate near 0.")
+log = unary("log", np.log, lambda x: 1 / x, "Natural logarithm.")
+log2 = unary("log2", np.log2, lambda x: 1 / (x * LOG2), "Logarithm to base 2.")
+log10 = unary("log10", np.log10, lambda x: 1 / (x * LOG10), "Logarithm to base 10.")
+log1p = unary("log1p", np.log1p, lambda x: 1 / (x + 1), "log(1 + x), accurate near 0.")
+sqrt = unary("sqrt", np.sqrt, lambda out: 0.5 / out, "Square root.")
+rsqrt = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda out: -0.5 * (out * out * out), "1 / sqrt(x).")
+square = unary("square", np.square, lambda x: x + x, "Each element times itself.", KEEP)
+reciprocal = unary("reciprocal", lambda x: 1 / x, lambda out: -(out * out), "1 / x.")
+
+sin = unary("sin", np.sin, lambda x: P.cos(x), "Sine.")
+cos = unary("cos", np.cos, lambda x: -P.sin(x), "Cosine.")
+tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.")
+asin = unary("asin", np.arcsin, lambda x: P.rsqrt(1 - x * x), "Inverse sine.")
+acos = unary("acos", np.arccos, lambda x: -P.rsqrt(1 - x * x), "Inverse cosine.")
+atan = unary("atan", np.arctan, lambda x: 1 / (1 + x * x), "Inverse tangent.")
+sinh = unary("sinh", np.sinh, lambda x: P.cosh(x), "Hyperbolic sine.")
+cosh = unary("cosh", np.cosh, lambda x: P.sinh(x), "Hyperbolic cosine.")
+tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
+asinh = unary("asinh", np.arcsinh, lambda x: P.rsqrt(x * x + 1), "Inverse hyperbolic sine.")
+acosh = unary("acosh", np.arccosh, lambda x: P.rsqrt((x - 1) * (x + 1)), "Inverse hyperbolic cosine.")
+atanh = unary("atanh", np.arctanh, lambda x: 1 / (1 - x * x), "Inverse hyperbolic tangent.")
+
+sigmoid = unary("sigmoid", arrays.sigmoid, lambda out: out * (1 - out), "1 / (1 + exp(-x)).")
+log_sigmoid = unary("log_sigmoid", arrays.log_sigmoid, lambda x: P.sigmoid(-x), "log(sigmoid(x)), without overflow.")
+gate = binary(
+    "gate",
+    arrays.gate,
+    (Selects(lambda y: y > 0), 0),
+    "x where y is positive, and exactly 0 elsewhere.",
+)
+relu = unary("relu", arrays.relu, Pair(lambda ct, out: P.gate(ct, out)), "max(x, 0); the derivative at 0 is 0.", KEEP)
+
+erf = unary("erf", arrays.scipy_special("erf"), lambda x: P.exp(-(x * x)) * (2 / math.sqrt(math.pi)), "Error function.")
+erfc = unary(
+    "erfc",
+    arrays.scipy_special("erfc"),
+    lambda x: P.exp(-(x * x)) * (-2 / math.sqrt(math.pi)),
+    "1 - erf(x), accurate for large x.",
+)
+erfinv = unary(
+    "erfinv",
+    arrays.scipy_special("erfinv"),
+    lambda out: P.exp(out * out) * (math.sqrt(math.pi) / 2),
+    "The inverse of erf.",
+)
+lgamma = unary(
+    "lgamma", arrays.scipy_special("gammaln"), lambda x: P.digamma(x), "Logarithm of the absolute value of Γ(x)."
+)
+digamma = unary("digamma", arrays.scipy_special("psi"), lambda x: P.polygamma(x, order=1), "The derivative of lgamma.")
+
+
+def _polygamma(x: Any, order: int) -> Any:
+    special = arrays.scipy_special("polygamma")
+    return np.asarray(arrays.in_single(lambda a: special(order, a), x)).astype(x.dtype, copy=False)
+
+
+polygamma_primitive = Elementwise(
+    "polygamma", _polygamma, (lambda x, order: P.polygamma(x, order=order + 1),), ("x",)
+)
+
+sinc_derivative = unary(
+    "sinc_derivative",
+    arrays.sinc_derivative,
+    Pair(lambda ct, x: ct * sinc_second(x)),
+    "The derivative of sinc.",
+)
+
+
+def sinc_second(x: Any) -> Any:
+    """The second derivative of sinc: from sinc itself away from 0, constant -π²/3 at 0."""
+    zero = x == 0
+    safe = P.where(zero, 1, x)
+    far = -(math.pi**2) * P.sinc(safe) - 2 * P.sinc_derivative(safe) / safe
+    return P.where(zero, -(math.pi**2) / 3, far)
+
+
+sinc = unary("sinc", arrays.sinc, lambda x: P.sinc_derivative(x), "sin(πx) / (πx), and 1 at 0.")
+
+sign = unary("sign", np.sign, 0, "-1, 0 or 1 by the sign of each element.", KEEP)
+floor = unary("floor", lambda x: x.copy() if x.dtype.kind in "iub" else np.floor(x), 0, "Round down.", KEEP)
+ceil = unary("ceil", lambda x: x.copy() if x.dtype.kind in "iub" else np.ceil(x), 0, "Round up.", KEEP)
+trunc = unary("trunc", lambda x: x.copy() if x.dtype.kind in "iub" else np.trunc(x), 0, "Round towards 0.", KEEP)
+frac = unary("frac", lambda x: x - np.trunc(x), 1, "The part after the decimal point.")
+
+isnan = unary("isnan", np.isnan, None, "Where elements are nan.", TRUTH)
+isinf = unary("isinf", np.isinf, None, "Where elements are infinite.", TRUTH)
+isfinite = unary("isfinite", np.isfinite, None, "Where elements are neither nan nor infinite.", TRUTH)
+logical_not = unary("logical_not", np.logical_not, None, "Where elements are zero or false.", TRUTH)
+bitwise_not = unary("bitwise_not", np.invert, None, "Each bit inverted; logical not for booleans.", INTEGRAL)
+
+# Maps between the complex numbers and the reals have no complex derivative: both directions are spelled out.
+abs_ = unary(
+    "abs",
+    np.abs,
+    Pair(
+        lambda ct, x: ct * P.sgn(x),
+        lambda t, x: P.real(t * P.conj(P.sgn(x))) if is_complex(x) else t * P.sign(x),
+    ),
+    "Absolute value; the derivative at 0 is 0.",
+    KEEP,
+)
+
+
+def _sgn_derivative(t: Any, x: Any, out: Any) -> Any:
+    """Only the part of a change that turns x (at right angles to it) changes its direction."""
+    if not is_complex(x):
+        return zeros_like(t)
+    size = P.abs(x)
+    turning = t - out * P.real(P.conj(out) * t)
+    return P.where(size == 0, 0, turning / P.where(size == 0, 1, size))
+
+
+sgn = unary("sgn", arrays.sgn, Pair(_sgn_derivative), "x / |x|, and 0 at 0: the sign of real or complex numbers.", KEEP)
+conj = unary("conj", np.conjugate, Pair(lambda ct: P.conj(ct)), "Complex conjugate.", KEEP)
+
+
+def _turn(x: Any) -> Any:
+    """i·x / |x|²: how the angle of x changes."""
+    size = P.real(x * P.conj(x))
+    return P.where(size == 0, 0, 1j * x / P.where(size == 0, 1, size))
+
+
+angle = unary(
+    "angle",
+    np.angle,
+    Pair(
+        lambda ct, x: ct * _turn(x) if is_complex(x) else zeros_like(ct),
+        lambda t, x: P.real(t * P.conj(_turn(x))) if is_complex(x) else zeros_like(t),
+    ),
+    "The angle of each complex number in the plane.",
+)
+
+real_primitive = view(
+    "real",
+    lambda x: x.real,
+    transpose=lambda ct: P.complex_parts(ct, part=0),
+    batch=lambda x, size: P.real(x),
+)
+imag_primitive = view(
+    "imag",
+    lambda x: x.imag,
+    transpose=lambda ct: P.complex_parts(ct, part=1),
+    batch=lambda x, size: P.imag(x),
+)
+
+
+def _complex_parts(x: Any, part: int) -> Any:
+    out = np.zeros(x.shape, dtypes.complex_of(x.dtype))
+    if part:
+        out.imag = x
+    else:
+        out.real = x
+    return out
+
+
+complex_parts = linear(
+    "complex_parts",
+    _complex_parts,
+    transpose=lambda ct, part: P.imag(ct) if part else P.real(ct),
+    batch=lambda x, size, part: P.complex_parts(x, part=part),
+)
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part, as a view; a real tensor is its own real part."""
+    x = lift(input)
+    return P.real(x) if x.is_complex() else x
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part, as a view."""
+    x = lift(input)
+    if not x.is_complex():
+        raise RuntimeError(f"imag needs a complex tensor, not {x.dtype}")
+    return P.imag(x)
+
+
+clamp_primitive = Elementwise(
+    "clamp",
+    lambda x, lo, hi: np.clip(x, lo, hi),
+    (Selects(lambda x, lo, hi: _within(x, lo, hi)),),
+    ("x",),
+)
+
+
+def _within(x: Any, lo: Any, hi: Any) -> Any:
+    if lo is None:
+        return x <= hi
+    return x >= lo if hi is None else (x >= lo) & (x <= hi)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Limit each element to [min, max]; the gradient passes at the bounds."""
+    if min is None and max is None:
+        raise ValueError("clamp needs at least one of min and max")
+    x = lift(input)
+    if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
+        if min is not None:
+            low, x = promote("clamp", (min, x), KEEP)
+            x = P.where(x < low, low, x)
+        if max is not None:
+            high, x = promote("clamp", (max, x), KEEP)
+            x = P.where(x > high, high, x)
+        return x
+    target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
+    return general(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})
+
+
+clip = clamp
+
+round_primitive = Elementwise(
+    "round", lambda x, decimals: np.round(x, decimals).astype(x.dtype, copy=False), (0,), ("x",)
+)
+
+
+def round(input: Tensor, decimals: int = 0) -> Tensor:
+    """Round to the nearest even number, or to `decimals` digits behind the point."""
+    return general(round_primitive, (input,), KEEP, {"decimals": decimals})
+
+
+nan_to_num_primitive = Elementwise(
+    "nan_to_num",
+    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    (Selects(lambda x: P.isfinite(x)),),
+    ("x",),
+)
+
+
+def nan_to_num(
+    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Replace nan and the infinities by numbers (by default 0 and the largest of the type)."""
+    return general(nan_to_num_primitive, (input,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps]."""
+    x = lift(input)
+    if eps is not None:
+        x = clamp(x, eps, 1 - eps)
+    return log(x) - log1p(-x)
+
+
+softplus_primitive = Elementwise(
+    "softplus",
+    lambda x, beta, threshold: np.where(
+        x * beta > threshold, x, np.logaddexp(np.minimum(x * beta, threshold), 0) / beta
+    ).astype(x.dtype, copy=False),
+    (lambda x, beta, threshold: P.where(x * beta > threshold, 1, P.sigmoid(x * beta)),),
+    ("x",),
+)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`."""
+    return general(softplus_primitive, (input,), FLOAT, {"beta": beta, "threshold": threshold})
+
+
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise ValueError(f"polygamma needs n >= 0, got {n}")
+    return digamma(input) if n == 0 else general(polygamma_primitive, (input,), FLOAT, {"order": n})
