@@ -41,6 +41,11 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
                 f"grad can be implicitly created only for scalar outputs, and this one has shape {root.shape}. "
                 "Reduce it, as with .sum(), or pass a gradient of that shape"
             )
+        if not implicit and root.is_complex():
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs, and this one is {root.dtype}. "
+                "Take its .real or .abs(), or pass a gradient"
+            )
         seed = np.ones(root.shape, root.np_dtype)
     elif isinstance(seed, Tensor):
         _check_seed(root, seed.shape, seed.np_dtype)

@@ -1,5 +1,6 @@
 """Custom operations: subclass `Function` with a forward and a backward."""
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.batched import Batched
 from lucid.core.inplace import rebase
+from lucid.core.levels import new_level
 from lucid.core.node import Node, save_input, save_output
 from lucid.core.primitive import Primitive, apply, attach, edge_of, pack_saved, split_outputs, unpack
 from lucid.core.storage import DETACHED, View, storage_of
@@ -101,7 +104,7 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run the operation and record it."""
         call = _Call(cls, args)
-        out = apply(call, call.tensors, {})
+        out = apply(call, [args[i] for i in call.places], {})
         return out[0] if call.single else tuple(out)
 
 
@@ -111,24 +114,22 @@ class _Call(Primitive):
     def __init__(self, function: type[Function], args: tuple[Any, ...]) -> None:
         self.name = function.__name__
         self.function = function
-        self.args = args
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        self.tensors = [args[i] for i in self.places]
+        self.args = tuple(None if isinstance(a, Tensor) else a for a in args)
         self.operands = ()
         self.rules = ()
         self.jvp = None
-        self.batch = None
         self.is_view = False
         self.multi = True
+        self.differentiable = True
         self.single = False
         self.ctx = FunctionCtx()
-
-    @property
-    def differentiable(self) -> bool:
-        return True
+        self.saves: list[tuple[str, Any]] = []  # what the context saved, as places among inputs and outputs
+        self.dirty: list[int] = []  # outputs that are inputs changed in place
+        self.undifferentiable: list[int] = []
 
     def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
-        """The forward, on these tensors in place of those first given."""
+        """The forward, on these tensors."""
         ctx = self.ctx = FunctionCtx()
         args = list(self.args)
         for place, tensor in zip(self.places, tensors, strict=True):
@@ -145,67 +146,67 @@ class _Call(Primitive):
             modes.recording.reset(token)
         self.single = not isinstance(output, tuple)
         outputs = (output,) if self.single else output
-        return tuple(self._result(o, tensors) for o in outputs)
+        self._note(outputs, tensors)
+        return tuple(
+            _as_result(o) if _place(o, tensors) is not None and i not in self.dirty else o
+            for i, o in enumerate(outputs)
+        )
 
-    def _result(self, output: Any, inputs: Sequence[Any]) -> Any:
-        """An output that is an input, or is kept by the context, becomes a tensor of its own."""
-        if not isinstance(output, Tensor):
-            return output
-        if any(output is d for d in self.ctx._dirty):
-            return output
-        if any(output is i for i in inputs):
-            fresh = output.shell()
-            fresh._meta = View(None, None, {}, storage_of(output), DETACHED)
-            return fresh
-        return output
+    def _note(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+        """Turn what the context holds into places, so that it neither keeps tensors alive nor depends on a level."""
+        ctx = self.ctx
+        self.saves = []
+        for t in ctx._to_save:
+            place, result = _place(t, inputs), _place(t, outputs)
+            if place is not None:
+                self.saves.append(("input", place))
+            else:
+                self.saves.append(("value", t) if result is None else ("output", result))
+        self.dirty = [i for i, o in enumerate(outputs) if _place(o, ctx._dirty) is not None]
+        self.undifferentiable = [i for i, o in enumerate(outputs) if _place(o, ctx._non_differentiable) is not None]
+        ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
 
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], outs: Any, params: dict[str, Any]) -> None:
+    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
         """Put the call on the tape: one node for it, and one in front of each output."""
-        dirty = [o for o in outs if isinstance(o, Tensor) and any(o is d for d in self.ctx._dirty)]
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
-        carrier = Tensor._wrap(np.zeros(()))
-        parent = attach(carrier, self, edges, None, None, {}, ())
-        targets = [o.shell() if any(o is d for d in dirty) else o for o in outs]
-        split_outputs(parent, targets)
-        for out, target in zip(outs, targets, strict=True):
-            if isinstance(out, Tensor) and any(out is n for n in self.ctx._non_differentiable):
-                target._node, target._requires_grad = None, False
-            elif out is not target:
-                storage_of(out).bump(self.name)
-                rebase(out, target._node)
-        parent.saved = tuple(_keep(t, outs) for t in self.ctx._to_save)
+        call = copy.copy(self)  # the next run of this call has a context of its own
+        call.shapes_in = [(a.shape, a.np_dtype) for a in args]
+        parent = attach(Tensor._wrap(0.0), call, edges, None, None, {}, ())
+        carriers = [o.shell() if i in self.dirty else o for i, o in enumerate(out)]
+        split_outputs(parent, carriers)
+        for i, (o, carrier) in enumerate(zip(out, carriers, strict=True)):
+            if i in self.undifferentiable:
+                o._node, o._requires_grad = None, False
+            elif i in self.dirty:
+                storage_of(o).bump(self.name)
+                rebase(o, carrier._node)
+        parent.saved = tuple(_keep(kind, value, args, out) for kind, value in self.saves)
         if parent.saved and modes.saved_hooks.get():
             pack_saved(parent)
-        self.shapes_in = [(a.shape, a.np_dtype) for a in args]
-        # The node holds what is saved; the call must not hold it a second time.
-        self.ctx._to_save = ()
-        self.args = tuple(None if isinstance(a, Tensor) else a for a in self.args)
-        self.tensors = []
-        self.ctx._dirty = self.ctx._non_differentiable = ()
+
+    shapes_in: list[tuple[Any, Any]]
+
+    def batch(self, prim: Any, values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
+        """Under vmap the forward and the backward see batched tensors, and the call is recorded inside as well."""
+        return apply(_BatchedCall(self, batched, size), values, {})
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         as_arrays = not any(isinstance(g, Tensor) for g in ct.values())
-        grads = [self._incoming(node, ct, i) for i in range(len(node.shapes))]
-        probe = next(g for g in grads if isinstance(g, Tensor))
-        self.ctx._saved = unpack(node, probe) or ()
+        grads = [_incoming(node, ct, i, self.ctx.materialize_grads) for i in range(len(node.shapes))]
+        saved = unpack(node, next(g for g in grads if isinstance(g, Tensor))) or ()
+        found = self.pulled(saved, grads, node)
+        return [g._array if as_arrays and type(g) is Tensor else g for g in found]
+
+    def pulled(self, saved: Sequence[Any], grads: Sequence[Any], node: Node) -> list[Any]:
+        """The user's backward, with its results checked."""
         token = modes.on_arrays.set(False)
+        self.ctx._saved = saved
         try:
             result = self.function.backward(self.ctx, *grads)
         finally:
-            modes.on_arrays.reset(token)
             self.ctx._saved = None
-        found = self._outgoing(result, node)
-        if as_arrays:
-            return [g._array if type(g) is Tensor else g for g in found]
-        return found
-
-    def _incoming(self, node: Node, ct: dict[int, Any], i: int) -> Any:
-        if i in ct:
-            return ct[i] if isinstance(ct[i], Tensor) else Tensor._wrap(ct[i])
-        meta = node.shapes[i]
-        if meta is None or not self.ctx.materialize_grads:
-            return None
-        return Tensor._wrap(np.zeros(*meta))
+            modes.on_arrays.reset(token)
+        return self._outgoing(result, node)
 
     def _outgoing(self, result: Any, node: Node) -> list[Any]:
         """One gradient for each tensor argument, of its shape and type."""
@@ -247,16 +248,90 @@ class _Call(Primitive):
         return gradient.to(dtype)
 
 
-def _keep(tensor: Any, outs: Sequence[Any]) -> Any:
-    """What the node keeps of a saved tensor; of an output, not the tensor, which refers to the node."""
-    if tensor is None:
+class _BatchedCall(_Call):
+    """A call under vmap, as a primitive of the tensors that hold whole batches."""
+
+    def __init__(self, call: _Call, batched: Sequence[bool], size: int) -> None:
+        self.__dict__.update(call.__dict__)
+        self.call = call
+        self.batched = list(batched)
+        self.size = size
+        self.level = new_level()
+
+    def _wrapped(self, values: Sequence[Any]) -> list[Any]:
+        return [Batched.make(v, self.level) if b else v for v, b in zip(values, self.batched, strict=True)]
+
+    def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
+        outs = self.call.run(self._wrapped(tensors), params)
+        for name in ("ctx", "single", "saves", "dirty", "undifferentiable"):
+            setattr(self, name, getattr(self.call, name))
+        if self.dirty:
+            raise RuntimeError(f"{self.name}: mark_dirty is not supported under vmap; return a new tensor instead")
+        return tuple(self._whole(o) for o in outs)
+
+    def _whole(self, out: Any) -> Any:
+        if not isinstance(out, Tensor):
+            raise TypeError(f"{self.name}: under vmap all outputs must be tensors, not {type(out).__name__}")
+        if isinstance(out, Batched) and out._level == self.level:
+            return out._array
+        return out.expand(self.size, *out.shape)
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        as_arrays = not any(isinstance(g, Tensor) for g in ct.values())
+        grads = [_incoming(node, ct, i, self.ctx.materialize_grads) for i in range(len(node.shapes))]
+        wrapped = [None if g is None else Batched.make(g, self.level) for g in grads]
+        saved = list(unpack(node, next(g for g in grads if g is not None)) or ())
+        for k, (kind, place) in enumerate(self.saves):
+            if kind == "output" or (kind == "input" and self.batched[place]):
+                saved[k] = Batched.make(saved[k], self.level)
+        inner = copy.copy(self.call)
+        inner.ctx = self.ctx
+        inner.shapes_in = [
+            (shape[1:] if b else shape, dtype) for (shape, dtype), b in zip(self.shapes_in, self.batched, strict=True)
+        ]
+        found = [self._summed(g, b) for g, b in zip(inner.pulled(saved, wrapped, node), self.batched, strict=True)]
+        return [g._array if as_arrays and type(g) is Tensor else g for g in found]
+
+    def _summed(self, gradient: Any, batched: bool) -> Any:
+        """The gradient of a shared argument is summed over the examples."""
+        if gradient is None:
+            return None
+        if not isinstance(gradient, Batched) or gradient._level != self.level:
+            return gradient.expand(self.size, *gradient.shape) if batched else gradient * self.size
+        return gradient._array if batched else gradient._array.sum(0)
+
+
+def _place(tensor: Any, among: Sequence[Any]) -> int | None:
+    """Where a tensor stands in a list, by identity."""
+    if not isinstance(tensor, Tensor):
         return None
-    for i, out in enumerate(outs):
-        if tensor is out:
-            saved = save_output(out)
-            saved.index = i
-            return saved
-    return save_input(tensor)
+    return next((i for i, t in enumerate(among) if t is tensor), None)
+
+
+def _as_result(output: Tensor) -> Tensor:
+    """An input that is returned as it is becomes a tensor of its own over the same memory."""
+    fresh = output.shell()
+    fresh._meta = View(None, None, {}, storage_of(output), DETACHED)
+    return fresh
+
+
+def _incoming(node: Node, ct: dict[int, Any], i: int, materialize: bool) -> Any:
+    """The gradient of one output, as a tensor; zeros or None if it was not used."""
+    if i in ct:
+        return ct[i] if isinstance(ct[i], Tensor) else Tensor._wrap(ct[i])
+    meta = node.shapes[i]
+    return Tensor._wrap(np.zeros(*meta)) if meta is not None and materialize else None
+
+
+def _keep(kind: str, value: Any, args: Sequence[Any], outs: Sequence[Any]) -> Any:
+    """What the node keeps of a saved tensor; of an output, not the tensor, which refers to the node."""
+    if kind == "input":
+        return save_input(args[value])
+    if kind == "output":
+        saved = save_output(outs[value])
+        saved.index = value
+        return saved
+    return None if value is None else save_input(value)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

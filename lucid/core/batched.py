@@ -54,6 +54,9 @@ class Batched(Tensor):
             f"at once (at {here()}). Use lucid.where instead of `if`, and tensor operations instead of Python numbers."
         )
 
+    def _copy_contents(self) -> None:
+        self._array = self._array.clone()
+
     def _raise_if_read_only(self, name: str) -> None:
         self._array._raise_if_read_only(name)
 

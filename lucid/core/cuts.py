@@ -1,44 +1,84 @@
-"""A short memory of the places where values left the graph, so that `explain` can name them."""
+"""A short memory of the places where values left the graph, so that `explain` can name them.
 
-import weakref
+Values leave while programs run at full speed, so a note costs about as much as an operation: it refers
+weakly to the nearest ancestors of the value and leaves the rest of the search to whoever reads it.
+"""
+
+import sys
 from collections import deque
 from typing import Any
+from weakref import ref
 
-from lucid.core.place import Place, here
+from lucid.core.node import next_seq
+from lucid.core.place import Place, climb
 from lucid.core.tensor import Tensor
 
-_WALK_LIMIT = 32  # nodes looked at for each cut: a few microseconds at most
+_getframe = sys._getframe
+_WALK_LIMIT = 12  # nodes looked at for each cut
+_REMEMBERED = 2048
 
 
 class Cut:
-    """One value that left the graph: why, where, and from which leaves it had come."""
+    """One value that left the graph: why, where, when, and from what it had come.
 
-    __slots__ = ("cause", "complete", "leaves", "place")
+    `leaves` and `rest` are weak references: to the leaves found, and to the nodes where the search stopped.
+    `nodes` are the numbers of the nodes passed, and `time` a number in the same sequence.
+    """
 
-    def __init__(self, cause: str, place: Place, leaves: list[Any], complete: bool) -> None:
+    __slots__ = ("cause", "leaves", "nodes", "place", "rest", "time")
+
+    def __init__(self, cause: str, place: Place, leaves: list[Any], nodes: set[int], rest: list[Any]) -> None:
         self.cause = cause
         self.place = place
-        self.leaves = leaves  # weak references
-        self.complete = complete
+        self.leaves = leaves
+        self.nodes = nodes
+        self.rest = rest
+        self.time = next_seq()
+
+    def alive(self) -> list[Any]:
+        """The nodes from which the search can go on."""
+        return [node for node in (r() for r in self.rest) if node is not None]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that the value came from has been forgotten."""
+        return all(r() is not None for r in self.rest)
 
 
-log: deque[Cut] = deque(maxlen=512)
+log: deque[Cut] = deque(maxlen=_REMEMBERED)
 
 
 def cut(cause: str, tensor: Tensor) -> None:
     """Note that `tensor`, which requires grad, goes on without its history."""
+    frame = climb(_getframe(1))
+    place = Place(frame.f_code, frame.f_lasti)
+    start = tensor._node
+    if start is None:
+        log.append(Cut(cause, place, [ref(tensor)], set(), []))
+    else:
+        log.append(Cut(cause, place, *_ancestry(start)))
+
+
+def _ancestry(start: Any) -> tuple[list[Any], set[int], list[Any]]:
+    """Leaves, nodes and unexplored nodes above `start`. Plain loops: this runs at every cut."""
+    if not start._seq:
+        return [start.leaf], set(), []
     leaves: list[Any] = []
-    frontier: list[Any] = [tensor if tensor._node is None else tensor._node]
-    seen: set[int] = set()
-    steps = 0
-    while frontier and steps < _WALK_LIMIT:
-        edge = frontier.pop()
-        if id(edge) in seen:
+    nodes: set[int] = set()
+    frontier = [start]
+    while frontier:
+        if len(nodes) == _WALK_LIMIT:
+            return leaves, nodes, [ref(node) for node in frontier]
+        node = frontier.pop()
+        if node._seq in nodes:
             continue
-        seen.add(id(edge))
-        steps += 1
-        if edge._seq == 0:
-            leaves.append(weakref.ref(edge) if isinstance(edge, Tensor) else edge.leaf)
-        else:
-            frontier.extend(e for e in edge.edges if e is not None)
-    log.append(Cut(cause, here(), leaves, not frontier))
+        nodes.add(node._seq)
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if edge._seq:
+                if edge._seq not in nodes:
+                    frontier.append(edge)
+            else:
+                leaves.append(ref(edge) if isinstance(edge, Tensor) else edge.leaf)
+    return leaves, nodes, []

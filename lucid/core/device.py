@@ -13,6 +13,9 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, spec: "str | device", index: int | None = None) -> None:
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index

@@ -49,6 +49,10 @@ class Dual(Tensor):
     def _concrete(self, wanted_by: str) -> Any:
         return self._array._concrete(wanted_by)
 
+    def _copy_contents(self) -> None:
+        self._array = self._array.clone()
+        self._aux = None if self._aux is None else self._aux.clone()
+
     def _raise_if_read_only(self, name: str) -> None:
         self._array._raise_if_read_only(name)
 

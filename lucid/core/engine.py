@@ -7,7 +7,7 @@ contributions have arrived, with no recursion and no count of dependencies.
 
 import sys
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,9 @@ getrefcount = sys.getrefcount
 _add = np.add
 
 
-def _references_in_dict() -> int:
-    held = {0: np.zeros(1)}
-    value = held[0]
-    return getrefcount(value)
+def _references_in_dict(held_by: Any, key: int) -> int:
+    held = held_by[key]
+    return getrefcount(held)
 
 
 def _references_alone() -> int:
@@ -37,7 +36,7 @@ def _references_alone() -> int:
 
 
 # What getrefcount says of an array that nobody else holds; interpreters count their own stack differently.
-_IN_DICT = _references_in_dict()
+_HELD_ONCE = _references_in_dict({0: np.zeros(1)}, 0)
 _ALONE = _references_alone()
 
 
@@ -48,7 +47,8 @@ class Targets:
         edges = [edge_of(synced(t)) for t in inputs]
         self.nodes = {e._seq for e in edges if e._seq}
         self.leaves = {id(leaf_of(e)) for e in edges if not e._seq}
-        self.needed = self._on_the_way([edge_of(r) for r in roots])
+        self.needed: set[int] = set()
+        self._find_the_way([edge_of(r) for r in roots])
 
     def wants(self, edge: Any) -> bool:
         seq = edge._seq
@@ -56,8 +56,8 @@ class Targets:
             return seq in self.needed or seq in self.nodes
         return id(leaf_of(edge)) in self.leaves
 
-    def _on_the_way(self, roots: list[Any]) -> set[int]:
-        """Numbers of the nodes from which some target can be reached."""
+    def _find_the_way(self, roots: list[Any]) -> None:
+        """Collect the numbers of the nodes from which some target can be reached."""
         reached: dict[int, Node] = {}
         frontier = roots
         oldest = 0 if self.leaves else min(self.nodes, default=0)
@@ -66,11 +66,9 @@ class Targets:
             if node._seq > oldest and node._seq not in reached:
                 reached[node._seq] = node
                 frontier.extend([e for e in node.edges if e is not None])
-        self.needed: set[int] = set()
         for seq in sorted(reached):
             if any(e is not None and self.wants(e) for e in reached[seq].edges):
                 self.needed.add(seq)
-        return self.needed
 
 
 def leaf_of(edge: Any) -> Any:
@@ -98,7 +96,7 @@ def run(
     recording = modes.recording.set(modes.recording_state(create_graph))
     arrays = modes.on_arrays.set(not create_graph)
     try:
-        captured, leaves = _sweep(roots, seeds, targets, retain_graph)
+        captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
         for held in leaves.values():
             held[1] = _leaf_hooked(held[0], held[1])
         if not accumulate:
@@ -116,7 +114,7 @@ def run(
 
 
 def _sweep(
-    roots: Sequence[Tensor], seeds: Sequence[Any], targets: Targets | None, retain_graph: bool
+    roots: Sequence[Tensor], seeds: Sequence[Any], targets: Targets | None, retain_graph: bool, accumulate: bool
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
     """Run every node once; returns the cotangents of target nodes and of leaves."""
     pending: dict[int, Any] = {}
@@ -137,9 +135,9 @@ def _sweep(
             if held is None:
                 leaves[id(leaf)] = [leaf, ct]
             else:
-                held[1] = _sum(held[1], ct)
+                _add_to(held, 1, ct)
         elif seq in pending:
-            pending[seq] = _sum(pending[seq], ct)
+            _add_to(pending, seq, ct)
         else:
             pending[seq] = ct
             nodes[seq] = edge
@@ -150,12 +148,25 @@ def _sweep(
         if targets is None or targets.wants(edge):
             deliver(edge, seed)
 
-    while heap:
-        seq = -heappop(heap)
-        node = nodes.pop(seq)
-        ct = pending.pop(seq)
+    node = ahead = None
+    ct = ahead_ct = None
+    while True:
+        # `ahead` is a node that got its first contribution just now. In a chain it is also the next to run,
+        # and then never sees the heap.
+        if ahead is None:
+            if not heap:
+                return captured, leaves
+            seq = -heappop(heap)
+            node, ct = nodes.pop(seq), pending.pop(seq)
+        elif heap and -heap[0] > ahead._seq:
+            seq = -heapreplace(heap, -ahead._seq)
+            pending[ahead._seq], nodes[ahead._seq] = ahead_ct, ahead
+            node, ct = nodes.pop(seq), pending.pop(seq)
+        else:
+            node, ct, seq = ahead, ahead_ct, ahead._seq
+        ahead = ahead_ct = None
         if node.hooks is not None:
-            ct = _before(node, node.hooks, ct)
+            ct = _before(node, node.hooks, ct, accumulate)
         if targets is not None:
             if seq in targets.nodes:
                 captured[seq] = [ct]
@@ -164,42 +175,45 @@ def _sweep(
         grads = node.prim.vjp(node, ct)
         if watch:
             visited.append(node)
-            _raise_on_anomaly(node, grads, visited, heap, nodes)
-        if freed is not None and node.saved is not None:
+            _raise_on_anomaly(node, grads, visited, nodes)
+        if freed is not None and type(node.saved) is tuple:
             node.saved = freed
         if node.hooks is not None and node.hooks.post:
             grads = _after(node, node.hooks, grads, ct)
-        del ct
-        # The same as deliver(), written out for the two cases that nearly every contribution is.
+        ct = None
         for edge, g in zip(node.edges, grads, strict=False):
             if g is None or edge is None or (targets is not None and not targets.wants(edge)):
                 continue
             seq = edge._seq
             if not seq:
                 deliver(edge, g)
+            elif edge is ahead:
+                ahead_ct = _sum(ahead_ct, g)
             elif seq in pending:
-                held = pending[seq]
-                if getrefcount(held) == _IN_DICT and _can_add_into(held, g):
-                    _add(held, g, out=held)
-                else:
-                    pending[seq] = _sum(held, g)
-                del held
+                _add_to(pending, seq, g)
+            elif ahead is None:
+                ahead, ahead_ct = edge, g
             else:
                 pending[seq] = g
                 nodes[seq] = edge
                 heappush(heap, -seq)
         grads = g = None
-    return captured, leaves
 
 
-def _can_add_into(held: Any, new: Any) -> bool:
-    return (
+def _add_to(held_by: Any, key: int, new: Any) -> None:
+    """Add a contribution to the one that a dict or list holds: in its memory if nobody else can see it."""
+    held = held_by[key]
+    if (
         type(held) is ndarray
+        and getrefcount(held) == _HELD_ONCE
         and held.base is None
-        and held.flags.writeable
+        and type(new) is ndarray
         and held.dtype is new.dtype
-        and not isinstance(new, Tensor)
-    )
+        and held.flags.writeable
+    ):
+        _add(held, new, out=held)
+    else:
+        held_by[key] = _sum(held, new)
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -236,14 +250,14 @@ def _hooked(hook: Any, ct: Any, what: str) -> Any:
     return result if isinstance(ct, Tensor) or type(result) is not Tensor else result._array
 
 
-def _before(node: Node, hooks: Hooks, ct: Any) -> Any:
+def _before(node: Node, hooks: Hooks, ct: Any, accumulate: bool) -> Any:
     """Tensor hooks, then node pre-hooks, then `.grad` of a tensor that retains it."""
     if type(ct) is not dict:
         for hook in list(hooks.tensor.values()):
             ct = _hooked(hook, ct, "a tensor")
     for hook in list(hooks.pre.values()):
         ct = _prehooked(node, hook, ct)
-    if hooks.retain is not None:
+    if hooks.retain is not None and accumulate:
         tensor = hooks.retain()
         if tensor is not None:
             _add_to_grad(tensor, _take([ct], tensor), bool(modes.recording.get()))
@@ -355,7 +369,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
 
 
 def _raise_on_anomaly(
-    node: Node, grads: Sequence[Any], visited: list[Node], heap: list[int], nodes: dict[int, Node]
+    node: Node, grads: Sequence[Any], visited: list[Node], nodes: dict[int, Node]
 ) -> None:
     for i, g in enumerate(grads):
         for piece in g.values() if type(g) is dict else (g,):

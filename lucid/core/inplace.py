@@ -7,7 +7,7 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.node import Node
-from lucid.core.primitive import apply, attach, edge_of, lift, synced
+from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -18,23 +18,24 @@ def write(
     compute: Callable[[Tensor], Tensor],
     others: Sequence[Any] = (),
     direct: Callable[[Any], None] | None = None,
+    reads_old: bool = True,
 ) -> Tensor:
     """`target` becomes `compute(target)`, in place, for every tensor that shows the same memory.
 
     `compute` gets a stand-in for the target with its old history, so that nothing on the new history
     refers to the target itself. `others` are the operands beside the target. Where nothing is recorded,
-    `direct(array)` may do the same without a copy.
+    `direct(array)` may do the same without a copy. `reads_old` says whether the derivative needs the old elements.
     """
     synced(target)
     recorded = bool(modes.recording.get()) and any(
         isinstance(t, Tensor) and t.requires_grad for t in (target, *others)
     )
-    _raise_if_not_writable(target, name, recorded)
+    _raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
     if direct is not None and not recorded and type(target) is Tensor:
         direct(target._array)
         storage_of(target).bump(name)
         return target
-    new = compute(_stand_in(target))
+    new = compute(_stand_in(target, copy=recorded and reads_old))
     if new.shape != target.shape:
         raise RuntimeError(
             f"{name}: the result has shape {new.shape} and cannot be written into a tensor of shape {target.shape}"
@@ -61,7 +62,7 @@ def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any
     if array.dtype not in dtypes.FLOATING or any(type(a) is np.ndarray and a.dtype is not array.dtype for a in arrays):
         return False
     recorded = any(t.requires_grad for t in (target, *others) if type(t) is Tensor) and modes.recording.get()
-    if recorded or not array.flags.writeable:
+    if recorded or not array.flags.writeable or _unrecorded_view(target):
         return False
     try:
         ufunc(array, *arrays, out=array)
@@ -71,12 +72,24 @@ def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any
     return True
 
 
-def _stand_in(target: Tensor) -> Tensor:
+def _stand_in(target: Tensor, copy: bool) -> Tensor:
     """A tensor with the target's contents and history that is not the target."""
     old = target.shell()
+    if copy:
+        old._copy_contents()
+    else:
+        old._meta = storage_of(target)
     old._node, old._requires_grad = target._node, target._requires_grad
-    old._meta = storage_of(target)
     return old
+
+
+def _unrecorded_view(target: Tensor) -> bool:
+    """Whether this is a view, made under no_grad, of something that requires grad, and gradients are recorded now."""
+    view = target._meta
+    if not isinstance(view, View) or view.status != UNRECORDED or not modes.recording.get():
+        return False
+    base = target._base
+    return base is not None and base._requires_grad
 
 
 def _raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
@@ -114,14 +127,15 @@ def _raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
 def rebase(target: Tensor, node: Node) -> None:
     """Put `node` into the history of the target and of every tensor below it in a chain of views."""
     view = target._meta
-    if not isinstance(view, View) or view.status == DETACHED:
-        target._node, target._requires_grad = node, True
-        return
-    base = view.base
-    carrier = base.shell()
-    edges = (edge_of(base) if base._requires_grad else None, node)
-    attach(carrier, WRITE_VIEW, edges, None, None, {"primitive": view.primitive, "settings": view.params}, base.shape)
-    rebase(base, carrier._node)
+    while isinstance(view, View) and view.status != DETACHED:
+        base = view.base
+        carrier = base.shell()
+        edges = (edge_of(base) if base._requires_grad else None, node)
+        settings = {"primitive": view.primitive, "settings": view.params}
+        node = attach(carrier, WRITE_VIEW, edges, None, None, settings, base.shape)
+        target, view = base, base._meta
+    move_retained_grad(target, node)
+    target._node, target._requires_grad = node, True
 
 
 class _WriteView:
@@ -139,7 +153,7 @@ class _WriteView:
         if isinstance(ct, Tensor):
             mask = np.zeros(node.shape, bool)
             primitive.impl(mask, **settings)[...] = True
-            return lift(ct).masked_fill(Tensor._wrap(mask), 0), inside
+            return P.where(Tensor._wrap(mask), 0, ct), inside
         outside = np.array(ct)
         primitive.impl(outside, **settings)[...] = 0
         # `inside` may show memory of ct, which stays as it was.

@@ -201,21 +201,37 @@ def _check(node: Node, saved: Saved) -> Any:
     if storage.version != saved.version:
         _raise_overwritten(node, saved, storage)
     value = saved.value
-    if saved.print is not None and saved.print != fingerprint(value._array if isinstance(value, Tensor) else value):
-        raise RuntimeError(
-            f"a value that `{node.name()}` at {node.place} saved for its gradient was changed by NumPy code that "
-            "shares its memory. Copy the array before it is written, or make the tensor with lucid.tensor(array)."
-        )
+    array = value._array if isinstance(value, Tensor) else value
+    if saved.print is not None:
+        changed = saved.print != fingerprint(array)
+    else:
+        changed = storage.exposed and storage.changed_since_exposed(array)
+    if changed:
+        _raise_changed_by_numpy(node)
     return value
+
+
+def _raise_changed_by_numpy(node: Node) -> None:
+    raise RuntimeError(
+        f"a value that `{node.name()}` at {node.place} saved for its gradient was changed by NumPy code that "
+        "shares its memory. Copy the array before it is written, or make the tensor with lucid.tensor(array)."
+    )
+
+
+def _check_bare(node: Node, meta: Storage, array: Any) -> None:
+    """The same for a value that had no storage of its own when it was saved."""
+    if meta.version != 0:
+        _raise_overwritten(node, None, meta)
+    if meta.exposed and meta.changed_since_exposed(array):
+        _raise_changed_by_numpy(node)
 
 
 def array_of(node: Node, saved: Any) -> Any:
     """A saved value as a bare array, for rules that run on arrays."""
     kind = type(saved)
     if kind is Tensor:
-        meta = saved._meta
-        if meta is not None and meta.version != 0:
-            _raise_overwritten(node, None, meta)
+        if saved._meta is not None:
+            _check_bare(node, saved._meta, saved._array)
         return saved._array
     if kind is Saved:
         value = _check(node, saved)
@@ -237,8 +253,8 @@ def tensor_of(node: Node, saved: Any) -> Any:
             return _reattached(value, node)
         edge = node.edges[saved.operand]
         return value if edge is None else _reattached(value, edge)
-    if isinstance(saved, Tensor) and saved._meta is not None and saved._meta.version != 0:
-        _raise_overwritten(node, None, saved._meta)
+    if isinstance(saved, Tensor) and saved._meta is not None:
+        _check_bare(node, saved._meta, saved._array)
     return saved
 
 

@@ -10,13 +10,13 @@ _PACKAGES = tuple(
     for name in ("lucid", "sorix")
 )
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
-_internal: dict[str, bool] = {}
+known_files: dict[str, bool] = {}
 
 
 def is_internal(filename: str) -> bool:
-    known = _internal.get(filename)
+    known = known_files.get(filename)
     if known is None:
-        known = _internal[filename] = filename.startswith(_PACKAGES)
+        known = known_files[filename] = filename.startswith(_PACKAGES)
     return known
 
 

@@ -6,6 +6,7 @@ ends up in `apply`, or in one of the short cuts for plain tensors in `lucid.ops.
 
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,19 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.hooks import hooks_of
 from lucid.core.node import Node, Packed, Saved, array_of, new_node, next_seq, output_edge
 from lucid.core.node import raise_if_freed, save_input, save_output, tensor_of
-from lucid.core.place import climb, is_internal
+from lucid.core.place import is_internal, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
 
 ndarray = np.ndarray
 _getframe = sys._getframe
+_is_known = known_files.get
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
 _new = object.__new__
 
 NONFINITE = "lucid.nonfinite"
+_OUT = -1
 Array = Any  # a bare array, or in rules anything that stands for one
 Scalar = bool | int | float | complex
 
@@ -46,7 +49,7 @@ class Rule:
         self.names = names[1:] if names[:1] == ("ct",) else names
         shapes = {f"{o}_shape" for o in operands}
         self.values = tuple(n for n in self.names if n in operands or n == "out" or n in shapes)
-        self.picks: tuple[int | str, ...] = ()  # where each argument comes from: saved values or params
+        self.picks: tuple[Any, ...] = ()  # where each argument comes from: saved values or params
 
     def arguments(self, values: Any, params: dict[str, Any]) -> list[Any]:
         return [values[k] if type(k) is int else params[k] for k in self.picks]
@@ -80,49 +83,65 @@ class Primitive:
         self.batch = batch
         self.is_view = is_view
         self.multi = multi
+        self.differentiable = any(rule is not None for rule in self.rules)
         reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
         self.names = (*self.operands, "out", *(r for r in reads if r not in self.operands and r != "out"))
         for rule in self.rules:
             if rule is not None:
                 rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
-        # Which of `names` to save, for each combination of operands that need a gradient.
-        self._wanted: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        # What to save, for each combination of operands that need a gradient.
+        self._plans: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
         registry[name] = self
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
     def __call__(self, *args: Any, **params: Any) -> Any:
+        if len(args) == 1 and type(args[0]) is Tensor and not self.multi:
+            return apply_to_one(self, args[0], params)
         return apply(self, args, params)
 
-    @property
-    def differentiable(self) -> bool:
-        return any(rule is not None for rule in self.rules)
-
     def wanted(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-        found = self._wanted.get(needs)
-        if found is None:
-            picks = {k for need, rule in zip(needs, self.rules, strict=False) if need and rule for k in rule.picks}
-            found = self._wanted[needs] = tuple(k in picks for k in range(len(self.names)))
-        return found
+        """Which of `names` the rules of the needed operands read."""
+        picks = {k for need, rule in zip(needs, self.rules, strict=False) if need and rule for k in rule.picks}
+        return tuple(k in picks for k in range(len(self.names)))
 
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> tuple[Any, ...] | None:
-        """Exactly the values that the rules of the needed operands name."""
-        wanted = self.wanted(needs)
-        if True not in wanted:
-            return None
+    def _plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
+        """For each value to save: its place, and the operand whose value (0 and up) or shape (-2 and down) it is."""
         count = len(self.operands)
-        values: list[Any] = []
-        for k, name in enumerate(self.names):
-            if not wanted[k]:
-                values.append(None)
-            elif k < count:
-                values.append(save_input(args[k]) if isinstance(args[k], Tensor) else args[k])
-            elif k == count:
-                values.append(save_output(out))
+        plan = []
+        for k, wanted in enumerate(self.wanted(needs)):
+            if wanted and k < count:
+                plan.append((k, k))
+            elif wanted:
+                shape_of = self.names[k].removesuffix("_shape")
+                plan.append((k, _OUT if k == count else -2 - self.operands.index(shape_of)))
+        self._plans[needs] = tuple(plan)
+        return self._plans[needs]
+
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
+        """Exactly the values that the rules of the needed operands name.
+
+        A list where these are only shapes: nothing that a backward pass would have to free.
+        """
+        plan = self._plans.get(needs)
+        if plan is None:
+            plan = self._plan(needs)
+        if not plan:
+            return None
+        values: list[Any] = [None] * len(self.names)
+        only_shapes = True
+        for k, source in plan:
+            if source < _OUT:
+                values[k] = np.shape(args[-2 - source])
+                continue
+            only_shapes = False
+            if source == _OUT:
+                values[k] = save_output(out)
             else:
-                values.append(np.shape(args[self.operands.index(name.removesuffix("_shape"))]))
-        return tuple(values)
+                arg = args[source]
+                values[k] = save_input(arg) if isinstance(arg, Tensor) else arg
+        return values if only_shapes else tuple(values)
 
     def run(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on plain tensors."""
@@ -152,14 +171,16 @@ class Primitive:
         ]
 
 
-registry: dict[str, Primitive] = {}
+# Every primitive as an attribute: rules say P.sin, and find it when they run.
+P = SimpleNamespace()
+registry: dict[str, Primitive] = vars(P)
 
 
 def unpack(node: Node, ct: Any) -> Any:
     """The node's saved values in the form of the cotangent: arrays for an array, tensors for a tensor."""
     saved = node.saved
-    if saved is None:
-        return None
+    if saved is None or type(saved) is list:
+        return saved
     if type(saved) is not tuple:
         raise_if_freed(node)
     read = tensor_of if isinstance(ct, Tensor) else array_of
@@ -168,17 +189,24 @@ def unpack(node: Node, ct: Any) -> Any:
 
 def synced(tensor: Tensor) -> Tensor:
     """Bring a view's history up to date with writes to the memory that it shows; returns the view."""
-    view = tensor._meta
-    if type(view) is View and view.version != view.storage.version:
-        if view.status != DETACHED and view.status != UNRECORDED:
-            _regenerate(tensor, view)
+    stale = []
+    below = tensor
+    view = below._meta
+    while type(view) is View and view.version != view.storage.version:
         view.version = view.storage.version
+        if view.status == DETACHED or view.status == UNRECORDED:
+            break
+        stale.append(below)
+        below = view.base
+        view = below._meta
+    for t in reversed(stale):
+        _regenerate(t, t._meta)
     return tensor
 
 
 def _regenerate(tensor: Tensor, view: View) -> None:
     """History rebasing: the view's node is made anew from its base's present one."""
-    base = synced(view.base)
+    base = view.base
     if not base._requires_grad:
         return
     token = modes.recording.set(modes.recording_state(True))
@@ -186,7 +214,15 @@ def _regenerate(tensor: Tensor, view: View) -> None:
         fresh = apply(view.primitive, (base,), view.params)
     finally:
         modes.recording.reset(token)
+    move_retained_grad(tensor, fresh._node)
     tensor._node, tensor._requires_grad = fresh._node, fresh._requires_grad
+
+
+def move_retained_grad(tensor: Tensor, node: Node) -> None:
+    """A tensor that retains its gradient goes on doing so when it gets a new history."""
+    old = tensor._node
+    if old is not None and old.hooks is not None and old.hooks.retain is not None and old.hooks.retain() is tensor:
+        hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
 def lift(value: Any) -> Tensor:
@@ -209,6 +245,8 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     for a in args:
         if isinstance(a, Tensor):
             found = True
+            if a._meta is not None:
+                synced(a)
             if type(a) is not Tensor and (top is None or a._level > top._level):
                 top = a
     if not found:
@@ -217,13 +255,32 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         args = [lift(a) for a in args]
     elif _any_array(args):
         args = [lift(a) if isinstance(a, ndarray) else a for a in args]
-    for a in args:
-        if isinstance(a, Tensor) and a._meta is not None:
-            synced(a)
     out = prim.run(args, params) if top is None else top.interpret(prim, args, params)
     if prim.is_view:
         note_view(prim, args[0], params, out)
     record(prim, args, params, out)
+    return out
+
+
+def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
+    """The same for one plain tensor, which is the commonest case."""
+    if x._meta is not None:
+        synced(x)
+    result = prim.impl(x._array, **params)
+    out = _new(Tensor)
+    out._array = result if type(result) is ndarray else np.asarray(result)
+    out._requires_grad = False
+    out._grad = out._node = out._meta = None
+    if prim.is_view:
+        note_view(prim, x, params, out)
+    if x._requires_grad and prim.differentiable:
+        if not _recording():
+            if not modes.inference.get():
+                cut("no_grad", x)
+        elif out._array.dtype in DIFFERENTIABLE:
+            edge = x if x._node is None else x._node
+            shape = out._array.shape
+            attach(out, prim, (edge,), prim.save((x,), (True,), out), prim.shapes((x,), out), params, shape)
     return out
 
 
@@ -276,10 +333,14 @@ def attach(
     node.shape = shape
     node.hooks = None
     node._seq = next_seq()
-    frame = _getframe(2)
+    frame: Any = _getframe(2)
     code = frame.f_code
-    if is_internal(code.co_filename):
-        frame = climb(frame)
+    while (inside := _is_known(code.co_filename)) is None or inside:
+        if inside is None and not is_internal(code.co_filename):
+            break
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
         code = frame.f_code
     node.code = code
     node.offset = frame.f_lasti
@@ -292,7 +353,7 @@ def attach(
 
 def _look_at(node: Node, out: Tensor) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
-    if node.saved is not None and modes.saved_hooks.get():
+    if type(node.saved) is tuple and modes.saved_hooks.get():
         pack_saved(node)
     if modes.anomaly.get() and isinstance(out._array, ndarray) and not np.isfinite(out._array).all():
         hooks_of(node).metadata[NONFINITE] = True

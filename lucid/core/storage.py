@@ -17,16 +17,27 @@ _FINGERPRINT_LENGTH = 64
 class Storage:
     """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
 
-    __slots__ = ("exposed", "version", "writer")
+    __slots__ = ("exposed", "print", "version", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Place] | None = None
         self.exposed = False  # NumPy code holds a writable array over this memory
+        self.print: Any = None  # which array was exposed first, and its fingerprint then
 
     @property
     def storage(self) -> "Storage":
         return self
+
+    def expose(self, array: Any) -> None:
+        """Hand the memory to NumPy code, which can write to it unseen."""
+        if not self.exposed:
+            self.exposed = True
+            self.print = (_identity(array), fingerprint(array))
+
+    def changed_since_exposed(self, array: Any) -> bool:
+        """Whether NumPy code has written to an array that was saved before the memory was exposed."""
+        return self.print is not None and self.print[0] == _identity(array) and self.print[1] != fingerprint(array)
 
     def bump(self, operation: str) -> None:
         self.version += 1
@@ -59,6 +70,10 @@ def storage_of(tensor: "Tensor") -> Storage:
         meta = tensor._meta = Storage()
     storage: Storage = meta.storage
     return storage
+
+
+def _identity(array: Any) -> Any:
+    return (array.ctypes.data, array.shape, array.strides) if isinstance(array, np.ndarray) else None
 
 
 def fingerprint(array: Any) -> int:

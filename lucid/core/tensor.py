@@ -116,11 +116,15 @@ class Tensor(Methods):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on this tensor are recorded. Can be set on leaves."""
+        return self._synced()._requires_grad
+
+    def _synced(self) -> "Tensor":
+        """The tensor itself, with its history up to date if it is a view of memory that was written."""
         if self._meta is not None:
             from lucid.core.primitive import synced
 
-            return synced(self)._requires_grad
-        return self._requires_grad
+            synced(self)
+        return self
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -145,7 +149,8 @@ class Tensor(Methods):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded operation."""
-        return self._node is None or self._node._seq == 0
+        node = self._synced()._node
+        return node is None or node._seq == 0
 
     @property
     def grad(self) -> "Tensor | None":
@@ -195,10 +200,11 @@ class Tensor(Methods):
     @property
     def _base(self) -> "Tensor | None":
         """The tensor at the bottom of a chain of views."""
-        if not self.is_view():
-            return None
-        base: Tensor = self._meta.base
-        return base._base if base._base is not None else base
+        base = None
+        below = self
+        while below.is_view():
+            base = below = below._meta.base
+        return base
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or one entry of it."""
@@ -258,6 +264,14 @@ class Tensor(Methods):
     def _concrete(self, wanted_by: str) -> Any:
         """The array, for what cannot be done with anything less; other kinds raise here."""
         return self._array
+
+    def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Run a primitive of which this tensor is the operand of the innermost transform; each kind has its way."""
+        raise AssertionError("plain tensors run a primitive as it is")
+
+    def _copy_contents(self) -> None:
+        """Stop sharing memory with whatever this tensor was made from."""
+        self._array = self._array.copy()
 
     def _write(self, new: "Tensor", name: str) -> None:
         """Take over the elements of `new`, which has this tensor's shape and type."""
@@ -335,9 +349,7 @@ class Tensor(Methods):
     @property
     def grad_fn(self) -> Any:
         """The node of the operation that made this tensor; None for leaves."""
-        from lucid.core.primitive import synced
-
-        node = synced(self)._node
+        node = self._synced()._node
         if node is None or node._seq == 0:
             return None
         return node.edges[0] if hasattr(node, "index") else node
@@ -345,7 +357,7 @@ class Tensor(Methods):
     @property
     def output_nr(self) -> int:
         """Which output of its operation this tensor is."""
-        return getattr(self._node, "index", 0)
+        return getattr(self._synced()._node, "index", 0)
 
     def _place(self) -> Any:
         from lucid.core.place import here

@@ -10,13 +10,13 @@ from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import BOOL as TRUTH
 from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, shape_error
-from lucid.ops.rules import Elementwise, P, Pair
-from lucid.ops.unary import square
+from lucid.ops.rules import Elementwise, P, Pair, ones_like
+from lucid.ops.unary import real_only, square
 
 _NUMBERS = (bool, int, float, complex)
 
-add_ = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
-sub_ = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
+plus = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
+minus = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
 mul = binary("mul", np.multiply, (lambda y: y, lambda x: x), "Product of two tensors, element by element.")
 true_divide = binary(
     "div",
@@ -29,12 +29,12 @@ true_divide = binary(
 
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha * other."""
-    return add_(input, other if alpha == 1 else mul(lift(other), alpha))
+    return plus(input, other if alpha == 1 else mul(lift(other), alpha))
 
 
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input - alpha * other."""
-    return sub_(input, other if alpha == 1 else mul(lift(other), alpha))
+    return minus(input, other if alpha == 1 else mul(lift(other), alpha))
 
 
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -90,7 +90,9 @@ def _d_base(x: Any, y: Any) -> Any:
 
 
 def _d_exponent(x: Any, y: Any, out: Any) -> Any:
-    zero = (x == 0) if x.dtype.kind == "c" else (x == 0) & (y >= 0)
+    if isinstance(x, _NUMBERS):
+        x = x * ones_like(y)
+    zero = (x == 0) if out.dtype.kind == "c" else (x == 0) & (y >= 0)
     return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
 
 
@@ -105,10 +107,12 @@ scalar_power = Elementwise(
 
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent, element by element."""
+    if isinstance(exponent, np.generic):
+        exponent = exponent.item()
     if not isinstance(exponent, _NUMBERS):
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
-        return tensor_power(input, exponent)
+        input = lift(input)
     if exponent == 2:
         return square(input)
     if isinstance(input, Tensor):
@@ -126,6 +130,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 def _checked_power(input: Any, exponent: Any) -> Tensor:
     x, y = promote("pow", (input, exponent), KEEP)
+    if not isinstance(x, Tensor):
+        # The derivative by the exponent needs the logarithm of the base as a tensor.
+        x = Tensor._wrap(np.asarray(x, y.np_dtype))
     if isinstance(y, Tensor) and y.np_dtype.kind in "iu" and type(y) is Tensor and (y._array < 0).any():
         raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
     return tensor_power(x, y)
@@ -195,13 +202,13 @@ def _ignoring_nan(chooser: Any, first: bool) -> Pair:
     return Pair(pass_on)
 
 
-maximum = binary("maximum", np.maximum, (_larger(True), _larger(False)), "The larger of two; nan wins, ties share.")
-minimum = binary("minimum", np.minimum, (_smaller(True), _smaller(False)), "The smaller of two; nan wins, ties share.")
+maximum = binary("maximum", real_only("maximum", np.maximum), (_larger(True), _larger(False)), "The larger of two; nan wins, ties share.")
+minimum = binary("minimum", real_only("minimum", np.minimum), (_smaller(True), _smaller(False)), "The smaller of two; nan wins, ties share.")
 fmax = binary(
-    "fmax", np.fmax, (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)), "The larger of two, ignoring nan."
+    "fmax", real_only("fmax", np.fmax), (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)), "The larger of two, ignoring nan."
 )
 fmin = binary(
-    "fmin", np.fmin, (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)), "The smaller of two, ignoring nan."
+    "fmin", real_only("fmin", np.fmin), (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)), "The smaller of two, ignoring nan."
 )
 
 
@@ -225,9 +232,17 @@ copysign = binary(
     "The size of input with the sign of other.",
     FLOAT,
 )
+
+
+def _xlogy_array(x: Any, y: Any) -> Any:
+    y = np.asarray(y, x.dtype)
+    zero = (x == 0) & ~np.isnan(y)
+    return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
+
+
 xlogy = binary(
     "xlogy",
-    lambda x, y: np.where((x == 0) & ~np.isnan(y), 0, x * np.log(np.where((x == 0) & ~np.isnan(y), 1, y))),
+    real_only("xlogy", lambda x, y: _xlogy_array(x, y)),
     (lambda x, y: P.where((x == 0) & (y <= 0), 0, P.log(P.where((x == 0) & (y <= 0), 1, y))), lambda x, y: x / y),
     "input * log(other), and 0 where input is 0.",
     FLOAT,
@@ -235,10 +250,10 @@ xlogy = binary(
 
 eq = binary("eq", np.equal, (None, None), "Where two tensors are equal.", TRUTH)
 ne = binary("ne", np.not_equal, (None, None), "Where two tensors differ.", TRUTH)
-lt = binary("lt", np.less, (None, None), "Where input < other.", TRUTH)
-le = binary("le", np.less_equal, (None, None), "Where input <= other.", TRUTH)
-gt = binary("gt", np.greater, (None, None), "Where input > other.", TRUTH)
-ge = binary("ge", np.greater_equal, (None, None), "Where input >= other.", TRUTH)
+lt = binary("lt", real_only("lt", np.less), (None, None), "Where input < other.", TRUTH)
+le = binary("le", real_only("le", np.less_equal), (None, None), "Where input <= other.", TRUTH)
+gt = binary("gt", real_only("gt", np.greater), (None, None), "Where input > other.", TRUTH)
+ge = binary("ge", real_only("ge", np.greater_equal), (None, None), "Where input >= other.", TRUTH)
 logical_and = binary("logical_and", np.logical_and, (None, None), "Where both are true (not zero).", TRUTH)
 logical_or = binary("logical_or", np.logical_or, (None, None), "Where at least one is true (not zero).", TRUTH)
 logical_xor = binary("logical_xor", np.logical_xor, (None, None), "Where exactly one is true (not zero).", TRUTH)
@@ -284,19 +299,19 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input)."""
-    return add_(input, mul(lift(weight) if isinstance(weight, np.ndarray) else weight, sub_(end, input)))
+    return plus(input, mul(lift(weight) if isinstance(weight, np.ndarray) else weight, minus(end, input)))
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     product = mul(tensor1, tensor2)
-    return add_(input, product if value == 1 else mul(product, value))
+    return plus(input, product if value == 1 else mul(product, value))
 
 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
     quotient = true_divide(tensor1, tensor2)
-    return add_(input, quotient if value == 1 else mul(quotient, value))
+    return plus(input, quotient if value == 1 else mul(quotient, value))
 
 
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:

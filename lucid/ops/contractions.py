@@ -359,4 +359,4 @@ def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
         product = product * alpha
     if beta == 0:
         return product
-    return binary.add_(input if beta == 1 else binary.mul(input, beta), product)
+    return binary.plus(input if beta == 1 else binary.mul(input, beta), product)

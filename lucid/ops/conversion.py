@@ -84,7 +84,7 @@ def numpy(input: Tensor) -> Any:
         seen = array.view()
         seen.flags.writeable = False
         return seen
-    storage_of(input).exposed = True
+    storage_of(input).expose(array)
     return array
 
 
@@ -106,3 +106,39 @@ def is_tensor(obj: Any) -> bool:
     True
     """
     return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floats.
+
+    >>> import lucid
+    >>> lucid.is_floating_point(lucid.tensor([1, 2]))
+    False
+    """
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex.
+
+    >>> import lucid
+    >>> lucid.is_complex(lucid.tensor([1j]))
+    True
+    """
+    return input.is_complex()
+
+
+def result_type(*operands: Any) -> dtypes.dtype:
+    """The type of the result of an operation on these tensors and numbers.
+
+    >>> import lucid
+    >>> lucid.result_type(lucid.tensor([1, 2]), 1.0)
+    lucid.float32
+    """
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    found = dtypes.result_type_of(
+        [t.np_dtype for t in tensors if t.ndim],
+        [t.np_dtype for t in tensors if not t.ndim],
+        [o for o in operands if not isinstance(o, Tensor)],
+    )
+    return dtypes.of_numpy(found)

@@ -106,7 +106,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     return _made(_array_from(data, dtype), None, requires_grad, device)
 
 
-Tensor.from_data = staticmethod(tensor)  # type: ignore[assignment]
+Tensor.from_data = staticmethod(tensor)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -129,7 +129,7 @@ def from_numpy(array: Any) -> Tensor:
         raise TypeError(f"from_numpy needs a NumPy array, not {type(array).__name__}")
     dtypes.of_numpy(array.dtype)
     out = Tensor._wrap(array.view(np.ndarray))
-    storage_of(out).exposed = True
+    storage_of(out).expose(out._array)
     return out
 
 

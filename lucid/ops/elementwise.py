@@ -33,7 +33,7 @@ KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
 
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)  # type: ignore[no-any-return]
+    return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)
 
 
 def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
@@ -152,24 +152,33 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     wanted = {needs: prim.wanted(needs) for needs in ((True, False), (False, True), (True, True))}
 
     def op(input: Any, other: Any) -> Any:
-        if type(input) is not Tensor:
-            return general(prim, (input, other), policy, _NO_PARAMS)
-        x = input._array
-        kind = x.dtype
-        if type(other) is Tensor:
-            y = other._array
-            if kind is not y.dtype or integral or (floats and kind not in _DIFFERENTIABLE):
+        need_x = need_y = False
+        if type(input) is Tensor:
+            x = input._array
+            kind = x.dtype
+            if input._meta is not None:
+                synced(input)
+            need_x = input._requires_grad
+            if type(other) is Tensor:
+                y = other._array
+                if kind is not y.dtype or integral or (floats and kind not in _DIFFERENTIABLE):
+                    return general(prim, (input, other), policy, _NO_PARAMS)
+                if other._meta is not None:
+                    synced(other)
+                need_y = other._requires_grad
+            elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
+                y = other
+            else:
+                return general(prim, (input, other), policy, _NO_PARAMS)
+        elif type(other) is Tensor and (type(input) is float or type(input) is int):
+            x, y = input, other._array
+            if y.dtype is not _F32 and y.dtype is not _F64:
                 return general(prim, (input, other), policy, _NO_PARAMS)
             if other._meta is not None:
                 synced(other)
             need_y = other._requires_grad
-        elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
-            y = other
-            need_y = False
         else:
             return general(prim, (input, other), policy, _NO_PARAMS)
-        if input._meta is not None:
-            synced(input)
         try:
             z = impl(x, y)
         except ValueError as error:
@@ -178,7 +187,6 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         out._array = z if type(z) is ndarray else np.asarray(z)
         out._requires_grad = False
         out._grad = out._node = out._meta = None
-        need_x = input._requires_grad
         if (need_x or need_y) and differentiable:
             if not _recording():
                 cut("no_grad", input if need_x else other)
@@ -187,16 +195,13 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             saved = None
             if keep_x or keep_y or keep_out:
                 saved = (
-                    (input if input._meta is None else save_input(input)) if keep_x else None,
+                    (input if x is input or input._meta is None else save_input(input)) if keep_x else None,
                     (other if y is other or other._meta is None else save_input(other)) if keep_y else None,
                     save_output(out) if keep_out else None,
                 )
             shape = out._array.shape
             shapes = None
-            if y is other:
-                if x.shape != shape:
-                    shapes = (x.shape, ())
-            elif x.shape != y.shape:
+            if x is not input and y is not other and x.shape != y.shape:
                 shapes = (x.shape, y.shape)
             edge_x = edge_y = None
             if need_x:

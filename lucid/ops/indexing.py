@@ -1,12 +1,12 @@
-"""Reading and writing elements by position: `x[...]`, gather and scatter.
+"""Reading and writing elements by position: `x[...]`, and the primitives under gather and scatter.
 
 Everything goes through four primitives on the leading dimensions of a tensor: `index` reads at integer
 positions, `index_back` is its transpose (contributions add up), `index_put` writes, `index_last` tells which
-write to a place was the last one.
+write to a place was the last one. `in_range` stands before them all.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.rules import P, Variadic, align, batched_to_front, sum_to
+from lucid.ops.views import inverse
 
 
 def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any:
@@ -26,24 +27,27 @@ def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any
     return number
 
 
-def _add_at(out: Any, positions: tuple[Any, ...], values: Any) -> None:
-    """`np.add.at`, faster: sorted groups are summed by reduceat, single elements by bincount."""
+def fold_at(ufunc: np.ufunc, out: Any, positions: tuple[Any, ...], values: Any) -> None:
+    """`ufunc.at`, faster: the values for each place are sorted together and folded by reduceat."""
     k = len(positions)
     places = np.asarray(_linear_positions(positions, out.shape[:k])).reshape(-1)
     rows = math.prod(out.shape[:k])
     width = math.prod(out.shape[k:])
     values = np.broadcast_to(values, np.broadcast_shapes(*[p.shape for p in positions]) + out.shape[k:])
     values = values.reshape(places.size, width)
-    flat = out.reshape(rows, width)
     if places.size == 0 or width == 0:
         return
-    if width == 1 and out.dtype.char in "fd":
+    flat = out.reshape(rows, width)
+    if ufunc is np.add and width == 1 and out.dtype.char in "fd":
         flat[:, 0] += np.bincount(places, weights=values[:, 0], minlength=rows).astype(out.dtype)
-        return
-    order = np.argsort(places, kind="stable")
-    places = places[order]
-    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-    flat[places[starts]] += np.add.reduceat(values[order], starts, axis=0)
+    else:
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+        at = places[starts]
+        flat[at] = ufunc(flat[at], ufunc.reduceat(values[order], starts, axis=0))
+    if not np.may_share_memory(flat, out):
+        out[...] = flat.reshape(out.shape)
 
 
 def _index_array(x: Any, *positions: Any) -> Any:
@@ -52,14 +56,14 @@ def _index_array(x: Any, *positions: Any) -> Any:
 
 def _index_back_array(x: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, x.dtype)
-    _add_at(out, positions, x)
+    fold_at(np.add, out, positions, x)
     return out
 
 
 def _index_put_array(x: Any, values: Any, *positions: Any, accumulate: bool) -> Any:
     out = np.array(x)
     if accumulate:
-        _add_at(out, positions, values)
+        fold_at(np.add, out, positions, values)
     else:
         out[positions] = values
     return out
@@ -143,14 +147,14 @@ def _put_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> A
     return P.index_put(lift(x), lift(values), *primals[2:], **params)
 
 
-def _batch_put(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+def batch_put(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     x, source, *positions = values
     (front,) = batched_to_front([x], batched[:1], size)
     aligned = _with_batch_positions(positions, batched[2:], size)
     if batched[1]:
         rank = max(p.ndim for p in aligned) - 1 + x.ndim - batched[0] - len(positions)
         source = P.reshape(source, shape=(size, *(1,) * (rank - source.ndim + 1), *source.shape[1:]))
-    return P.index_put(front, source, *aligned, **params)
+    return prim(front, source, *aligned, **params)
 
 
 index_put_primitive = Variadic(
@@ -158,7 +162,7 @@ index_put_primitive = Variadic(
     _index_put_array,
     _put_pull,
     jvp=_put_jvp,
-    batch=_batch_put,
+    batch=batch_put,
     reads=lambda i, k: k > 1,
 )
 
@@ -169,6 +173,39 @@ index_last_primitive = Primitive(
         *_with_batch_positions(values, batched, size), shape=(size, *params["shape"])
     ),
 )
+
+
+def _in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any:
+    array = np.asarray(positions, np.int64)
+    if not array.size:
+        return array
+    low, high = array.min(), array.max()
+    if high >= size or low < (-size if negative else 0):
+        wrong = high if high >= size else low
+        least = -size if negative else 0
+        raise IndexError(
+            f"{name}: index {wrong} is out of range for a dimension of size {size}"
+            + (f"; indices must lie between {least} and {size - 1}" if size else "")
+        )
+    return np.where(array < 0, array + size, array) if low < 0 else array
+
+
+in_range_primitive = Primitive(
+    "in_range",
+    _in_range_array,
+    batch=lambda prim, values, batched, size, params: prim(*values, **params),
+)
+
+
+def in_range(positions: Tensor, size: int, name: str = "index", negative: bool = True) -> Tensor:
+    """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
+    if positions.np_dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
+    if type(positions) is not Tensor:
+        return P.in_range(positions, size=size, name=name, negative=negative)
+    array = positions._array
+    found = _in_range_array(array, size, name, negative)
+    return positions if found is array else Tensor._wrap(found)
 
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
@@ -231,13 +268,13 @@ def _resolve(x: Tensor, key: tuple[Any, ...]) -> tuple[Tensor, list[Tensor], int
             dim += not isinstance(item, int)
         elif item.np_dtype == dtypes.BOOL:
             basic.extend([slice(None)] * item.ndim if item.ndim else [None])
-            for found in _mask_positions(item, x.shape[source : source + item.ndim]):
+            for found in mask_positions(item, x.shape[source : source + item.ndim]):
                 arrays[dim] = found
                 dim += 1
             source += item.ndim
         else:
             basic.append(slice(None))
-            arrays[dim] = _in_range(item, x.shape[source])
+            arrays[dim] = in_range(item, x.shape[source])
             dim += 1
             source += 1
     seen = _basic(x, tuple(basic)) if any(b != slice(None) for b in basic) else x
@@ -247,8 +284,10 @@ def _resolve(x: Tensor, key: tuple[Any, ...]) -> tuple[Tensor, list[Tensor], int
 def _to_front(seen: Tensor, arrays: dict[int, Tensor]) -> tuple[Tensor, list[Tensor], int]:
     dims = list(arrays)
     others = [d for d in range(seen.ndim) if d not in arrays]
-    adjacent = dims == list(range(dims[0], dims[0] + len(dims))) if dims else True
-    place = dims[0] if dims and adjacent else 0
+    # 0-d positions act as integers do: they take their dimension away and have no say in the order of the rest.
+    spread = [d for d in dims if arrays[d].ndim]
+    before = {sum(o < d for o in others) for d in spread}
+    place = before.pop() if len(before) == 1 else 0
     if dims and dims != list(range(len(dims))):
         seen = P.permute(seen, dims=(*dims, *others))
     positions = list(arrays.values())
@@ -285,7 +324,7 @@ def _consumes(item: Any) -> int:
     return item.ndim if isinstance(item, Tensor) and item.np_dtype == dtypes.BOOL else 1
 
 
-def _mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+def mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     if mask.shape != shape:
         raise IndexError(f"the mask has shape {mask.shape} but the dimensions it indexes have shape {shape}")
     array = mask._concrete("indexing with a mask")
@@ -294,101 +333,129 @@ def _mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     return [Tensor._wrap(found) for found in np.nonzero(array)]
 
 
-def _in_range(positions: Tensor, size: int) -> Tensor:
-    """Positions counted from the front; those outside are refused."""
-    if type(positions) is Tensor:
-        array = positions._array
-        if array.size:
-            low, high = array.min(), array.max()
-            if low < -size or high >= size:
-                wrong = high if high >= size else low
-                raise IndexError(f"index {wrong} is out of range for a dimension of size {size}")
-            if low >= 0:
-                return positions
-    return P.where(positions < 0, positions + size, positions)
-
-
 def setitem(input: Tensor, key: Any, value: Any) -> None:
     """`input[key] = value`, in place."""
     if type(key) is not tuple:
         key = (key,)
     source = _source(input, value)
     if all(type(item) in _BASIC for item in key):
-        _basic(input, key).copy_(source)
+        _copy(_basic(input, key), source)
+        return
+    if len(key) == 1 and _hides_its_count(key[0]) and key[0].shape == input.shape and not source.ndim:
+        write(input, "setitem", lambda old: P.where(key[0], source, old), (source,))
         return
     seen, positions, place = _resolve(input, key)
     if not positions:
-        seen.copy_(source)
+        _copy(seen, source)
         return
     rank = _rank(positions)
-    if place and source.ndim > seen.ndim - len(positions) - place:
+    full = seen.ndim - len(positions) + rank
+    source = _without_leading_ones(source, full)
+    if place and full >= source.ndim > full - rank - place:
         # Bring the value's dimensions into the order of the view: positions first.
-        full = seen.ndim - len(positions) + rank
         source = source.reshape((1,) * (full - source.ndim) + tuple(source.shape))
         source = P.permute(source, dims=(*range(place, place + rank), *range(place), *range(place + rank, full)))
-    put_(seen, positions, source, False, "setitem")
+    Put("setitem", positions, source).into(seen)
+
+
+def _hides_its_count(item: Any) -> bool:
+    """A mask inside a transform: it can choose between values, but not say how many places it selects."""
+    return isinstance(item, Tensor) and type(item) is not Tensor and item.np_dtype == dtypes.BOOL
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    target.copy_(_without_leading_ones(source, target.ndim))
+
+
+def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
+    """An assigned value may have more dimensions than its target, if those are of size 1."""
+    extra = source.ndim - rank
+    if extra <= 0 or any(n != 1 for n in source.shape[:extra]):
+        return source
+    return P.reshape(source, shape=source.shape[extra:])
 
 
 def _source(input: Tensor, value: Any) -> Tensor:
+    """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
     source = value if isinstance(value, Tensor) else lift(value)
-    if dtypes.category(source.np_dtype) > dtypes.category(input.np_dtype) and not (
-        source.ndim == 0 and not source.requires_grad and not isinstance(value, Tensor)
-    ):
+    is_number = source.ndim == 0 and not isinstance(value, Tensor)
+    if not dtypes.can_cast(source.np_dtype, input.np_dtype) and not (is_number and not source.is_complex()):
         raise RuntimeError(f"cannot write values of {source.dtype} into a tensor of {input.dtype}; convert them first")
     return source.to(input.np_dtype) if source.np_dtype != input.np_dtype else source
 
 
-def put_(target: Tensor, positions: list[Tensor], source: Tensor, accumulate: bool, name: str) -> Tensor:
-    """Write into the leading dimensions of `target` at integer positions, in place."""
-    shape = np.broadcast_shapes(*[p.shape for p in positions]) + target.shape[len(positions) :]
-    try:
-        np.broadcast_to(np.empty(source.shape, bool), shape)
-    except ValueError:
-        raise RuntimeError(f"{name}: values of shape {source.shape} do not fit the selection of shape {shape}") from None
+class Put(NamedTuple):
+    """Values to be written at integer positions of a tensor's leading dimensions.
 
-    def direct(array: Any) -> None:
-        index = tuple(p._array for p in positions)
-        if accumulate:
-            _add_at(array, index, source._array)
+    `order`, if given, is the permutation that brings the dimensions with positions to the front. Values have
+    their dimensions in that order too: first those of the positions, broadcast together, then the others.
+    """
+
+    name: str
+    positions: list[Tensor]
+    source: Tensor
+    accumulate: bool = False
+    order: tuple[int, ...] | None = None
+
+    def of(self, x: Tensor) -> Tensor:
+        """A copy of `x` with the values written."""
+        if not x.ndim:
+            return self.of(x.reshape(1)).reshape(())
+        self._check(x.shape)
+        front = x if self.order is None else P.permute(x, dims=self.order)
+        out = P.index_put(front, self.source, *self.positions, accumulate=self.accumulate)
+        return out if self.order is None else P.permute(out, dims=inverse(self.order))
+
+    def into(self, target: Tensor) -> Tensor:
+        """Write the values into `target`, in place."""
+        if not target.ndim:
+            self.into(target.reshape(1))
+            return target
+        self._check(target.shape)
+        plain = type(self.source) is Tensor and all(type(p) is Tensor for p in self.positions)
+        return write(target, self.name, self.of, (self.source,), self._direct if plain else None)
+
+    def _direct(self, array: Any) -> None:
+        front = array if self.order is None else array.transpose(self.order)
+        index = tuple(p._array for p in self.positions)
+        if self.accumulate:
+            fold_at(np.add, front, index, self.source._array)
         else:
-            array[index] = source._array
+            front[index] = self.source._array
 
-    plain = type(source) is Tensor and all(type(p) is Tensor for p in positions)
-    return write(
-        target,
-        name,
-        lambda old: P.index_put(old, source, *positions, accumulate=accumulate),
-        (source,),
-        direct if plain else None,
-    )
+    def _check(self, sizes: tuple[int, ...]) -> None:
+        front = sizes if self.order is None else tuple(sizes[d] for d in self.order)
+        shape = np.broadcast_shapes(*[p.shape for p in self.positions]) + front[len(self.positions) :]
+        given = self.source.shape
+        extra = len(shape) - len(given)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
+            raise RuntimeError(f"{self.name}: values of shape {given} do not fit the selection of shape {shape}")
 
 
 @numpy_names
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
-    """Elements of `input` at `indices` along `dim`; the other dimensions broadcast."""
+    """Elements of `input` at `indices` along `dim`; the other dimensions broadcast.
+
+    >>> import lucid
+    >>> lucid.take_along_dim(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([[1], [0]]), 1)
+    Tensor([[2.],
+            [3.]])
+    """
     x, i = lift(input), lift(indices)
     if dim is None:
         return take_along_dim(x.reshape(-1), i.reshape(-1), 0)
     d = one_dim(dim, x.ndim, "take_along_dim")
     if i.ndim != x.ndim:
         raise RuntimeError(f"take_along_dim: indices have {i.ndim} dimensions and the input {x.ndim}; they must agree")
-    return P.index(x, *grid(x.shape, i, d, "take_along_dim", broadcast=True))
+    if not x.ndim:
+        return take_along_dim(x.reshape(1), i.reshape(1), 0).reshape(())
+    for e, (n, length) in enumerate(zip(x.shape, i.shape, strict=True)):
+        if e != d and n != length and 1 not in (n, length):
+            raise RuntimeError(f"take_along_dim: indices of shape {i.shape} do not fit the input's shape {x.shape}")
+    along = in_range(i, x.shape[d], "take_along_dim")
+    return P.index(x, *[along if e == d else counting(n, e, x.ndim) for e, n in enumerate(x.shape)])
 
 
-def grid(shape: tuple[int, ...], indices: Tensor, dim: int, name: str, broadcast: bool = False) -> list[Tensor]:
-    """Positions for every dimension: `indices` along `dim`, each element's own elsewhere."""
-    if indices.np_dtype.kind not in "iu":
-        raise TypeError(f"{name}: indices must be integers, not {indices.dtype}")
-    positions = []
-    for d, n in enumerate(shape):
-        if d == dim:
-            positions.append(_in_range(indices, n))
-            continue
-        length = indices.shape[d]
-        if broadcast and length not in (n, 1) and n != 1:
-            raise RuntimeError(f"{name}: indices of shape {indices.shape} do not fit the input's shape {shape}")
-        if not broadcast and length > n:
-            raise RuntimeError(f"{name}: indices of shape {indices.shape} reach outside the input's shape {shape}")
-        own = np.zeros(length, np.int64) if broadcast and n == 1 else np.arange(n if broadcast else length)
-        positions.append(Tensor._wrap(own.reshape([-1 if e == d else 1 for e in range(len(shape))])))
-    return positions
+def counting(n: int, dim: int, ndim: int) -> Tensor:
+    """0, 1, …, n - 1 along one of `ndim` dimensions."""
+    return Tensor._wrap(np.arange(n).reshape([-1 if d == dim else 1 for d in range(ndim)]))

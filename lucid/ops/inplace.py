@@ -18,16 +18,17 @@ overwrite = Elementwise("overwrite", lambda x, y: np.broadcast_to(y, x.shape).as
 
 def inplace(function: Callable[..., Any], ufunc: np.ufunc | None = None) -> Callable[..., Tensor]:
     """The in-place form of a function: the same arguments, the result written into the first."""
-    name = function.__name__.rstrip("_") + "_"
+    name = function.__name__ + "_"
+    reads_old = function not in (binary.add, binary.sub)
 
     def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
             return self
         others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-        return write(self, name, lambda old: function(old, *args, **kwargs), others)
+        return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 
     op.__name__ = op.__qualname__ = name
-    op.__doc__ = f"In-place form of `{function.__name__.rstrip('_')}`."
+    op.__doc__ = f"In-place form of `{function.__name__}`."
     return op
 
 
@@ -47,7 +48,12 @@ def copy_(self: Tensor, src: Any) -> Tensor:
         np.copyto(array, source._array)
 
     return write(
-        self, "copy_", lambda old: P.overwrite(old, source), (source,), direct if type(source) is Tensor else None
+        self,
+        "copy_",
+        lambda old: P.overwrite(old, source),
+        (source,),
+        direct if type(source) is Tensor else None,
+        reads_old=False,
     )
 
 
@@ -81,7 +87,7 @@ def data_dependent_fill(self: Tensor, array: Any, name: str) -> Tensor:
         np.copyto(target, array, casting="unsafe")
 
     source = Tensor._wrap(array.astype(self.np_dtype, copy=False))
-    return write(self, name, lambda old: P.overwrite(old, source), (), direct)
+    return write(self, name, lambda old: P.overwrite(old, source), (), direct, reads_old=False)
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -95,7 +101,7 @@ ELEMENTWISE_INPLACE: dict[str, Callable[..., Tensor]] = {
         *(
             inplace(getattr(unary, name))
             for name in (
-                "abs_ neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan "
+                "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan "
                 "sinh cosh tanh asinh acosh atanh sigmoid logit relu erf erfc erfinv lgamma digamma sinc floor ceil "
                 "round trunc frac clamp nan_to_num sign sgn logical_not bitwise_not"
             ).split()

@@ -7,7 +7,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary, contractions, conversion, creation, indexing, inplace, joining, reductions, shaping, unary
 
 _UNARY = (
-    "neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
+    "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh sigmoid logit relu softplus erf erfc erfinv lgamma digamma sinc floor ceil round trunc frac "
     "clamp clip nan_to_num isnan isinf isfinite conj angle sign sgn logical_not bitwise_not"
 )
@@ -49,7 +49,7 @@ def method_table() -> dict[str, Callable[..., Any]]:
     }
     table |= inplace.ELEMENTWISE_INPLACE | conversion.CONVERTERS
     table |= {name: getattr(inplace, name) for name in ("copy_", "fill_", "zero_", "detach_")}
-    table |= {"abs": unary.abs_, "absolute": unary.abs_, "conjugate": unary.conj, "where": _where_method}
+    table |= {"absolute": unary.abs, "conjugate": unary.conj, "where": _where_method}
     return table
 
 
@@ -81,8 +81,8 @@ def _comparison(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": binary.add_,
-    "sub": binary.sub_,
+    "add": binary.plus,
+    "sub": binary.minus,
     "mul": binary.mul,
     "truediv": binary.true_divide,
     "floordiv": binary.floor_divide,
@@ -124,7 +124,7 @@ def operator_table() -> dict[str, Any]:
     table |= {
         "__neg__": unary.neg,
         "__pos__": lambda self: self,
-        "__abs__": unary.abs_,
+        "__abs__": unary.abs,
         "__invert__": unary.bitwise_not,
         "__getitem__": indexing.getitem,
         "__setitem__": indexing.setitem,

@@ -393,15 +393,15 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
         raise ValueError(f"norm: p must be a number or 'fro', not {p!r}")
     dims = many_dims(dim, x.ndim, "norm")
     if p in (math.inf, -math.inf):
-        return _extreme(unary.abs_(x), dims, keepdim, "amax" if p > 0 else "amin")
+        return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
     if p == 0:
         return P.sum(cast(x != 0, dtypes.real_of(x.np_dtype)), dims=dims, keepdim=keepdim)
     if p == 1:
-        return P.sum(unary.abs_(x), dims=dims, keepdim=keepdim)
+        return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
     if p == 2:
         squares = unary.real(x * unary.conj(x)) if x.is_complex() else x * x
         return _root(P.sum(squares, dims=dims, keepdim=keepdim))
-    total = P.sum(_power_of_size(unary.abs_(x), p), dims=dims, keepdim=keepdim)
+    total = P.sum(_power_of_size(unary.abs(x), p), dims=dims, keepdim=keepdim)
     return _power_of_size(total, 1 / p)
 
 

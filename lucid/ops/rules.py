@@ -9,22 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.node import save_input
-from lucid.core.primitive import Primitive, Rule, registry, unpack
+from lucid.core.node import array_of, save_input
+from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor
 
 Impl = Callable[..., Any]
 ndarray = np.ndarray
-
-
-class _Primitives:
-    """Primitives by name, looked up when a rule runs: categories come before the operations they use."""
-
-    def __getattr__(self, name: str) -> Primitive:
-        return registry[name]
-
-
-P = _Primitives()
 
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -129,6 +119,7 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
             return P.where(condition(*rule.arguments(values, params)), ct, 0)
 
         return select, select
+    assert callable(partial)
     fn = partial
     if len(rule.names) == 1 and isinstance(rule.picks[0], int):
         k = rule.picks[0]
@@ -167,24 +158,41 @@ class Elementwise(Primitive):
         pairs = [
             (None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)
         ]
-        self.pulls = tuple(pull for pull, _ in pairs)
+        self.pulls: tuple[Any, ...] = tuple(pull for pull, _ in pairs)
         self.pushes = tuple(push for _, push in pairs)
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
-        shapes = tuple(np.shape(a) for a in args)
-        return None if all(s == out.shape for s in shapes) else shapes
+        if len(args) == 1:
+            return None
+        shapes = tuple([np.shape(a) for a in args])
+        shape = out.shape
+        for s in shapes:
+            if s != shape:
+                return shapes
+        return None
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
-        values = unpack(node, ct)
-        params, shapes = node.params, node.shapes
-        grads: list[Any] = []
-        for i, edge in enumerate(node.edges):
-            if edge is None:
-                grads.append(None)
-                continue
-            g = self.pulls[i](ct, values, params)  # type: ignore[misc]  # edges exist only where a pull does
-            grads.append(g if shapes is None else sum_to(g, shapes[i]))
-        return grads
+        saved = node.saved
+        if type(saved) is tuple and not isinstance(ct, Tensor):
+            # What unpack() does, without a call for each value: backward passes spend their time here.
+            values: Any = [
+                s._array if type(s) is Tensor and s._meta is None else None if s is None else array_of(node, s)
+                for s in saved
+            ]
+        else:
+            values = unpack(node, ct)
+        params, shapes, edges = node.params, node.shapes, node.edges
+        if len(edges) == 1:
+            g = self.pulls[0](ct, values, params)
+            return (g if shapes is None else sum_to(g, shapes[0]),)
+        return [
+            None
+            if edge is None
+            else pull(ct, values, params)
+            if shapes is None
+            else sum_to(pull(ct, values, params), shapes[i])
+            for i, (edge, pull) in enumerate(zip(edges, self.pulls, strict=True))
+        ]
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -284,14 +292,11 @@ class Variadic(Primitive):
         super().__init__(name, impl, operands=(), jvp=jvp, batch=batch)
         self.pull = pull
         self.reads = reads
+        self.differentiable = True
 
-    @property
-    def differentiable(self) -> bool:
-        return True
-
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> tuple[Any, ...]:
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
         wanted = {k for k in range(len(args)) for i, need in enumerate(needs) if need and self.reads(i, k)}
-        return tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
+        return None if not wanted else tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         return tuple(np.shape(a) for a in args)

@@ -31,6 +31,18 @@ cast = linear(
     batch=lambda x, size, dtype, source: P.cast(x, dtype=dtype, source=source),
 )
 
+
+def real_only(name: str, impl: Any) -> Any:
+    """Refuse complex numbers, which have no order; NumPy would compare real parts first."""
+
+    def checked(x: Any, *others: Any, **params: Any) -> Any:
+        if x.dtype.kind == "c":
+            raise TypeError(f"{name}: complex numbers have no order; take abs(), real or imag first")
+        return impl(x, *others, **params)
+
+    return checked
+
+
 neg = unary("neg", np.negative, -1, "The negative of each element.", KEEP)
 exp = unary("exp", np.exp, lambda out: out, "e to the power of each element.")
 exp2 = unary("exp2", np.exp2, lambda out: out * LOG2, "2 to the power of each element.")
@@ -58,14 +70,20 @@ acosh = unary("acosh", np.arccosh, lambda x: P.rsqrt((x - 1) * (x + 1)), "Invers
 atanh = unary("atanh", np.arctanh, lambda x: 1 / (1 - x * x), "Inverse hyperbolic tangent.")
 
 sigmoid = unary("sigmoid", arrays.sigmoid, lambda out: out * (1 - out), "1 / (1 + exp(-x)).")
-log_sigmoid = unary("log_sigmoid", arrays.log_sigmoid, lambda x: P.sigmoid(-x), "log(sigmoid(x)), without overflow.")
+log_sigmoid = unary("log_sigmoid", real_only("log_sigmoid", arrays.log_sigmoid), lambda x: P.sigmoid(-x), "log(sigmoid(x)), without overflow.")
 gate = binary(
     "gate",
     arrays.gate,
     (Selects(lambda y: y > 0), 0),
     "x where y is positive, and exactly 0 elsewhere.",
 )
-relu = unary("relu", arrays.relu, Pair(lambda ct, out: P.gate(ct, out)), "max(x, 0); the derivative at 0 is 0.", KEEP)
+relu = unary(
+    "relu",
+    real_only("relu", arrays.relu),
+    Pair(lambda ct, out: P.gate(ct, out)),
+    "max(x, 0); the derivative at 0 is 0.",
+    KEEP,
+)
 
 erf = unary("erf", arrays.scipy_special("erf"), lambda x: P.exp(-(x * x)) * (2 / math.sqrt(math.pi)), "Error function.")
 erfc = unary(
@@ -126,7 +144,7 @@ logical_not = unary("logical_not", np.logical_not, None, "Where elements are zer
 bitwise_not = unary("bitwise_not", np.invert, None, "Each bit inverted; logical not for booleans.", INTEGRAL)
 
 # Maps between the complex numbers and the reals have no complex derivative: both directions are spelled out.
-abs_ = unary(
+abs = unary(
     "abs",
     np.abs,
     Pair(
@@ -138,17 +156,17 @@ abs_ = unary(
 )
 
 
-def _sgn_derivative(t: Any, x: Any, out: Any) -> Any:
+def _sgn_derivative(ct: Any, x: Any, out: Any) -> Any:
     """Only the part of a change that turns x (at right angles to it) changes its direction."""
     if not is_complex(x):
-        return zeros_like(t)
+        return zeros_like(ct)
     size = P.abs(x)
-    turning = t - out * P.real(P.conj(out) * t)
+    turning = ct - out * P.real(P.conj(out) * ct)
     return P.where(size == 0, 0, turning / P.where(size == 0, 1, size))
 
 
 sgn = unary("sgn", arrays.sgn, Pair(_sgn_derivative), "x / |x|, and 0 at 0: the sign of real or complex numbers.", KEEP)
-conj = unary("conj", np.conjugate, Pair(lambda ct: P.conj(ct)), "Complex conjugate.", KEEP)
+conj = unary("conj", lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x), Pair(lambda ct: P.conj(ct)), "Complex conjugate.", KEEP)
 
 
 def _turn(x: Any) -> Any:
@@ -214,7 +232,7 @@ def imag(input: Tensor) -> Tensor:
 
 clamp_primitive = Elementwise(
     "clamp",
-    lambda x, lo, hi: np.clip(x, lo, hi),
+    real_only("clamp", lambda x, lo, hi: np.clip(x, lo, hi)),
     (Selects(lambda x, lo, hi: _within(x, lo, hi)),),
     ("x",),
 )
@@ -272,7 +290,7 @@ def nan_to_num(
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps]."""
-    x = lift(input)
+    (x,) = promote("logit", (input,), FLOAT)
     if eps is not None:
         x = clamp(x, eps, 1 - eps)
     return log(x) - log1p(-x)

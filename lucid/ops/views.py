@@ -11,6 +11,8 @@ ndarray = np.ndarray
 
 def _broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
     """`np.broadcast_to`, a few microseconds faster for what backward passes do most."""
+    if x.shape == shape:
+        return x.view()
     if type(x) is ndarray and x.dtype.isbuiltin == 1 and x.flags.c_contiguous:
         extra = len(shape) - x.ndim
         strides = (0,) * extra + tuple(
@@ -18,7 +20,8 @@ def _broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
         )
         if extra >= 0 and all(n == 1 or n == m for n, m in zip(x.shape, shape[extra:], strict=True)):
             out = ndarray(shape, x.dtype, x, 0, strides)
-            out.flags.writeable = False
+            # Only where elements share memory must writes be refused.
+            out.flags.writeable = x.flags.writeable and x.size == out.size
             return out
     return np.broadcast_to(x, shape)
 

@@ -1,0 +1,135 @@
+"""`python -m benchmarks`: measure Lucid and the peers that are installed, and print one table."""
+
+import argparse
+import importlib.util
+import json
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import isolated
+from benchmarks.libraries import LIBRARIES, Library, present
+from benchmarks.report import Row, as_json, as_markdown, as_text
+from benchmarks.timing import measure
+from benchmarks.workloads import WORKLOADS, Workload
+
+FLAT_BYTES = 256_000  # what the allocator may keep after a thousand steps: far below one step's 40 kB each
+
+
+def timed(workload: Workload, libraries: list[Library], quick: bool) -> list[Row]:
+    """A workload in turns, with the ratios hoped for."""
+    times = measure(workload, libraries, rounds=10 if quick else 100, seconds=0.005)
+    values = {name: t.median for name, t in times.items()}
+    aims = {peer: factor for peer, factor in workload.targets.items() if peer in values}
+    target = ", ".join(f"{peer} ≥ {factor:g}x" for peer, factor in workload.targets.items())
+    met = all(values[peer] / values["lucid"] >= factor for peer, factor in aims.items()) if aims else None
+    details = {name: {"low": t.low, "high": t.high} for name, t in times.items()}
+    return [Row(workload.name, workload.title, values, "s", target, met, details)]
+
+
+def scaling(libraries: list[Library], quick: bool) -> list[Row]:
+    """Does an operation cost the same in a chain of a million as in a chain of a thousand?"""
+    found = {lib.name: isolated.task("scaling", lib.name) for lib in libraries if lib.name in ("lucid", "torch")}
+    longest = {name: f["per_op"]["1000000"] for name, f in found.items()}
+    ratios = {name: f["ratio"] for name, f in found.items()}
+    details = {name: f["per_op"] for name, f in found.items()}
+    return [
+        Row("scaling", "chain of 10^6: forward + backward + free, per op", longest, "s", details=details),
+        Row("growth", "the same, 10^6 against 10^3", ratios, "ratio", "lucid < 1.3", ratios["lucid"] < 1.3),
+    ]
+
+
+def leak(libraries: list[Library], quick: bool) -> list[Row]:
+    """Is memory flat over a thousand training steps without the garbage collector?"""
+    found = {lib.name: isolated.task("leak", lib.name) for lib in libraries}
+    rows = []
+    for kind, title in (("rss", "resident"), ("traced", "tracemalloc")):
+        values = {name: float(f[kind]) for name, f in found.items()}
+        flat = values["lucid"] < FLAT_BYTES
+        rows.append(Row("leak", f"growth over 1000 steps, gc off: {title}", values, "B", "lucid < 256 kB", flat))
+    return rows
+
+
+def peak(libraries: list[Library], quick: bool) -> list[Row]:
+    """How much memory a short chain over 100 MB needs at most."""
+    values = {lib.name: isolated.median_peak(lib.name, 1 if quick else 3) for lib in libraries}
+    met = values["lucid"] <= values["torch"] * 1.01 if "torch" in values else None  # pages that come and go
+    return [Row("peak", "peak memory of ((x*2)+1).relu().sum(), backward, x 100 MB", values, "B", "≤ torch", met)]
+
+
+def importing(libraries: list[Library], quick: bool) -> list[Row]:
+    """How long `import` takes when NumPy is there already."""
+    seconds = isolated.import_seconds([lib.module for lib in libraries], 3 if quick else 9)
+    values = {lib.name: seconds[lib.module] for lib in libraries}
+    return [Row("import", "import, on top of NumPy", values, "s", "lucid ≤ 60 ms", values["lucid"] <= 0.060)]
+
+
+Benchmark = Callable[[list[Library], bool], list[Row]]
+
+BENCHMARKS: dict[str, Benchmark] = {
+    **{w.name: partial(timed, w) for w in WORKLOADS},
+    "scaling": scaling,
+    "leak": leak,
+    "peak": peak,
+    "import": importing,
+}
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS), metavar="NAME", help="which")
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="NAME")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, for the README")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to a file")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: a rough idea")
+    parser.add_argument("--list", action="store_true", help="print the names of the benchmarks and stop")
+    return parser.parse_args(given)
+
+
+def environment(libraries: list[Library]) -> str:
+    versions = ", ".join(f"{lib.name} {lib.version}" for lib in libraries if lib.name != "lucid")
+    return (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {versions or 'no peers'}; "
+        f"{platform.machine()}, {platform.system()}, at most 2 threads."
+    )
+
+
+def run(names: Sequence[str], libraries: list[Library], quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    for name in names:
+        print(f"{name}...", file=sys.stderr, flush=True)
+        rows += BENCHMARKS[name](libraries, quick)
+    return rows
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    options = arguments(given)
+    if options.list:
+        print("\n".join(BENCHMARKS))
+        return 0
+    if importlib.util.find_spec("lucid") is None:
+        print("lucid cannot be imported: run from the checkout, or `make bench`", file=sys.stderr)
+        return 2
+    wanted = [name for name in LIBRARIES if name in {"lucid", *options.libraries}]
+    libraries, missing = present(wanted)
+    rows = run(options.only, libraries, options.quick)
+    names = [lib.name for lib in libraries]
+    print((as_markdown if options.markdown else as_text)(rows, names))
+    notes = [
+        environment(libraries),
+        "Median times in one process, libraries taking turns; in parentheses, how many times Lucid's.",
+        "An unrecorded multiply in autograd is NumPy's own.",
+        *missing,
+    ]
+    print("\n" + "\n".join(notes))
+    if options.json:
+        options.json.write_text(json.dumps({"environment": environment(libraries), "rows": as_json(rows)}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

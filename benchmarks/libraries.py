@@ -1,0 +1,168 @@
+"""The contestants: one small adapter for each library, so that a workload is written once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Loss = Callable[..., Any]
+Thunk = Callable[[], Any]
+
+
+class Library:
+    """A library with a tape: leaves, operations on them, `backward()`, `leaf.grad`."""
+
+    name: str
+    module: str
+
+    def __init__(self) -> None:
+        self.version = "?"
+
+    def leaf(self, array: np.ndarray) -> Any:
+        """A value with respect to which gradients are taken, over the array's own memory where possible."""
+        raise NotImplementedError
+
+    def constant(self, array: np.ndarray) -> Any:
+        """A value without gradient."""
+        raise NotImplementedError
+
+    def relu(self, x: Any) -> Any:
+        return x.relu()
+
+    def forget(self, leaf: Any) -> None:
+        """Drop the gradient of the last pass."""
+        leaf.grad = None
+
+    def array(self, value: Any) -> np.ndarray:
+        """A result as an array, to be compared with the other libraries' results."""
+        return np.asarray(value)
+
+    def value_and_gradient(self, loss: Loss, leaves: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> Thunk:
+        """A call of no arguments that computes the loss and all gradients by the leaves."""
+        variables = [self.leaf(a) for a in leaves]
+        fixed = [self.constant(a) for a in constants]
+
+        def run() -> list[Any]:
+            for v in variables:
+                self.forget(v)
+            value = loss(self, *variables, *fixed)
+            value.backward()
+            return [value, *(v.grad for v in variables)]
+
+        return run
+
+
+class Lucid(Library):
+    name = module = "lucid"
+
+    def __init__(self) -> None:
+        import lucid
+
+        self.lucid = lucid
+        self.version = "this checkout"
+
+    def leaf(self, array: np.ndarray) -> Any:
+        return self.lucid.from_numpy(array).requires_grad_()
+
+    def constant(self, array: np.ndarray) -> Any:
+        return self.lucid.from_numpy(array)
+
+
+class Torch(Library):
+    """PyTorch in eager mode on two threads."""
+
+    name = module = "torch"
+
+    def __init__(self) -> None:
+        import torch
+
+        torch.set_num_threads(2)
+        self.torch = torch
+        self.version = torch.__version__
+
+    def leaf(self, array: np.ndarray) -> Any:
+        return self.torch.from_numpy(array).requires_grad_()
+
+    def constant(self, array: np.ndarray) -> Any:
+        return self.torch.from_numpy(array)
+
+    def array(self, value: Any) -> np.ndarray:
+        return value.detach().numpy()
+
+
+class MyGrad(Library):
+    name = module = "mygrad"
+
+    def __init__(self) -> None:
+        import mygrad
+        from mygrad.nnet.activations import relu
+
+        self.mygrad = mygrad
+        self.version = mygrad.__version__
+        self.relu = relu  # type: ignore[method-assign]
+
+    def leaf(self, array: np.ndarray) -> Any:
+        return self.mygrad.tensor(array, copy=False)
+
+    def constant(self, array: np.ndarray) -> Any:
+        return self.mygrad.tensor(array, constant=True, copy=False)
+
+    def forget(self, leaf: Any) -> None:
+        """Nothing to do: MyGrad drops a gradient when its tensor is used again."""
+
+
+class Autograd(Library):
+    """HIPS autograd, which transforms functions of arrays and has no leaves."""
+
+    name = module = "autograd"
+
+    def __init__(self) -> None:
+        import importlib.metadata
+
+        import autograd
+        import autograd.numpy
+        from autograd.core import VJPNode
+        from autograd.tracer import new_box
+
+        self.autograd = autograd
+        self.numpy = autograd.numpy
+        self.version = importlib.metadata.version("autograd")
+        self._root, self._box = VJPNode.new_root, new_box
+
+    def leaf(self, array: np.ndarray) -> Any:
+        """The box that autograd itself makes around the argument of a function it differentiates."""
+        return self._box(array, 0, self._root())
+
+    def constant(self, array: np.ndarray) -> Any:
+        return array
+
+    def relu(self, x: Any) -> Any:
+        return self.numpy.maximum(x, 0)
+
+    def array(self, value: Any) -> np.ndarray:
+        return np.asarray(getattr(value, "_value", value))
+
+    def value_and_gradient(self, loss: Loss, leaves: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> Thunk:
+        places = list(range(len(leaves)))
+        both = self.autograd.value_and_grad(lambda *leaves: loss(self, *leaves, *constants), places)
+
+        def run() -> list[Any]:
+            value, gradients = both(*leaves)
+            return [value, *gradients]
+
+        return run
+
+
+LIBRARIES: dict[str, type[Library]] = {c.name: c for c in (Lucid, Torch, Autograd, MyGrad)}
+
+
+def present(wanted: Sequence[str]) -> tuple[list[Library], list[str]]:
+    """The libraries that can be imported, and a note on each that cannot."""
+    found: list[Library] = []
+    missing: list[str] = []
+    for name in wanted:
+        try:
+            found.append(LIBRARIES[name]())
+        except ImportError as error:
+            missing.append(f"{name} left out: {error}")
+    return found, missing

@@ -1,0 +1,100 @@
+"""Nested containers of tensors: dicts, lists, tuples, named tuples, dataclasses and None."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Structure:
+    """The shape of a nest: what to build, and from how many leaves."""
+
+    __slots__ = ("build", "children", "count", "key")
+
+    def __init__(self, key: Any, children: list["Structure"], build: Callable[[list[Any]], Any]) -> None:
+        self.key = key
+        self.children = children
+        self.build = build
+        self.count: int = sum(c.count for c in children) if key is not LEAF else 1
+
+    def unflatten(self, leaves: Any) -> Any:
+        """The nest with these leaves."""
+        supply = iter(leaves)
+        out = self._take(supply)
+        return out
+
+    def _take(self, supply: Iterator[Any]) -> Any:
+        if self.key is LEAF:
+            return next(supply)
+        return self.build([c._take(supply) for c in self.children])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.key == other.key and self.children == other.children
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        if self.key is LEAF:
+            return "*"
+        kind, names = self.key
+        inner = ", ".join(
+            f"{n}: {c!r}" if names else repr(c) for n, c in zip(names or self.children, self.children, strict=True)
+        )
+        return f"{kind.__name__}({inner})"
+
+
+LEAF = object()
+_LEAF = Structure(LEAF, [], lambda leaves: None)
+
+
+def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """The leaves of a nest in a fixed order (dicts by sorted key), and its structure."""
+    leaves: list[Any] = []
+    return leaves, _walk(nest, leaves, is_leaf)
+
+
+def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> Structure:
+    if is_leaf is not None and is_leaf(nest):
+        leaves.append(nest)
+        return _LEAF
+    kind = type(nest)
+    if nest is None:
+        return Structure((kind, ()), [], lambda parts: None)
+    if isinstance(nest, dict):
+        keys = _sorted(nest)
+        return Structure(
+            (kind, tuple(keys)),
+            [_walk(nest[k], leaves, is_leaf) for k in keys],
+            lambda parts: kind(zip(keys, parts, strict=True)),
+        )
+    if isinstance(nest, list | tuple):
+        children = [_walk(n, leaves, is_leaf) for n in nest]
+        named = hasattr(nest, "_fields")
+        return Structure((kind, ()), children, (lambda parts: kind(*parts)) if named else kind)
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        names = [f.name for f in dataclasses.fields(nest)]
+        return Structure(
+            (kind, tuple(names)),
+            [_walk(getattr(nest, n), leaves, is_leaf) for n in names],
+            lambda parts: dataclasses.replace(nest, **dict(zip(names, parts, strict=True))),
+        )
+    leaves.append(nest)
+    return _LEAF
+
+
+def _sorted(mapping: dict[Any, Any]) -> list[Any]:
+    try:
+        return sorted(mapping)
+    except TypeError:
+        return list(mapping)
+
+
+def tree_map(function: Callable[..., Any], nest: Any, *others: Any) -> Any:
+    """Apply a function to corresponding leaves."""
+    leaves, structure = flatten(nest)
+    columns = [leaves]
+    for other in others:
+        more, same = flatten(other)
+        if same != structure:
+            raise ValueError(f"the nests differ: {structure} and {same}")
+        columns.append(more)
+    return structure.unflatten([function(*row) for row in zip(*columns, strict=True)])

@@ -1,0 +1,207 @@
+"""Reverse mode as functions of functions: grad, value_and_grad, vjp."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from lucid.core import engine, modes, tree
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.node import Packed, Saved
+from lucid.core.primitive import edge_of, lift, variable
+from lucid.core.tensor import Tensor
+
+
+def _on_the_tape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call with recording on, whatever it is outside."""
+    inference = modes.inference.set(False)
+    recording = modes.recording.set(modes.recording_state(True))
+    arrays = modes.on_arrays.set(False)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        modes.on_arrays.reset(arrays)
+        modes.recording.reset(recording)
+        modes.inference.reset(inference)
+
+
+def _inner(tensor: Tensor) -> list[Tensor]:
+    """The tensors that a batched or dual tensor holds."""
+    return [t for t in (tensor._array, getattr(tensor, "_aux", None)) if isinstance(t, Tensor)]
+
+
+def _carries_grad(tensor: Any) -> bool:
+    """Whether something inside a batched or dual tensor is on a tape of its own."""
+    return isinstance(tensor, Tensor) and any(t._requires_grad or _carries_grad(t) for t in _inner(tensor))
+
+
+def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> bool:
+    """Whether the outputs depend on anything but the variables that somebody could differentiate by."""
+    known = {id(edge_of(v)) for v in variables}
+    if any(v._node is not None or _carries_grad(v) for v in variables):
+        return True
+    frontier: list[Any] = [edge_of(o) for o in outputs if o._requires_grad]
+    seen: set[int] = set()
+    while frontier:
+        edge = frontier.pop()
+        if id(edge) in seen or id(edge) in known:
+            continue
+        seen.add(id(edge))
+        if not edge._seq:
+            return True
+        for item in edge.saved if type(edge.saved) in (tuple, list) else ():
+            value = item.value if type(item) is Saved else item
+            if type(item) is Packed or (type(value) is not Tensor and _carries_grad(value)):
+                return True
+        frontier.extend(e for e in edge.edges if e is not None)
+    return any(_carries_grad(o) for o in outputs)
+
+
+def _check_differentiable(x: Tensor, name: str, where: str) -> None:
+    if x.np_dtype not in DIFFERENTIABLE:
+        raise TypeError(
+            f"{name}: {where} has dtype {x.dtype}; gradients need floating-point or complex tensors, as from x.float()"
+        )
+
+
+class Pulled:
+    """A function run on fresh variables: its results, and how to pull cotangents back."""
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
+    ) -> None:
+        self.outer = bool(modes.recording.get())
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        self.bare = isinstance(argnums, int)
+        new = list(args)
+        self.structures = []
+        self.variables: list[Tensor] = []
+        for number in numbers:
+            if not -len(args) <= number < len(args):
+                raise ValueError(f"{name}: argnums {number} is out of range for a call with {len(args)} arguments")
+            leaves, structure = tree.flatten(args[number])
+            fresh = []
+            for leaf in leaves:
+                x = lift(leaf)
+                _check_differentiable(x, name, f"argument {number}")
+                fresh.append(_on_the_tape(variable, x))
+            self.structures.append(structure)
+            self.variables += fresh
+            new[number] = structure.unflatten(fresh)
+        self.output = _on_the_tape(function, *new, **kwargs)
+
+    def pull(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool) -> list[Tensor]:
+        """The cotangents of the variables; zeros where there is no connection."""
+        live = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if o.requires_grad]
+        create = self.outer and (
+            leads_outside([o for o, _ in live], self.variables)
+            or any(isinstance(c, Tensor) and (c._requires_grad or _carries_grad(c)) for _, c in live)
+        )
+        found: list[Tensor | None] = [None] * len(self.variables)
+        if live:
+            found = engine.run(
+                [o for o, _ in live],
+                [c if create or type(c) is not Tensor or type(o) is not Tensor else c._array for o, c in live],
+                self.variables,
+                retain_graph=retain or create,
+                create_graph=create,
+                accumulate=False,
+            )
+        return [
+            Tensor._wrap(np.zeros(v.shape, v.np_dtype)) if g is None else g
+            for g, v in zip(found, self.variables, strict=True)
+        ]
+
+    def arranged(self, leaves: list[Tensor]) -> Any:
+        """Leaves in the structure of the arguments."""
+        out, start = [], 0
+        for structure in self.structures:
+            out.append(structure.unflatten(leaves[start : start + structure.count]))
+            start += structure.count
+        return out[0] if self.bare else tuple(out)
+
+    def released(self, value: Any) -> Any:
+        """A result without the history that was only needed here."""
+
+        def release(leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor) or not leaf._requires_grad:
+                return leaf
+            return leaf if self.outer and leads_outside([leaf], self.variables) else leaf.shell()
+
+        return tree.tree_map(release, value)
+
+
+def value_and_grad(
+    func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the value of `func` and its gradient by the arguments in `argnums`.
+
+    >>> import lucid
+    >>> lucid.func.value_and_grad(lambda x: (x**2).sum())(lucid.tensor([1.0, 2.0]))
+    (Tensor(5.), Tensor([2., 4.]))
+    """
+
+    @wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        pulled = Pulled("grad", func, args, kwargs, argnums)
+        value, aux = pulled.output if has_aux else (pulled.output, None)
+        if not isinstance(value, Tensor):
+            raise TypeError(f"grad: the function must return a tensor, not {type(value).__name__}")
+        if value.numel() != 1:
+            raise ValueError(f"grad: the function must return one number, but its result has shape {value.shape}")
+        _check_differentiable(value, "grad", "the result")
+        seed = Tensor._wrap(np.ones(value.shape, value.np_dtype))
+        gradient = pulled.arranged(pulled.pull([value], [seed], retain=False))
+        value = pulled.released(value)
+        return ((value, pulled.released(aux)), gradient) if has_aux else (value, gradient)
+
+    return call
+
+
+grad_and_value = value_and_grad
+
+
+def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of `func`, whose result is one number, by the arguments in `argnums`.
+
+    >>> import lucid
+    >>> lucid.func.grad(lambda x: (x**3).sum())(lucid.tensor([1.0, 2.0]))
+    Tensor([ 3., 12.])
+    """
+    both = value_and_grad(func, argnums, has_aux)
+
+    @wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return call
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `func` at `primals`, and a function that takes cotangents of it back to the primals.
+
+    >>> import lucid
+    >>> value, pull = lucid.func.vjp(lambda x: x * x, lucid.tensor([1.0, 2.0]))
+    >>> pull(lucid.tensor([1.0, 10.0]))
+    (Tensor([ 2., 40.]),)
+    """
+    pulled = Pulled("vjp", func, primals, {}, tuple(range(len(primals))))
+    value, aux = pulled.output if has_aux else (pulled.output, None)
+    outputs, structure = tree.flatten(value)
+
+    def pull(cotangents: Any) -> Any:
+        cts, given = tree.flatten(cotangents)
+        if given != structure:
+            raise ValueError(f"vjp: the cotangents have structure {given}, but the value has {structure}")
+        seeds = []
+        for o, c in zip(outputs, cts, strict=True):
+            ct = lift(c)
+            if ct.shape != o.shape:
+                raise ValueError(f"vjp: a cotangent has shape {ct.shape}, but the value it belongs to has {o.shape}")
+            seeds.append(ct.to(o.np_dtype))
+        return pulled.arranged(pulled.pull(outputs, seeds, retain=True))
+
+    value = pulled.released(value)
+    return (value, pull, pulled.released(aux)) if has_aux else (value, pull)

@@ -1,0 +1,445 @@
+"""What is required of every row of the table in `samples`: each check takes a row and raises AssertionError.
+
+Derivatives are compared with central differences of the row's reference in double precision. For complex operands
+the gradient is dL/dRe + i·dL/dIm of a real L, and inner products are Re<a, b>, so that one text serves both.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, combinations
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from samples import Make, Row, Sample
+
+from lucid import autograd, func
+from lucid.core import dtypes
+from lucid.core.tensor import Tensor
+from lucid.ops.creation import from_numpy
+
+Array = np.ndarray
+STEP = 1e-5
+BATCH = 4  # no sample has a dimension of this size, so a batch cannot pass for one
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ZeroDivisionError)
+# Relative and absolute; half precision has 3 and 2 digits, and functions may lose one of them.
+TOLERANCES = {
+    "float64": (1e-10, 1e-11), "complex128": (1e-10, 1e-11), "float32": (2e-5, 2e-5), "complex64": (2e-5, 2e-5),
+    "float16": (1e-2, 1e-2), "bfloat16": (6e-2, 6e-2),
+}  # fmt: skip
+NARROW = {"float16", "bfloat16", "float32", "complex64"}
+
+
+class Slot(int):
+    """The place of an array in a sample that was taken apart."""
+
+
+def take_apart(nest: Any, arrays: list[Array]) -> Any:
+    if isinstance(nest, Array):
+        arrays.append(nest)
+        return Slot(len(arrays) - 1)
+    if type(nest) in (list, tuple):
+        return type(nest)(take_apart(n, arrays) for n in nest)
+    return nest
+
+
+def put_together(nest: Any, values: Sequence[Any]) -> Any:
+    if isinstance(nest, Slot):
+        return values[nest]
+    if type(nest) in (list, tuple):
+        return type(nest)(put_together(n, values) for n in nest)
+    return nest
+
+
+def flat(result: Any) -> list[Any]:
+    """Results as a list, whatever nest of tuples they came in."""
+    if isinstance(result, list | tuple):
+        return [leaf for r in result for leaf in flat(r)]
+    return [result]
+
+
+def is_float(value: Any) -> bool:
+    array_type = value.np_dtype if isinstance(value, Tensor) else np.asarray(value).dtype
+    return array_type in dtypes.DIFFERENTIABLE
+
+
+class Case:
+    """A sample taken apart: its arrays, and how to call the op and the reference with others in their place."""
+
+    def __init__(self, row: Row, sample: Sample, dtype: str) -> None:
+        self.row, self.sample, self.dtype = row, sample, dtype
+        self.arrays: list[Array] = []
+        self._args = take_apart(sample.args, self.arrays)
+        self.floats = [k for k, a in enumerate(self.arrays) if is_float(a)]
+        self.rng = np.random.default_rng(crc32(row.name.encode()))
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in self.arrays)
+        return f"{self.row.name}({shapes}; {self._args}, {self.sample.kwargs})"
+
+    def op(self, *values: Any) -> list[Any]:
+        return flat(self.row.op(*put_together(self._args, values), **self.sample.kwargs))
+
+    def ref(self, *arrays: Array) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(r) for r in flat(self.row.ref(*put_together(self._args, arrays), **self.sample.kwargs))]
+
+    def float_outs(self, *arrays: Array) -> list[Array]:
+        return [out for out in self.ref(*arrays) if is_float(out)]
+
+    def like(self, arrays: Sequence[Any]) -> list[Array]:
+        """Random arrays of the same shapes and types: weights, tangents, directions."""
+        return [self._random(np.shape(a), np.asarray(a).dtype) for a in arrays]
+
+    def _random(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        values = np.asarray(self.rng.uniform(-1, 1, shape))
+        if dtype.kind == "c":
+            values = values + 1j * self.rng.uniform(-1, 1, shape)
+        return np.asarray(values).astype(dtype)
+
+    def moved(self, directions: Sequence[Array], step: float) -> list[Array]:
+        """The arrays with the float operands moved along `directions`."""
+        arrays = list(self.arrays)
+        for k, d in zip(self.floats, directions, strict=True):
+            arrays[k] = arrays[k] + step * d
+        return arrays
+
+    def operands(self, arrays: Sequence[Array] | None = None, requires_grad: bool = True) -> list[Tensor]:
+        tensors = [from_numpy(np.asarray(a)) for a in (self.arrays if arrays is None else arrays)]
+        for k in self.floats if requires_grad else ():
+            tensors[k].requires_grad_()
+        return tensors
+
+
+def cases(row: Row, dtype: str, seed: int = 0) -> Iterator[Case]:
+    for sample in row.samples(Make(dtype, row.domain, seed)):
+        yield Case(row, sample, dtype)
+
+
+def smooth(row: Row, dtype: str) -> Iterator[Case]:
+    return (c for c in cases(row, dtype) if c.sample.smooth)
+
+
+def array(x: Any) -> Array:
+    found: Array = x._concrete("a test") if isinstance(x, Tensor) else np.asarray(x)
+    return found
+
+
+def inner(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Re<a, b>, summed over all arrays."""
+    return float(sum(np.sum(np.conj(array(x)) * array(y)).real for x, y in zip(a, b, strict=True)))
+
+
+def assert_close(got: Sequence[Any], want: Sequence[Any], case: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    assert len(got) == len(want), f"{case}: {len(got)} results, expected {len(want)}"
+    for k, (g, w) in enumerate(zip(got, want, strict=True)):
+        a, b = array(g), np.asarray(w)
+        assert a.shape == b.shape, f"{case}: result {k} has shape {a.shape}, expected {b.shape}"
+        exact = a.dtype.kind in "biu" and b.dtype.kind in "biu"
+        wide = complex if "c" in (a.dtype.kind, b.dtype.kind) else a.dtype if exact else float
+        np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol, atol, err_msg=f"{case}: result {k}")
+
+
+def widened(case: Case) -> list[Array]:
+    """Operands as the reference wants them: in double precision; integers too where floats come out."""
+
+    def wide(a: Array) -> Array:
+        if a.dtype.name in NARROW:
+            return a.astype(complex if a.dtype.kind == "c" else float)
+        return a.astype(float) if "float" in case.row.result and a.dtype.kind in "biu" else a
+
+    return [wide(a) for a in case.arrays]
+
+
+def expected_type(policy: str, operand: str) -> str:
+    """The type of a result, by PyTorch's rules, for operands that all have one type."""
+    integral = dtypes.as_dtype(operand).category < dtypes.CATEGORY_FLOAT
+    is_complex = dtypes.as_dtype(operand).is_complex
+    for word in policy.split():
+        if word == "float":
+            operand = "float32" if integral else operand
+        elif word == "sum":
+            operand = "int64" if integral else operand
+        elif word == "real":
+            operand = {"complex128": "float64", "complex64": "float32"}.get(operand, operand)
+        elif word == "double":
+            operand = "complex128" if is_complex else "float64"
+        elif word != "keep":
+            operand = word
+    return operand
+
+
+def check_values(row: Row, dtype: str) -> None:
+    """Values and types are the reference's, and the operands stay as they were."""
+    rtol, atol = TOLERANCES.get(dtype, TOLERANCES["float32"] if "float" in row.result else (0, 0))
+    for case in cases(row, dtype):
+        before = [a.copy() for a in case.arrays]
+        got, want = case.op(*case.operands(requires_grad=False)), case.ref(*widened(case))
+        assert_close(got, want, case, rtol, atol)
+        policies = [row.result] * len(got) if isinstance(row.result, str) else row.result
+        for k, (g, policy) in enumerate(zip(got, policies, strict=True)):
+            name = g.dtype.name if isinstance(g, Tensor) else type(g).__name__
+            assert name == expected_type(policy, dtype), f"{case}: result {k} is {name}"
+        for a, b in zip(case.arrays, before, strict=True):
+            assert a.tobytes() == b.tobytes(), f"{case}: the op changed its operand"
+
+
+def check_refused(row: Row, dtype: str) -> None:
+    """A type that the row does not list is refused with words."""
+    for case in cases(row, dtype):
+        if not any(a.size and a.dtype.name == dtype for a in case.arrays):
+            continue
+        try:
+            got = case.op(*case.operands(requires_grad=False))
+        except REFUSALS as error:
+            assert str(error), f"{case}: an error without a message"
+            continue
+        raise AssertionError(f"{case}: gave {got} but the table says that {dtype} is not supported")
+
+
+def reverse(
+    case: Case, weights: Sequence[Any], arrays: Sequence[Array] | None = None, floats: list[int] | None = None
+) -> list[Array]:
+    """The gradients of Re<weights, op> by the float operands, from the tape."""
+    inputs = case.operands(arrays)
+    return [array(g) for g in pulled(case.op(*inputs), weights, [inputs[k] for k in case.floats])]
+
+
+def pulled(outs: Sequence[Any], weights: Sequence[Any], inputs: Sequence[Tensor], **how: Any) -> list[Tensor]:
+    """Gradients on the tape, zeros where there is no connection."""
+    pairs = [(o, w) for o, w in zip([o for o in outs if is_float(o)], weights, strict=True) if o.requires_grad]
+    if not pairs or not inputs:
+        return [from_numpy(np.zeros(x.shape, x.np_dtype)) for x in inputs]
+    live, seeds = zip(*pairs, strict=True)
+    found = autograd.grad(live, inputs, grad_outputs=list(seeds), allow_unused=True, **how)
+    return [from_numpy(np.zeros(x.shape, x.np_dtype)) if g is None else g for g, x in zip(found, inputs, strict=True)]
+
+
+def numeric_gradient(case: Case, weights: Sequence[Array]) -> list[Array]:
+    """Central differences of Re<weights, reference> by each element, and by each imaginary part."""
+    gradients = []
+    for k in case.floats:
+        x = np.array(case.arrays[k])
+        g = np.zeros(x.shape, x.dtype)
+        for i in np.ndindex(x.shape):
+            for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+                losses = []
+                for step in (STEP, -STEP):
+                    moved = x.copy()
+                    moved[i] += step * unit
+                    losses.append(inner(weights, case.float_outs(*[*case.arrays[:k], moved, *case.arrays[k + 1 :]])))
+                g[i] += unit * (losses[0] - losses[1]) / (2 * STEP)
+        gradients.append(g)
+    return gradients
+
+
+def check_reverse(row: Row, dtype: str) -> None:
+    """Reverse mode agrees with finite differences."""
+    for case in smooth(row, dtype):
+        weights = case.like(case.float_outs(*case.arrays))
+        got, want = reverse(case, weights), numeric_gradient(case, weights)
+        for g, k in zip(got, case.floats, strict=True):
+            assert g.dtype == case.arrays[k].dtype, f"{case}: operand {k} has a gradient of {g.dtype}"
+        assert_close(got, want, case)
+
+
+def pushed(case: Case, tangents: Sequence[Array]) -> list[Array]:
+    """The tangents of the float results, by forward mode."""
+
+    def of_floats(*floats: Any) -> tuple[Any, ...]:
+        values: list[Any] = case.operands(requires_grad=False)
+        for k, f in zip(case.floats, floats, strict=True):
+            values[k] = f
+        return tuple(o for o in case.op(*values) if is_float(o))
+
+    primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
+    _, changes = func.jvp(of_floats, primals, tuple(from_numpy(t) for t in tangents))
+    return [array(c) for c in changes]
+
+
+def check_forward(row: Row, dtype: str) -> None:
+    """Forward mode agrees with finite differences, and with reverse mode as its transpose."""
+    for case in cases(row, dtype):
+        if not case.floats:
+            continue
+        tangents = case.like([case.arrays[k] for k in case.floats])
+        got = pushed(case, tangents)
+        if case.sample.smooth:
+            ahead, behind = (case.float_outs(*case.moved(tangents, s)) for s in (STEP, -STEP))
+            assert_close(got, [(a - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)], case)
+        weights = case.like(got)
+        gradients = reverse(case, weights)
+        if all(np.isfinite(v).all() for v in (*got, *gradients)):
+            assert_close([inner(weights, got)], [inner(gradients, tangents)], f"{case} transposed", 1e-9, 1e-9)
+
+
+def gradient_function(case: Case, weights: Sequence[Array]) -> Callable[..., tuple[Tensor, ...]]:
+    """The gradient as a differentiable function of the float operands."""
+
+    def gradient(*floats: Any) -> tuple[Tensor, ...]:
+        def loss(*inner_floats: Any) -> Any:
+            values: list[Any] = case.operands(requires_grad=False)
+            for k, f in zip(case.floats, inner_floats, strict=True):
+                values[k] = f
+            outs = [o for o in case.op(*values) if is_float(o)]
+            terms = [(from_numpy(np.asarray(np.conj(w))) * o).sum() for w, o in zip(weights, outs, strict=True)]
+            total = terms[0]
+            for t in terms[1:]:
+                total = total + t
+            return total.real
+
+        found: tuple[Tensor, ...] = func.grad(loss, argnums=tuple(range(len(floats))))(*floats)
+        return found
+
+    return gradient
+
+
+def check_second(row: Row, dtype: str) -> None:
+    """Reverse over reverse and forward over reverse agree with finite differences of the gradient."""
+    for case in smooth(row, dtype):
+        outs = case.float_outs(*case.arrays)
+        if not case.floats or not outs:
+            continue
+        weights, v = case.like(outs), case.like([case.arrays[k] for k in case.floats])
+        ahead, behind = (reverse(case, weights, case.moved(v, s)) for s in (STEP, -STEP))
+        want = [(a - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
+        by_reverse, by_weights = reverse_of_reverse(case, weights, v)
+        assert_close(by_reverse, want, f"{case} reverse over reverse", 1e-5, 1e-5)
+        assert_close(by_weights, pushed(case, v), f"{case} reverse by the cotangent", 1e-8, 1e-8)
+        primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
+        _, changes = func.jvp(gradient_function(case, weights), primals, tuple(from_numpy(d) for d in v))
+        assert_close(changes, want, f"{case} forward over reverse", 1e-5, 1e-5)
+
+
+def reverse_of_reverse(case: Case, weights: Sequence[Array], v: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """The gradients of Re<v, gradient> by the operands and by the cotangents."""
+    inputs = case.operands()
+    seeds = [from_numpy(w).requires_grad_() for w in weights]
+    wanted = [inputs[k] for k in case.floats]
+    first = pulled(case.op(*inputs), seeds, wanted, create_graph=True)
+    found = pulled(first, v, [*wanted, *seeds])
+    return [array(g) for g in found[: len(wanted)]], [array(g) for g in found[len(wanted) :]]
+
+
+def subsets(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return chain.from_iterable(combinations(items, n) for n in range(1, len(items) + 1))
+
+
+def variants(row: Row, dtype: str) -> Iterator[list[Case]]:
+    """Each sample with other random numbers for every example; operands that are not random are rotated instead."""
+    for versions in zip(*[list(cases(row, dtype, seed)) for seed in range(BATCH)], strict=True):
+        for i, case in enumerate(versions):
+            for k, a in enumerate(case.arrays):
+                if i and a.size and np.array_equal(a, versions[0].arrays[k], equal_nan=is_float(a)):
+                    case.arrays[k] = np.roll(a.reshape(-1), i).reshape(a.shape)
+        yield list(versions)
+
+
+def check_vmap(row: Row, dtype: str) -> None:
+    """vmap agrees with a loop, in values and in gradients through it and inside it, for all choices of operands."""
+    for versions in variants(row, dtype):
+        case = versions[0]
+        batchable = [k for k, a in enumerate(case.arrays) if a.dtype.kind not in row.unbatched]
+        for chosen in subsets(batchable):
+            examples = [
+                [v.arrays[k] if k in chosen else a for k, a in enumerate(case.arrays)] for v in versions
+            ]
+            _check_one_vmap(case, chosen, examples, row.differentiable)
+
+
+def _check_one_vmap(case: Case, chosen: tuple[int, ...], examples: list[list[Array]], gradients: bool) -> None:
+    where = f"{case} with operands {chosen} batched"
+    arrays = [np.stack([e[k] for e in examples]) if k in chosen else a for k, a in enumerate(case.arrays)]
+    in_dims = tuple(0 if k in chosen else None for k in range(len(arrays)))
+    inputs = case.operands(arrays)
+    outs = func.vmap(lambda *v: tuple(case.op(*v)), in_dims=in_dims)(*inputs)
+    loop = [[array(o) for o in case.op(*case.operands(e, requires_grad=False))] for e in examples]
+    assert_close(outs, [np.stack(o) for o in zip(*loop, strict=True)], where, 1e-9, 1e-9)
+    if not gradients or not case.floats:
+        return
+    weights = case.like([array(o) for o in outs if is_float(o)])
+    each = [reverse(case, [w[i] for w in weights], e) for i, e in enumerate(examples)]
+    stacked = [np.stack(g) for g in zip(*each, strict=True)]
+    through = pulled(outs, weights, [inputs[k] for k in case.floats])
+    summed = [g if k in chosen else g.sum(0) for g, k in zip(stacked, case.floats, strict=True)]
+    assert_close(through, summed, f"{where}, gradient of vmap", 1e-8, 1e-8)
+    inside = func.vmap(lambda *v: _gradient_inside(case, v), in_dims=(*in_dims, *(0 for _ in weights)))
+    assert_close(inside(*case.operands(arrays, False), *map(from_numpy, weights)), stacked, f"{where}, vmap of grad", 1e-8, 1e-8)
+
+
+def _gradient_inside(case: Case, values: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    values, weights = list(values[: len(case.arrays)]), values[len(case.arrays) :]
+
+    def of_floats(*floats: Tensor) -> tuple[Tensor, ...]:
+        for k, f in zip(case.floats, floats, strict=True):
+            values[k] = f
+        return tuple(o for o in case.op(*values) if is_float(o))
+
+    _, pull = func.vjp(of_floats, *[values[k] for k in case.floats])
+    found: tuple[Tensor, ...] = pull(tuple(weights))
+    return found
+
+
+def check_types(row: Row, dtype: str) -> None:
+    """Gradients have the type and shape of their operands, and in single precision nearly the values of double."""
+    for case in smooth(row, dtype):
+        inputs = case.operands()
+        outs = case.op(*inputs)
+        weights = case.like([array(o) for o in outs if is_float(o)])
+        got = pulled(outs, weights, [inputs[k] for k in case.floats])
+        for g, k in zip(got, case.floats, strict=True):
+            assert g.np_dtype == case.arrays[k].dtype, f"{case}: operand {k} has a gradient of {g.np_dtype}"
+            assert g.shape == case.arrays[k].shape, f"{case}: operand {k} has a gradient of shape {g.shape}"
+        if dtype in ("float32", "complex64"):
+            wide = [w.astype(complex if w.dtype.kind == "c" else float) for w in weights]
+            double = Case(row, case.sample, dtype)
+            double.arrays = [a.astype(np.result_type(a, float)) if is_float(a) else a for a in case.arrays]
+            assert_close(got, reverse(double, wide), case, 1e-3, 1e-3)
+
+
+def check_pins(row: Row, dtype: str) -> None:
+    """At points where the derivative is a convention, it is the one that the row states, in both directions."""
+    for args, want in row.pins:
+        values = tuple(np.asarray(a, dtype) if isinstance(a, list | float) else a for a in args)
+        case = Case(row, Sample(values, {}), dtype)
+        ones = [np.ones(o.shape, o.dtype) for o in case.float_outs(*case.arrays)]
+        assert_close(reverse(case, ones), [np.asarray(w, dtype) for w in want], case)
+        tangents = case.like([case.arrays[k] for k in case.floats])
+        assert_close([inner(ones, pushed(case, tangents))], [inner(want, tangents)], f"{case} forward")
+
+
+def check_undifferentiable(row: Row, dtype: str) -> None:
+    """Results of rows that are not differentiable are on no tape."""
+    for case in cases(row, dtype):
+        for out in case.op(*case.operands()):
+            assert not (isinstance(out, Tensor) and out.requires_grad), f"{case}: the result requires grad"
+
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+REFUSABLE = ("int64", "complex128")
+
+
+def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
+    """The checks that apply to a row: name, check, type of the operands."""
+    fields = (("float64",) if row.floats else ()) + (("complex128",) if row.complex else ())
+    taken = (*(FLOATS if row.floats else ()), *row.ints, *(("complex128", "complex64") if row.complex else ()))
+    for dtype in taken:
+        yield "values", check_values, dtype
+    for dtype in (d for d in (*REFUSABLE, "float64") if d not in taken):
+        yield "refused", check_refused, dtype
+    derivatives = (("reverse", check_reverse), ("forward", check_forward), ("second", check_second))
+    for dtype in fields:
+        yield from ((name, check, dtype) for name, check in derivatives if row.differentiable)
+        if not row.differentiable:
+            yield "undifferentiable", check_undifferentiable, dtype
+    for dtype in fields or row.ints[:1]:
+        yield "vmap", check_vmap, dtype
+    for dtype in taken if row.differentiable else ():
+        if dtype not in FLOATS[1:] and dtype != "complex64":
+            continue
+        yield "types", check_types, dtype
+    if row.pins:
+        yield "pins", check_pins, "float64"
+
+
+def planned(row: Row) -> list[tuple[str, Callable[[Row, str], None], str]]:
+    return [(name, check, dtype) for name, check, dtype in plan(row) if name not in row.without]
