@@ -19,7 +19,7 @@ class Library:
         self.version = "?"
 
     def leaf(self, array: np.ndarray) -> Any:
-        """A value with respect to which gradients are taken, over the array's own memory where possible."""
+        """A value by which gradients are taken, made as the library's users make one."""
         raise NotImplementedError
 
     def constant(self, array: np.ndarray) -> Any:
@@ -62,10 +62,10 @@ class Lucid(Library):
         self.version = "this checkout"
 
     def leaf(self, array: np.ndarray) -> Any:
-        return self.lucid.from_numpy(array).requires_grad_()
+        return self.lucid.tensor(array, requires_grad=True)
 
     def constant(self, array: np.ndarray) -> Any:
-        return self.lucid.from_numpy(array)
+        return self.lucid.tensor(array)
 
 
 class Torch(Library):
@@ -81,10 +81,10 @@ class Torch(Library):
         self.version = torch.__version__
 
     def leaf(self, array: np.ndarray) -> Any:
-        return self.torch.from_numpy(array).requires_grad_()
+        return self.torch.tensor(array, requires_grad=True)
 
     def constant(self, array: np.ndarray) -> Any:
-        return self.torch.from_numpy(array)
+        return self.torch.tensor(array)
 
     def array(self, value: Any) -> np.ndarray:
         return value.detach().numpy()
@@ -102,10 +102,10 @@ class MyGrad(Library):
         self.relu = relu  # type: ignore[method-assign]
 
     def leaf(self, array: np.ndarray) -> Any:
-        return self.mygrad.tensor(array, copy=False)
+        return self.mygrad.tensor(array)
 
     def constant(self, array: np.ndarray) -> Any:
-        return self.mygrad.tensor(array, constant=True, copy=False)
+        return self.mygrad.tensor(array, constant=True)
 
     def forget(self, leaf: Any) -> None:
         """Nothing to do: MyGrad drops a gradient when its tensor is used again."""

@@ -18,11 +18,17 @@ class Row:
     details: dict[str, Any] = field(default_factory=dict)
 
 
+_SCALES = {
+    "s": [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+    "B": [(1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+}
+
+
 def show(value: float, unit: str) -> str:
     """`0.431 ms`, `200 MB`, `1.04`."""
     if unit == "ratio":
         return f"{value:.2f}"
-    steps = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")] if unit == "s" else [(1e6, "MB"), (1e3, "kB"), (1, "B")]
+    steps = _SCALES[unit]
     scale, name = next(((s, n) for s, n in steps if abs(value) >= s), steps[-1])
     return f"{value / scale:.3g} {name}" if abs(value / scale) < 999.5 else f"{value / scale:.0f} {name}"
 

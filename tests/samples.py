@@ -87,7 +87,8 @@ class Make:
     def spread(self, *shape: int) -> Array:
         """Values far from each other, in random order: nothing is tied."""
         values = np.linspace(-2, 2, math.prod(shape)) + 0.05
-        return self.rng.permutation(values).reshape(shape).astype(self.dtype)
+        values = self.rng.permutation(values).reshape(shape)
+        return (values + 1j * self(*shape).imag if self.is_complex else values).astype(self.dtype)
 
 
 Samples = Callable[[Make], Iterable[Sample]]
@@ -109,6 +110,8 @@ class Row:
     ints: tuple[str, ...] = ()
     # Kinds of operands that vmap cannot batch, because the result's shape depends on their values.
     unbatched: str = ""
+    # The first operand is written into, so vmap must batch it if it batches anything.
+    inplace: bool = False
     # Checks that make no sense for the row, with the reason.
     without: Mapping[str, str] = field(default_factory=dict)
     # Operands and the gradients stated by convention, where the derivative does not exist.
@@ -217,6 +220,12 @@ def rounded(make: Make) -> Iterator[Sample]:
         yield s(make(2, 3), -1)
 
 
+def logits(make: Make) -> Iterator[Sample]:
+    yield from one_operand(make)
+    if not make.is_complex:
+        yield s(make(2, 3), 0.3)
+
+
 def logit(x: Array, eps: float | None = None) -> Array:
     x = x if eps is None else np.clip(x, eps, 1 - eps)
     return np.log(x) - np.log1p(-x)
@@ -267,7 +276,7 @@ UNARY = [
     u("digamma", special.digamma, 0.3, 3),
     u("polygamma", special.polygamma, 0.5, 3, samples=polygamma_samples, ints=INTS),
     u("sinc", np.sinc, complex=True, pins=((([0.0],), ([0],)),)),
-    u("sinc_derivative", sinc_slope, -3, 3, samples=lambda make: (x for x in one_operand(make) if x.smooth)),
+    u("sinc_derivative", sinc_slope, -3, 3, complex=True, samples=lambda make: (x for x in one_operand(make) if x.smooth)),
     keeps("sign", np.sign, -2, 2, 0.1, pins=((([0.0],), ([0],)),)),
     round_to("floor", np.floor),
     round_to("ceil", np.ceil),
@@ -303,7 +312,7 @@ UNARY = [
         complex=True,
         pins=((([math.nan, math.inf, 1.0],), ([0, 0, 1],)),),
     ),
-    u("logit", logit, 0.15, 0.85, complex=True, samples=unary_with(((), {}), ((0.3,), {}))),
+    u("logit", logit, 0.15, 0.85, complex=True, samples=logits),
     u("softplus", soft_plus, samples=unary_with(((), {}), ((2.0, 1.5), {}))),
 ]  # fmt: skip
 
@@ -472,4 +481,565 @@ BINARY = [
     b("addcdiv", lambda x, y, z, value=1: x + value * y / z, -2, 2, 0.4, samples=three_operands, complex=True,
       result="float"),
 ]  # fmt: skip
-ROWS = UNARY + BINARY
+
+# --- reductions and scans ------------------------------------------------------------------------
+
+ALL_DIMS: tuple[dict[str, Any], ...] = ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"dim": (0, 2)}, {"dim": [-1, 0], "keepdim": True})
+ONE_DIM: tuple[dict[str, Any], ...] = ({"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True})
+
+
+def reduced(make: Make) -> Iterator[Sample]:
+    """Every way to name dimensions, on tensors with something to reduce."""
+    for kwargs in ALL_DIMS:
+        yield s(make.spread(2, 1, 3), **kwargs)
+    yield s(make.spread(3, 2).T, dim=1)
+    yield s(make.spread(2, 6)[:, ::2], dim=0)
+    yield s(make())
+    yield s(make(), dim=-1)
+    yield s(make(1, 1), dim=1)
+    yield s(make(2, 0), dim=0)
+
+
+def with_empty(make: Make) -> Iterator[Sample]:
+    """Also over no elements."""
+    yield from reduced(make)
+    yield s(make(0))
+    yield s(make(2, 0), dim=1)
+
+
+def random_values(samples: Samples) -> Samples:
+    """The samples with random numbers in the place of well separated ones, for types that cannot hold those."""
+
+    def redrawn(make: Make) -> Iterator[Sample]:
+        for x in samples(make):
+            yield x._replace(args=(make(*x.args[0].shape), *x.args[1:]))
+
+    return redrawn
+
+
+def with_points(samples: Samples, *points: Any, smooth: bool = True, **kwargs: Any) -> Samples:
+    """Samples and awkward points: zeros for products, ties for choices, nan and infinities."""
+
+    def both(make: Make) -> Iterator[Sample]:
+        yield from samples(make)
+        for point in points if make.floats or (smooth and make.is_complex) else ():
+            yield Sample((make.at(*point),), kwargs, smooth)
+
+    return both
+
+
+def numpy_reduction(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy reduction with our names; 0-d arrays have nothing to reduce."""
+
+    def call(x: Array, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
+        axis = tuple(dim) if isinstance(dim, list | tuple) else dim
+        return ref(x, axis=axis if x.ndim else None, keepdims=keepdim and x.ndim > 0, **kwargs)
+
+    return call
+
+
+def r(name: str, ref: Callable[..., Any], *domain: float, **flags: Any) -> Row:
+    flags = {"samples": reduced, "op": getattr(reductions, name), **flags}
+    return Row(name, ref=numpy_reduction(ref), domain=Domain(*domain), **flags)
+
+
+def chosen(values: Callable[..., Any], positions: Callable[..., Any]) -> Callable[..., Any]:
+    """max and min: elements alone, or with their places along one dimension."""
+
+    def call(x: Array, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return values(x)
+        axis = dim if x.ndim else None
+        keep = keepdim and x.ndim > 0
+        return values(x, axis=axis, keepdims=keep), positions(x, axis=axis, keepdims=keep)
+
+    return call
+
+
+def along_one(make: Make) -> Iterator[Sample]:
+    for kwargs in ONE_DIM:
+        yield s(make.spread(2, 3), **kwargs)
+    yield s(make.spread(3, 2).T, dim=1)
+    yield s(make(), dim=0)
+    yield s(make(2, 1), dim=1)
+    yield s(make(0, 3), dim=1)
+    if make.floats:
+        yield kink(make.at(1, 3, 3, 2), dim=0)
+        yield kink(make.at(1, math.nan, 3, 2), dim=0)
+
+
+def scanned(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), dim=0)
+    yield s(make(2, 3), dim=-1)
+    yield s(make(3, 1, 2).T, dim=1)
+    yield s(make(2, 6)[:, ::2], dim=1)
+    yield s(make(), dim=0)
+    yield s(make(3), dim=0)
+    yield s(make(0), dim=0)
+    yield s(make(2, 0), dim=0)
+
+
+def chooser_scans(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), dim=0)
+    yield s(make.spread(3, 2).T, dim=-1)
+    yield s(make(), dim=0)
+    yield s(make(2, 0), dim=0)
+    if make.floats:
+        yield kink(make.at(1, 3, 3, 2, 3, 4), dim=0)
+
+
+def numpy_scan(ref: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, dim: ref(x, axis=dim) if x.ndim else x
+
+
+def running(ufunc: np.ufunc, later_wins: Callable[..., Any]) -> Callable[..., Any]:
+    """The running extreme and where it stands; of equal elements the last counts."""
+
+    def call(x: Array, dim: int) -> Any:
+        if not x.ndim:
+            return x, np.array(0)
+        front = np.moveaxis(x, dim, 0)
+        places = np.zeros(front.shape, np.int64)
+        for i in range(1, len(front)):
+            best = np.take_along_axis(front, places[i - 1 : i], 0)[0]
+            places[i] = np.where(later_wins(front[i], best), i, places[i - 1])
+        return ufunc.accumulate(x, axis=dim), np.moveaxis(places, 0, dim)
+
+    return call
+
+
+def p_norm(x: Array, p: Any = 2, axis: Any = None, keepdims: bool = False) -> Array:
+    size = np.abs(x)
+    p = 2 if p == "fro" else p
+    if math.isinf(p):
+        return (np.max if p > 0 else np.min)(size, axis=axis, keepdims=keepdims)
+    if p == 0:
+        return np.sum(size != 0, axis=axis, keepdims=keepdims).astype(size.dtype)
+    return np.sum(size**p, axis=axis, keepdims=keepdims) ** (1 / p)
+
+
+def norms(make: Make) -> Iterator[Sample]:
+    yield from with_empty(make)
+    for p in (2, "fro", 1, 0, 3, 0.5, -1, math.inf, -math.inf):
+        yield s(make.spread(2, 3), p)
+        yield s(make.spread(2, 3), p, dim=-1, keepdim=True)
+
+
+def log_sums(make: Make) -> Iterator[Sample]:
+    yield from reduced(make)
+    yield kink(make(0))
+    yield kink(make(2, 0), dim=1)
+
+
+def log_sum_exp(x: Array, axis: Any, keepdims: bool) -> Array:
+    return special.logsumexp(x, axis=axis, keepdims=keepdims) if x.size else np.log(np.sum(x, axis=axis, keepdims=keepdims))
+
+
+def variances(make: Make) -> Iterator[Sample]:
+    yield from (x for x in with_empty(make) if math.prod(x.args[0].shape) != 1)
+    yield s(make(2, 3), 1, False)
+    yield s(make(2, 3), dim=0, correction=0)
+    yield kink(make(1, 3), dim=0)
+
+
+def mean(x: Array, axis: Any, keepdims: bool) -> Array:
+    total = np.sum(x, axis=axis, keepdims=keepdims)
+    return total / np.divide(x.size, total.size)
+
+
+def variance(x: Array, axis: Any, keepdims: bool, unbiased: bool = True, correction: Any = None) -> Array:
+    less = int(unbiased) if correction is None else correction
+    count = x.size if axis is None else math.prod(np.array(x.shape)[list(np.atleast_1d(axis))])
+    centred = np.abs(x - mean(x, axis, True)) ** 2
+    return np.sum(centred, axis=axis, keepdims=keepdims) / max(count - less, 0)
+
+
+def with_unbiased(ref: Callable[..., Any]) -> Callable[..., Any]:
+    inner = numpy_reduction(ref)
+    return lambda x, dim=None, unbiased=True, keepdim=False, **kw: inner(x, dim, keepdim, unbiased=unbiased, **kw)
+
+
+ZEROS = ([[0.0, 2.0, 3.0], [0.0, 0.0, 4.0], [1.0, 2.0, 3.0], [1.0, 2.0, 0.0]],)
+NANS = ([[1.0, math.nan, 3.0], [math.nan, math.nan, 2.0]],)
+INFINITE = ([[-math.inf, 0.0, 1.0], [-math.inf, -math.inf, -math.inf], [math.inf, 0.0, -math.inf]],)
+VALUES_INDICES = ("keep", "int64")
+
+REDUCTIONS = [
+    r("sum", np.sum, result="sum", samples=random_values(with_empty), complex=True, ints=BOOLS),
+    r("mean", mean, samples=with_empty, complex=True),
+    r("prod", np.prod, result="sum", complex=True, ints=BOOLS,
+      samples=with_points(with_points(random_values(with_empty), *ZEROS, dim=1), *ZEROS)),
+    r("amax", np.max, ints=BOOLS, samples=with_points(reduced, *NANS, smooth=False),
+      pins=((([1.0, 3.0, 3.0, 3.0],), ([0, 1 / 3, 1 / 3, 1 / 3],)),)),
+    r("amin", np.min, ints=BOOLS, samples=with_points(reduced, *NANS, smooth=False),
+      pins=((([1.0, 1.0, 3.0],), ([0.5, 0.5, 0],)),)),
+    Row("max", reductions.max, chosen(np.max, np.argmax), along_one, result=VALUES_INDICES, ints=BOOLS,
+        pins=((([1.0, 3.0, 3.0], 0), ([0, 1, 0],)),)),
+    Row("min", reductions.min, chosen(np.min, np.argmin), along_one, result=VALUES_INDICES, ints=BOOLS,
+        pins=((([3.0, 1.0, 1.0], 0), ([0, 1, 0],)),)),
+    r("argmax", np.argmax, result="int64", differentiable=False, ints=BOOLS, samples=along_one),
+    r("argmin", np.argmin, result="int64", differentiable=False, ints=BOOLS, samples=along_one),
+    Row("var", reductions.var, with_unbiased(variance), variances, result="real", complex=True),
+    Row("std", reductions.std, with_unbiased(lambda *a, **k: np.sqrt(variance(*a, **k))), variances, result="real",
+        complex=True, pins=((([2.0, 2.0, 2.0],), ([0, 0, 0],)),)),
+    Row("norm", reductions.norm,
+        lambda x, p=2, dim=None, keepdim=False: numpy_reduction(p_norm)(x, dim, keepdim, p=p),
+        norms, result="real", complex=True, domain=Domain(-2, 2, 0.1), pins=((([0.0, 0.0],), ([0, 0],)),)),
+    r("logsumexp", log_sum_exp, complex=True,
+      samples=with_points(log_sums, *INFINITE, smooth=False, dim=1)),
+    r("all", np.all, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True, ints=BOOLS),
+    r("any", np.any, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True, ints=BOOLS),
+    r("count_nonzero", np.count_nonzero, -1, 1, result="int64", differentiable=False, complex=True, ints=BOOLS,
+      samples=lambda make: (x for x in random_values(with_empty)(make) if "keepdim" not in x.kwargs)),
+    r("nansum", np.nansum, result="sum", ints=BOOLS, complex=True, samples=with_points(random_values(with_empty), *NANS, dim=1)),
+    r("nanmean", lambda x, axis, keepdims: np.nansum(x, axis=axis, keepdims=keepdims) / np.sum(~np.isnan(x), axis=axis, keepdims=keepdims),
+      complex=True, samples=with_points(with_empty, *NANS, dim=1)),
+    Row("cumsum", reductions.cumsum, numpy_scan(np.cumsum), scanned, result="sum", complex=True, ints=BOOLS),
+    Row("cumprod", reductions.cumprod, numpy_scan(np.cumprod), with_points(scanned, *ZEROS, dim=1), result="sum",
+        complex=True, ints=BOOLS),
+    Row("logcumsumexp", reductions.logcumsumexp, numpy_scan(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+        with_points(scanned, *INFINITE, smooth=False, dim=1)),
+    Row("cummax", reductions.cummax, running(np.maximum, np.greater_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
+    Row("cummin", reductions.cummin, running(np.minimum, np.less_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
+]  # fmt: skip
+
+# --- shapes --------------------------------------------------------------------------------------
+
+ANY_TYPE: dict[str, Any] = {"complex": True, "ints": BOOLS}
+
+
+def calls(*samples: tuple[Any, ...]) -> Samples:
+    """Samples written as (shape, arguments…, keywords?); the tensor comes first. A shape in reverse order is one
+    that `make` is asked for and then transposed: ("T", 3, 2) is a (2, 3) tensor with strides of a (3, 2)."""
+
+    def made(make: Make) -> Iterator[Sample]:
+        for shape, *args in samples:
+            kwargs = args.pop() if args and isinstance(args[-1], dict) else {}
+            x = make(*shape[1:]).T if shape[:1] == ("T",) else make(*shape)
+            yield Sample((x, *args), kwargs)
+
+    return made
+
+
+def v(name: str, ref: Callable[..., Any], *samples: tuple[Any, ...], **flags: Any) -> Row:
+    return Row(name, getattr(shaping, name), ref, calls(*samples), **{**ANY_TYPE, **flags})
+
+
+def pieces(ref: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: tuple(ref(*args, **kwargs))
+
+
+def split_up(x: Array, size: Any, dim: int = 0) -> Any:
+    n = x.shape[dim]
+    cuts = list(range(size, n, size)) if isinstance(size, int) else list(np.cumsum(size)[:-1])
+    return tuple(np.split(x, cuts, dim))
+
+
+def chunks(x: Array, count: int, dim: int = 0) -> Any:
+    return split_up(x, max(1, -(-x.shape[dim] // count)), dim)
+
+
+def windows(x: Array, dim: int, size: int, step: int) -> Array:
+    x = x if x.ndim else x.reshape(1)
+    seen = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+    return np.moveaxis(np.moveaxis(seen, dim, 0)[::step], 0, dim)
+
+
+def embedded(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    n = x.shape[-1] + abs(offset)
+    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    at = np.arange(x.shape[-1])
+    out[..., at + max(-offset, 0), at + max(offset, 0)] = x
+    return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def flat_between(x: Array, start: int = 0, end: int = -1) -> Array:
+    shape = x.shape or (1,)
+    end %= len(shape)
+    return x.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+def rolled(x: Array, shifts: Any, dim: Any = None, dims: Any = None) -> Array:
+    return np.roll(x, shifts, dims if dims is not None else dim)
+
+
+def pairs(*shapes: tuple[tuple[int, ...], ...]) -> Samples:
+    """Samples of several tensors of the shapes given."""
+    return lambda make: (s(*[make(*shape) for shape in one]) for one in shapes)
+
+
+SHAPES = [
+    v("reshape", np.reshape, ((2, 3), (3, 2)), ((2, 3), (-1,)), ((), (1, 1)), (("T", 3, 2), (6,)), ((0, 3), (3, 0))),
+    v("view", np.reshape, ((2, 3), (3, 2)), ((2, 3), (-1,)), ((), (1,)), ((1, 3), (3,))),
+    v("flatten", flat_between, ((2, 3),), ((2, 1, 3), 1), (("T", 2, 3), 0, 1), ((),), ((2, 0),)),
+    v("ravel", lambda x: x.reshape(-1), ((2, 3),), (("T", 2, 3),), ((),)),
+    v("unflatten", lambda x, dim, sizes: np.reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim:][1:])),
+      ((2, 6), 1, (2, 3)), ((6,), 0, (-1, 2)), ((0, 6), 1, (3, 2))),
+    v("squeeze", lambda x, dim=None: np.squeeze(x, dim), ((1, 2, 1),), ((1, 2, 1), 0), ((1, 2, 1), (0, -1)), ((),), ((1, 0),)),
+    v("unsqueeze", np.expand_dims, ((2, 3), 0), ((2, 3), -1), ((), 0), (("T", 2, 3), 1)),
+    v("expand_dims", np.expand_dims, ((2, 3), 1)),
+    v("permute", np.transpose, ((2, 1, 3), (2, 0, 1)), ((2, 3), (-1, 0)), ((), ()), ((0, 2), (1, 0))),
+    *[v(name, np.swapaxes, ((2, 1, 3), 0, 2), ((2, 3), -1, -2), (("T", 2, 3), 0, 1)) for name in
+      ("transpose", "swapaxes", "swapdims")],
+    v("t", np.transpose, ((2, 3),), ((3,),), ((),)),
+    *[v(name, np.moveaxis, ((2, 1, 3), 0, -1), ((2, 1, 3), (0, 1), (2, 0))) for name in ("movedim", "moveaxis")],
+    v("expand", np.broadcast_to, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (0, 2, 3))),
+    v("broadcast_to", np.broadcast_to, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (2, 0))),
+    *[Row(name, getattr(shaping, name), ref, pairs(*shapes), **ANY_TYPE) for name, ref, shapes in (
+        ("view_as", lambda x, y: x.reshape(y.shape), (((2, 3), (3, 2)), ((), (1,)))),
+        ("reshape_as", lambda x, y: x.reshape(y.shape), (((2, 3), (3, 2)), ((), (1,)))),
+        ("expand_as", lambda x, y: np.broadcast_to(x, y.shape), (((1, 3), (2, 3)), ((), (2,)))),
+        ("broadcast_tensors", pieces(np.broadcast_arrays), (((2, 1), (3,)), ((), (2, 0)), ((2, 1), (1, 3), (1,)))),
+        ("meshgrid", pieces(lambda *xs: np.meshgrid(*xs, indexing="ij")), (((2,), (3,)), ((3,), (), (2,)), ((0,), (2,)))),
+    )],
+    Row("meshgrid_xy", lambda *xs: shaping.meshgrid(*xs, indexing="xy"), pieces(np.meshgrid),
+        pairs(((2,), (3,)), ((2,), (3,), (2,))), **ANY_TYPE),
+    v("repeat", np.tile, ((2, 3), (2, 1)), ((3,), (2, 2)), ((), (2,)), ((2, 3), (0, 1)), (("T", 3, 2), (1, 2))),
+    v("tile", np.tile, ((2, 3), (2, 1)), ((2, 3), (2,)), ((3,), (2, 2)), ((), (2,))),
+    v("repeat_interleave", lambda x, n, dim=None: np.repeat(x, n, dim),
+      ((2, 3), 2), ((2, 3), 2, {"dim": 1}), ((2, 3), np.array([1, 0, 2]), {"dim": -1}), ((0, 3), 2, {"dim": 0}), unbatched="i"),
+    v("flip", np.flip, ((2, 3), (0,)), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
+    v("fliplr", np.fliplr, ((2, 3),)),
+    v("flipud", np.flipud, ((2, 3),), ((3,),)),
+    v("roll", rolled, ((2, 3), 1), ((2, 3), -2, 1), ((2, 3), (1, 2), (0, 1)), ((0, 3), 1, 0), ((2, 3), 1, {"dims": 0})),
+    v("rot90", np.rot90, ((2, 3),), ((2, 3), 2), ((2, 3), -1), ((2, 1, 3), 1, (1, 2)), ((2, 3), 4)),
+    v("narrow", lambda x, dim, start, length: np.take(x, range(start, start + length), dim),
+      ((2, 3), 1, 1, 2), ((2, 3), 0, 0, 0), (("T", 2, 3), -2, 1, 2)),
+    v("select", lambda x, dim, i: np.take(x, i, dim), ((2, 3), 1, 1), ((2, 3), 0, -1), ((3,), 0, 2), (("T", 2, 3), -1, 0)),
+    v("unbind", lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)), ((2, 3),), ((2, 3), 1), ((2, 1, 3), -1), ((2, 0),)),
+    v("split", split_up, ((2, 3), 2, 1), ((3, 2), 2), ((2, 3), (1, 0, 2), 1), ((2, 3), 5)),
+    v("chunk", chunks, ((3, 2), 2), ((2, 3), 2, 1), ((2, 3), 7, 1)),
+    v("tensor_split", pieces(np.array_split), ((3, 2), 2), ((2, 3), 4, 1), ((2, 3), (1, 2), 1), ((3,), (2, 1))),
+    v("unfold", windows, ((5,), 0, 2, 1), ((2, 5), 1, 3, 2), ((5, 2), 0, 2, 3), ((2, 3), -1, 1, 1), ((), 0, 1, 1)),
+    v("diagonal", np.diagonal, ((2, 3),), ((3, 2), 1), ((2, 3, 2), -1, 1, 2), ((2, 3, 3), 0, -1, 0), ((0, 3),), ((2, 2), 5)),
+    v("diag_embed", embedded, ((3,),), ((2, 3), 1), ((2, 3), -1, 0, 2), ((2, 0),), ((2, 3), 0, 1, 0)),
+    v("diag", np.diag, ((3,),), ((3,), -1), ((2, 3),), ((3, 2), 1)),
+    v("tril", np.tril, ((2, 3),), ((3, 2), 1), ((2, 3, 3), -1), (("T", 2, 3),), ((0, 2),)),
+    v("triu", np.triu, ((2, 3),), ((3, 2), 1), ((2, 3, 3), -1), (("T", 2, 3),), ((0, 2),)),
+    v("clone", np.copy, ((2, 3),), ((),), (("T", 2, 3),), ((0,),)),
+    v("contiguous", np.ascontiguousarray, ((2, 3),), (("T", 2, 3),), ((0, 2),)),
+    v("detach", np.copy, ((2, 3),), ((),), (("T", 2, 3),), differentiable=False),
+]  # fmt: skip
+
+# --- contractions --------------------------------------------------------------------------------
+
+
+def c(name: str, ref: Callable[..., Any], *shapes: tuple[tuple[int, ...], ...], **flags: Any) -> Row:
+    samples = flags.pop("samples", pairs(*shapes))
+    return Row(name, getattr(contractions, name), ref, samples, **{"complex": True, "ints": INTS, **flags})
+
+
+def products(make: Make) -> Iterator[Sample]:
+    for x, y in (
+        ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 2)), ((2, 2, 3), (3, 2)), ((3, 2), (2, 2, 3)),
+        ((2, 2, 3), (3,)), ((3,), (2, 3, 1)), ((2, 1, 2, 3), (3, 3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((1, 2, 3), (2, 3, 1)),
+    ):  # fmt: skip
+        yield s(make(*x), make(*y))
+    yield s(make(3, 2).T, make(2, 3).T)
+    yield s(make(2, 6)[:, ::2], make(2, 3).T)
+    if make.is_complex:
+        yield s(make.real(2, 3), make(3, 2))
+        yield s(make(2, 3), make.real(3))
+
+
+EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
+    ("ij,jk->ik", ((2, 3), (3, 2))), ("ij,jk", ((2, 3), (3, 2))), ("i,i", ((3,), (3,))), ("i,j->ij", ((2,), (3,))),
+    ("ij->ji", ((2, 3),)), ("ij->", ((2, 3),)), ("ij->j", ((2, 3),)), ("ii->i", ((3, 3),)), ("ii", ((3, 3),)),
+    ("iij->ij", ((2, 2, 3),)), ("iji->j", ((2, 3, 2),)), ("...ij,...jk->...ik", ((2, 2, 3), (3, 2))),
+    ("...i,...i->...", ((2, 3), (3,))), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 1), (2, 1, 2))), ("ij,j->i", ((2, 3), (3,))),
+    ("i...,i->...", ((3, 2), (3,))), ("ij,ij->ij", ((2, 3), (2, 3))), (",ij->ij", ((), (2, 3))), ("ij,kj->ik", ((0, 3), (2, 3))),
+    ("ij,jk->ik", ((2, 0), (0, 3))), ("ii,i->i", ((3, 3), (3,))), ("i,j->", ((2,), (3,))), ("ii,jj->ij", ((2, 2), (3, 3))),
+)  # fmt: skip
+
+
+def equations(make: Make) -> Iterator[Sample]:
+    for equation, shapes in EQUATIONS:
+        yield s(equation, *[make(*shape) for shape in shapes])
+    yield s("ij,jk->ik", make(3, 2).T, make(2, 3).T)
+
+
+def tensor_products(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), make(3, 2), 1)
+    yield s(make(2, 1, 3), make(1, 3, 2))
+    yield s(make(2, 3), make(3, 2), dims=([0, 1], [1, 0]))
+    yield s(make(2, 3), make(2,), dims=([-2], [0]))
+    yield s(make(2), make(3), 0)
+    yield s(make(2, 0), make(0, 3), 1)
+
+
+def matrix_sums(*shapes: tuple[int, ...]) -> Samples:
+    def samples(make: Make) -> Iterator[Sample]:
+        yield s(*[make(*shape) for shape in shapes])
+        yield s(make(shapes[0][-1]), *[make(*shape) for shape in shapes[1:]], beta=2, alpha=3)
+        yield s(*[make(*shape) for shape in shapes], beta=0)
+
+    return samples
+
+
+def matrix_sum(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    product = alpha * np.matmul(a, b)
+    return beta * x + product
+
+
+def crosses(make: Make) -> Iterator[Sample]:
+    yield s(make(3), make(3))
+    yield s(make(2, 3), make(3), dim=-1)
+    yield s(make(3, 2), make(3, 2))
+    yield s(make(3, 2).T, make(2, 3), dim=1)
+    yield s(make(0, 3), make(3), dim=1)
+
+
+def cross(x: Array, y: Array, dim: int | None = None) -> Array:
+    x, y = np.broadcast_arrays(x, y)
+    return np.cross(x, y, axis=x.shape.index(3) if dim is None else dim)
+
+
+CONTRACTIONS = [
+    c("matmul", np.matmul, samples=products),
+    c("einsum", np.einsum, samples=equations),
+    c("mm", np.matmul, ((2, 3), (3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 2))),
+    c("bmm", np.matmul, ((2, 2, 3), (2, 3, 1)), ((0, 2, 3), (0, 3, 1))),
+    c("mv", np.matmul, ((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
+    c("dot", lambda x, y: np.sum(x * y, dtype=x.dtype), ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
+    c("inner", np.inner, ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2, 3)), ((2, 1, 3), (2, 3)), ((2, 0), (3, 0))),
+    c("outer", np.outer, ((2,), (3,)), ((0,), (3,)), ((1,), (1,))),
+    c("tensordot", lambda x, y, dims=2: np.tensordot(x, y, dims), samples=tensor_products),
+    c("kron", np.kron, ((2, 3), (3, 2)), ((3,), (2, 2)), ((), (2,)), ((2, 1), (2,))),
+    c("cross", cross, samples=crosses),
+    c("trace", lambda x: np.sum(np.diagonal(x), dtype=x.dtype), ((2, 3),), ((3, 3),), ((0, 2),), result="sum"),
+    c("addmm", matrix_sum, samples=matrix_sums((2, 2), (2, 3), (3, 2))),
+    c("baddbmm", matrix_sum, samples=matrix_sums((2, 2, 1), (2, 2, 3), (2, 3, 1))),
+]  # fmt: skip
+
+# --- joining -------------------------------------------------------------------------------------
+
+
+def j(name: str, ref: Callable[..., Any], *samples: tuple[Any, ...], **flags: Any) -> Row:
+    """Samples written as (shapes, arguments…)."""
+
+    def made(make: Make) -> Iterator[Sample]:
+        for shapes, *args in samples:
+            yield s([make(*shape) for shape in shapes], *args)
+        first = samples[0][0][0]
+        yield s((make(*first[::-1]).T, make(*first)), *samples[0][1:])
+
+    return Row(name, getattr(joining, name), ref, made, **{**ANY_TYPE, **flags})
+
+
+CATS = ((((2, 3), (1, 3)),), (((2, 1), (2, 3), (2, 0)), 1), (((2, 3), (2, 1)), -1), (((3,),),))
+JOINING = [
+    *[j(name, np.concatenate, *CATS) for name in ("cat", "concat", "concatenate")],
+    j("stack", np.stack, (((2, 3), (2, 3)),), (((2, 3), (2, 3), (2, 3)), -1), (((), ()),), (((2, 0), (2, 0)), 1)),
+    j("hstack", np.hstack, (((2, 3), (2, 1)),), (((3,), (2,)),), (((), (2,)),)),
+    j("vstack", np.vstack, (((2, 3), (1, 3)),), (((3,), (3,)),), (((3,), (2, 3)),)),
+    j("dstack", np.dstack, (((2, 3), (2, 3)),), (((3,), (3,)),), (((2, 3, 1), (2, 3, 2)),)),
+]
+
+# --- indexing ------------------------------------------------------------------------------------
+
+
+def keys() -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Shapes and keys: integers, slices, None, Ellipsis, integer arrays and masks, next to each other and apart."""
+    i, k = np.array([1, 0, 1]), np.array([[0], [-1]])
+    rows = np.array([True, False])
+    whole = np.array([[True, False, True], [False, True, False]])
+    yield (3,), 1
+    yield (3,), slice(None, None, 2)
+    yield (2, 3), (slice(None), 1)
+    yield (2, 3), (..., None, -1)
+    yield (2, 3), (slice(1, None), slice(None, None, -1))
+    yield (2, 3), ()
+    yield (), ...
+    yield (), None
+    yield (0, 3), (slice(None), 1)
+    yield (2, 3), i
+    yield (2, 3), (slice(None), i)
+    yield (2, 3), (k, i)
+    yield (2, 1, 3), (i, slice(None), i)
+    yield (2, 1, 3), (slice(None), 0, i)
+    yield (2, 3, 2), (0, slice(None), i)
+    yield (2, 3, 2), (slice(None), i, k)
+    yield (2, 3), (k,)
+    yield (2, 3), (None, i, ..., None)
+    yield (2, 3), np.zeros(0, np.int64)
+    yield (2, 3), rows
+    yield (2, 3), whole
+    yield (2, 3), (rows, slice(1, None))
+    yield (2, 3), (slice(None), np.array([True, False, True]))
+    yield (2, 3), np.zeros((2, 3), bool)
+    yield (2, 2, 3), (slice(None), whole)
+
+
+def reads(make: Make) -> Iterator[Sample]:
+    for shape, key in keys():
+        yield s(make(*shape), key)
+    yield s(make(3, 2).T, (slice(None), np.array([2, 0, 2])))
+
+
+def writes(make: Make) -> Iterator[Sample]:
+    for shape, key in keys():
+        x = make(*shape)
+        yield s(x, _unrepeated(key), make(*np.shape(read(x, _unrepeated(key)))))
+    yield s(make(2, 3), (slice(None), np.array([2, 0])), make())
+    yield s(make(2, 3), (slice(None), np.array([2, 0])), make(2))
+    yield s(make(2, 3), (slice(None), slice(1, None)), make(2, 1))
+    yield s(make(3), np.array([0, 1, 0]), make(3))
+
+
+def _unrepeated(key: Any) -> Any:
+    """Integer arrays that name each place once."""
+    if isinstance(key, tuple):
+        return tuple(_unrepeated(item) for item in key)
+    return np.unique(key) if isinstance(key, Array) and key.dtype.kind == "i" and key.ndim == 1 else key
+
+
+def integers_first(key: Any) -> tuple[Any, Any]:
+    """A key as two: as in PyTorch, and not in NumPy, integers beside arrays select before the arrays are looked at."""
+    if not isinstance(key, tuple) or not any(isinstance(k, Array) for k in key):
+        return (), key
+    first: list[Any] = []
+    then = [item for item in key if not isinstance(item, int)]
+    for item in key:
+        if item is Ellipsis:
+            break
+        masks = isinstance(item, Array) and item.dtype == bool
+        first += [item] if isinstance(item, int) else [slice(None)] * (item.ndim if masks else item is not None)
+    return tuple(first), tuple(then)
+
+
+def read(x: Array, key: Any) -> Array:
+    first, then = integers_first(key)
+    return x[(*first, ...)][then]
+
+
+def write(x: Array, key: Any, value: Any) -> Array:
+    out = x.copy()
+    first, then = integers_first(key)
+    out[(*first, ...)][then] = value
+    return out
+
+
+def setitem(x: Any, key: Any, value: Any) -> Any:
+    """`x[key] = value` as a function."""
+    out = x.clone()
+    out[key] = value
+    return out
+
+
+def along(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), np.array([[0, 2], [1, 1]]), 1)
+    yield s(make(2, 3), np.array([[1, 0, 1]]), 0)
+    yield s(make(2, 3), np.array([[2], [0]]), dim=-1)
+    yield s(make(2, 1), np.array([[0, 0, 0]]), dim=1)
+    yield s(make(2, 3), np.array([5, 0, 0]))
+    yield s(make(3, 2).T, np.zeros((2, 0), np.int64), dim=1)
+
+
+INDEXING = [
+    Row("getitem", indexing.getitem, read, reads, unbatched="b", **ANY_TYPE),
+    Row("setitem", setitem, write, writes, unbatched="b", inplace=True, **ANY_TYPE),
+    Row("take_along_dim", indexing.take_along_dim,
+        lambda x, i, dim=None: np.take_along_axis(x, i, axis=dim), along, **ANY_TYPE),
+]  # fmt: skip
+
+ROWS = UNARY + BINARY + REDUCTIONS + SHAPES + CONTRACTIONS + JOINING + INDEXING

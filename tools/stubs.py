@@ -1,7 +1,7 @@
 """Writes `lucid/core/_methods.pyi`: the types of the methods that operations give to `Tensor`.
 
-    python tools/stubs.py           write the file
-    python tools/stubs.py --check   fail if it is not up to date
+python tools/stubs.py           write the file
+python tools/stubs.py --check   fail if it is not up to date
 """
 
 import inspect
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lucid  # noqa: F401  # attaches the methods
-from lucid.core.tensor import Tensor
+from lucid.autograd.methods import METHODS
 from lucid.ops.methods import method_table, operator_table
 
 TARGET = Path(__file__).parent.parent / "lucid" / "core" / "_methods.pyi"
@@ -21,13 +21,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from lucid.core.hooks import RemovableHandle
+from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
 from lucid.ops.reductions import ValuesIndices
 
 class Methods:
 '''
-_AUTOGRAD = ("backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad")
-_RETURNS = {"__iter__": "Iterator[Tensor]", "__contains__": "builtins.bool", "__array__": "Any", "__setitem__": "None"}
+_RETURNS = {
+    "__iter__": "Iterator[Tensor]",
+    "__contains__": "builtins.bool",
+    "__array__": "Any",
+    "__setitem__": "None",
+    "__array_ufunc__": "Any",
+    "__array_function__": "Any",
+    "__dlpack__": "Any",
+    "__dlpack_device__": "tuple[builtins.int, builtins.int]",
+}
 _BUILTIN_NAMES = ("bool", "int", "float")
 
 
@@ -35,7 +44,13 @@ def annotation(value: Any) -> str:
     if value is inspect.Parameter.empty:
         return "Any"
     text = value.__name__ if isinstance(value, type) else str(value)
-    for long, short in (("lucid.core.tensor.", ""), ("lucid.ops.reductions.", ""), ("typing.", ""), ("collections.abc.", "")):
+    for long, short in (
+        ("lucid.core.tensor.", ""),
+        ("lucid.core.rng.", ""),
+        ("lucid.ops.reductions.", ""),
+        ("typing.", ""),
+        ("collections.abc.", ""),
+    ):
         text = text.replace(long, short)
     for name in _BUILTIN_NAMES:
         # Tensor has methods called bool, int and float, which would hide the types.
@@ -75,9 +90,12 @@ def stub() -> str:
             lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
         else:
             lines.append(method(name, value))
-    for name in _AUTOGRAD:
-        lines.append(method(name, getattr(Tensor, name)))
-    lines.append("    @property\n    def retains_grad(self) -> builtins.bool: ...\n")
+    for name, value in METHODS.items():
+        lines.append(
+            f"    @property\n    def {name}(self) -> builtins.bool: ...\n"
+            if isinstance(value, property)
+            else method(name, value)
+        )
     return "".join(lines)
 
 

@@ -56,7 +56,11 @@ class _Segment:
 
 
 def checkpoint(
-    function: Callable[..., Any], *args: Any, preserve_rng_state: bool = True, use_reentrant: bool = False, **kwargs: Any
+    function: Callable[..., Any],
+    *args: Any,
+    preserve_rng_state: bool = True,
+    use_reentrant: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Call `function(*args, **kwargs)` without keeping what it saves; the backward pass runs it again.
 

@@ -152,9 +152,7 @@ def grad(
         allow_unused = True
     for i, t in enumerate(wanted):
         if not t.requires_grad:
-            raise RuntimeError(
-                f"grad: inputs[{i}] does not require grad. Set requires_grad=True before it is used"
-            )
+            raise RuntimeError(f"grad: inputs[{i}] does not require grad. Set requires_grad=True before it is used")
     if is_grads_batched:
         found = _batched(roots, wanted, seeds, keep, create_graph)
     else:
@@ -171,7 +169,9 @@ def grad(
             accumulate=False,
         )
     if materialize_grads:
-        found = [Tensor._wrap(np.zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)]
+        found = [
+            Tensor._wrap(np.zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)
+        ]
     elif not allow_unused and None in found:
         raise RuntimeError(
             f"grad: inputs[{found.index(None)}] was not used to compute the outputs. Pass allow_unused=True to get None "

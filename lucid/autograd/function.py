@@ -9,7 +9,7 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.batched import Batched
-from lucid.core.inplace import rebase
+from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.levels import new_level
 from lucid.core.node import Node, save_input, save_output
 from lucid.core.primitive import Primitive, apply, attach, edge_of, pack_saved, split_outputs, unpack
@@ -135,7 +135,7 @@ class _Call(Primitive):
         for place, tensor in zip(self.places, tensors, strict=True):
             args[place] = tensor
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        token = modes.recording.set(False)
+        token = modes.recording.set(modes.SILENT)
         try:
             if self.function.setup_context is Function.setup_context:
                 output = self.function.forward(ctx, *args)
@@ -147,10 +147,12 @@ class _Call(Primitive):
         self.single = not isinstance(output, tuple)
         outputs = (output,) if self.single else output
         self._note(outputs, tensors)
-        return tuple(
-            _as_result(o) if _place(o, tensors) is not None and i not in self.dirty else o
-            for i, o in enumerate(outputs)
-        )
+        seen = list(tensors)
+        results = []
+        for i, o in enumerate(outputs):
+            results.append(_as_result(o) if _place(o, seen) is not None and i not in self.dirty else o)
+            seen.append(o)
+        return tuple(results)
 
     def _note(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Turn what the context holds into places, so that it neither keeps tensors alive nor depends on a level."""
@@ -168,6 +170,8 @@ class _Call(Primitive):
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
         """Put the call on the tape: one node for it, and one in front of each output."""
+        for i in self.dirty:
+            raise_if_not_writable(out[i], self.name, True)
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
         call = copy.copy(self)  # the next run of this call has a context of its own
         call.shapes_in = [(a.shape, a.np_dtype) for a in args]
@@ -182,7 +186,7 @@ class _Call(Primitive):
                 rebase(o, carrier._node)
         parent.saved = tuple(_keep(kind, value, args, out) for kind, value in self.saves)
         if parent.saved and modes.saved_hooks.get():
-            pack_saved(parent)
+            pack_saved(parent, [value if kind == "input" else None for kind, value in self.saves])
 
     shapes_in: list[tuple[Any, Any]]
 
@@ -340,7 +344,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(backward)
     def call(ctx: FunctionCtx, *grads: Any) -> Any:
         was = modes.recording.get()
-        token = modes.recording.set(False)
+        token = modes.recording.set(modes.SILENT)
         try:
             result = backward(ctx, *grads)
         finally:

@@ -1,11 +1,32 @@
 """Looking at the graph and changing what it keeps: nodes, saved-tensor hooks, drawings."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lucid.core import modes
 from lucid.core.node import Node as Node
 from lucid.core.tensor import Tensor
+
+
+if TYPE_CHECKING:
+    from lucid.autograd.drawing import Drawing
+
+
+def draw(tensor: Tensor, params: Any = None, max_nodes: int = 300) -> "Drawing":
+    """The graph below a tensor as a picture: shown by Jupyter, saved as SVG or DOT.
+
+    `params` maps names to tensors, for the labels of leaves. Graphs larger than `max_nodes` are cut, with a note.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0], requires_grad=True)
+    >>> picture = lucid.autograd.graph.draw((x * x).sum(), {"x": x})
+    >>> picture.svg.startswith("<svg")
+    True
+    """
+    # Layout code loads when the first picture is drawn.
+    from lucid.autograd.drawing import draw as draw_graph
+
+    return draw_graph(tensor, params, max_nodes)
 
 
 class saved_tensors_hooks:

@@ -31,7 +31,14 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call `hook(tensor)` after a backward pass has added to this leaf's `.grad`."""
+    """Call `hook(tensor)` after a backward pass has added to this leaf's `.grad`.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0], requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+    >>> (x * 3).sum().backward()
+    Tensor([3.])
+    """
     node = _node_of(self, "register_post_accumulate_grad_hook")
     if not self.is_leaf:
         raise RuntimeError("register_post_accumulate_grad_hook works on leaf tensors; use register_hook on results")
@@ -39,7 +46,16 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 
 def retain_grad(self: Tensor) -> None:
-    """Keep `.grad` for this tensor although it is not a leaf."""
+    """Keep `.grad` for this tensor although it is not a leaf.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0], requires_grad=True)
+    >>> y = x * 2
+    >>> y.retain_grad()
+    >>> (y * 3).sum().backward()
+    >>> y.grad
+    Tensor([3.])
+    """
     if not self.requires_grad:
         raise RuntimeError("retain_grad: the tensor does not require grad")
     if not self.is_leaf:
@@ -47,6 +63,13 @@ def retain_grad(self: Tensor) -> None:
 
 
 def retains_grad(self: Tensor) -> bool:
-    """Whether `.grad` is kept for this tensor although it is not a leaf."""
-    node = self._node
-    return bool(node is not None and node._seq and node.hooks is not None and node.hooks.retain is not None)
+    """Whether `.grad` is kept for this tensor although it is not a leaf.
+
+    >>> import lucid
+    >>> y = lucid.tensor([1.0], requires_grad=True) * 2
+    >>> y.retain_grad()
+    >>> y.retains_grad
+    True
+    """
+    node = synced(self)._node
+    return node is not None and node.hooks is not None and node.hooks.retain is not None

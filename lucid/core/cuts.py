@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any
 from weakref import ref
 
+from lucid.core import modes
 from lucid.core.node import next_seq
 from lucid.core.place import Place, climb
 from lucid.core.tensor import Tensor
@@ -50,6 +51,8 @@ log: deque[Cut] = deque(maxlen=_REMEMBERED)
 
 def cut(cause: str, tensor: Tensor) -> None:
     """Note that `tensor`, which requires grad, goes on without its history."""
+    if modes.recording.get() is modes.SILENT or modes.inference.get():
+        return
     frame = climb(_getframe(1))
     place = Place(frame.f_code, frame.f_lasti)
     start = tensor._node
@@ -61,8 +64,6 @@ def cut(cause: str, tensor: Tensor) -> None:
 
 def _ancestry(start: Any) -> tuple[list[Any], set[int], list[Any]]:
     """Leaves, nodes and unexplored nodes above `start`. Plain loops: this runs at every cut."""
-    if not start._seq:
-        return [start.leaf], set(), []
     leaves: list[Any] = []
     nodes: set[int] = set()
     frontier = [start]
@@ -80,5 +81,5 @@ def _ancestry(start: Any) -> tuple[list[Any], set[int], list[Any]]:
                 if edge._seq not in nodes:
                     frontier.append(edge)
             else:
-                leaves.append(ref(edge) if isinstance(edge, Tensor) else edge.leaf)
+                leaves.append(ref(edge))
     return leaves, nodes, []

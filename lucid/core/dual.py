@@ -108,10 +108,7 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
     token = modes.recording.set(modes.recording_state(True))
     arrays = modes.on_arrays.set(False)
     try:
-        inputs = [
-            variable(p) if t is not None else p
-            for p, t in zip(primals, tangents, strict=True)
-        ]
+        inputs = [variable(p) if t is not None else p for p, t in zip(primals, tangents, strict=True)]
         wanted = [i for i, t in zip(inputs, tangents, strict=True) if t is not None]
         outs = prim(*inputs, **params)
         outs = list(outs) if prim.multi else [outs]

@@ -14,7 +14,7 @@ import numpy as np
 
 from lucid.core import modes
 from lucid.core.hooks import Hooks
-from lucid.core.node import Freed, Node, accumulator
+from lucid.core.node import Freed, Node, accumulator, accumulators
 from lucid.core.place import here
 from lucid.core.primitive import NONFINITE, edge_of, synced
 from lucid.core.storage import storage_of
@@ -46,7 +46,7 @@ class Targets:
     def __init__(self, roots: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
         edges = [edge_of(synced(t)) for t in inputs]
         self.nodes = {e._seq for e in edges if e._seq}
-        self.leaves = {id(leaf_of(e)) for e in edges if not e._seq}
+        self.leaves = {id(e) for e in edges if not e._seq}
         self.needed: set[int] = set()
         self._find_the_way([edge_of(r) for r in roots])
 
@@ -54,7 +54,7 @@ class Targets:
         seq = edge._seq
         if seq:
             return seq in self.needed or seq in self.nodes
-        return id(leaf_of(edge)) in self.leaves
+        return id(edge) in self.leaves
 
     def _find_the_way(self, roots: list[Any]) -> None:
         """Collect the numbers of the nodes from which some target can be reached."""
@@ -71,14 +71,6 @@ class Targets:
                 self.needed.add(seq)
 
 
-def leaf_of(edge: Any) -> Any:
-    """The leaf behind an edge that ends at one (the node itself if the leaf is gone)."""
-    if isinstance(edge, Tensor):
-        return edge
-    leaf = edge.leaf()
-    return edge if leaf is None else leaf
-
-
 def run(
     roots: Sequence[Tensor],
     seeds: Sequence[Any],
@@ -93,7 +85,7 @@ def run(
     Nothing is written to any leaf before the whole pass has succeeded.
     """
     targets = None if inputs is None else Targets(roots, inputs)
-    recording = modes.recording.set(modes.recording_state(create_graph))
+    recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
     arrays = modes.on_arrays.set(not create_graph)
     try:
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
@@ -130,10 +122,9 @@ def _sweep(
         """Add a contribution to what is waiting at `edge`."""
         seq = edge._seq
         if not seq:
-            leaf = leaf_of(edge)
-            held = leaves.get(id(leaf))
+            held = leaves.get(id(edge))
             if held is None:
-                leaves[id(leaf)] = [leaf, ct]
+                leaves[id(edge)] = [edge, ct]
             else:
                 _add_to(held, 1, ct)
         elif seq in pending:
@@ -241,13 +232,27 @@ def _hooked(hook: Any, ct: Any, what: str) -> Any:
     """Pass one cotangent through a hook, in the form that it came in."""
     given = _wrapped(ct)
     result = _call_user(hook, given)
-    if result is None:
-        return ct
+    return ct if result is None else _replacement(result, given, ct, what)
+
+
+def _replacement(result: Any, given: Tensor | None, ct: Any, what: str) -> Any:
+    """What a hook gave for one gradient, checked, in the form of the one it replaces."""
     if not isinstance(result, Tensor):
         raise TypeError(f"a hook on {what} must return None or a Tensor, not {type(result).__name__}")
-    if result.shape != given.shape:
+    if given is not None and result.shape != given.shape:
         raise RuntimeError(f"a hook on {what} returned shape {result.shape} for a gradient of shape {given.shape}")
     return result if isinstance(ct, Tensor) or type(result) is not Tensor else result._array
+
+
+def _replacements(result: Any, given: Sequence[Tensor | None], what: str) -> tuple[Any, ...]:
+    """What a hook gave for several gradients, as a tuple of the right length."""
+    if isinstance(result, Tensor):
+        result = (result,)
+    if not isinstance(result, tuple | list):
+        raise TypeError(f"a hook on {what} must return None, a Tensor or a tuple, not {type(result).__name__}")
+    if len(result) != len(given):
+        raise RuntimeError(f"a hook on {what} must return {len(given)} gradients, not {len(result)}")
+    return tuple(result)
 
 
 def _before(node: Node, hooks: Hooks, ct: Any, accumulate: bool) -> Any:
@@ -269,13 +274,10 @@ def _prehooked(node: Node, hook: Any, ct: Any) -> Any:
     result = _call_user(hook, given)
     if result is None:
         return ct
-    if isinstance(result, Tensor):
-        result = (result,)
-    if len(result) != len(given):
-        raise RuntimeError(f"a pre-hook on {node} must return {len(given)} gradients, not {len(result)}")
-    if type(ct) is dict:
-        return {i: g if isinstance(ct.get(i), Tensor) else g._array for i, g in enumerate(result) if g is not None}
-    return result[0] if isinstance(ct, Tensor) else result[0]._array
+    new = _replacements(result, given, repr(node))
+    if type(ct) is not dict:
+        return _replacement(new[0], given[0], ct, repr(node))
+    return {i: _replacement(g, given[i], ct.get(i), repr(node)) for i, g in enumerate(new) if g is not None}
 
 
 def _outputs_as_tuple(node: Node, ct: Any) -> tuple[Tensor | None, ...]:
@@ -285,19 +287,16 @@ def _outputs_as_tuple(node: Node, ct: Any) -> tuple[Tensor | None, ...]:
 
 
 def _after(node: Node, hooks: Hooks, grads: Sequence[Any], ct: Any) -> Sequence[Any]:
+    """Node post-hooks, which may replace what the node has computed."""
     for hook in list(hooks.post.values()):
         given = tuple(None if g is None else _wrapped(g) for g in grads)
         result = _call_user(hook, given, _outputs_as_tuple(node, ct))
-        if result is None:
-            continue
-        if isinstance(result, Tensor):
-            result = (result,)
-        if len(result) != len(given):
-            raise RuntimeError(f"a hook on {node} must return {len(given)} gradients, not {len(result)}")
-        grads = [
-            None if r is None else r if isinstance(g, Tensor) or type(r) is not Tensor else r._array
-            for g, r in zip(grads, result, strict=True)
-        ]
+        if result is not None:
+            new = _replacements(result, given, repr(node))
+            grads = [
+                None if r is None else _replacement(r, before, g, repr(node))
+                for r, before, g in zip(new, given, grads, strict=True)
+            ]
     return grads
 
 
@@ -325,24 +324,25 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
     return Tensor._wrap(np.array(gradient, dtype=tensor.np_dtype))
 
 
-def _leaf_hooked(edge: Any, gradient: Any) -> Any:
-    hooks = _hooks_on(edge)
+def _hooks_on(leaf: Tensor) -> Hooks | None:
+    node = accumulators.get(id(leaf))
+    return None if node is None else node.hooks
+
+
+def _leaf_hooked(leaf: Tensor, gradient: Any) -> Any:
+    """A leaf's gradient after its tensor hooks and the pre-hooks of its node."""
+    hooks = _hooks_on(leaf)
     if hooks is not None:
         for hook in list(hooks.tensor.values()):
             gradient = _hooked(hook, gradient, "a tensor")
         for hook in list(hooks.pre.values()):
-            gradient = _prehooked(accumulator(edge) if isinstance(edge, Tensor) else edge, hook, gradient)
+            gradient = _prehooked(accumulator(leaf), hook, gradient)
     return gradient
-
-
-def _hooks_on(edge: Any) -> Hooks | None:
-    node = edge._node if isinstance(edge, Tensor) else edge
-    return None if node is None else node.hooks
 
 
 def _into_leaf(held: list[Any], create_graph: bool) -> None:
     leaf = held[0]
-    if not isinstance(leaf, Tensor) or not leaf._requires_grad:
+    if not leaf._requires_grad:
         return
     _add_to_grad(leaf, _take(held, leaf), create_graph)
     hooks = _hooks_on(leaf)
@@ -368,9 +368,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
             held._array = held._array + gradient._array
 
 
-def _raise_on_anomaly(
-    node: Node, grads: Sequence[Any], visited: list[Node], nodes: dict[int, Node]
-) -> None:
+def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], nodes: dict[int, Node]) -> None:
     for i, g in enumerate(grads):
         for piece in g.values() if type(g) is dict else (g,):
             array = piece._array if isinstance(piece, Tensor) else piece

@@ -27,10 +27,8 @@ def write(
     `direct(array)` may do the same without a copy. `reads_old` says whether the derivative needs the old elements.
     """
     synced(target)
-    recorded = bool(modes.recording.get()) and any(
-        isinstance(t, Tensor) and t.requires_grad for t in (target, *others)
-    )
-    _raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
+    recorded = bool(modes.recording.get()) and any(isinstance(t, Tensor) and t.requires_grad for t in (target, *others))
+    raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
     if direct is not None and not recorded and type(target) is Tensor:
         direct(target._array)
         storage_of(target).bump(name)
@@ -92,7 +90,7 @@ def _unrecorded_view(target: Tensor) -> bool:
     return base is not None and base._requires_grad
 
 
-def _raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
+def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
     target._raise_if_read_only(name)
     if not recorded:
         return

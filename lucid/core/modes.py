@@ -4,8 +4,10 @@ from contextvars import ContextVar
 from typing import Any
 
 # One variable answers the hot path's only question. False: don't record; True: record;
+# SILENT (falsy too): don't record, and nobody is to be told, since it is the library that switched recording off.
 # HOOKED (truthy too): record, and look at each node for saved-tensor hooks and anomalies.
 HOOKED = "hooked"
+SILENT = None
 recording: ContextVar[Any] = ContextVar("recording", default=True)
 saved_hooks: ContextVar[tuple[Any, ...]] = ContextVar("saved_hooks", default=())
 inference: ContextVar[bool] = ContextVar("inference", default=False)

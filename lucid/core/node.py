@@ -1,8 +1,10 @@
 """The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
 
+import weakref
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from lucid.core import modes
 from lucid.core.place import Place
 from lucid.core.storage import Storage, fingerprint, storage_of
 from lucid.core.tensor import Tensor
@@ -98,21 +100,22 @@ class _Accumulate:
 
 ACCUMULATE = _Accumulate()
 
+# By the identity of the leaf, for as long as it lives: a leaf that held its node would make a cycle with it.
+accumulators: dict[int, AccumulateGrad] = {}
+
 
 def accumulator(leaf: Tensor) -> AccumulateGrad:
-    """The node in front of a leaf; kept on the leaf, which it refers to weakly."""
-    import weakref
-
-    node = leaf._node
-    if node is None:
-        node = new_node(AccumulateGrad)
-        node.prim, node.edges, node.saved, node.params = ACCUMULATE, (), None, {}
-        node.shape, node.shapes, node.hooks = leaf.shape, None, None
-        node.code, node.offset = accumulator.__code__, 0
-        node._seq = 0
-        node.leaf = weakref.ref(leaf)
-        leaf._node = node
-    assert isinstance(node, AccumulateGrad)
+    """The node in front of a leaf."""
+    found = accumulators.get(id(leaf))
+    if found is not None:
+        return found
+    node = new_node(AccumulateGrad)
+    node.prim, node.edges, node.saved, node.params = ACCUMULATE, (), None, {}
+    node.shape, node.shapes, node.hooks = leaf.shape, None, None
+    node.code, node.offset, node._seq = accumulator.__code__, 0, 0
+    key = id(leaf)
+    node.leaf = weakref.ref(leaf, lambda _: accumulators.pop(key, None))
+    accumulators[key] = node
     return node
 
 
@@ -152,13 +155,14 @@ class Saved:
 class Packed:
     """A saved value in the form that a saved-tensor hook gave it."""
 
-    __slots__ = ("handle", "is_output", "operand", "unpack")
+    __slots__ = ("handle", "index", "is_output", "operand", "unpack")
 
-    def __init__(self, handle: Any, unpack: Any, is_output: bool, operand: int) -> None:
+    def __init__(self, handle: Any, unpack: Any, is_output: bool, index: int | None, operand: int | None) -> None:
         self.handle = handle
         self.unpack = unpack
         self.is_output = is_output
-        self.operand = operand
+        self.index = index  # which output, for operations that have several
+        self.operand = operand  # which operand, if it is one
 
 
 def save_input(tensor: Tensor) -> Any:
@@ -250,8 +254,8 @@ def tensor_of(node: Node, saved: Any) -> Any:
     if kind is Packed:
         value = _unpack(saved)
         if saved.is_output:
-            return _reattached(value, node)
-        edge = node.edges[saved.operand]
+            return _reattached(value, output_edge(node, saved.index))
+        edge = None if saved.operand is None else node.edges[saved.operand]
         return value if edge is None else _reattached(value, edge)
     if isinstance(saved, Tensor) and saved._meta is not None:
         _check_bare(node, saved._meta, saved._array)
@@ -270,7 +274,11 @@ def output_edge(node: Node, index: int | None) -> Node:
 
 
 def _unpack(saved: Packed) -> Tensor:
-    value = saved.unpack(saved.handle)
+    token = modes.on_arrays.set(False)
+    try:
+        value = saved.unpack(saved.handle)
+    finally:
+        modes.on_arrays.reset(token)
     if not isinstance(value, Tensor):
         raise TypeError(f"an unpack hook must return the tensor that was packed, not {type(value).__name__}")
     return value

@@ -122,7 +122,7 @@ class Primitive:
     def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
         """Exactly the values that the rules of the needed operands name.
 
-        A list where these are only shapes: nothing that a backward pass would have to free.
+        A list where these are only shapes and numbers: nothing that a backward pass would have to free.
         """
         plan = self._plans.get(needs)
         if plan is None:
@@ -130,18 +130,18 @@ class Primitive:
         if not plan:
             return None
         values: list[Any] = [None] * len(self.names)
-        only_shapes = True
+        memory = False
         for k, source in plan:
             if source < _OUT:
                 values[k] = np.shape(args[-2 - source])
                 continue
-            only_shapes = False
-            if source == _OUT:
-                values[k] = save_output(out)
-            else:
-                arg = args[source]
-                values[k] = save_input(arg) if isinstance(arg, Tensor) else arg
-        return values if only_shapes else tuple(values)
+            arg: Any = out if source == _OUT else args[source]
+            if not isinstance(arg, Tensor):
+                values[k] = arg
+                continue
+            memory = True
+            values[k] = save_output(arg) if source == _OUT else save_input(arg)
+        return tuple(values) if memory else values
 
     def run(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on plain tensors."""
@@ -275,8 +275,7 @@ def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
         note_view(prim, x, params, out)
     if x._requires_grad and prim.differentiable:
         if not _recording():
-            if not modes.inference.get():
-                cut("no_grad", x)
+            cut("no_grad", x)
         elif out._array.dtype in DIFFERENTIABLE:
             edge = x if x._node is None else x._node
             shape = out._array.shape
@@ -309,8 +308,7 @@ def record(prim: Primitive, args: Sequence[Any], params: dict[str, Any], out: An
     if True not in needs or not prim.differentiable:
         return
     if not _recording():
-        if not modes.inference.get():
-            cut("no_grad", args[needs.index(True)])
+        cut("no_grad", args[needs.index(True)])
         return
     prim.record(args, needs, out, params)
 
@@ -354,7 +352,7 @@ def attach(
 def _look_at(node: Node, out: Tensor) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
     if type(node.saved) is tuple and modes.saved_hooks.get():
-        pack_saved(node)
+        pack_saved(node, [k if k < len(node.edges) else None for k in range(len(node.saved))])
     if modes.anomaly.get() and isinstance(out._array, ndarray) and not np.isfinite(out._array).all():
         hooks_of(node).metadata[NONFINITE] = True
 
@@ -370,22 +368,26 @@ def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
             out._node, out._requires_grad = output_edge(parent, i), True
 
 
-def pack_saved(node: Node) -> None:
-    """Hand what the node saved to the innermost pair of saved-tensor hooks."""
+def pack_saved(node: Node, operands: Sequence[int | None]) -> None:
+    """Hand what the node saved to the innermost pair of saved-tensor hooks.
+
+    `operands` says for each saved value which operand it is, if it is one.
+    """
     pack, unpack_hook = modes.saved_hooks.get()[-1]
     packed = []
-    for k, item in enumerate(node.saved):
+    for item, operand in zip(node.saved, operands, strict=True):
         is_output = type(item) is Saved and item.is_output
+        index = item.index if is_output else None
         value = item.value if type(item) is Saved else item
         if isinstance(value, ndarray):
             value = Tensor._wrap(value)
         if not isinstance(value, Tensor):
             packed.append(item)
             continue
-        token = modes.recording.set(False)
+        token = modes.recording.set(modes.SILENT)
         try:
             handle = pack(value.shell())
         finally:
             modes.recording.reset(token)
-        packed.append(Packed(handle, unpack_hook, is_output, k))
+        packed.append(Packed(handle, unpack_hook, is_output, index, operand))
     node.saved = tuple(packed)

@@ -52,9 +52,7 @@ class View:
 
     __slots__ = ("base", "params", "primitive", "status", "storage", "version")
 
-    def __init__(
-        self, base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int
-    ) -> None:
+    def __init__(self, base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int) -> None:
         self.base = base
         self.primitive = primitive
         self.params = params

@@ -78,13 +78,23 @@ class Tensor(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
+        """The size of each dimension.
+
+        >>> import lucid
+        >>> lucid.zeros(2, 3).shape
+        (2, 3)
+        """
         shape: tuple[int, ...] = self._array.shape
         return shape
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """The type of the elements."""
+        """The type of the elements.
+
+        >>> import lucid
+        >>> lucid.tensor([1.0, 2.0]).dtype
+        lucid.float32
+        """
         return dtypes.of_numpy(self._array.dtype)
 
     @property
@@ -110,13 +120,28 @@ class Tensor(Methods):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Bytes of all elements.
+
+        >>> import lucid
+        >>> lucid.zeros(2, 3).nbytes
+        24
+        """
         return self.numel() * self.itemsize
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded. Can be set on leaves."""
+        """Whether operations on this tensor are recorded. Can be set on leaves.
+
+        >>> import lucid
+        >>> x = lucid.tensor([1.0], requires_grad=True)
+        >>> (x * 2).requires_grad
+        True
+        """
         return self._synced()._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
 
     def _synced(self) -> "Tensor":
         """The tensor itself, with its history up to date if it is a view of memory that was written."""
@@ -126,18 +151,17 @@ class Tensor(Methods):
             synced(self)
         return self
 
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
-
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Start (or stop) recording operations on this leaf; returns it."""
+        """Start (or stop) recording operations on this leaf; returns it.
+
+        >>> import lucid
+        >>> lucid.zeros(2).requires_grad_()
+        Tensor([0., 0.], requires_grad=True)
+        """
         if not self.is_leaf:
             if requires_grad:
                 return self
-            raise RuntimeError(
-                "requires_grad can be switched off on leaf tensors only; for a result, use detach()"
-            )
+            raise RuntimeError("requires_grad can be switched off on leaf tensors only; for a result, use detach()")
         if requires_grad and self.np_dtype not in dtypes.DIFFERENTIABLE:
             raise RuntimeError(
                 f"only tensors of floating-point or complex dtype can require gradients; this one is {self.dtype}. "
@@ -148,13 +172,27 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor was made by the user rather than by a recorded operation."""
-        node = self._synced()._node
-        return node is None or node._seq == 0
+        """Whether the tensor was made by the user rather than by a recorded operation.
+
+        >>> import lucid
+        >>> x = lucid.tensor([1.0], requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
+        return self._synced()._node is None
 
     @property
     def grad(self) -> "Tensor | None":
-        """The gradient accumulated by `backward`, or None."""
+        """The gradient accumulated by `backward`, or None.
+
+        A second pass adds to it; set it to None to start anew.
+
+        >>> import lucid
+        >>> x = lucid.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        Tensor([2., 4.])
+        """
         return self._grad
 
     @grad.setter
@@ -176,7 +214,14 @@ class Tensor(Methods):
 
     @property
     def data(self) -> "Tensor":
-        """The same memory without history. Assigning replaces the contents."""
+        """The same memory without history. Assigning replaces the contents.
+
+        >>> import lucid
+        >>> x = lucid.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.data[0] = 5.0
+        >>> x
+        Tensor([5., 2.], requires_grad=True)
+        """
         return self.detach()
 
     @data.setter
@@ -194,7 +239,13 @@ class Tensor(Methods):
         return 0 if self._meta is None else int(self._meta.storage.version)
 
     def is_view(self) -> bool:
-        """Whether this tensor shows the memory of another one."""
+        """Whether this tensor shows the memory of another one.
+
+        >>> import lucid
+        >>> x = lucid.zeros(2, 3)
+        >>> x[0].is_view(), x.clone().is_view()
+        (True, False)
+        """
         return isinstance(self._meta, View) and self._meta.status != DETACHED
 
     @property
@@ -207,7 +258,13 @@ class Tensor(Methods):
         return base
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one entry of it."""
+        """The shape, or one entry of it.
+
+        >>> import lucid
+        >>> x = lucid.zeros(2, 3)
+        >>> x.size(), x.size(-1)
+        ((2, 3), 3)
+        """
         if dim is None:
             return self.shape
         if not -self.ndim <= dim < self.ndim:
@@ -219,7 +276,12 @@ class Tensor(Methods):
         return self.ndim
 
     def numel(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        >>> import lucid
+        >>> lucid.zeros(2, 3).numel()
+        6
+        """
         count = 1
         for length in self.shape:
             count *= length
@@ -232,13 +294,24 @@ class Tensor(Methods):
         return self.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
-        """How many elements apart neighbours are along each dimension."""
+        """How many elements apart neighbours are along each dimension.
+
+        >>> import lucid
+        >>> x = lucid.zeros(2, 3)
+        >>> x.stride(), x.t().stride()
+        ((3, 1), (1, 3))
+        """
         array = self._concrete("stride()")
         strides = tuple(s // array.itemsize for s in array.strides)
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """How many elements lie before the first one in the memory that is shared."""
+        """How many elements lie before the first one in the memory that is shared.
+
+        >>> import lucid
+        >>> lucid.zeros(2, 3)[1].storage_offset()
+        3
+        """
         array = self._concrete("storage_offset()")
         owner = array
         while isinstance(owner.base, np.ndarray):
@@ -250,7 +323,13 @@ class Tensor(Methods):
         return int(self._concrete("data_ptr()").ctypes.data)
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Whether the elements lie in row-major order without gaps.
+
+        >>> import lucid
+        >>> x = lucid.zeros(2, 3)
+        >>> x.is_contiguous(), x.t().is_contiguous()
+        (True, False)
+        """
         return bool(self._concrete("is_contiguous()").flags.c_contiguous)
 
     def is_floating_point(self) -> bool:
@@ -290,17 +369,31 @@ class Tensor(Methods):
         raise RuntimeError(f"{name}: a {type(self).__name__} value cannot be written into a {type(target).__name__}")
 
     def item(self) -> Any:
-        """The only element as a Python number."""
+        """The only element as a Python number.
+
+        >>> import lucid
+        >>> lucid.tensor([[2.5]]).item()
+        2.5
+        """
         array = self._concrete("item()")
         if array.size != 1:
             raise RuntimeError(
                 f"item() needs a tensor with exactly one element; this one has {array.size} (shape {self.shape})"
             )
+        if self._requires_grad:
+            from lucid.core.cuts import cut
+
+            cut("item()", self)
         value = array.item()
         return float(value) if self.dtype is dtypes.bfloat16 else value
 
     def tolist(self) -> Any:
-        """The elements as nested Python lists."""
+        """The elements as nested Python lists.
+
+        >>> import lucid
+        >>> lucid.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return self._concrete("tolist()").tolist()
 
     def __bool__(self) -> bool:
@@ -348,9 +441,15 @@ class Tensor(Methods):
 
     @property
     def grad_fn(self) -> Any:
-        """The node of the operation that made this tensor; None for leaves."""
+        """The node of the operation that made this tensor; None for leaves.
+
+        >>> import lucid
+        >>> x = lucid.tensor([1.0], requires_grad=True)
+        >>> (x * 2).grad_fn.name()
+        'mul'
+        """
         node = self._synced()._node
-        if node is None or node._seq == 0:
+        if node is None:
             return None
         return node.edges[0] if hasattr(node, "index") else node
 

@@ -1,5 +1,6 @@
 """Elementwise functions of two and three operands, comparisons and logic."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,28 +18,58 @@ _NUMBERS = (bool, int, float, complex)
 
 plus = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
 minus = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
-mul = binary("mul", np.multiply, (lambda y: y, lambda x: x), "Product of two tensors, element by element.")
+mul = binary(
+    "mul",
+    np.multiply,
+    (lambda y: y, lambda x: x),
+    "Product of two tensors, element by element. | [1.0, 2.0]; [3.0, 4.0] -> Tensor([3., 8.])",
+)
+
+
+def _inverse(y: Any) -> Any:
+    # Python raises where arrays give an infinity.
+    return math.copysign(math.inf, y.real) if isinstance(y, _NUMBERS) and y == 0 else 1 / y
+
+
 true_divide = binary(
     "div",
     np.true_divide,
-    (lambda y: 1 / y, lambda y, out: -out / y),
-    "Quotient of two tensors, element by element; integers give floats.",
+    (lambda y: _inverse(y), lambda y, out: -out / y),
+    "Quotient of two tensors, element by element; integers give floats. | [1.0, 3.0]; [2.0, 4.0] -> Tensor([0.5 , 0.75])",
     FLOAT,
 )
 
 
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input + alpha * other."""
+    """input + alpha * other.
+
+    >>> import lucid
+    >>> lucid.add(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]), alpha=10)
+    Tensor([31., 42.])
+    """
     return plus(input, other if alpha == 1 else mul(lift(other), alpha))
 
 
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input - alpha * other."""
+    """input - alpha * other.
+
+    >>> import lucid
+    >>> lucid.sub(lucid.tensor([1.0, 2.0]), 1)
+    Tensor([0., 1.])
+    """
     return minus(input, other if alpha == 1 else mul(lift(other), alpha))
 
 
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
-    """Quotient of two tensors; `rounding_mode` "floor" or "trunc" rounds it."""
+    """Quotient of two tensors; `rounding_mode` "floor" rounds it down, "trunc" towards 0.
+
+    >>> import lucid
+    >>> x = lucid.tensor([-3, 3])
+    >>> lucid.div(x, 2)
+    Tensor([-1.5,  1.5])
+    >>> lucid.div(x, 2, rounding_mode="trunc")
+    Tensor([-1,  1])
+    """
     if rounding_mode is None:
         return true_divide(input, other)
     if rounding_mode == "floor":
@@ -68,19 +99,24 @@ def _trunc_divide(x: Any, y: Any) -> Any:
     return np.trunc(x / y)
 
 
-floor_divide = binary("floor_divide", _checked(np.floor_divide), (0, 0), "Quotient rounded down.")
+floor_divide = binary(
+    "floor_divide",
+    _checked(np.floor_divide),
+    (0, 0),
+    "Quotient rounded down. | [7.0, -7.0]; [2.0, 2.0] -> Tensor([ 3., -4.])",
+)
 truncated_divide = binary("truncated_divide", _checked(_trunc_divide), (0, 0), "Quotient rounded towards 0.")
 remainder = binary(
     "remainder",
     _checked(np.remainder),
     (1, lambda x, y: -P.floor_divide(x, y)),
-    "Remainder of the division rounded down; it has the sign of the divisor.",
+    "Remainder of the division rounded down; it has the sign of the divisor. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([1., 2.])",
 )
 fmod = binary(
     "fmod",
     _checked(np.fmod),
     (1, lambda x, y: -P.truncated_divide(x, y)),
-    "Remainder of the division rounded towards 0; it has the sign of the dividend.",
+    "Remainder of the division rounded towards 0; it has the sign of the dividend. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([ 1., -1.])",
 )
 
 
@@ -106,7 +142,14 @@ scalar_power = Elementwise(
 
 
 def pow(input: Any, exponent: Any) -> Tensor:
-    """input ** exponent, element by element."""
+    """input ** exponent, element by element.
+
+    >>> import lucid
+    >>> lucid.pow(lucid.tensor([1.0, 2.0, 3.0]), 2)
+    Tensor([1., 4., 9.])
+    >>> lucid.pow(2, lucid.tensor([1.0, 2.0, 3.0]))
+    Tensor([2., 4., 8.])
+    """
     if isinstance(exponent, np.generic):
         exponent = exponent.item()
     if not isinstance(exponent, _NUMBERS):
@@ -139,7 +182,12 @@ def _checked_power(input: Any, exponent: Any) -> Tensor:
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """input ** exponent in double precision."""
+    """input ** exponent in double precision.
+
+    >>> import lucid
+    >>> lucid.float_power(lucid.tensor([1, 2, 4]), -1)
+    Tensor([1.  , 0.5 , 0.25], dtype=lucid.float64)
+    """
 
     def double(value: Any) -> Any:
         if isinstance(value, _NUMBERS):
@@ -161,14 +209,14 @@ atan2 = binary(
     "atan2",
     lambda x, y: arrays.in_single(np.arctan2, x, y),
     (lambda x, y: _over_square(y, x), lambda x, y: -_over_square(x, y)),
-    "The angle of the point (other, input).",
+    "The angle of the point (other, input). | [1.0, 1.0]; [1.0, -1.0] -> Tensor([0.7854, 2.3562])",
     FLOAT,
 )
 hypot = binary(
     "hypot",
     np.hypot,
     (lambda x, out: P.where(out == 0, 0, x / out), lambda y, out: P.where(out == 0, 0, y / out)),
-    "sqrt(input² + other²) without overflow.",
+    "sqrt(input² + other²) without overflow. | [3.0, 5.0]; [4.0, 12.0] -> Tensor([ 5., 13.])",
     FLOAT,
 )
 
@@ -202,13 +250,29 @@ def _ignoring_nan(chooser: Any, first: bool) -> Pair:
     return Pair(pass_on)
 
 
-maximum = binary("maximum", real_only("maximum", np.maximum), (_larger(True), _larger(False)), "The larger of two; nan wins, ties share.")
-minimum = binary("minimum", real_only("minimum", np.minimum), (_smaller(True), _smaller(False)), "The smaller of two; nan wins, ties share.")
+maximum = binary(
+    "maximum",
+    real_only("maximum", np.maximum),
+    (_larger(True), _larger(False)),
+    "The larger of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([2., 3.])",
+)
+minimum = binary(
+    "minimum",
+    real_only("minimum", np.minimum),
+    (_smaller(True), _smaller(False)),
+    "The smaller of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([1., 2.])",
+)
 fmax = binary(
-    "fmax", real_only("fmax", np.fmax), (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)), "The larger of two, ignoring nan."
+    "fmax",
+    real_only("fmax", np.fmax),
+    (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)),
+    'The larger of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([2., 3.])',
 )
 fmin = binary(
-    "fmin", real_only("fmin", np.fmin), (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)), "The smaller of two, ignoring nan."
+    "fmin",
+    real_only("fmin", np.fmin),
+    (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)),
+    'The smaller of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([1., 3.])',
 )
 
 
@@ -222,20 +286,21 @@ logaddexp = binary(
     "logaddexp",
     np.logaddexp,
     (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
-    "log(exp(input) + exp(other)) without overflow.",
+    "log(exp(input) + exp(other)) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([0.6931, 2.3133])",
     FLOAT,
 )
 copysign = binary(
     "copysign",
     np.copysign,
     (lambda x, y: P.sign(x) * P.copysign(x * 0 + 1, y), 0),
-    "The size of input with the sign of other.",
+    "The size of input with the sign of other. | [1.0, 2.0]; [-1.0, 1.0] -> Tensor([-1.,  2.])",
     FLOAT,
 )
 
 
 def _xlogy_array(x: Any, y: Any) -> Any:
-    y = np.asarray(y, x.dtype)
+    kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
+    x, y = np.asarray(x, kind), np.asarray(y, kind)
     zero = (x == 0) & ~np.isnan(y)
     return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
 
@@ -244,24 +309,92 @@ xlogy = binary(
     "xlogy",
     real_only("xlogy", lambda x, y: _xlogy_array(x, y)),
     (lambda x, y: P.where((x == 0) & (y <= 0), 0, P.log(P.where((x == 0) & (y <= 0), 1, y))), lambda x, y: x / y),
-    "input * log(other), and 0 where input is 0.",
+    "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
 )
 
-eq = binary("eq", np.equal, (None, None), "Where two tensors are equal.", TRUTH)
-ne = binary("ne", np.not_equal, (None, None), "Where two tensors differ.", TRUTH)
-lt = binary("lt", real_only("lt", np.less), (None, None), "Where input < other.", TRUTH)
-le = binary("le", real_only("le", np.less_equal), (None, None), "Where input <= other.", TRUTH)
-gt = binary("gt", real_only("gt", np.greater), (None, None), "Where input > other.", TRUTH)
-ge = binary("ge", real_only("ge", np.greater_equal), (None, None), "Where input >= other.", TRUTH)
-logical_and = binary("logical_and", np.logical_and, (None, None), "Where both are true (not zero).", TRUTH)
-logical_or = binary("logical_or", np.logical_or, (None, None), "Where at least one is true (not zero).", TRUTH)
-logical_xor = binary("logical_xor", np.logical_xor, (None, None), "Where exactly one is true (not zero).", TRUTH)
-bitwise_and = binary("bitwise_and", np.bitwise_and, (None, None), "Bits set in both.", INTEGRAL)
-bitwise_or = binary("bitwise_or", np.bitwise_or, (None, None), "Bits set in either.", INTEGRAL)
-bitwise_xor = binary("bitwise_xor", np.bitwise_xor, (None, None), "Bits set in exactly one.", INTEGRAL)
-bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, (None, None), "input * 2**other.", INTEGRAL)
-bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, (None, None), "input // 2**other.", INTEGRAL)
+eq = binary(
+    "eq",
+    np.equal,
+    (None, None),
+    "Where two tensors are equal. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False, False])",
+    TRUTH,
+)
+ne = binary(
+    "ne",
+    np.not_equal,
+    (None, None),
+    "Where two tensors differ. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True,  True])",
+    TRUTH,
+)
+lt = binary(
+    "lt",
+    real_only("lt", np.less),
+    (None, None),
+    "Where input < other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
+    TRUTH,
+)
+le = binary(
+    "le",
+    real_only("le", np.less_equal),
+    (None, None),
+    "Where input <= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
+    TRUTH,
+)
+gt = binary(
+    "gt",
+    real_only("gt", np.greater),
+    (None, None),
+    "Where input > other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
+    TRUTH,
+)
+ge = binary(
+    "ge",
+    real_only("ge", np.greater_equal),
+    (None, None),
+    "Where input >= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
+    TRUTH,
+)
+logical_and = binary(
+    "logical_and",
+    np.logical_and,
+    (None, None),
+    "Where both are true (not zero). | [True, True]; [True, False] -> Tensor([ True, False])",
+    TRUTH,
+)
+logical_or = binary(
+    "logical_or",
+    np.logical_or,
+    (None, None),
+    "Where at least one is true (not zero). | [True, False]; [False, False] -> Tensor([ True, False])",
+    TRUTH,
+)
+logical_xor = binary(
+    "logical_xor",
+    np.logical_xor,
+    (None, None),
+    "Where exactly one is true (not zero). | [True, True]; [True, False] -> Tensor([False,  True])",
+    TRUTH,
+)
+bitwise_and = binary(
+    "bitwise_and", np.bitwise_and, (None, None), "Bits set in both. | [6, 5]; [3, 4] -> Tensor([2, 4])", INTEGRAL
+)
+bitwise_or = binary(
+    "bitwise_or", np.bitwise_or, (None, None), "Bits set in either. | [6, 5]; [3, 4] -> Tensor([7, 5])", INTEGRAL
+)
+bitwise_xor = binary(
+    "bitwise_xor", np.bitwise_xor, (None, None), "Bits set in exactly one. | [6, 5]; [3, 4] -> Tensor([5, 1])", INTEGRAL
+)
+bitwise_left_shift = binary(
+    "bitwise_left_shift", np.left_shift, (None, None), "input * 2**other. | [1, 3]; [2, 1] -> Tensor([4, 6])", INTEGRAL
+)
+bitwise_right_shift = binary(
+    "bitwise_right_shift",
+    np.right_shift,
+    (None, None),
+    "input // 2**other. | [8, 3]; [2, 1] -> Tensor([2, 1])",
+    INTEGRAL,
+)
 
 
 def _where_array(condition: Any, x: Any, y: Any) -> Any:
@@ -282,7 +415,17 @@ where_primitive = Elementwise(
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """Elements of `input` where `condition` holds, of `other` elsewhere. With one argument: the indices where it holds."""
+    """Elements of `input` where `condition` holds, of `other` elsewhere.
+
+    With the condition alone: the indices where it holds, one tensor for each dimension.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, -2.0, 3.0])
+    >>> lucid.where(x > 0, x, 0)
+    Tensor([1., 0., 3.])
+    >>> lucid.where(x > 0)
+    (Tensor([0, 2]),)
+    """
     if input is None and other is None:
         return lift(condition).nonzero(as_tuple=True)
     if input is None or other is None:
@@ -298,24 +441,46 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
-    """input + weight * (end - input)."""
+    """input + weight * (end - input): from `input` at weight 0 to `end` at weight 1.
+
+    >>> import lucid
+    >>> lucid.lerp(lucid.tensor([0.0, 10.0]), lucid.tensor([1.0, 20.0]), 0.5)
+    Tensor([ 0.5, 15. ])
+    """
     return plus(input, mul(lift(weight) if isinstance(weight, np.ndarray) else weight, minus(end, input)))
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2.
+
+    >>> import lucid
+    >>> lucid.addcmul(lucid.tensor([1.0, 1.0]), lucid.tensor([2.0, 3.0]), lucid.tensor([4.0, 5.0]), value=0.5)
+    Tensor([5. , 8.5])
+    """
     product = mul(tensor1, tensor2)
     return plus(input, product if value == 1 else mul(product, value))
 
 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
-    """input + value * tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2.
+
+    >>> import lucid
+    >>> lucid.addcdiv(lucid.tensor([1.0, 1.0]), lucid.tensor([2.0, 3.0]), lucid.tensor([4.0, 6.0]), value=2)
+    Tensor([2., 2.])
+    """
     quotient = true_divide(tensor1, tensor2)
     return plus(input, quotient if value == 1 else mul(quotient, value))
 
 
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Where |input - other| <= atol + rtol * |other|."""
+    """Where |input - other| <= atol + rtol * |other|.
+
+    An infinity is close to itself only, and nan to nothing unless `equal_nan` is set.
+
+    >>> import lucid
+    >>> lucid.isclose(lucid.tensor([1.0, 2.0]), lucid.tensor([1.000001, 2.1]))
+    Tensor([ True, False])
+    """
     x, y = promote("isclose", (input, other), KEEP)
     x, y = lift(x).detach(), lift(y).detach()
     near = (x - y).abs() <= atol + rtol * y.abs() if x.np_dtype != dtypes.BOOL else x == y
@@ -324,11 +489,23 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
 
 
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether |input - other| <= atol + rtol * |other| everywhere."""
+    """Whether |input - other| <= atol + rtol * |other| everywhere.
+
+    >>> import lucid
+    >>> lucid.allclose(lucid.tensor([1.0, 2.0]), lucid.tensor([1.1, 2.1]), rtol=0.2)
+    True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape and elements."""
+    """Whether two tensors have the same shape and elements.
+
+    >>> import lucid
+    >>> lucid.equal(lucid.tensor([1, 2]), lucid.tensor([1, 2]))
+    True
+    >>> lucid.equal(lucid.tensor([1, 2]), lucid.tensor([1, 2, 3]))
+    False
+    """
     x, y = lift(input), lift(other)
     return x.shape == y.shape and bool(eq(x, y).all())

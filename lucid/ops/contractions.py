@@ -23,7 +23,12 @@ def _matmul_array(x: Any, y: Any) -> Any:
 
 
 def mT(x: Any) -> Any:
-    """The last two dimensions exchanged."""
+    """The last two dimensions exchanged.
+
+    >>> import lucid
+    >>> lucid.zeros(5, 2, 3).mT.shape
+    (5, 3, 2)
+    """
     n = x.ndim
     return P.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
@@ -74,7 +79,15 @@ def _batch_matmul(values: Any, batched: Any, size: int) -> Any:
 
 
 def matmul(input: Any, other: Any) -> Tensor:
-    """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast."""
+    """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast.
+
+    >>> import lucid
+    >>> a = lucid.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> lucid.matmul(a, lucid.tensor([1.0, 1.0]))
+    Tensor([3., 7.])
+    >>> lucid.matmul(a, lucid.zeros(5, 2, 3)).shape
+    (5, 2, 3)
+    """
     if type(input) is Tensor and type(other) is Tensor and input._array.dtype is other._array.dtype:
         x, y = input, other
     else:
@@ -118,7 +131,7 @@ def _einsum_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
     inputs, output = params["spec"].split("->")
     labels = inputs.split(",")
     mine = labels[i]
-    others = [P.conj(a) if a.dtype.kind == "c" else a for k, a in enumerate(args) if k != i]
+    others = [P.conj(a) if a.dtype.kind == "c" else a for k, a in enumerate(args or ()) if k != i]
     known = set(output).union(*[set(s) for k, s in enumerate(labels) if k != i])
     unique = "".join(dict.fromkeys(mine))
     reachable = "".join(c for c in unique if c in known)
@@ -145,12 +158,12 @@ def _onto_diagonals(g: Any, unique: str, labels: str, sizes: dict[str, int]) -> 
             g = P.diagonal_back(P.permute(g, dims=order), shape=shape, offset=0, dim1=at, dim2=len(have))
             have += c
     remaining = list(have)
-    order = []
+    places: list[int] = []
     for c in labels:
         at = remaining.index(c)
-        order.append(at)
+        places.append(at)
         remaining[at] = ""
-    return P.permute(g, dims=tuple(order))
+    return P.permute(g, dims=tuple(places))
 
 
 def _einsum_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -180,7 +193,18 @@ einsum_primitive = Variadic(
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sum of products over labelled dimensions, with `...` and repeated labels."""
+    """Sum of products over labelled dimensions, with `...` and repeated labels.
+
+    Labels that the result does not have are summed over. Without `->`, the result has the labels that occur once, in
+    alphabetical order.
+
+    >>> import lucid
+    >>> a, b = lucid.ones(2, 3), lucid.ones(3, 4)
+    >>> lucid.einsum("ij,jk->ik", a, b).shape
+    (2, 4)
+    >>> lucid.einsum("ij->j", a)
+    Tensor([2., 2., 2.])
+    """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
@@ -235,7 +259,12 @@ def _expect(name: str, x: Tensor, ndim: int) -> None:
 
 
 def mm(input: Any, mat2: Any) -> Tensor:
-    """Product of two matrices."""
+    """Product of two matrices.
+
+    >>> import lucid
+    >>> lucid.mm(lucid.tensor([[1.0, 2.0]]), lucid.tensor([[3.0], [4.0]]))
+    Tensor([[11.]])
+    """
     x, y = lift(input), lift(mat2)
     _expect("mm", x, 2)
     _expect("mm", y, 2)
@@ -243,7 +272,12 @@ def mm(input: Any, mat2: Any) -> Tensor:
 
 
 def bmm(input: Any, mat2: Any) -> Tensor:
-    """Products of two stacks of matrices."""
+    """Products of two stacks of matrices.
+
+    >>> import lucid
+    >>> lucid.bmm(lucid.ones(5, 2, 3), lucid.ones(5, 3, 4)).shape
+    (5, 2, 4)
+    """
     x, y = lift(input), lift(mat2)
     _expect("bmm", x, 3)
     _expect("bmm", y, 3)
@@ -253,7 +287,12 @@ def bmm(input: Any, mat2: Any) -> Tensor:
 
 
 def mv(input: Any, vec: Any) -> Tensor:
-    """Product of a matrix and a vector."""
+    """Product of a matrix and a vector.
+
+    >>> import lucid
+    >>> lucid.mv(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, -1.0]))
+    Tensor([-1., -1.])
+    """
     x, y = lift(input), lift(vec)
     _expect("mv", x, 2)
     _expect("mv", y, 1)
@@ -261,7 +300,12 @@ def mv(input: Any, vec: Any) -> Tensor:
 
 
 def dot(input: Any, tensor: Any) -> Tensor:
-    """Sum of the products of two vectors' elements."""
+    """Sum of the products of two vectors' elements.
+
+    >>> import lucid
+    >>> lucid.dot(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]))
+    Tensor(11.)
+    """
     x, y = lift(input), lift(tensor)
     _expect("dot", x, 1)
     _expect("dot", y, 1)
@@ -271,7 +315,12 @@ def dot(input: Any, tensor: Any) -> Tensor:
 
 
 def inner(input: Any, other: Any) -> Tensor:
-    """Sum of products over the last dimension of both."""
+    """Sum of products over the last dimension of both.
+
+    >>> import lucid
+    >>> lucid.inner(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, 1.0]))
+    Tensor([3., 7.])
+    """
     x, y = lift(input), lift(other)
     if not x.ndim or not y.ndim:
         return binary.mul(x, y)
@@ -281,7 +330,13 @@ def inner(input: Any, other: Any) -> Tensor:
 
 
 def outer(input: Any, vec2: Any) -> Tensor:
-    """All products of an element of one vector with an element of another."""
+    """All products of an element of one vector with an element of another.
+
+    >>> import lucid
+    >>> lucid.outer(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]))
+    Tensor([[3., 4.],
+            [6., 8.]])
+    """
     x, y = lift(input), lift(vec2)
     _expect("outer", x, 1)
     _expect("outer", y, 1)
@@ -289,7 +344,15 @@ def outer(input: Any, vec2: Any) -> Tensor:
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
-    """Sum of products over `dims`: a number of trailing and leading dimensions, or a list for each operand."""
+    """Sum of products over `dims`: a number of trailing and leading dimensions, or a list for each operand.
+
+    >>> import lucid
+    >>> a, b = lucid.ones(2, 3, 4), lucid.ones(4, 3, 5)
+    >>> lucid.tensordot(a, b, dims=1).shape
+    (2, 3, 3, 5)
+    >>> lucid.tensordot(a, b, dims=([1, 2], [1, 0])).shape
+    (2, 5)
+    """
     x, y = lift(a), lift(b)
     if isinstance(dims, int):
         if dims > min(x.ndim, y.ndim):
@@ -311,7 +374,12 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
 
 
 def kron(input: Any, other: Any) -> Tensor:
-    """Kronecker product: each element of `input` times all of `other`, as blocks."""
+    """Kronecker product: each element of `input` times all of `other`, as blocks.
+
+    >>> import lucid
+    >>> lucid.kron(lucid.tensor([1.0, 2.0]), lucid.tensor([1.0, 10.0]))
+    Tensor([ 1., 10.,  2., 20.])
+    """
     x, y = lift(input), lift(other)
     rank = max(x.ndim, y.ndim)
     a = (1,) * (rank - x.ndim) + x.shape
@@ -323,7 +391,12 @@ def kron(input: Any, other: Any) -> Tensor:
 
 @numpy_names
 def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
-    """Vector product along `dim`, which has size 3 (by default the first such dimension)."""
+    """Vector product along `dim`, which has size 3 (by default the first such dimension).
+
+    >>> import lucid
+    >>> lucid.cross(lucid.tensor([1.0, 0.0, 0.0]), lucid.tensor([0.0, 1.0, 0.0]))
+    Tensor([0., 0., 1.])
+    """
     x, y = promote("cross", (lift(input), lift(other)), KEEP)
     x, y = broadcast_tensors(x, y)
     if dim is None:
@@ -333,24 +406,43 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     d = one_dim(dim, x.ndim, "cross")
     if x.shape[d] != 3:
         raise RuntimeError(f"cross: dimension {d} of {x.shape} must have size 3")
-    later, earlier = (lambda t: t.roll(-1, d)), (lambda t: t.roll(1, d))
-    return later(x) * earlier(y) - earlier(x) * later(y)
+    return x.roll(-1, d) * y.roll(1, d) - x.roll(1, d) * y.roll(-1, d)
 
 
 def trace(input: Any) -> Tensor:
-    """Sum of the diagonal of a matrix."""
+    """Sum of the diagonal of a matrix.
+
+    >>> import lucid
+    >>> lucid.trace(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor(5.)
+    """
     x = lift(input)
     _expect("trace", x, 2)
     return P.diagonal(x, offset=0, dim1=0, dim2=1).sum()
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
+    """beta * input + alpha * (mat1 @ mat2).
+
+    With a `beta` of 0, `input` is not read.
+
+    >>> import lucid
+    >>> lucid.addmm(lucid.ones(2), lucid.eye(2), lucid.ones(2, 2), alpha=10)
+    Tensor([[11., 11.],
+            [11., 11.]])
+    """
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), for stacks of matrices."""
+    """beta * input + alpha * (batch1 @ batch2), for stacks of matrices.
+
+    With a `beta` of 0, `input` is not read.
+
+    >>> import lucid
+    >>> lucid.baddbmm(lucid.ones(1, 1, 1), lucid.ones(1, 1, 3), lucid.ones(1, 3, 1), beta=0.5)
+    Tensor([[[3.5]]])
+    """
     return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 

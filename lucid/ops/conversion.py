@@ -13,7 +13,17 @@ from lucid.ops.elementwise import cast
 
 
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor in another dtype or on another device, given in any order, or like another tensor."""
+    """The tensor in another dtype or on another device, given in any order, or like another tensor.
+
+    What it already is, it stays: the tensor itself is returned, or a copy with `copy=True`.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1, 2])
+    >>> x.to(lucid.float64)
+    Tensor([1., 2.], dtype=lucid.float64)
+    >>> x.to("cpu", lucid.int64) is x
+    True
+    """
     dtype = kwargs.pop("dtype", None)
     place = kwargs.pop("device", None)
     copy = kwargs.pop("copy", False)
@@ -67,17 +77,35 @@ CONVERTERS = {
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype of another."""
+    """The tensor in the dtype of another.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2]).type_as(lucid.tensor(0.5))
+    Tensor([1., 2.])
+    """
     return to(input, other.dtype)
 
 
 def cpu(input: Tensor) -> Tensor:
-    """The tensor on the CPU."""
+    """The tensor on the CPU.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0])
+    >>> x.cpu() is x
+    True
+    """
     return to(input, device="cpu")
 
 
 def numpy(input: Tensor) -> Any:
-    """The elements as a NumPy array over the same memory; read-only if the tensor requires grad."""
+    """The elements as a NumPy array over the same memory; read-only if the tensor requires grad.
+
+    >>> import lucid
+    >>> x = lucid.zeros(2)
+    >>> x.numpy()[0] = 5.0
+    >>> x
+    Tensor([5., 0.])
+    """
     array = input._concrete("numpy()")
     if input.requires_grad:
         cut("numpy()", input)
@@ -89,7 +117,13 @@ def numpy(input: Tensor) -> Any:
 
 
 def to_array(input: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    """What `np.asarray(tensor)` gets."""
+    """What `np.asarray(tensor)` gets.
+
+    >>> import lucid
+    >>> import numpy as np
+    >>> np.asarray(lucid.tensor([1, 2])).tolist()
+    [1, 2]
+    """
     array = numpy(input)
     if dtype is not None and np.dtype(dtype) != array.dtype:
         if copy is False:

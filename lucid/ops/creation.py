@@ -98,7 +98,17 @@ def _first_odd(data: Any) -> Any:
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor."""
+    """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor.
+
+    Python floats and complex numbers take the default type, integers int64; arrays and tensors keep their type.
+
+    >>> import lucid
+    >>> lucid.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    Tensor([[1., 2.],
+            [3., 4.]], requires_grad=True)
+    >>> lucid.tensor([1, 2], dtype=lucid.float64)
+    Tensor([1., 2.], dtype=lucid.float64)
+    """
     if isinstance(data, Tensor):
         out = data.detach().clone()
         out = out if dtype is None else out.to(dtype)
@@ -110,7 +120,13 @@ Tensor.from_data = staticmethod(tensor)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor that shares memory with `data` where it can: tensors are returned, arrays wrapped."""
+    """A tensor that shares memory with `data` where it can: tensors are returned, arrays wrapped.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0])
+    >>> lucid.as_tensor(x) is x
+    True
+    """
     as_device(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
@@ -124,7 +140,15 @@ asarray = as_tensor
 
 
 def from_numpy(array: Any) -> Tensor:
-    """A tensor over a NumPy array's own memory: writes to either show in both."""
+    """A tensor over a NumPy array's own memory: writes to either show in both.
+
+    >>> import lucid
+    >>> import numpy as np
+    >>> array = np.zeros(2, np.float32)
+    >>> lucid.from_numpy(array)[0] = 5.0
+    >>> array.tolist()
+    [5.0, 0.0]
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy needs a NumPy array, not {type(array).__name__}")
     dtypes.of_numpy(array.dtype)
@@ -145,24 +169,48 @@ def _float_type(dtype: Any) -> np.dtype[Any]:
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> import lucid
+    >>> lucid.zeros(2, 3)
+    Tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
     return _made(np.zeros(_sizes(size, "zeros"), _float_type(dtype)), None, requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> import lucid
+    >>> lucid.ones((2,), dtype=lucid.int64)
+    Tensor([1, 1])
+    """
     return _made(np.ones(_sizes(size, "ones"), _float_type(dtype)), None, requires_grad, device)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor whose elements are whatever was in memory."""
+    """A tensor whose elements are whatever was in memory.
+
+    >>> import lucid
+    >>> lucid.empty(2, 3).shape
+    (2, 3)
+    """
     return _made(np.empty(_sizes(size, "empty"), _float_type(dtype)), None, requires_grad, device)
 
 
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor with one value everywhere."""
+    """A tensor with one value everywhere.
+
+    Without `dtype`, the type is that of the value.
+
+    >>> import lucid
+    >>> lucid.full((2, 2), 7)
+    Tensor([[7, 7],
+            [7, 7]])
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     chosen = dtypes.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
     shape = _sizes((size,), "full")
@@ -175,19 +223,34 @@ def _like(input: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros in the shape and type of another tensor."""
+    """Zeros in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.zeros_like(lucid.tensor([1, 2, 3]))
+    Tensor([0, 0, 0])
+    """
     shape, kind = _like(input, dtype)
     return _made(np.zeros(shape, kind), None, requires_grad, device)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones in the shape and type of another tensor."""
+    """Ones in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.ones_like(lucid.tensor([1, 2, 3]), dtype=lucid.float32)
+    Tensor([1., 1., 1.])
+    """
     shape, kind = _like(input, dtype)
     return _made(np.ones(shape, kind), None, requires_grad, device)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Whatever was in memory, in the shape and type of another tensor."""
+    """Whatever was in memory, in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.empty_like(lucid.zeros(2, 3)).shape
+    (2, 3)
+    """
     shape, kind = _like(input, dtype)
     return _made(np.empty(shape, kind), None, requires_grad, device)
 
@@ -195,33 +258,64 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """One value everywhere, in the shape and type of another tensor."""
+    """One value everywhere, in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.full_like(lucid.zeros(2), 0.5)
+    Tensor([0.5, 0.5])
+    """
     shape, kind = _like(input, dtype)
     return full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
 
 
 def new_tensor(input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`, of this tensor's type unless another is given."""
+    """A new tensor with a copy of `data`, of this tensor's type unless another is given.
+
+    >>> import lucid
+    >>> lucid.zeros(2, dtype=lucid.float64).new_tensor([1, 2])
+    Tensor([1., 2.], dtype=lucid.float64)
+    """
     return tensor(data, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def new_zeros(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of this tensor's type."""
+    """Zeros of this tensor's type.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2]).new_zeros(3)
+    Tensor([0, 0, 0])
+    """
     return zeros(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def new_ones(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of this tensor's type."""
+    """Ones of this tensor's type.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2]).new_ones(2, 2)
+    Tensor([[1, 1],
+            [1, 1]])
+    """
     return ones(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def new_empty(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Whatever was in memory, of this tensor's type."""
+    """Whatever was in memory, of this tensor's type.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2]).new_empty(3).dtype
+    lucid.int64
+    """
     return empty(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One value everywhere, of this tensor's type."""
+    """One value everywhere, of this tensor's type.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).new_full((3,), 7)
+    Tensor([7., 7., 7.])
+    """
     return full(size, fill_value, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
@@ -232,7 +326,16 @@ def _number(value: Any) -> Any:
 def arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Numbers from `start` up to but not including `end`, `step` apart."""
+    """Numbers from `start` up to but not including `end`, `step` apart.
+
+    With one number, it is the end, and counting starts at 0. Integers give int64, anything else the default type.
+
+    >>> import lucid
+    >>> lucid.arange(5)
+    Tensor([0, 1, 2, 3, 4])
+    >>> lucid.arange(1, 2, 0.25)
+    Tensor([1.  , 1.25, 1.5 , 1.75])
+    """
     if end is None:
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
@@ -250,7 +353,12 @@ def arange(
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
+
+    >>> import lucid
+    >>> lucid.linspace(0, 1, 5)
+    Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
     if steps < 0:
         raise ValueError(f"linspace: the number of steps must not be negative, got {steps}")
     return _made(np.linspace(_number(start), _number(end), steps), _float_type(dtype), requires_grad, device)
@@ -266,7 +374,12 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` numbers from base**start to base**end, evenly spaced on a logarithmic scale."""
+    """`steps` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
+
+    >>> import lucid
+    >>> lucid.logspace(0, 3, 4, base=2)
+    Tensor([1., 2., 4., 8.])
+    """
     if steps < 0:
         raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
     return _made(
@@ -275,7 +388,13 @@ def logspace(
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The identity matrix, or its first n rows and m columns."""
+    """The identity matrix, or its first n rows and m columns.
+
+    >>> import lucid
+    >>> lucid.eye(2, 3)
+    Tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if n < 0 or (m is not None and m < 0):
         raise ValueError(f"eye: sizes must not be negative, got {n} and {m}")
     return _made(np.eye(n, m, dtype=_float_type(dtype)), None, requires_grad, device)

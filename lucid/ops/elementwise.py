@@ -192,8 +192,12 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 cut("no_grad", input if need_x else other)
                 return out
             keep_x, keep_y, keep_out = wanted[need_x, need_y]
-            saved = None
-            if keep_x or keep_y or keep_out:
+            saved: Any = None
+            if keep_y and y is other and not keep_x and not keep_out:
+                saved = [None, other, None]  # a list: no memory for the backward pass to free
+            elif keep_x and x is input and not keep_y and not keep_out:
+                saved = [input, None, None]
+            elif keep_x or keep_y or keep_out:
                 saved = (
                     (input if x is input or input._meta is None else save_input(input)) if keep_x else None,
                     (other if y is other or other._meta is None else save_input(other)) if keep_y else None,
@@ -215,7 +219,13 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
 
 
 def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[..., Any]:
+    """Name the function and write its docstring: `doc` is a sentence, " | " and an example `operands -> result`."""
+    text, _, example = doc.partition(" | ")
     op.__name__ = op.__qualname__ = prim.name
-    op.__doc__ = doc
-    op.primitive = prim  # type: ignore[attr-defined]
+    if example:
+        operands, _, result = example.partition(" -> ")
+        call = ", ".join(f"lucid.tensor({o})" for o in operands.split("; "))
+        text += f"\n\n    >>> import lucid\n    >>> lucid.{prim.name}({call})\n    {result}\n    "
+    op.__doc__ = text
+    op.primitive = prim  # type: ignore[attr-defined]  # where checks and NumPy's protocol find it
     return op

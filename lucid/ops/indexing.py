@@ -197,7 +197,7 @@ in_range_primitive = Primitive(
 )
 
 
-def in_range(positions: Tensor, size: int, name: str = "index", negative: bool = True) -> Tensor:
+def in_range(positions: Tensor, size: int, name: str = "indexing", negative: bool = True) -> Tensor:
     """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
     if positions.np_dtype.kind not in "iu":
         raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
@@ -315,7 +315,9 @@ def _index_item(item: Any) -> Any:
         if array.size == 0 and not isinstance(item, np.ndarray):
             array = array.astype(np.int64)
         return _index_item(Tensor._wrap(array) if array.ndim else array.item())
-    raise TypeError(f"cannot index with {type(item).__name__}; use integers, slices, None, ..., masks or integer arrays")
+    raise TypeError(
+        f"cannot index with {type(item).__name__}; use integers, slices, None, ..., masks or integer arrays"
+    )
 
 
 def _consumes(item: Any) -> int:
@@ -435,6 +437,8 @@ class Put(NamedTuple):
 @numpy_names
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     """Elements of `input` at `indices` along `dim`; the other dimensions broadcast.
+
+    Without `dim`, both are flattened.
 
     >>> import lucid
     >>> lucid.take_along_dim(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([[1], [0]]), 1)

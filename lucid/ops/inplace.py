@@ -33,7 +33,13 @@ def inplace(function: Callable[..., Any], ufunc: np.ufunc | None = None) -> Call
 
 
 def copy_(self: Tensor, src: Any) -> Tensor:
-    """Overwrite with the elements of `src`, which broadcasts and is converted to this tensor's type."""
+    """Overwrite with the elements of `src`, which broadcasts and is converted to this tensor's type.
+
+    >>> import lucid
+    >>> lucid.zeros(2, 2).copy_(lucid.tensor([1, 2]))
+    Tensor([[1., 2.],
+            [1., 2.]])
+    """
     source = lift(src)
     try:
         fits = np.broadcast_shapes(source.shape, self.shape) == self.shape
@@ -58,7 +64,12 @@ def copy_(self: Tensor, src: Any) -> Tensor:
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with one value."""
+    """Overwrite every element with one value.
+
+    >>> import lucid
+    >>> lucid.zeros(3).fill_(7)
+    Tensor([7., 7., 7.])
+    """
     source = lift(value)
     if source.ndim:
         raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")
@@ -68,12 +79,26 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Overwrite every element with 0."""
+    """Overwrite every element with 0.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0])
+    >>> x.zero_() is x
+    True
+    >>> x
+    Tensor([0., 0.])
+    """
     return fill_(self, 0)
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Forget the history of this tensor: it becomes a leaf that requires no gradient."""
+    """Forget the history of this tensor: it becomes a leaf that requires no gradient.
+
+    >>> import lucid
+    >>> y = lucid.tensor([1.0, 2.0], requires_grad=True) * 2
+    >>> y.detach_()
+    Tensor([2., 4.])
+    """
     if self.is_view():
         raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
     self._node, self._requires_grad = None, False

@@ -43,7 +43,13 @@ def _tensors(tensors: Any, name: str) -> list[Tensor]:
 
 @numpy_names
 def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """Join tensors along a dimension that they have."""
+    """Join tensors along a dimension that they have.
+
+    >>> import lucid
+    >>> lucid.cat([lucid.zeros(2, 1), lucid.ones(2, 2)], dim=1)
+    Tensor([[0., 1., 1.],
+            [0., 1., 1.]])
+    """
     found = _tensors(tensors, "cat")
     # As in PyTorch, empty 1-d tensors join with anything.
     parts = [t for t in found if t.shape != (0,)] or found[:1]
@@ -62,7 +68,14 @@ concat = concatenate = cat
 
 @numpy_names
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """Join tensors of one shape along a new dimension."""
+    """Join tensors of one shape along a new dimension.
+
+    >>> import lucid
+    >>> x, y = lucid.tensor([1, 2]), lucid.tensor([3, 4])
+    >>> lucid.stack([x, y], dim=1)
+    Tensor([[1, 3],
+            [2, 4]])
+    """
     found = _tensors(tensors, "stack")
     shape = found[0].shape
     for t in found[1:]:
@@ -73,17 +86,34 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 
 
 def hstack(tensors: Any) -> Tensor:
-    """Join along dimension 1 (0 for 1-d tensors)."""
+    """Join along dimension 1 (0 for 1-d tensors).
+
+    >>> import lucid
+    >>> lucid.hstack([lucid.tensor([1, 2]), lucid.tensor([3])])
+    Tensor([1, 2, 3])
+    """
     found = [t.reshape(1) if t.ndim == 0 else t for t in _tensors(tensors, "hstack")]
     return cat(found, 0 if found[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
-    """Join along dimension 0; 1-d tensors are rows."""
+    """Join along dimension 0; 1-d tensors are rows.
+
+    >>> import lucid
+    >>> lucid.vstack([lucid.tensor([1, 2]), lucid.tensor([3, 4])])
+    Tensor([[1, 2],
+            [3, 4]])
+    """
     return cat([t.reshape(1, -1) if t.ndim < 2 else t for t in _tensors(tensors, "vstack")], 0)
 
 
 def dstack(tensors: Any) -> Tensor:
-    """Join along dimension 2; smaller tensors get one."""
+    """Join along dimension 2, which matrices get; 1-d tensors count as one row.
+
+    >>> import lucid
+    >>> lucid.dstack([lucid.tensor([1, 2]), lucid.tensor([3, 4])])
+    Tensor([[[1, 3],
+             [2, 4]]])
+    """
     found = [t.reshape(1, -1) if t.ndim < 2 else t for t in _tensors(tensors, "dstack")]
     return cat([t.unsqueeze(2) if t.ndim == 2 else t for t in found], 2)

@@ -4,7 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.core.tensor import Tensor
-from lucid.ops import binary, contractions, conversion, creation, indexing, inplace, joining, reductions, shaping, unary
+from lucid.ops import (
+    binary,
+    contractions,
+    conversion,
+    creation,
+    dlpack,
+    indexing,
+    inplace,
+    random,
+    reductions,
+    scatter,
+    shaping,
+    sorting,
+    unary,
+)
 
 _UNARY = (
     "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
@@ -39,6 +53,9 @@ NAMES: dict[Any, str] = {
     creation: _CREATION,
     conversion: _CONVERSION,
     indexing: _INDEXING,
+    scatter: scatter.METHODS,
+    sorting: sorting.METHODS,
+    random: random.METHODS,
 }
 
 
@@ -131,6 +148,10 @@ def operator_table() -> dict[str, Any]:
         "__iter__": lambda self: iter(_rows(self)),
         "__contains__": lambda self, item: bool((self == item).any()),
         "__array__": conversion.to_array,
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+        "__dlpack__": dlpack.dlpack,
+        "__dlpack_device__": dlpack.dlpack_device,
         "__hash__": Tensor.__hash__,
         "T": property(_transposed, doc="The dimensions in reverse order."),
         "mT": property(_matrix_transposed, doc="The last two dimensions exchanged."),
@@ -140,6 +161,20 @@ def operator_table() -> dict[str, Any]:
         "imag": property(unary.imag, doc=unary.imag.__doc__),
     }
     return table
+
+
+def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What NumPy's ufuncs do with tensors. The tables behind it load on first use: they would double import time."""
+    from lucid.ops.numpy_protocol import array_ufunc
+
+    return array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+
+def _array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What other NumPy functions do with tensors."""
+    from lucid.ops.numpy_protocol import array_function
+
+    return array_function(self, func, types, args, kwargs)
 
 
 def _rows(self: Tensor) -> Any:

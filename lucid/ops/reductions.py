@@ -17,7 +17,8 @@ Dims = int | tuple[int, ...] | list[int] | None
 
 
 def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return np.add.reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
+    reduce: Any = np.add.reduce
+    return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
 
 
 sum_primitive = linear(
@@ -192,8 +193,8 @@ logsumexp_primitive = reduction(
 
 
 def _logsumexp_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    peak = np.amax(x, axis=dims, keepdims=True, initial=-np.inf)
-    peak = np.where(np.isfinite(peak), peak, 0).astype(x.dtype)
+    peak = np.amax(x.real, axis=dims, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
     total = np.log(np.add.reduce(np.exp(x - peak), axis=dims, keepdims=True)) + peak
     return total if keepdim else total.reshape(tuple(n for i, n in enumerate(x.shape) if i not in dims))
 
@@ -232,6 +233,13 @@ def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
     return x
 
 
+def _ordered(input: Any, name: str) -> Tensor:
+    x = lift(input)
+    if x.is_complex():
+        raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
+    return x
+
+
 def _widened(input: Any, dtype: Any) -> Tensor:
     """Sums and products of small integers are made in int64."""
     x = lift(input)
@@ -242,14 +250,32 @@ def _widened(input: Any, dtype: Any) -> Tensor:
 
 @numpy_names
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over `dim`, or of all elements."""
+    """Sum over `dim`, or of all elements.
+
+    Integers and booleans are added up in int64; `dtype`, if given, is what the elements are converted to first.
+
+    >>> import lucid
+    >>> x = lucid.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> lucid.sum(x)
+    Tensor(10.)
+    >>> lucid.sum(x, dim=0)
+    Tensor([4., 6.])
+    """
     x = _widened(input, dtype)
     return P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim)
 
 
 @numpy_names
 def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Arithmetic mean over `dim`, or of all elements."""
+    """Arithmetic mean over `dim`, or of all elements.
+
+    Integers have no mean of their own type: convert them, or give the `dtype` to convert to.
+
+    >>> import lucid
+    >>> lucid.mean(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1, keepdim=True)
+    Tensor([[1.5],
+            [3.5]])
+    """
     x = _floats(input, "mean", dtype)
     dims = many_dims(dim, x.ndim, "mean")
     return P.sum(x, dims=dims, keepdim=keepdim) / _count(x, dims)
@@ -262,7 +288,14 @@ def _count(x: Tensor, dims: tuple[int, ...]) -> float:
 
 @numpy_names
 def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Product over `dim`, or of all elements; the gradient is exact when some are 0."""
+    """Product over `dim`, or of all elements; the gradient is exact when some are 0.
+
+    >>> import lucid
+    >>> x = lucid.tensor([2.0, 0.0, 4.0], requires_grad=True)
+    >>> lucid.prod(x).backward()
+    >>> x.grad
+    Tensor([0., 8., 0.])
+    """
     x = _widened(input, dtype)
     return P.prod(x, dims=many_dims(dim, x.ndim, "prod"), keepdim=keepdim)
 
@@ -273,7 +306,7 @@ def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
 
 
 def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
-    x = lift(input)
+    x = _ordered(input, prim)
     dims = many_dims(dim, x.ndim, prim)
     _nonempty(x, dims, prim)
     return getattr(P, prim)(x, dims=dims, keepdim=keepdim)
@@ -281,13 +314,25 @@ def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
 
 @numpy_names
 def amax(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Largest element over `dim`; ties share the gradient."""
+    """Largest element over `dim`; ties share the gradient.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    >>> lucid.amax(x).backward()
+    >>> x.grad
+    Tensor([0. , 0.5, 0.5])
+    """
     return _extreme(input, dim, keepdim, "amax")
 
 
 @numpy_names
 def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Smallest element over `dim`; ties share the gradient."""
+    """Smallest element over `dim`; ties share the gradient.
+
+    >>> import lucid
+    >>> lucid.amin(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=(0, 1))
+    Tensor(1.)
+    """
     return _extreme(input, dim, keepdim, "amin")
 
 
@@ -300,7 +345,7 @@ def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndi
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
-    x = lift(input)
+    x = _ordered(input, which)
     if dim is None:
         return _extreme(x, None, False, "a" + which)
     if isinstance(dim, Tensor):
@@ -318,18 +363,34 @@ def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
 
 @numpy_names
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The largest element; with `dim`, values and indices along it; with a tensor, the larger of each pair."""
+    """The largest element; with `dim`, values and indices along it; with a tensor, the larger of each pair.
+
+    >>> import lucid
+    >>> values, indices = lucid.max(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    >>> values
+    Tensor([4., 3.])
+    >>> indices
+    Tensor([1, 0])
+    """
     return _max_or_min(input, dim, keepdim, "max")
 
 
 @numpy_names
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The smallest element; with `dim`, values and indices along it; with a tensor, the smaller of each pair."""
+    """The smallest element; with `dim`, values and indices along it; with a tensor, the smaller of each pair.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 4.0, 3.0])
+    >>> lucid.min(x)
+    Tensor(1.)
+    >>> lucid.min(x, lucid.tensor([2.0, 2.0, 2.0]))
+    Tensor([1., 2., 2.])
+    """
     return _max_or_min(input, dim, keepdim, "min")
 
 
 def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
-    x = lift(input)
+    x = _ordered(input, prim)
     if dim is None:
         _nonempty(x, tuple(range(x.ndim)), prim)
         found = getattr(P, prim)(x.reshape(-1), dim=0)
@@ -342,13 +403,27 @@ def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
 
 @numpy_names
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the largest element is, along `dim` or in the flattened tensor."""
+    """Where the largest element is, along `dim` or in the flattened tensor.
+
+    Of equal elements the first one counts.
+
+    >>> import lucid
+    >>> lucid.argmax(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    Tensor([1, 0])
+    """
     return _argument(input, dim, keepdim, "argmax")
 
 
 @numpy_names
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the smallest element is, along `dim` or in the flattened tensor."""
+    """Where the smallest element is, along `dim` or in the flattened tensor.
+
+    Of equal elements the first one counts.
+
+    >>> import lucid
+    >>> lucid.argmin(lucid.tensor([[1.0, 4.0], [3.0, 0.0]]))
+    Tensor(3)
+    """
     return _argument(input, dim, keepdim, "argmin")
 
 
@@ -362,7 +437,15 @@ def _root(x: Tensor) -> Tensor:
 def var(
     input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
-    """Variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
+    """Variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False).
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> lucid.var(x)
+    Tensor(1.6667)
+    >>> lucid.var(x, correction=0)
+    Tensor(1.25)
+    """
     x = _floats(input, "var")
     dims = many_dims(dim, x.ndim, "var")
     less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
@@ -376,7 +459,14 @@ def var(
 def std(
     input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
-    """Standard deviation over `dim`; the gradient of a constant is 0."""
+    """Standard deviation over `dim`; the gradient of a constant is 0.
+
+    `unbiased` and `correction` are those of `var`.
+
+    >>> import lucid
+    >>> lucid.std(lucid.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1, correction=0)
+    Tensor([1., 3.])
+    """
     return _root(var(input, dim, unbiased, keepdim, correction=correction))
 
 
@@ -384,7 +474,12 @@ def std(
 def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The p-norm over `dim`: (Σ|x|ᵖ)^(1/p), the largest or smallest |x| for ±inf, the count of non-zeros for 0.
 
-    The gradient at 0 is 0.
+    The gradient at 0 is 0. Over several dimensions the elements count as one vector, so that "fro" is the same as 2.
+
+    >>> import lucid
+    >>> x = lucid.tensor([3.0, -4.0])
+    >>> lucid.norm(x), lucid.norm(x, p=1), lucid.norm(x, p=lucid.inf)
+    (Tensor(5.), Tensor(7.), Tensor(4.))
     """
     x = _floats(input, "norm")
     if p == "fro":
@@ -414,42 +509,72 @@ def _power_of_size(size: Tensor, p: float) -> Tensor:
 
 @numpy_names
 def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """log Σ exp(x) over `dim`, without overflow."""
+    """log Σ exp(x) over `dim`, without overflow.
+
+    >>> import lucid
+    >>> lucid.logsumexp(lucid.tensor([1000.0, 1000.0]), dim=0)
+    Tensor(1000.6932)
+    """
     x = _floats(input, "logsumexp")
     return P.logsumexp(x, dims=many_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
 
 
 @numpy_names
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether every element is true (not zero)."""
+    """Whether every element is true (not zero).
+
+    >>> import lucid
+    >>> lucid.all(lucid.tensor([[True, True], [False, True]]), dim=1)
+    Tensor([ True, False])
+    """
     x = lift(input)
     return P.all(x, dims=many_dims(dim, x.ndim, "all"), keepdim=keepdim)
 
 
 @numpy_names
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether some element is true (not zero)."""
+    """Whether some element is true (not zero).
+
+    >>> import lucid
+    >>> lucid.any(lucid.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
+    Tensor([False,  True])
+    """
     x = lift(input)
     return P.any(x, dims=many_dims(dim, x.ndim, "any"), keepdim=keepdim)
 
 
 @numpy_names
 def count_nonzero(input: Any, dim: Dims = None) -> Tensor:
-    """How many elements are not zero."""
+    """How many elements are not zero.
+
+    >>> import lucid
+    >>> lucid.count_nonzero(lucid.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
+    Tensor([2, 1])
+    """
     x = lift(input)
     return P.count_nonzero(x, dims=many_dims(dim, x.ndim, "count_nonzero"))
 
 
 @numpy_names
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over `dim` with nan taken as 0."""
+    """Sum over `dim` with nan taken as 0.
+
+    >>> import lucid
+    >>> lucid.nansum(lucid.tensor([1.0, lucid.nan, 3.0]))
+    Tensor(4.)
+    """
     x = _widened(input, dtype)
     return sum(P.where(unary.isnan(x), 0, x), dim, keepdim)
 
 
 @numpy_names
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over `dim` of the elements that are not nan."""
+    """Mean over `dim` of the elements that are not nan.
+
+    >>> import lucid
+    >>> lucid.nanmean(lucid.tensor([1.0, lucid.nan, 3.0]))
+    Tensor(2.)
+    """
     x = _floats(input, "nanmean", dtype)
     return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
 
@@ -462,20 +587,35 @@ def _scan(prim: str, input: Any, dim: int, dtype: Any) -> Tensor:
 
 @numpy_names
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
-    """Running sum along `dim`."""
+    """Running sum along `dim`.
+
+    >>> import lucid
+    >>> lucid.cumsum(lucid.tensor([1.0, 2.0, 3.0]), dim=0)
+    Tensor([1., 3., 6.])
+    """
     return _scan("cumsum", input, dim, dtype)
 
 
 @numpy_names
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
-    """Running product along `dim`; the gradient is exact when some elements are 0."""
+    """Running product along `dim`; the gradient is exact when some elements are 0.
+
+    >>> import lucid
+    >>> lucid.cumprod(lucid.tensor([1.0, 2.0, 3.0, 4.0]), dim=0)
+    Tensor([ 1.,  2.,  6., 24.])
+    """
     return _scan("cumprod", input, dim, dtype)
 
 
 @numpy_names
 def logcumsumexp(input: Any, dim: int) -> Tensor:
-    """log of the running sum of exp(x) along `dim`, without overflow."""
-    return _scan("logcumsumexp", _floats(input, "logcumsumexp"), dim, None)
+    """log of the running sum of exp(x) along `dim`, without overflow.
+
+    >>> import lucid
+    >>> lucid.logcumsumexp(lucid.tensor([0.0, 0.0, 0.0]), dim=0)
+    Tensor([0.    , 0.6931, 1.0986])
+    """
+    return _scan("logcumsumexp", _ordered(_floats(input, "logcumsumexp"), "logcumsumexp"), dim, None)
 
 
 def _running_positions(x: Any, dim: int, largest: bool) -> Any:
@@ -490,7 +630,7 @@ running_positions = Primitive("running_positions", _running_positions, batch=_sh
 
 
 def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
-    x = lift(input)
+    x = _ordered(input, name)
     d = one_dim(dim, x.ndim, name)
     if not x.ndim:
         return ValuesIndices(x.clone(), lift(0))
@@ -500,11 +640,31 @@ def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
 
 @numpy_names
 def cummax(input: Any, dim: int) -> ValuesIndices:
-    """The largest element so far along `dim`, and where it stands."""
+    """The largest element so far along `dim`, and where it stands.
+
+    Of equal elements the last one counts.
+
+    >>> import lucid
+    >>> values, indices = lucid.cummax(lucid.tensor([1.0, 3.0, 2.0, 5.0]), dim=0)
+    >>> values
+    Tensor([1., 3., 3., 5.])
+    >>> indices
+    Tensor([0, 1, 1, 3])
+    """
     return _running(input, dim, True, "cummax")
 
 
 @numpy_names
 def cummin(input: Any, dim: int) -> ValuesIndices:
-    """The smallest element so far along `dim`, and where it stands."""
+    """The smallest element so far along `dim`, and where it stands.
+
+    Of equal elements the last one counts.
+
+    >>> import lucid
+    >>> values, indices = lucid.cummin(lucid.tensor([4.0, 3.0, 5.0, 1.0]), dim=0)
+    >>> values
+    Tensor([4., 3., 3., 1.])
+    >>> indices
+    Tensor([0, 1, 1, 3])
+    """
     return _running(input, dim, False, "cummin")

@@ -22,7 +22,7 @@ Weights = Callable[..., tuple[Any, Any]]
 
 
 def _fold(name: str, impl: Callable[..., Any], weights: Weights) -> Variadic:
-    """A fold of `source` into `x`, declared by `weights(prim, args, params)`: the derivative by each element of both."""
+    """A fold of `source` into `x`, declared by `weights(prim, args, params)`: the derivative by each element."""
 
     def pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
         weight = weights(prim, args, params)[i]
@@ -204,7 +204,9 @@ def _scatter_reduction(x: Tensor, dim: int, index: Any, src: Any, reduce: str, n
 
 
 @numpy_names
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
     """A copy with the elements of `src`, or one `value`, written at `index` along `dim`: the reverse of gather.
 
     `reduce` "add" or "multiply" combines them with what is there. Of several writes to one place the last counts.
@@ -232,7 +234,9 @@ def scatter_(
     """
     source = _spread(_written(self, src, value, "scatter_"), index)
     if reduce is not None:
-        return write(self, "scatter_", lambda x: _scatter_reduction(x, dim, index, source, reduce, "scatter_"), (source,))
+        return write(
+            self, "scatter_", lambda x: _scatter_reduction(x, dim, index, source, reduce, "scatter_"), (source,)
+        )
     return _scatter(self, dim, index, source, False, "scatter_").into(self)
 
 

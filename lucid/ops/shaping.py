@@ -34,13 +34,28 @@ def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]
 
 
 def reshape(input: Any, *shape: Any) -> Tensor:
-    """The same elements in another shape; a view where possible. One size may be -1."""
+    """The same elements in another shape; a view where possible. One size may be -1.
+
+    >>> import lucid
+    >>> lucid.reshape(lucid.arange(6), (2, -1))
+    Tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     x = lift(input)
     return P.reshape(x, shape=_full_shape(x, shape_from(shape, "reshape"), "reshape"))
 
 
 def view(input: Tensor, *shape: Any) -> Tensor:
-    """The same memory in another shape, or as elements of another type of the same width."""
+    """The same memory in another shape, or as elements of another type.
+
+    Never a copy: a shape that the memory cannot be seen in is refused; a type of another width changes the last size.
+
+    >>> import lucid
+    >>> x = lucid.zeros(4)
+    >>> x.view(2, 2)[0] = 1.0
+    >>> x
+    Tensor([1., 1., 0., 0.])
+    """
     if len(shape) == 1 and isinstance(shape[0], dtypes.dtype | np.dtype):
         return _reinterpret(input, dtypes.as_numpy(shape[0]))
     wanted = _full_shape(input, shape_from(shape, "view"), "view")
@@ -59,17 +74,34 @@ def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """The same memory in the shape of another tensor."""
+    """The same memory in the shape of another tensor.
+
+    >>> import lucid
+    >>> lucid.arange(4).view_as(lucid.zeros(2, 2))
+    Tensor([[0, 1],
+            [2, 3]])
+    """
     return view(input, other.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """The same elements in the shape of another tensor."""
+    """The same elements in the shape of another tensor.
+
+    >>> import lucid
+    >>> lucid.arange(4).reshape_as(lucid.zeros(2, 2))
+    Tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(input, other.shape)
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Make one dimension of those from `start_dim` to `end_dim`."""
+    """Make one dimension of those from `start_dim` to `end_dim`.
+
+    >>> import lucid
+    >>> lucid.flatten(lucid.zeros(2, 3, 4), start_dim=1).shape
+    (2, 12)
+    """
     x = lift(input)
     start, end = one_dim(start_dim, x.ndim, "flatten"), one_dim(end_dim, x.ndim, "flatten")
     if start > end:
@@ -83,7 +115,12 @@ ravel = flatten
 
 @numpy_names
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Make several dimensions of one; one size may be -1."""
+    """Make several dimensions of one; one size may be -1.
+
+    >>> import lucid
+    >>> lucid.unflatten(lucid.zeros(2, 12), 1, (3, -1)).shape
+    (2, 3, 4)
+    """
     x = lift(input)
     d = one_dim(dim, x.ndim, "unflatten")
     parts = tuple(int(s) for s in sizes)
@@ -97,7 +134,14 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
 
 @numpy_names
 def squeeze(input: Any, dim: Any = None) -> Tensor:
-    """Drop dimensions of size 1: all of them, or those in `dim`."""
+    """Drop dimensions of size 1: all of them, or those in `dim`.
+
+    >>> import lucid
+    >>> lucid.squeeze(lucid.zeros(1, 3, 1)).shape
+    (3,)
+    >>> lucid.squeeze(lucid.zeros(1, 3, 1), dim=0).shape
+    (3, 1)
+    """
     x = lift(input)
     dims = many_dims(dim, x.ndim, "squeeze")
     return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
@@ -105,7 +149,12 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
 
 @numpy_names
 def unsqueeze(input: Any, dim: int) -> Tensor:
-    """Insert a dimension of size 1 at `dim`."""
+    """Insert a dimension of size 1 at `dim`.
+
+    >>> import lucid
+    >>> lucid.unsqueeze(lucid.zeros(2, 3), 1).shape
+    (2, 1, 3)
+    """
     x = lift(input)
     d = one_dim(dim, x.ndim + 1, "unsqueeze")
     return P.reshape(x, shape=(*x.shape[:d], 1, *x.shape[d:]))
@@ -115,7 +164,12 @@ expand_dims = unsqueeze
 
 
 def permute(input: Any, *dims: Any) -> Tensor:
-    """The dimensions in another order."""
+    """The dimensions in another order.
+
+    >>> import lucid
+    >>> lucid.permute(lucid.zeros(2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     x = lift(input)
     order = tuple(one_dim(d, x.ndim, "permute") for d in shape_from(dims, "permute"))
     if sorted(order) != list(range(x.ndim)):
@@ -124,7 +178,13 @@ def permute(input: Any, *dims: Any) -> Tensor:
 
 
 def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged.
+
+    >>> import lucid
+    >>> lucid.transpose(lucid.tensor([[1, 2], [3, 4]]), 0, 1)
+    Tensor([[1, 3],
+            [2, 4]])
+    """
     x = lift(input)
     a, b = one_dim(dim0, x.ndim, "transpose"), one_dim(dim1, x.ndim, "transpose")
     order = list(range(x.ndim))
@@ -137,7 +197,14 @@ swapaxes = swapdims = transpose
 
 
 def t(input: Any) -> Tensor:
-    """The transpose of a matrix; vectors stay as they are."""
+    """The transpose of a matrix; vectors stay as they are.
+
+    >>> import lucid
+    >>> lucid.t(lucid.tensor([[1, 2, 3]]))
+    Tensor([[1],
+            [2],
+            [3]])
+    """
     x = lift(input)
     if x.ndim > 2:
         raise RuntimeError(f"t: expected at most 2 dimensions, not shape {x.shape}; use mT or transpose")
@@ -145,7 +212,14 @@ def t(input: Any) -> Tensor:
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Tensor:
-    """Dimensions moved to other places; the rest keep their order."""
+    """Dimensions moved to other places; the rest keep their order.
+
+    `source` and `destination` are one dimension each, or lists that pair up.
+
+    >>> import lucid
+    >>> lucid.movedim(lucid.zeros(2, 3, 4), 0, -1).shape
+    (3, 4, 2)
+    """
     x = lift(input)
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
@@ -165,7 +239,15 @@ moveaxis = movedim
 
 
 def expand(input: Any, *sizes: Any) -> Tensor:
-    """Repeat dimensions of size 1 without copying; -1 keeps a size."""
+    """Repeat dimensions of size 1 without copying; -1 keeps a size.
+
+    More sizes than dimensions add new ones in front.
+
+    >>> import lucid
+    >>> lucid.tensor([[1], [2]]).expand(-1, 3)
+    Tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     x = lift(input)
     wanted = shape_from(sizes, "expand")
     extra = len(wanted) - x.ndim
@@ -183,17 +265,35 @@ def expand(input: Any, *sizes: Any) -> Tensor:
 
 
 def broadcast_to(input: Any, shape: Any) -> Tensor:
-    """Repeat dimensions of size 1 without copying, to the shape given."""
+    """Repeat dimensions of size 1 without copying, to the shape given.
+
+    >>> import lucid
+    >>> lucid.broadcast_to(lucid.tensor([1, 2, 3]), (2, 3))
+    Tensor([[1, 2, 3],
+            [1, 2, 3]])
+    """
     return expand(input, tuple(shape))
 
 
 def expand_as(input: Any, other: Tensor) -> Tensor:
-    """Expand to the shape of another tensor."""
+    """Expand to the shape of another tensor.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2, 3]).expand_as(lucid.zeros(2, 3))
+    Tensor([[1, 2, 3],
+            [1, 2, 3]])
+    """
     return expand(input, other.shape)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape.
+
+    >>> import lucid
+    >>> x, y = lucid.broadcast_tensors(lucid.zeros(3, 1), lucid.zeros(4))
+    >>> x.shape, y.shape
+    ((3, 4), (3, 4))
+    """
     found = [lift(x) for x in tensors]
     try:
         shape = np.broadcast_shapes(*[x.shape for x in found])
@@ -203,7 +303,15 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 def repeat(input: Any, *repeats: Any) -> Tensor:
-    """Copies side by side: `repeats` of them along each dimension."""
+    """Copies side by side: `repeats` of them along each dimension.
+
+    More counts than dimensions add new ones in front.
+
+    >>> import lucid
+    >>> lucid.tensor([1, 2]).repeat(2, 3)
+    Tensor([[1, 2, 1, 2, 1, 2],
+            [1, 2, 1, 2, 1, 2]])
+    """
     x = lift(input)
     counts = shape_from(repeats, "repeat")
     if len(counts) < x.ndim:
@@ -217,7 +325,13 @@ def repeat(input: Any, *repeats: Any) -> Tensor:
 
 
 def tile(input: Any, *dims: Any) -> Tensor:
-    """Copies side by side, as `repeat`, with missing counts taken as 1."""
+    """Copies side by side, as `repeat`, with missing counts taken as 1.
+
+    >>> import lucid
+    >>> lucid.tile(lucid.tensor([[1, 2], [3, 4]]), (2,))
+    Tensor([[1, 2, 1, 2],
+            [3, 4, 3, 4]])
+    """
     x = lift(input)
     counts = shape_from(dims, "tile")
     return repeat(x, (1,) * (x.ndim - len(counts)) + counts)
@@ -225,7 +339,17 @@ def tile(input: Any, *dims: Any) -> Tensor:
 
 @numpy_names
 def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
-    """Each element `repeats` times in a row, along `dim` or flattened."""
+    """Each element `repeats` times in a row, along `dim` or flattened.
+
+    `repeats` is one number for all elements or a tensor with one for each.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1, 2, 3])
+    >>> lucid.repeat_interleave(x, 2)
+    Tensor([1, 1, 2, 2, 3, 3])
+    >>> lucid.repeat_interleave(x, lucid.tensor([0, 1, 3]))
+    Tensor([2, 3, 3, 3])
+    """
     x = lift(input)
     if dim is None:
         x, dim = x.reshape(-1), 0
@@ -240,24 +364,49 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tenso
 
 
 def flip(input: Any, *dims: Any) -> Tensor:
-    """The order of the elements reversed along `dims`."""
+    """The order of the elements reversed along `dims`.
+
+    >>> import lucid
+    >>> lucid.flip(lucid.tensor([[1, 2], [3, 4]]), (0, 1))
+    Tensor([[4, 3],
+            [2, 1]])
+    """
     x = lift(input)
     return P.flip(x, dims=many_dims(shape_from(dims, "flip"), x.ndim, "flip"))
 
 
 def fliplr(input: Any) -> Tensor:
-    """Columns in reverse order."""
+    """Columns in reverse order.
+
+    >>> import lucid
+    >>> lucid.fliplr(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([[2, 1],
+            [4, 3]])
+    """
     return flip(input, 1)
 
 
 def flipud(input: Any) -> Tensor:
-    """Rows in reverse order."""
+    """Rows in reverse order.
+
+    >>> import lucid
+    >>> lucid.flipud(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([[3, 4],
+            [1, 2]])
+    """
     return flip(input, 0)
 
 
 @numpy_names
 def roll(input: Any, shifts: Any, dim: Any = None, dims: Any = None) -> Tensor:
-    """Elements moved along `dims`; those that leave at one end come in at the other."""
+    """Elements moved along `dims`; those that leave at one end come in at the other.
+
+    `shifts` has one number for each of `dims` (`dim` is the same); without them, the flattened elements move.
+
+    >>> import lucid
+    >>> lucid.roll(lucid.tensor([1, 2, 3, 4]), 1)
+    Tensor([4, 1, 2, 3])
+    """
     x = lift(input)
     along = dims if dims is not None else dim
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
@@ -272,7 +421,15 @@ def roll(input: Any, shifts: Any, dim: Any = None, dims: Any = None) -> Tensor:
 
 
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned by k quarter turns in the plane of two dimensions."""
+    """Turned by k quarter turns in the plane of two dimensions.
+
+    The turn goes from the first of `dims` towards the second; a negative k turns back.
+
+    >>> import lucid
+    >>> lucid.rot90(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([[2, 4],
+            [1, 3]])
+    """
     x = lift(input)
     if len(dims) != 2:
         raise RuntimeError(f"rot90: a plane has two dims, not {tuple(dims)}")
@@ -293,7 +450,14 @@ def _at(d: int, item: Any) -> tuple[Any, ...]:
 
 @numpy_names
 def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
-    """A view of `length` elements from `start` along `dim`."""
+    """A view of `length` elements from `start` along `dim`.
+
+    A negative `start` counts from the end.
+
+    >>> import lucid
+    >>> lucid.narrow(lucid.tensor([1, 2, 3, 4]), 0, 1, 2)
+    Tensor([2, 3])
+    """
     x = lift(input)
     d = one_dim(dim, x.ndim, "narrow")
     first = int(start) + (x.shape[d] if int(start) < 0 else 0)
@@ -304,7 +468,12 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
 
 @numpy_names
 def select(input: Any, dim: int, index: int) -> Tensor:
-    """A view of one element along `dim`, which goes away."""
+    """A view of what stands at `index` along `dim`; that dimension goes away.
+
+    >>> import lucid
+    >>> lucid.select(lucid.tensor([[1, 2], [3, 4]]), 1, 0)
+    Tensor([1, 3])
+    """
     x = lift(input)
     if not x.ndim:
         raise IndexError("select: a 0-d tensor has no dimension to select from")
@@ -323,7 +492,12 @@ def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:
 
 @numpy_names
 def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of all elements along `dim`."""
+    """Views of all that stands along `dim`, one by one; that dimension goes away.
+
+    >>> import lucid
+    >>> lucid.unbind(lucid.tensor([[1, 2], [3, 4]]), dim=1)
+    (Tensor([1, 3]), Tensor([2, 4]))
+    """
     x = lift(input)
     if not x.ndim:
         raise RuntimeError("unbind: a 0-d tensor has no dimension to unbind")
@@ -339,7 +513,15 @@ def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
 
 @numpy_names
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces: of one size (the last may be smaller), or of the sizes listed."""
+    """Views of consecutive pieces: of one size (the last may be smaller), or of the sizes listed.
+
+    >>> import lucid
+    >>> x = lucid.arange(5)
+    >>> lucid.split(x, 2)
+    (Tensor([0, 1]), Tensor([2, 3]), Tensor([4]))
+    >>> lucid.split(x, [1, 4])
+    (Tensor([0]), Tensor([1, 2, 3, 4]))
+    """
     x = lift(input)
     d = one_dim(dim, x.ndim, "split")
     n = x.shape[d]
@@ -358,7 +540,12 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor
 
 @numpy_names
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size (the last may be smaller)."""
+    """Views of consecutive pieces: at most `chunks`, all of one size (the last may be smaller).
+
+    >>> import lucid
+    >>> lucid.chunk(lucid.arange(5), 3)
+    (Tensor([0, 1]), Tensor([2, 3]), Tensor([4]))
+    """
     x = lift(input)
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
@@ -368,7 +555,15 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @numpy_names
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces: a number of nearly equal ones, or cut before the indices listed."""
+    """Views of consecutive pieces: a number of nearly equal ones, or cut before the indices listed.
+
+    >>> import lucid
+    >>> x = lucid.arange(5)
+    >>> lucid.tensor_split(x, 2)
+    (Tensor([0, 1, 2]), Tensor([3, 4]))
+    >>> lucid.tensor_split(x, [1, 3])
+    (Tensor([0]), Tensor([1, 2]), Tensor([3, 4]))
+    """
     x = lift(input)
     d = one_dim(dim, x.ndim, "tensor_split")
     n = x.shape[d]
@@ -387,7 +582,14 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of `size` elements, `step` apart, along a dimension; they stand in a new last one."""
+    """Windows of `size` elements, `step` apart, along a dimension; they stand in a new last one.
+
+    >>> import lucid
+    >>> lucid.arange(5).unfold(0, 3, 1)
+    Tensor([[0, 1, 2],
+            [1, 2, 3],
+            [2, 3, 4]])
+    """
     x = lift(input)
     d = one_dim(dimension, x.ndim, "unfold")
     if not x.ndim:
@@ -407,14 +609,26 @@ def _plane(x: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal, in the last dimension."""
+    """A view of a diagonal, in the last dimension; `offset` counts from the main one, upwards if positive.
+
+    >>> import lucid
+    >>> lucid.diagonal(lucid.tensor([[1, 2, 3], [4, 5, 6]]), offset=1)
+    Tensor([2, 6])
+    """
     x = lift(input)
     a, b = _plane(x, dim1, dim2, "diagonal")
     return P.diagonal(x, offset=offset, dim1=a, dim2=b)
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last dimension as a diagonal of new matrices, zeros elsewhere."""
+    """The last dimension as a diagonal of new matrices, zeros elsewhere.
+
+    >>> import lucid
+    >>> lucid.diag_embed(lucid.tensor([1, 2]), offset=1)
+    Tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
     x = lift(input)
     if not x.ndim:
         raise RuntimeError("diag_embed: expected at least 1 dimension")
@@ -429,7 +643,15 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 def diag(input: Any, diagonal: int = 0) -> Tensor:
-    """The diagonal of a matrix, or the matrix with a vector as its diagonal."""
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal.
+
+    >>> import lucid
+    >>> lucid.diag(lucid.tensor([1, 2]))
+    Tensor([[1, 0],
+            [0, 2]])
+    >>> lucid.diag(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([1, 4])
+    """
     x = lift(input)
     if x.ndim == 1:
         return diag_embed(x, diagonal)
@@ -439,38 +661,84 @@ def diag(input: Any, diagonal: int = 0) -> Tensor:
 
 
 def tril(input: Any, diagonal: int = 0) -> Tensor:
-    """The lower triangle of matrices, zeros elsewhere."""
+    """The lower triangle of matrices, zeros elsewhere; `diagonal` is the last one kept, 0 for the main one.
+
+    >>> import lucid
+    >>> lucid.tril(lucid.ones(3, 3), diagonal=-1)
+    Tensor([[0., 0., 0.],
+            [1., 0., 0.],
+            [1., 1., 0.]])
+    """
     x = lift(input)
     _plane(x, -2, -1, "tril")
     return P.tril(x, diagonal=diagonal)
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
-    """The upper triangle of matrices, zeros elsewhere."""
+    """The upper triangle of matrices, zeros elsewhere; `diagonal` is the first one kept, 0 for the main one.
+
+    >>> import lucid
+    >>> lucid.triu(lucid.ones(3, 3), diagonal=1)
+    Tensor([[0., 1., 1.],
+            [0., 0., 1.],
+            [0., 0., 0.]])
+    """
     x = lift(input)
     _plane(x, -2, -1, "triu")
     return P.triu(x, diagonal=diagonal)
 
 
 def clone(input: Any) -> Tensor:
-    """A copy in new memory that gradients flow through."""
+    """A copy in new memory that gradients flow through.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0])
+    >>> y = lucid.clone(x).zero_()
+    >>> x
+    Tensor([1., 2.])
+    """
     return P.clone(lift(input))
 
 
 def contiguous(input: Tensor) -> Tensor:
-    """The tensor itself if its memory is in row-major order, else a copy that is."""
-    return input if input.is_contiguous() else P.clone(input)
+    """The tensor itself if its memory is in row-major order, else a copy that is.
+
+    >>> import lucid
+    >>> x = lucid.zeros(2, 3).t()
+    >>> x.is_contiguous(), lucid.contiguous(x).is_contiguous()
+    (False, True)
+    """
+    # Inside transforms the order in memory is nobody's business.
+    return input if type(input) is not Tensor or input.is_contiguous() else P.clone(input)
 
 
 def detach(input: Tensor) -> Tensor:
-    """The same memory without history: gradients stop here."""
+    """The same memory without history: gradients stop here.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0], requires_grad=True)
+    >>> lucid.detach(x * 2).requires_grad
+    False
+    """
     if input._requires_grad:
         cut("detach()", input)
     return input._detached()
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinates on a grid: each vector spread over the dimensions of all."""
+    """Coordinates on a grid: each vector spread over the dimensions of all.
+
+    `indexing` "ij" gives the first vector the first dimension, "xy" the second, as plots have it.
+
+    >>> import lucid
+    >>> rows, columns = lucid.meshgrid(lucid.tensor([1, 2]), lucid.tensor([3, 4, 5]))
+    >>> rows
+    Tensor([[1, 1, 1],
+            [2, 2, 2]])
+    >>> columns
+    Tensor([[3, 4, 5],
+            [3, 4, 5]])
+    """
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     found = [lift(x) for x in tensors]
@@ -487,6 +755,5 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         for i, x in enumerate(found)
     ]
     if swap:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)

@@ -5,18 +5,18 @@ to the elements that were chosen.
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
-from lucid.ops import binary, indexing, unary
+from lucid.ops import indexing, unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.elementwise import KEEP, cast, promote
 from lucid.ops.reductions import ValuesIndices
-from lucid.ops.rules import P, broadcast_to
+from lucid.ops.rules import P
 
 
 def _positions(name: str, impl: Any) -> Primitive:
@@ -28,7 +28,13 @@ def _positions(name: str, impl: Any) -> Primitive:
     )
 
 
+def _comparable(x: Any) -> Any:
+    """NumPy orders nan last in its own types only."""
+    return x.astype(np.float32) if x.dtype == dtypes.bfloat16.numpy else x
+
+
 def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
+    x = _comparable(x)
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
     # Reversed twice, so that equal elements keep their order.
@@ -37,6 +43,7 @@ def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
 
 
 def _topk_array(x: Any, dim: int, k: int, largest: bool) -> Any:
+    x = _comparable(x)
     n = x.shape[dim]
     if 4 * k > n:
         return _front(_argsort_array(x, dim, largest), dim, k)
@@ -54,7 +61,7 @@ def _front(x: Any, dim: int, k: int) -> Any:
 
 def _kth_array(x: Any, dim: int, k: int) -> Any:
     """Where the k-th smallest element is, with k counted from 0; `dim` stays with size 1."""
-    return np.take(np.argpartition(x, k, axis=dim), [k], axis=dim)
+    return np.take(np.argpartition(_comparable(x), k, axis=dim), [k], axis=dim)
 
 
 def _isnan(x: Any) -> Any:
@@ -81,7 +88,8 @@ nanmedian_primitive = _positions("nanmedian", _nanmedian_array)
 
 
 def _searchsorted_array(sequence: Any, values: Any, right: bool) -> Any:
-    side = "right" if right else "left"
+    side: Literal["left", "right"] = "right" if right else "left"
+    sequence, values = _comparable(sequence), _comparable(values)
     if sequence.ndim == 1:
         return np.asarray(np.searchsorted(sequence, values, side))
     out = np.empty(values.shape, np.int64)
@@ -357,7 +365,7 @@ def searchsorted(
     Tensor([1, 2])
     """
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise RuntimeError(f"searchsorted: side={side!r} with right={right}; side is 'left' or 'right', and right agrees")
+        raise RuntimeError(f"searchsorted: side={side!r} and right={right}; side must be 'left' or 'right', and agree")
     sequence, found = (lift(a) for a in promote("searchsorted", (lift(sorted_sequence), values), KEEP))
     if not sequence.ndim:
         raise RuntimeError("searchsorted: the sorted sequence must have at least 1 dimension")
@@ -391,8 +399,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 
 
 def _table(x: Tensor, dim: int | None, name: str) -> tuple[Any, int]:
-    """A copy of the array as rows to be compared, and the dimension that they were taken along."""
-    array = x._concrete(name)
+    """The array as rows to be compared, and the dimension that they were taken along."""
+    array = _comparable(x._concrete(name))
     if dim is None:
         return array.reshape(-1, 1), 0
     d = one_dim(dim, x.ndim, name)

@@ -33,47 +33,90 @@ cast = linear(
 
 
 def real_only(name: str, impl: Any) -> Any:
-    """Refuse complex numbers, which have no order; NumPy would compare real parts first."""
+    """Refuse complex numbers, for functions of ordered numbers; NumPy would compare real parts first."""
 
-    def checked(x: Any, *others: Any, **params: Any) -> Any:
-        if x.dtype.kind == "c":
-            raise TypeError(f"{name}: complex numbers have no order; take abs(), real or imag first")
-        return impl(x, *others, **params)
+    def checked(*arrays: Any, **params: Any) -> Any:
+        # Operands were promoted to one type; numbers among them have none.
+        if (arrays[0] if isinstance(arrays[0], np.ndarray) else arrays[-1]).dtype.kind == "c":
+            raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
+        return impl(*arrays, **params)
 
     return checked
 
 
-neg = unary("neg", np.negative, -1, "The negative of each element.", KEEP)
-exp = unary("exp", np.exp, lambda out: out, "e to the power of each element.")
-exp2 = unary("exp2", np.exp2, lambda out: out * LOG2, "2 to the power of each element.")
-expm1 = unary("expm1", np.expm1, lambda out: out + 1, "exp(x) - 1, accurate near 0.")
-log = unary("log", np.log, lambda x: 1 / x, "Natural logarithm.")
-log2 = unary("log2", np.log2, lambda x: 1 / (x * LOG2), "Logarithm to base 2.")
-log10 = unary("log10", np.log10, lambda x: 1 / (x * LOG10), "Logarithm to base 10.")
-log1p = unary("log1p", np.log1p, lambda x: 1 / (x + 1), "log(1 + x), accurate near 0.")
-sqrt = unary("sqrt", np.sqrt, lambda out: 0.5 / out, "Square root.")
-rsqrt = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda out: -0.5 * (out * out * out), "1 / sqrt(x).")
-square = unary("square", np.square, lambda x: x + x, "Each element times itself.", KEEP)
-reciprocal = unary("reciprocal", lambda x: 1 / x, lambda out: -(out * out), "1 / x.")
+neg = unary("neg", np.negative, -1, "The negative of each element. | [1.0, -2.0] -> Tensor([-1.,  2.])", KEEP)
+exp = unary("exp", np.exp, lambda out: out, "e to the power of each element. | [0.0, 1.0] -> Tensor([1.    , 2.7183])")
+exp2 = unary(
+    "exp2", np.exp2, lambda out: out * LOG2, "2 to the power of each element. | [1.0, 3.0] -> Tensor([2., 8.])"
+)
+expm1 = unary(
+    "expm1", np.expm1, lambda out: out + 1, "exp(x) - 1, accurate near 0. | [0.0, 1.0] -> Tensor([0.    , 1.7183])"
+)
+log = unary("log", np.log, lambda x: 1 / x, "Natural logarithm. | [1.0, 2.0] -> Tensor([0.    , 0.6931])")
+log2 = unary("log2", np.log2, lambda x: 1 / (x * LOG2), "Logarithm to base 2. | [1.0, 8.0] -> Tensor([0., 3.])")
+log10 = unary("log10", np.log10, lambda x: 1 / (x * LOG10), "Logarithm to base 10. | [1.0, 100.0] -> Tensor([0., 2.])")
+log1p = unary(
+    "log1p", np.log1p, lambda x: 1 / (x + 1), "log(1 + x), accurate near 0. | [0.0, 1.0] -> Tensor([0.    , 0.6931])"
+)
+sqrt = unary("sqrt", np.sqrt, lambda out: 0.5 / out, "Square root. | [4.0, 9.0] -> Tensor([2., 3.])")
+rsqrt = unary(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    lambda out: -0.5 * (out * out * out),
+    "1 / sqrt(x). | [4.0, 16.0] -> Tensor([0.5 , 0.25])",
+)
+square = unary(
+    "square", np.square, lambda x: x + x, "Each element times itself. | [2.0, -3.0] -> Tensor([4., 9.])", KEEP
+)
+reciprocal = unary(
+    "reciprocal", lambda x: 1 / x, lambda out: -(out * out), "1 / x. | [2.0, 4.0] -> Tensor([0.5 , 0.25])"
+)
 
-sin = unary("sin", np.sin, lambda x: P.cos(x), "Sine.")
-cos = unary("cos", np.cos, lambda x: -P.sin(x), "Cosine.")
-tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.")
-asin = unary("asin", np.arcsin, lambda x: P.rsqrt(1 - x * x), "Inverse sine.")
-acos = unary("acos", np.arccos, lambda x: -P.rsqrt(1 - x * x), "Inverse cosine.")
-atan = unary("atan", np.arctan, lambda x: 1 / (1 + x * x), "Inverse tangent.")
-sinh = unary("sinh", np.sinh, lambda x: P.cosh(x), "Hyperbolic sine.")
-cosh = unary("cosh", np.cosh, lambda x: P.sinh(x), "Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
-asinh = unary("asinh", np.arcsinh, lambda x: P.rsqrt(x * x + 1), "Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, lambda x: P.rsqrt((x - 1) * (x + 1)), "Inverse hyperbolic cosine.")
-atanh = unary("atanh", np.arctanh, lambda x: 1 / (1 - x * x), "Inverse hyperbolic tangent.")
+sin = unary("sin", np.sin, lambda x: P.cos(x), "Sine. | [0.0, 1.0] -> Tensor([0.    , 0.8415])")
+cos = unary("cos", np.cos, lambda x: -P.sin(x), "Cosine. | [0.0, 1.0] -> Tensor([1.    , 0.5403])")
+tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent. | [0.0, 1.0] -> Tensor([0.    , 1.5574])")
+asin = unary("asin", np.arcsin, lambda x: P.rsqrt(1 - x * x), "Inverse sine. | [0.0, 0.5] -> Tensor([0.    , 0.5236])")
+acos = unary(
+    "acos", np.arccos, lambda x: -P.rsqrt(1 - x * x), "Inverse cosine. | [0.0, 0.5] -> Tensor([1.5708, 1.0472])"
+)
+atan = unary("atan", np.arctan, lambda x: 1 / (1 + x * x), "Inverse tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7854])")
+sinh = unary("sinh", np.sinh, lambda x: P.cosh(x), "Hyperbolic sine. | [0.0, 1.0] -> Tensor([0.    , 1.1752])")
+cosh = unary("cosh", np.cosh, lambda x: P.sinh(x), "Hyperbolic cosine. | [0.0, 1.0] -> Tensor([1.    , 1.5431])")
+tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7616])")
+asinh = unary(
+    "asinh",
+    np.arcsinh,
+    lambda x: P.rsqrt(x * x + 1),
+    "Inverse hyperbolic sine. | [0.0, 1.0] -> Tensor([0.    , 0.8814])",
+)
+acosh = unary(
+    "acosh",
+    np.arccosh,
+    lambda x: P.rsqrt(x - 1) * P.rsqrt(x + 1),
+    "Inverse hyperbolic cosine. | [1.0, 2.0] -> Tensor([0.   , 1.317])",
+)
+atanh = unary(
+    "atanh",
+    np.arctanh,
+    lambda x: 1 / (1 - x * x),
+    "Inverse hyperbolic tangent. | [0.0, 0.5] -> Tensor([0.    , 0.5493])",
+)
 
-sigmoid = unary("sigmoid", arrays.sigmoid, lambda out: out * (1 - out), "1 / (1 + exp(-x)).")
-log_sigmoid = unary("log_sigmoid", real_only("log_sigmoid", arrays.log_sigmoid), lambda x: P.sigmoid(-x), "log(sigmoid(x)), without overflow.")
+sigmoid = unary(
+    "sigmoid",
+    arrays.sigmoid,
+    lambda out: out * (1 - out),
+    "1 / (1 + exp(-x)). | [0.0, 2.0] -> Tensor([0.5   , 0.8808])",
+)
+log_sigmoid = unary(
+    "log_sigmoid",
+    real_only("log_sigmoid", arrays.log_sigmoid),
+    lambda x: P.sigmoid(-x),
+    "log(sigmoid(x)), without overflow. | [0.0, 2.0] -> Tensor([-0.6931, -0.1269])",
+)
 gate = binary(
     "gate",
-    arrays.gate,
+    real_only("gate", arrays.gate),
     (Selects(lambda y: y > 0), 0),
     "x where y is positive, and exactly 0 elsewhere.",
 )
@@ -81,27 +124,40 @@ relu = unary(
     "relu",
     real_only("relu", arrays.relu),
     Pair(lambda ct, out: P.gate(ct, out)),
-    "max(x, 0); the derivative at 0 is 0.",
+    "max(x, 0); the derivative at 0 is 0. | [-1.0, 2.0] -> Tensor([0., 2.])",
     KEEP,
 )
 
-erf = unary("erf", arrays.scipy_special("erf"), lambda x: P.exp(-(x * x)) * (2 / math.sqrt(math.pi)), "Error function.")
+erf = unary(
+    "erf",
+    arrays.scipy_special("erf"),
+    lambda x: P.exp(-(x * x)) * (2 / math.sqrt(math.pi)),
+    "Error function. | [0.0, 1.0] -> Tensor([0.    , 0.8427])",
+)
 erfc = unary(
     "erfc",
     arrays.scipy_special("erfc"),
     lambda x: P.exp(-(x * x)) * (-2 / math.sqrt(math.pi)),
-    "1 - erf(x), accurate for large x.",
+    "1 - erf(x), accurate for large x. | [0.0, 1.0] -> Tensor([1.    , 0.1573])",
 )
 erfinv = unary(
     "erfinv",
     arrays.scipy_special("erfinv"),
     lambda out: P.exp(out * out) * (math.sqrt(math.pi) / 2),
-    "The inverse of erf.",
+    "The inverse of erf. | [0.0, 0.5] -> Tensor([0.    , 0.4769])",
 )
 lgamma = unary(
-    "lgamma", arrays.scipy_special("gammaln"), lambda x: P.digamma(x), "Logarithm of the absolute value of Γ(x)."
+    "lgamma",
+    arrays.scipy_special("gammaln"),
+    lambda x: P.digamma(x),
+    "Logarithm of the absolute value of Γ(x). | [1.0, 4.0] -> Tensor([0.    , 1.7918])",
 )
-digamma = unary("digamma", arrays.scipy_special("psi"), lambda x: P.polygamma(x, order=1), "The derivative of lgamma.")
+digamma = unary(
+    "digamma",
+    real_only("digamma", arrays.scipy_special("psi")),
+    lambda x: P.polygamma(x, order=1),
+    "The derivative of lgamma. | [1.0, 2.0] -> Tensor([-0.5772,  0.4228])",
+)
 
 
 def _polygamma(x: Any, order: int) -> Any:
@@ -109,14 +165,12 @@ def _polygamma(x: Any, order: int) -> Any:
     return np.asarray(arrays.in_single(lambda a: special(order, a), x)).astype(x.dtype, copy=False)
 
 
-polygamma_primitive = Elementwise(
-    "polygamma", _polygamma, (lambda x, order: P.polygamma(x, order=order + 1),), ("x",)
-)
+polygamma_primitive = Elementwise("polygamma", _polygamma, (lambda x, order: P.polygamma(x, order=order + 1),), ("x",))
 
 sinc_derivative = unary(
     "sinc_derivative",
     arrays.sinc_derivative,
-    Pair(lambda ct, x: ct * sinc_second(x)),
+    lambda x: sinc_second(x),
     "The derivative of sinc.",
 )
 
@@ -129,19 +183,70 @@ def sinc_second(x: Any) -> Any:
     return P.where(zero, -(math.pi**2) / 3, far)
 
 
-sinc = unary("sinc", arrays.sinc, lambda x: P.sinc_derivative(x), "sin(πx) / (πx), and 1 at 0.")
+sinc = unary(
+    "sinc",
+    arrays.sinc,
+    lambda x: P.sinc_derivative(x),
+    "sin(πx) / (πx), and 1 at 0. | [0.0, 0.5] -> Tensor([1.    , 0.6366])",
+)
 
-sign = unary("sign", np.sign, 0, "-1, 0 or 1 by the sign of each element.", KEEP)
-floor = unary("floor", lambda x: x.copy() if x.dtype.kind in "iub" else np.floor(x), 0, "Round down.", KEEP)
-ceil = unary("ceil", lambda x: x.copy() if x.dtype.kind in "iub" else np.ceil(x), 0, "Round up.", KEEP)
-trunc = unary("trunc", lambda x: x.copy() if x.dtype.kind in "iub" else np.trunc(x), 0, "Round towards 0.", KEEP)
-frac = unary("frac", lambda x: x - np.trunc(x), 1, "The part after the decimal point.")
+sign = unary(
+    "sign",
+    real_only("sign", np.sign),
+    0,
+    "-1, 0 or 1 by the sign of each element. | [-2.0, 0.0, 3.0] -> Tensor([-1.,  0.,  1.])",
+    KEEP,
+)
+floor = unary(
+    "floor",
+    lambda x: x.copy() if x.dtype.kind in "iub" else np.floor(x),
+    0,
+    "Round down. | [1.5, -1.5] -> Tensor([ 1., -2.])",
+    KEEP,
+)
+ceil = unary(
+    "ceil",
+    lambda x: x.copy() if x.dtype.kind in "iub" else np.ceil(x),
+    0,
+    "Round up. | [1.5, -1.5] -> Tensor([ 2., -1.])",
+    KEEP,
+)
+trunc = unary(
+    "trunc",
+    lambda x: x.copy() if x.dtype.kind in "iub" else np.trunc(x),
+    0,
+    "Round towards 0. | [1.5, -1.5] -> Tensor([ 1., -1.])",
+    KEEP,
+)
+frac = unary(
+    "frac", lambda x: x - np.trunc(x), 1, "The part after the decimal point. | [1.5, -1.5] -> Tensor([ 0.5, -0.5])"
+)
 
-isnan = unary("isnan", np.isnan, None, "Where elements are nan.", TRUTH)
-isinf = unary("isinf", np.isinf, None, "Where elements are infinite.", TRUTH)
-isfinite = unary("isfinite", np.isfinite, None, "Where elements are neither nan nor infinite.", TRUTH)
-logical_not = unary("logical_not", np.logical_not, None, "Where elements are zero or false.", TRUTH)
-bitwise_not = unary("bitwise_not", np.invert, None, "Each bit inverted; logical not for booleans.", INTEGRAL)
+isnan = unary("isnan", np.isnan, None, 'Where elements are nan. | [1.0, float("nan")] -> Tensor([False,  True])', TRUTH)
+isinf = unary(
+    "isinf", np.isinf, None, 'Where elements are infinite. | [1.0, float("inf")] -> Tensor([False,  True])', TRUTH
+)
+isfinite = unary(
+    "isfinite",
+    np.isfinite,
+    None,
+    'Where elements are neither nan nor infinite. | [1.0, float("inf")] -> Tensor([ True, False])',
+    TRUTH,
+)
+logical_not = unary(
+    "logical_not",
+    np.logical_not,
+    None,
+    "Where elements are zero or false. | [True, False] -> Tensor([False,  True])",
+    TRUTH,
+)
+bitwise_not = unary(
+    "bitwise_not",
+    np.invert,
+    None,
+    "Each bit inverted; logical not for booleans. | [0, 5] -> Tensor([-1, -6])",
+    INTEGRAL,
+)
 
 # Maps between the complex numbers and the reals have no complex derivative: both directions are spelled out.
 abs = unary(
@@ -151,7 +256,7 @@ abs = unary(
         lambda ct, x: ct * P.sgn(x),
         lambda t, x: P.real(t * P.conj(P.sgn(x))) if is_complex(x) else t * P.sign(x),
     ),
-    "Absolute value; the derivative at 0 is 0.",
+    "Absolute value; the derivative at 0 is 0. | [-1.0, 2.0] -> Tensor([1., 2.])",
     KEEP,
 )
 
@@ -165,8 +270,20 @@ def _sgn_derivative(ct: Any, x: Any, out: Any) -> Any:
     return P.where(size == 0, 0, turning / P.where(size == 0, 1, size))
 
 
-sgn = unary("sgn", arrays.sgn, Pair(_sgn_derivative), "x / |x|, and 0 at 0: the sign of real or complex numbers.", KEEP)
-conj = unary("conj", lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x), Pair(lambda ct: P.conj(ct)), "Complex conjugate.", KEEP)
+sgn = unary(
+    "sgn",
+    arrays.sgn,
+    Pair(_sgn_derivative),
+    "x / |x|, and 0 at 0: the sign of real or complex numbers. | [3 + 4j, 0j] -> Tensor([0.6+0.8j, 0. +0.j ], dtype=lucid.complex64)",
+    KEEP,
+)
+conj = unary(
+    "conj",
+    lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x),
+    Pair(lambda ct: P.conj(ct)),
+    "Complex conjugate. | [1 + 2j] -> Tensor([1.-2.j], dtype=lucid.complex64)",
+    KEEP,
+)
 
 
 def _turn(x: Any) -> Any:
@@ -182,7 +299,7 @@ angle = unary(
         lambda ct, x: ct * _turn(x) if is_complex(x) else zeros_like(ct),
         lambda t, x: P.real(t * P.conj(_turn(x))) if is_complex(x) else zeros_like(t),
     ),
-    "The angle of each complex number in the plane.",
+    "The angle of each complex number in the plane. | [1j, -1.0 + 0j] -> Tensor([1.5708, 3.1416])",
 )
 
 real_primitive = view(
@@ -217,13 +334,23 @@ complex_parts = linear(
 
 
 def real(input: Tensor) -> Tensor:
-    """The real part, as a view; a real tensor is its own real part."""
+    """The real part, as a view; a real tensor is its own real part.
+
+    >>> import lucid
+    >>> lucid.real(lucid.tensor([1 + 2j, 3 - 4j]))
+    Tensor([1., 3.])
+    """
     x = lift(input)
     return P.real(x) if x.is_complex() else x
 
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part, as a view."""
+    """The imaginary part, as a view.
+
+    >>> import lucid
+    >>> lucid.imag(lucid.tensor([1 + 2j, 3 - 4j]))
+    Tensor([ 2., -4.])
+    """
     x = lift(input)
     if not x.is_complex():
         raise RuntimeError(f"imag needs a complex tensor, not {x.dtype}")
@@ -232,7 +359,7 @@ def imag(input: Tensor) -> Tensor:
 
 clamp_primitive = Elementwise(
     "clamp",
-    real_only("clamp", lambda x, lo, hi: np.clip(x, lo, hi)),
+    real_only("clamp", lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype, copy=False)),
     (Selects(lambda x, lo, hi: _within(x, lo, hi)),),
     ("x",),
 )
@@ -245,7 +372,14 @@ def _within(x: Any, lo: Any, hi: Any) -> Any:
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Limit each element to [min, max]; the gradient passes at the bounds."""
+    """Limit each element to [min, max]; the gradient passes at the bounds.
+
+    The bounds are numbers or tensors; where `min` is above `max`, the result is `max`.
+
+    >>> import lucid
+    >>> lucid.clamp(lucid.tensor([-1.0, 0.5, 2.0]), min=0, max=1)
+    Tensor([0. , 0.5, 1. ])
+    """
     if min is None and max is None:
         raise ValueError("clamp needs at least one of min and max")
     x = lift(input)
@@ -269,27 +403,51 @@ round_primitive = Elementwise(
 
 
 def round(input: Tensor, decimals: int = 0) -> Tensor:
-    """Round to the nearest even number, or to `decimals` digits behind the point."""
+    """Round to the nearest integer, or to `decimals` digits behind the point; halves go to the even neighbour.
+
+    >>> import lucid
+    >>> lucid.round(lucid.tensor([0.5, 1.5, 2.6]))
+    Tensor([0., 2., 3.])
+    >>> lucid.round(lucid.tensor([1.234]), decimals=1)
+    Tensor([1.2])
+    """
     return general(round_primitive, (input,), KEEP, {"decimals": decimals})
+
+
+def _nan_to_num_array(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if x.dtype != dtypes.bfloat16.numpy:
+        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    limits = dtypes.finfo(dtypes.bfloat16)
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    wide = np.nan_to_num(x.astype(np.float32), nan=nan, posinf=high, neginf=low)
+    return wide.astype(x.dtype)
 
 
 nan_to_num_primitive = Elementwise(
     "nan_to_num",
-    lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    lambda x, nan, posinf, neginf: _nan_to_num_array(x, nan, posinf, neginf),
     (Selects(lambda x: P.isfinite(x)),),
     ("x",),
 )
 
 
-def nan_to_num(
-    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Tensor:
-    """Replace nan and the infinities by numbers (by default 0 and the largest of the type)."""
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Replace nan and the infinities by numbers (by default 0 and the largest of the type).
+
+    >>> import lucid
+    >>> lucid.nan_to_num(lucid.tensor([1.0, lucid.nan, lucid.inf]), nan=-1.0, posinf=100.0)
+    Tensor([  1.,  -1., 100.])
+    """
     return general(nan_to_num_primitive, (input,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps]."""
+    """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps].
+
+    >>> import lucid
+    >>> lucid.logit(lucid.tensor([0.5, 0.9]))
+    Tensor([0.    , 2.1972])
+    """
     (x,) = promote("logit", (input,), FLOAT)
     if eps is not None:
         x = clamp(x, eps, 1 - eps)
@@ -307,12 +465,22 @@ softplus_primitive = Elementwise(
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`."""
+    """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`.
+
+    >>> import lucid
+    >>> lucid.softplus(lucid.tensor([-1.0, 0.0, 30.0]))
+    Tensor([ 0.3133,  0.6931, 30.    ])
+    """
     return general(softplus_primitive, (input,), FLOAT, {"beta": beta, "threshold": threshold})
 
 
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """The n-th derivative of digamma."""
+    """The n-th derivative of digamma; n is 0 or a positive integer.
+
+    >>> import lucid
+    >>> lucid.polygamma(1, lucid.tensor([1.0, 2.0]))
+    Tensor([1.6449, 0.6449])
+    """
     if n < 0:
         raise ValueError(f"polygamma needs n >= 0, got {n}")
     return digamma(input) if n == 0 else general(polygamma_primitive, (input,), FLOAT, {"order": n})

@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lucid.core.engine import leaf_of
-from lucid.core.node import Node
+from lucid.core.node import Node, OutputNode
 from lucid.core.place import is_internal
 from lucid.core.primitive import edge_of, synced
 from lucid.core.tensor import Tensor
@@ -64,7 +63,8 @@ class Drawing:
         self.note = note
 
     def __repr__(self) -> str:
-        return f"<Drawing of {len(self.boxes)} nodes and {len(self.edges)} edges{': ' + self.note if self.note else ''}>"
+        note = f": {self.note}" if self.note else ""
+        return f"<Drawing of {len(self.boxes)} nodes and {len(self.edges)} edges{note}>"
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -92,7 +92,8 @@ class Drawing:
         """Write the picture to a file, as SVG or DOT by the suffix of its name."""
         path = Path(path)
         if path.suffix not in (".svg", ".dot"):
-            raise ValueError(f"a drawing can be saved as .svg or .dot, not as {path.suffix or 'a file without suffix'!r}")
+            suffix = repr(path.suffix) if path.suffix else "a file without suffix"
+            raise ValueError(f"a drawing can be saved as .svg or .dot, not as {suffix}")
         path.write_text(self.svg if path.suffix == ".svg" else self.dot, encoding="utf-8")
 
 
@@ -134,9 +135,7 @@ def _names(params: Any) -> dict[int, str]:
 
 def _subject(edge: Any) -> Any:
     """What an edge leads to: a leaf or an operation. Outputs of one operation share it."""
-    if not edge._seq:
-        return leaf_of(edge)
-    return edge.edges[0] if hasattr(edge, "index") else edge
+    return edge.edges[0] if isinstance(edge, OutputNode) else edge
 
 
 class _Found:
@@ -170,7 +169,7 @@ class _Found:
         ]
         note = ""
         if self.total > len(boxes):
-            note = f"{len(boxes)} of {self.total} nodes are drawn, those nearest to the result; raise max_nodes for more"
+            note = f"{len(boxes)} of {self.total} nodes are drawn, those nearest to the result; max_nodes sets how many"
         return Drawing(boxes, edges, note)
 
     def _box(self, key: int, names: dict[int, str]) -> Box:
@@ -185,9 +184,7 @@ class _Found:
         return box
 
 
-def _leaf_box(leaf: Any, names: dict[int, str]) -> Box:
-    if not isinstance(leaf, Tensor):
-        return Box(["a leaf that is gone", _shape(leaf.shape)], "leaf", "")
+def _leaf_box(leaf: Tensor, names: dict[int, str]) -> Box:
     name = names.get(id(leaf))
     about = f"{_shape(leaf.shape)} {leaf.dtype.name}"
     return Box([_short(name), about] if name else [about], "leaf", f"{name or 'leaf'}: {about}")
@@ -304,15 +301,16 @@ class _Layout:
     def _columns(self) -> list[float]:
         """Centres: from packed rows, each row moves towards its neighbours above, then below, and so on."""
         x = [0.0] * len(self.layer)
+        both = [a + b for a, b in zip(self.above, self.below, strict=True)]
         for row in self.rows:
             self._place(row, x, [0.0] * len(row))
         for sweep in range(_SWEEPS):
             down = sweep % 2 == 0
             for row in self.rows if down else reversed(self.rows):
                 near = self.above if down else self.below
-                last = sweep >= _SWEEPS - 2  # at the end both sides count, which centres boxes between them
-                wanted = [_mean([x[n] for n in (self.above[i] + self.below[i] if last else near[i])], x[i]) for i in row]
-                self._place(row, x, wanted)
+                if sweep >= _SWEEPS - 2:  # at the end both sides count, which centres boxes between them
+                    near = both
+                self._place(row, x, [_mean([x[n] for n in near[i]], x[i]) for i in row])
         left = min(x[i] - self.widths[i] / 2 for i in range(len(x)))
         return [c - left + _MARGIN for c in x]
 
@@ -430,8 +428,9 @@ def _text(line: str, x: float, y: float, bold: bool) -> str:
 def _note(note: str, y: float) -> list[str]:
     fill, border = _COLOURS["root"]
     width = _width(note) * _CHAR + 2 * _PAD
+    place = f'x="{_MARGIN + _PAD}" y="{y + _LINE + 1:.1f}"'
     return [
         f'<g><rect x="{_MARGIN}" y="{y:.1f}" width="{width:.1f}" height="{_LINE + _PAD}" rx="4" fill="{fill}" '
         f'stroke="{border}" stroke-dasharray="5 3"/>'
-        f'<text x="{_MARGIN + _PAD}" y="{y + _LINE + 1:.1f}" text-anchor="start" fill="{_TEXT}">{escape(note)}</text></g>'
+        f'<text {place} text-anchor="start" fill="{_TEXT}">{escape(note)}</text></g>'
     ]

@@ -90,7 +90,8 @@ def gradgradcheck(
         if not live:
             return _passes(lambda: _raise(f"gradgradcheck: no output of {first.name} requires grad"), raise_exception)
         seeds = _seeds_for([outputs[i] for i in live], grad_outputs)
-        second = _Problem(first.gradient(live), (*first.arrays, *seeds), "gradgradcheck")
+        arguments = [Tensor.from_data(a) for a in (*first.arrays, *seeds)]
+        second = _Problem(first.gradient(live), arguments, "gradgradcheck")
         second.name = f"the gradient of {first.name}"
         second.inputs = [*first.inputs, *(f"grad_output {i}" for i in live)]
         second.outputs = [f"the gradient by {name}" for name in first.inputs]
@@ -128,8 +129,8 @@ class _Problem:
     def evaluate(self, variables: Sequence[Tensor]) -> list[Tensor]:
         """The differentiable outputs for these tensors in the places of the checked inputs."""
         leaves = [_copied(leaf) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
-        for place, variable in zip(self.places, variables, strict=True):
-            leaves[place] = variable
+        for place, x in zip(self.places, variables, strict=True):
+            leaves[place] = x
         outputs = tree.flatten(self.fn(*self.structure.unflatten(leaves)))[0]
         found = [out for out in outputs if isinstance(out, Tensor) and out.np_dtype in DIFFERENTIABLE]
         if not found:
@@ -167,18 +168,11 @@ def _name_of(fn: Any) -> str:
 
 
 def _checked_places(leaves: list[Any], caller: str) -> list[int]:
-    possible = [
-        i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor | np.ndarray) and _np_dtype(leaf) in DIFFERENTIABLE
-    ]
-    tensors = [i for i in possible if isinstance(leaves[i], Tensor)]
-    places = [i for i in tensors if leaves[i].requires_grad] or tensors or possible
+    possible = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf.np_dtype in DIFFERENTIABLE]
+    places = [i for i in possible if leaves[i].requires_grad] or possible
     if not places:
         raise ValueError(f"{caller}: there is no floating-point or complex tensor among the inputs to check")
     return places
-
-
-def _np_dtype(value: Any) -> Any:
-    return value.np_dtype if isinstance(value, Tensor) else value.dtype
 
 
 def _double(value: Any) -> Array:
@@ -330,22 +324,23 @@ def _replaced(arrays: Sequence[Array], k: int, array: Array) -> list[Array]:
 
 def _watch_leaves(problem: _Problem, variables: Sequence[Tensor], faults: list[str]) -> None:
     """Look at the gradients that reach the inputs before the engine converts them."""
-    for name, variable in zip(problem.inputs, variables, strict=True):
+    for name, x in zip(problem.inputs, variables, strict=True):
+        x.register_hook(_looking_at(name, x.shape, x.np_dtype, faults))
 
-        def look(gradient: Tensor, name: str = name, shape: Any = variable.shape, dtype: Any = variable.np_dtype) -> None:
-            if gradient.shape != shape:
-                faults.append(f"the gradient of {name} has shape {gradient.shape}, but the input has shape {shape}")
-            elif not _fits(gradient.np_dtype, dtype):
-                faults.append(f"the gradient of {name} is {gradient.np_dtype}, but the input is {dtype}")
 
-        variable.register_hook(look)
+def _looking_at(name: str, shape: tuple[int, ...], dtype: Any, faults: list[str]) -> Callable[[Tensor], None]:
+    def look(gradient: Tensor) -> None:
+        if gradient.shape != shape:
+            faults.append(f"the gradient of {name} has shape {gradient.shape}, but the input has shape {shape}")
+        elif not _fits(gradient.np_dtype, dtype):
+            faults.append(f"the gradient of {name} is {gradient.np_dtype}, but the input is {dtype}")
+
+    return look
 
 
 def _fits(found: Any, wanted: Any) -> bool:
     """A gradient has its input's type; for complex inputs a real gradient of equal precision will do."""
-    return bool(found == wanted or (wanted == np.complex128 and found == np.float64) or (
-        wanted == np.complex64 and found == np.float32
-    ))  # fmt: skip
+    return bool(found == wanted or (wanted.kind == "c" and found.kind == "f" and found.itemsize * 2 == wanted.itemsize))
 
 
 def _watch_functions(outputs: Sequence[Tensor], mark: int, faults: list[str]) -> None:
@@ -405,42 +400,63 @@ def _raise_if_unrepeatable(
         difference = _largest(a, b)
         if difference > tolerance:
             raise GradcheckError(
-                f"{problem.caller}: the backward of {problem.name} for {name} is not deterministic: two passes with the "
-                f"same gradient differ by up to {difference:.3g} (nondet_tol={tolerance:g})"
+                f"{problem.caller}: the backward of {problem.name} for {name} is not deterministic: two passes with "
+                f"the same gradient differ by up to {difference:.3g} (nondet_tol={tolerance:g})"
             )
 
 
 def _compare(
-    problem: _Problem, outputs: Sequence[Tensor], k: int, found: Array, numerical: Array, tolerance: _Tolerance, way: str
+    problem: _Problem,
+    outputs: Sequence[Tensor],
+    k: int,
+    found: Array,
+    numerical: Array,
+    tolerance: _Tolerance,
+    way: str,
 ) -> None:
     """Raise if the Jacobian of some output by input `k` is not what central differences say."""
     start = 0
     for i, out in enumerate(outputs):
         stop = start + out.numel() * (2 if out.is_complex() else 1)
-        a, n = found[start:stop], numerical[start:stop]
-        excess = np.abs(a - n) - tolerance.around(np.abs(n))
-        wrong = ~(excess <= 0)
-        if wrong.any():
-            pair = (problem.output_name(i), out, problem.inputs[k], problem.arrays[k])
-            lines = _report(pair, a, n, np.where(np.isnan(excess), np.inf, excess), wrong, tolerance, way)
-            raise GradcheckError(f"{problem.caller}: {lines}")
+        block = _Block(problem.output_name(i), out, problem.inputs[k], problem.arrays[k])
+        text = block.disagreement(found[start:stop], numerical[start:stop], tolerance, way)
+        if text:
+            raise GradcheckError(f"{problem.caller}: {text}")
         start = stop
 
 
-def _report(
-    pair: tuple[str, Tensor, str, Array], a: Array, n: Array, excess: Array, wrong: Array, tolerance: _Tolerance, way: str
-) -> str:
-    """The worst disagreements between one output and one input in words."""
-    output, out, name, array = pair
-    order = sorted(zip(*np.nonzero(wrong), strict=True), key=lambda rc: -excess[rc])[:3]
-    lines = [f"the derivative of {output} by {name} is wrong in {wrong.sum()} of {wrong.size} entries"]
-    for r, c in order:
-        row = f"{output}{_element(out.shape, out.is_complex(), r)}"
-        column = f"{name}{_element(array.shape, array.dtype.kind == 'c', c)}"
-        lines.append(f"  d {row} / d {column}: {way} {a[r, c] + 0:.8g}, central differences {n[r, c] + 0:.8g}")
-    lines.append(f"  (allowed: {tolerance.atol:g} + {tolerance.rtol:g} |central difference|, eps={tolerance.eps:g})")
-    hint = _hint(out, a, n, tolerance)
-    return "\n".join(lines + ([f"  {hint}"] if hint else []))
+class _Block:
+    """The part of a Jacobian that belongs to one output and one input."""
+
+    def __init__(self, output: str, out: Tensor, name: str, array: Array) -> None:
+        self.output, self.out = output, out
+        self.name, self.array = name, array
+
+    def disagreement(self, found: Array, numerical: Array, tolerance: _Tolerance, way: str) -> str:
+        """The worst entries in words; empty if all agree."""
+        excess = np.abs(found - numerical) - tolerance.around(np.abs(numerical))
+        wrong = ~(excess <= 0)
+        if not wrong.any():
+            return ""
+        order = sorted(
+            zip(*np.nonzero(wrong), strict=True), key=lambda entry: -np.nan_to_num(excess[entry], nan=np.inf)
+        )
+        entries = [
+            f"  {self._entry(r, c)}: {way} {found[r, c] + 0:.8g}, central differences {numerical[r, c] + 0:.8g}"
+            for r, c in order[:3]
+        ]
+        hint = _hint(self.out, found, numerical, tolerance)
+        return "\n".join([
+            f"the derivative of {self.output} by {self.name} is wrong in {wrong.sum()} of {wrong.size} entries",
+            *entries,
+            f"  (allowed: {tolerance.atol:g} + {tolerance.rtol:g} |central difference|, eps={tolerance.eps:g})",
+            *([f"  {hint}"] if hint else []),
+        ])  # fmt: skip
+
+    def _entry(self, row: int, column: int) -> str:
+        above = _element(self.out.shape, self.out.is_complex(), row)
+        below = _element(self.array.shape, self.array.dtype.kind == "c", column)
+        return f"d {self.output}{above} / d {self.name}{below}"
 
 
 def _element(shape: tuple[int, ...], is_complex: bool, component: Any) -> str:
@@ -455,12 +471,16 @@ def _hint(out: Tensor, a: Array, n: Array, tolerance: _Tolerance) -> str:
     if not out.requires_grad:
         return "This output does not require grad; lucid.autograd.explain(output, input) says where it was cut off."
     if out.np_dtype.name not in ("float64", "complex128"):
-        return f"This output is {out.dtype}: too coarse for eps={tolerance.eps:g}. Let the function keep its inputs' type."
+        return f"This output is {out.dtype}, too coarse for eps={tolerance.eps:g}: keep to the type of the inputs."
     if not np.isfinite(n).all():
         return "The central differences are not finite: the function may be undefined near this input."
     if not a.any():
         return "All entries are zero."
     ratio = float((a * n).sum() / (n * n).sum()) if n.any() else 0.0
     if ratio and abs(ratio - 1) > tolerance.rtol and (np.abs(a - ratio * n) <= tolerance.around(np.abs(a))).all():
-        return "The sign is wrong." if abs(ratio + 1) < tolerance.rtol else f"All entries are {ratio:.6g} times too large."
+        return (
+            "The sign is wrong."
+            if abs(ratio + 1) < tolerance.rtol
+            else f"All entries are {ratio:.6g} × the right ones."
+        )
     return ""

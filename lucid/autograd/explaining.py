@@ -8,7 +8,6 @@ import numpy as np
 from lucid.core import modes
 from lucid.core.cuts import Cut, log
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.engine import leaf_of
 from lucid.core.node import Freed, Node
 from lucid.core.place import Place, is_internal
 from lucid.core.primitive import edge_of, synced
@@ -20,7 +19,7 @@ _MOST = 5  # places named for one cause
 
 _WAYS_OUT = {
     "detach()": "was detached",
-    "no_grad": "was used under no_grad",
+    "no_grad": "was used under no_grad (or inference_mode)",
     "numpy()": "was taken out of the graph as a NumPy array (by .numpy(), np.asarray or a NumPy function)",
     "item()": "was taken out of the graph as a Python number (by .item(), float() or int())",
 }
@@ -108,8 +107,8 @@ def _why_no_loss(loss: Tensor, tensor: Tensor) -> list[str]:
 
 _NEVER_USED = (
     "no place is known where a value computed from the tensor left the graph: it was never used for the loss, or it "
-    "was used before it required grad, under inference_mode, or through an operation without a derivative (a "
-    "comparison, argmax), item() or tolist()"
+    "was used before it required grad, under inference_mode, or through item(), tolist() or an operation without a "
+    "derivative (a comparison, argmax)"
 )
 
 
@@ -135,24 +134,24 @@ def _rewritten(loss: Tensor, tensor: Tensor) -> list[str]:
 
 def _cuts(tensor: Tensor, before: int | None) -> list[str]:
     """The places where values computed from `tensor` left the graph, the latest first."""
-    recent = [c for c in reversed(list(log)) if before is None or c.time < before]
     target = edge_of(tensor)
+    recent = [c for c in reversed(list(log)) if target._seq < c.time and (before is None or c.time < before)]
     ways = _nodes_to([node for c in recent for node in c.alive()], target)
     found: dict[str, None] = {}
     perhaps: dict[str, None] = {}
     for c in recent:
-        if _came_from(c, tensor, target, ways):
+        if _came_from(c, target, ways):
             found[_way_out(c, "a value computed from the tensor" if c.nodes else "the tensor")] = None
         elif not c.complete:
             perhaps[_way_out(c, "a value that may have been computed from the tensor")] = None
-    return list(found or perhaps)[:_MOST]
+    return list(found)[:_MOST] or list(perhaps)[:2]
 
 
-def _came_from(c: Cut, tensor: Tensor, target: Any, ways: dict[int, Node]) -> bool:
+def _came_from(c: Cut, target: Any, ways: dict[int, Node]) -> bool:
     if target._seq:
         known = target._seq in c.nodes
     else:
-        known = any(leaf() is tensor for leaf in c.leaves)
+        known = any(leaf() is target for leaf in c.leaves)
     return known or any(node._seq in ways for node in c.alive())
 
 
@@ -183,20 +182,15 @@ def _nodes_to(starts: Iterable[Any], target: Any) -> dict[int, Node]:
 def _leads_to(edge: Any, target: Any, ways: dict[int, Node]) -> bool:
     if edge is None:
         return False
-    return edge._seq in ways if edge._seq else _is_leaf(edge, target)
-
-
-def _is_leaf(edge: Any, target: Any) -> bool:
-    return not target._seq and leaf_of(edge) is leaf_of(target)
+    return edge._seq in ways if edge._seq else edge is target
 
 
 def _how_it_arrives(loss: Tensor, tensor: Tensor, ways: dict[int, Node]) -> list[str]:
     """What happens to the gradient on the way from the loss to the tensor."""
     freed = next((node for node in reversed(ways.values()) if type(node.saved) is Freed), None)
     if freed is not None:
-        reasons = [
-            "the graph was freed (retain_graph=True would have kept it) by the backward pass at " + str(freed.saved.place)
-        ]
+        place = freed.saved.place
+        reasons = [f"the graph was freed (retain_graph=True would have kept it) by the backward pass at {place}"]
         if tensor.grad is not None and not _nonzero(tensor.grad):
             reasons.append(".grad is zero everywhere; explain before that pass names the operation that made it so")
         return [*reasons, *_grad_status(tensor)]
@@ -221,7 +215,7 @@ def _grad_status(tensor: Tensor) -> list[str]:
         return []
     retains = tensor._node is not None and tensor._node.hooks is not None and tensor._node.hooks.retain is not None
     if tensor.is_leaf or retains:
-        return ["the gradient flows to the tensor; .grad is None because backward() has not run, or it was cleared since"]
+        return ["the gradient flows to the tensor; .grad is None because backward() has not run or it was cleared"]
     return [
         "the gradient flows to the tensor; .grad stays None because it is the result of an operation, not a leaf: "
         "call retain_grad() on it before backward()"
@@ -237,8 +231,9 @@ def _hooked(ways: dict[int, Node]) -> list[str]:
 
 
 def _not_finite(gradient: Any) -> list[str]:
-    array = _plain(gradient)
-    return [] if np.isfinite(array).all() else ["the gradient contains nan or inf; detect_anomaly() finds the operation"]
+    if np.isfinite(_plain(gradient)).all():
+        return []
+    return ["the gradient contains nan or inf; detect_anomaly() finds the operation"]
 
 
 def _trace(loss: Tensor, tensor: Tensor, ways: dict[int, Node]) -> tuple[Any, list[str]]:
@@ -310,7 +305,7 @@ def _why_stopped(node: Node, sent: list[Any]) -> str:
     name = f"`{node.name()}`"
     if all(g is None for g in sent):
         return f"{name} gives None as the gradient of its operand; it ran {_at(node)}"
-    if all(g is None or type(g) is not dict and 0 in g.shape for g in sent):
+    if all(g is None or (type(g) is not dict and 0 in g.shape) for g in sent):
         return f"the operand of {name} has no elements; it ran {_at(node)}"
     if _constant(node):
         return f"the derivative of {name} is zero everywhere; it ran {_at(node)}"

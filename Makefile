@@ -1,0 +1,66 @@
+# Each target sets up all that it needs; a fresh machine needs only make and Python 3.11 or later.
+#   make PYTHON=python3.12 test     chooses the interpreter
+#   make bench ARGS=--markdown      passes options to the benchmarks
+
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+ARGS   ?=
+
+VENV  := .venv
+BENCH := .venv-bench
+BIN   := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PIP   := python -m pip --disable-pip-version-check install --quiet
+
+# Two test processes on two cores: BLAS threads beside them would only get in the way.
+one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+.PHONY: help test demo bench format clean
+
+help:
+	@echo "make test | demo | bench | format | clean"
+
+test: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/ruff check .
+	$(VENV)/$(BIN)/ruff format --check .
+	$(VENV)/$(BIN)/mypy
+	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2
+	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid
+
+demo: $(VENV)/installed
+	$(VENV)/$(BIN)/python examples/demo.py
+
+bench: $(BENCH)/installed
+	$(BENCH)/$(BIN)/python -m benchmarks $(ARGS)
+
+format: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/ruff check --fix .
+	$(VENV)/$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) $(BENCH) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define new_environment
+@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+	{ echo "Lucid needs Python 3.11 or later; choose one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+$(PYTHON) -m venv $(1)
+endef
+
+$(VENV)/installed: pyproject.toml
+	$(call new_environment,$(VENV))
+	$(VENV)/$(BIN)/$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(VENV)/$(BIN)/$(PIP) --editable ".[dev]"
+	@touch $@
+
+# Peers are optional: the table has a column for each one that is there.
+$(BENCH)/installed: pyproject.toml
+	$(call new_environment,$(BENCH))
+	$(BENCH)/$(BIN)/$(PIP) --editable .
+	@for peer in "$(TORCH)" autograd mygrad; do \
+		echo "installing $$peer for comparison"; \
+		$(BENCH)/$(BIN)/$(PIP) "$$peer" || echo "skipped: $$peer cannot be installed here"; \
+	done
+	@touch $@

@@ -1,0 +1,62 @@
+"""What the package promises about its names: all of them documented, with examples that run."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lucid
+import lucid.autograd
+import lucid.func
+from lucid.core.tensor import Tensor
+from lucid.ops.methods import method_table
+
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+NAMESPACES = {"lucid": lucid, "lucid.autograd": lucid.autograd, "lucid.func": lucid.func}
+
+
+def public_callables() -> dict[str, object]:
+    found = {}
+    for prefix, module in NAMESPACES.items():
+        for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
+            value = getattr(module, name)
+            if callable(value) or isinstance(value, type):
+                found[f"{prefix}.{name}"] = value
+    return found
+
+
+CALLABLES = public_callables()
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_public_name_is_documented_with_an_example_that_runs(name: str) -> None:
+    doc = inspect.getdoc(CALLABLES[name])
+    assert doc, f"{name} has no docstring"
+    test = doctest.DocTestParser().get_doctest(doc, {}, name, None, 0)
+    assert test.examples, f"{name} has no example"
+    runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
+    output: list[str] = []
+    runner.run(test, out=output.append)
+    assert runner.failures == 0, "".join(output)
+
+
+@pytest.mark.parametrize("name", sorted(method_table()))
+def test_method_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(Tensor, name))
+
+
+def test_all_lists_what_is_public() -> None:
+    listed = set(lucid.__all__)
+    assert len(listed) == len(lucid.__all__), "a name stands twice in __all__"
+    modules = {n for n, v in vars(lucid).items() if inspect.ismodule(v)}
+    public = {n for n in vars(lucid) if not n.startswith("_")} - (modules - listed)
+    assert public == listed - {"__version__"}
+
+
+def test_method_stub_is_up_to_date() -> None:
+    script = Path(__file__).parent.parent / "tools" / "stubs.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
