@@ -2,7 +2,6 @@
 
 import gc
 import json
-import resource
 import statistics
 import sys
 import tracemalloc
@@ -92,6 +91,8 @@ def _status(field: str) -> int | None:
 
 
 def _max_rss() -> int:
+    import resource  # there is none on Windows
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -4,7 +4,8 @@ Derivatives are compared with central differences of the row's reference in doub
 the gradient is dL/dRe + i·dL/dIm of a real L, and inner products are Re<a, b>, so that one text serves both.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, combinations
 from typing import Any
 from zlib import crc32
@@ -196,9 +197,7 @@ def check_refused(row: Row, dtype: str) -> None:
         raise AssertionError(f"{case}: gave {got} but the table says that {dtype} is not supported")
 
 
-def reverse(
-    case: Case, weights: Sequence[Any], arrays: Sequence[Array] | None = None, floats: list[int] | None = None
-) -> list[Array]:
+def reverse(case: Case, weights: Sequence[Any], arrays: Sequence[Array] | None = None) -> list[Array]:
     """The gradients of Re<weights, op> by the float operands, from the tape."""
     inputs = case.operands(arrays)
     return [array(g) for g in pulled(case.op(*inputs), weights, [inputs[k] for k in case.floats])]
@@ -445,3 +444,47 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
 
 def planned(row: Row) -> list[tuple[str, Callable[[Row, str], None], str]]:
     return [(name, check, dtype) for name, check, dtype in plan(row) if name not in row.without]
+
+
+RULES = ("impl", "vjp", "jvp", "batch")
+
+
+def exercise(primitives: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    """Run rows until every rule of every primitive was used; what remains, as `primitive.rule`."""
+    wanted = {(name, rule) for name, prim in primitives.items() for rule in RULES if _has(prim, rule)}
+    with spying(primitives, wanted):
+        for row in rows:
+            dtypes_of_row = ("float64",) * row.floats + ("complex128",) * row.complex or row.ints[:1]
+            for name, check, dtype in planned(row):
+                if wanted and dtype in dtypes_of_row and name in ("values", "reverse", "forward", "second", "vmap"):
+                    with suppress(*REFUSALS, AssertionError):  # they have tests of their own
+                        check(row, dtype)
+    return sorted(".".join(w) for w in wanted)
+
+
+def _has(prim: Any, rule: str) -> bool:
+    if rule in ("vjp", "jvp"):
+        return bool(prim.differentiable)
+    return getattr(prim, rule) is not None
+
+
+@contextmanager
+def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Iterator[None]:
+    """Take rules out of `wanted` as they are used."""
+    before = {(name, rule): getattr(primitives[name], rule) for name, rule in wanted}
+
+    def spy(key: tuple[str, str], function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            wanted.discard(key)
+            return function(*args, **kwargs)
+
+        return call
+
+    for (name, rule), function in before.items():
+        if function is not None:
+            setattr(primitives[name], rule, spy((name, rule), function))
+    try:
+        yield
+    finally:
+        for (name, rule), function in before.items():
+            setattr(primitives[name], rule, function)

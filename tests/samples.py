@@ -13,7 +13,8 @@ import numpy as np
 import scipy.special as special
 
 from lucid.core import dtypes
-from lucid.ops import binary, contractions, indexing, inplace, joining, reductions, shaping, unary
+from lucid.ops import binary, contractions, indexing, joining, reductions, scatter, shaping, sorting, unary
+from lucid.ops.methods import method_table
 
 Array = np.ndarray
 INTS = ("int64", "int32", "uint8")
@@ -85,10 +86,11 @@ class Make:
         return values.real.copy() if self.is_complex else values
 
     def spread(self, *shape: int) -> Array:
-        """Values far from each other, in random order: nothing is tied."""
-        values = np.linspace(-2, 2, math.prod(shape)) + 0.05
+        """Values far from each other, in random order: nothing is tied (but booleans)."""
+        count = math.prod(shape)
+        values = np.linspace(-2, 2, count) + 0.05 if self.kind >= dtypes.CATEGORY_FLOAT else np.arange(count) % 100
         values = self.rng.permutation(values).reshape(shape)
-        return (values + 1j * self(*shape).imag if self.is_complex else values).astype(self.dtype)
+        return np.asarray(values + 1j * self(*shape).imag if self.is_complex else values).astype(self.dtype)
 
 
 Samples = Callable[[Make], Iterable[Sample]]
@@ -181,7 +183,7 @@ def bounds(make: Make) -> Iterator[Sample]:
     yield s(make(), max=0.25)
     yield s(make(0, 2), 0.0, 1.0)
     yield s(make(2, 3), make(3) - make.at(2), make(2, 1) + make.at(2))
-    yield s(make(3), max=make(2, 3))
+    yield s(make(3), None, make(2, 3))
     yield kink(make.at(*SPECIAL), -1.0, 1.0)
     yield kink(make.at(1, 2), 3.0, 0.0)
 
@@ -1042,4 +1044,378 @@ INDEXING = [
         lambda x, i, dim=None: np.take_along_axis(x, i, axis=dim), along, **ANY_TYPE),
 ]  # fmt: skip
 
-ROWS = UNARY + BINARY + REDUCTIONS + SHAPES + CONTRACTIONS + JOINING + INDEXING
+
+# --- gather and scatter --------------------------------------------------------------------------
+
+FOLDS: dict[str, Callable[..., Any]] = {
+    "last": lambda v: v[-1], "sum": sum, "prod": math.prod, "add": sum, "multiply": math.prod, "amax": max, "amin": min,
+    "mean": lambda v: sum(v) // len(v) if v[0].dtype.kind in "iu" else sum(v) / len(v),
+}  # fmt: skip
+
+
+def scattered(x: Array, dim: int, index: Array, src: Any, fold: str = "last", include_self: bool = True) -> Array:
+    """Every scatter, one element after the other."""
+    out, found = np.array(x).reshape(x.shape or (1,)), {}
+    index = index.reshape(index.shape or (1,))
+    src = np.broadcast_to(src, index.shape) if np.ndim(src) == 0 else src
+    for i in np.ndindex(index.shape):
+        place = list(i)
+        place[dim] = index[i]
+        place = tuple(int(p) % n for p, n in zip(place, out.shape, strict=True))
+        found.setdefault(place, [out[place]] if include_self else []).append(src[i])
+    for place, values in found.items():
+        out[place] = FOLDS[fold](values)
+    return out.reshape(x.shape)
+
+
+def gathered(x: Array, dim: int, index: Array) -> Array:
+    shape = x.shape or (1,)
+    grid = list(np.indices(index.shape or (1,)))
+    grid[dim] = index.reshape(index.shape or (1,))
+    return x.reshape(shape)[tuple(grid)].reshape(index.shape)
+
+
+PLACES = (  # shape of the input, dimension, index
+    ((2, 3), 1, np.array([[0, 2], [1, 1]])),
+    ((2, 3), 0, np.array([[1, 0, 1]])),
+    ((2, 3), -1, np.array([[2], [0]])),
+    ((3,), 0, np.array([2, 2, 0, 1])),
+    ((3, 2), 0, np.zeros((0, 2), np.int64)),
+    ((), 0, np.array(0)),
+)
+
+
+def gathers(make: Make) -> Iterator[Sample]:
+    for shape, dim, index in PLACES:
+        yield s(make(*shape), dim, index)
+    yield s(make(3, 2).T, 1, np.array([[0, 2], [1, 1]]))
+
+
+def scatters(*more: Any, **kwargs: Any) -> Samples:
+    def samples(make: Make) -> Iterator[Sample]:
+        for shape, dim, index in PLACES:
+            yield s(make.spread(*shape), dim, index, make(*index.shape), *more, **kwargs)
+        yield s(make(3, 2).T, 1, np.array([[0, 2]]), make(2, 3), *more, **kwargs)
+
+    return samples
+
+
+def every(*families: Samples) -> Samples:
+    return lambda make: (sample for family in families for sample in family(make))
+
+
+def scatter_numbers(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), 1, np.array([[0, 2], [1, 1]]), 2)
+    yield s(make(2, 3), 1, np.array([[0, 2], [1, 0]]), make(2, 2), reduce="add")
+    yield s(make(2, 3), 1, np.array([[0, 0], [1, 0]]), make(2, 2), reduce="multiply")
+
+
+def slices(make: Make) -> Iterator[Sample]:
+    """(input, dim, index) for operations on slices; no place occurs twice."""
+    yield s(make(2, 3), 1, np.array([2, 0]))
+    yield s(make(3, 2).T, -2, np.array([1]))
+    yield s(make(3), 0, np.zeros(0, np.int64))
+    yield s(make(2, 1, 3), 2, np.array([1, 2, 0]))
+
+
+def with_source(samples: Samples, *repeated: Sample) -> Samples:
+    """Slices and a source of the shape that fits."""
+
+    def both(make: Make) -> Iterator[Sample]:
+        for x, dim, index in (sample.args for sample in samples(make)):
+            shape = list(x.shape)
+            shape[dim] = len(index)
+            yield s(x, dim, index, make(*shape))
+
+    return both
+
+
+def on_rows(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """`ref(out, index, …)` changes the leading dimension of a copy; this does the same along `dim`."""
+
+    def call(x: Array, dim: int, index: Array, source: Any, **kwargs: Any) -> Array:
+        out = np.moveaxis(x, dim, 0).copy()
+        ref(out, index, np.moveaxis(source, dim, 0) if np.ndim(source) else source, **kwargs)
+        return np.moveaxis(out, 0, dim)
+
+    return call
+
+
+def added(out: Array, index: Array, source: Array, alpha: Any = 1) -> None:
+    np.add.at(out, index, alpha * source)
+
+
+def assigned(out: Array, index: Array, source: Array) -> None:
+    out[index] = source
+
+
+def puts(make: Make) -> Iterator[Sample]:
+    i, k = np.array([0, 1, 0]), np.array([2, 0, 1])
+    yield s(make(2, 3), (i, k), make(3))
+    yield s(make(2, 3), (i[:2],), make(2, 3))
+    yield s(make(2, 3), (i, k), make(3), True)
+    yield s(make(2, 3), (np.array([1, 1]),), make(3), True)
+    yield s(make(2, 3), (np.array([[True, False, True], [False, True, False]]),), make(3))
+    yield s(make(2, 3), (i, k), make())
+
+
+def put(x: Array, indices: tuple[Array, ...], values: Array, accumulate: bool = False) -> Array:
+    out = x.copy()
+    if accumulate:
+        np.add.at(out, indices, values)
+    else:
+        out[indices] = values
+    return out
+
+
+MASK = np.array([[True, False, True], [False, True, False]])
+
+
+def masked(*more: Any) -> Samples:
+    """(input, mask, …) with masks that broadcast."""
+
+    def samples(make: Make) -> Iterator[Sample]:
+        for shape, mask in (((2, 3), MASK), ((2, 3), MASK[0]), ((2, 3), MASK[:, :1]), ((0, 3), MASK[0]), ((), np.array(True))):
+            yield s(make(*shape), mask, *[m(make) if callable(m) else m for m in more])
+        yield s(make(3, 2).T, MASK, *[m(make) if callable(m) else m for m in more])
+
+    return samples
+
+
+def masked_write(x: Array, mask: Array, source: Array) -> Array:
+    out, mask = x.copy(), np.broadcast_to(mask, x.shape)
+    out[mask] = source.reshape(-1)[: mask.sum()]
+    return out
+
+
+def sc(name: str, ref: Callable[..., Any], samples: Samples, **flags: Any) -> Row:
+    return Row(name, getattr(scatter, name), ref, samples, **{"complex": True, "ints": INTS, **flags})
+
+
+def searched(make: Make) -> Iterator[Sample]:
+    yield from (sample for sample in random_values(with_empty)(make) if not sample.kwargs)
+
+
+DATA_DEPENDENT = {"vmap": "the shape of the result depends on the values"}
+
+SCATTER = [
+    sc("gather", gathered, gathers, ints=BOOLS),
+    sc("scatter", lambda x, d, i, v, reduce="last": scattered(x, d, i, v, reduce), every(scatters(), scatter_numbers)),
+    sc("scatter_add", lambda *a: scattered(*a, "sum"), scatters()),
+    sc("scatter_reduce", scattered,
+       every(*[scatters(how, **kw) for how in ("sum", "prod", "mean") for kw in ({}, {"include_self": False})])),
+    Row("scatter_extreme", scatter.scatter_reduce, scattered, ints=INTS,
+        samples=every(*[scatters(how, **kw) for how in ("amax", "amin") for kw in ({}, {"include_self": False})])),
+    sc("index_select", lambda x, dim, i: np.take(x, i, dim), every(slices, calls(((2, 3), 0, np.array([1, 0, 1])))), ints=BOOLS),
+    sc("index_add", on_rows(added), every(with_source(slices), lambda make: iter([
+        s(make(2, 3), 0, np.array([1, 1]), make(2, 3)), s(make(2, 3), 0, np.array([1, 0]), make(2, 3), alpha=2)]))),
+    sc("index_copy", on_rows(assigned), with_source(slices)),
+    sc("index_fill", on_rows(assigned), lambda make: (s(*x.args, v) for x in slices(make) for v in (2, make()))),
+    sc("index_put", put, puts, unbatched="b"),
+    sc("take", lambda x, i: x.reshape(-1)[i], calls(((2, 3), np.array([[5, 0], [1, -1]])), (("T", 3, 2), np.array(2)),
+       ((2, 3), np.zeros(0, np.int64))), ints=BOOLS),
+    sc("masked_select", lambda x, m: np.broadcast_arrays(x, m)[0][np.broadcast_arrays(x, m)[1]], masked(), unbatched="b"),
+    sc("masked_fill", lambda x, m, v: np.where(m, np.asarray(v, x.dtype), x), every(masked(2), masked(lambda make: make()))),
+    sc("masked_scatter", masked_write, masked(lambda make: make(6)), inplace=True),
+    sc("nonzero", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS, without=DATA_DEPENDENT),
+    sc("argwhere", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS, without=DATA_DEPENDENT),
+]  # fmt: skip
+
+# --- sorting -------------------------------------------------------------------------------------
+
+
+def order_of(x: Array, dim: int = -1, descending: bool = False) -> Array:
+    """Positions in order; equal elements keep theirs."""
+    if not x.ndim:
+        return np.array(0)
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    return x.shape[dim] - 1 - np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
+
+
+def picked(x: Array, places: Array, dim: int) -> Any:
+    return (np.take_along_axis(x, places, dim) if x.ndim else x), places
+
+
+def sorted_ref(x: Array, dim: int = -1, descending: bool = False) -> Any:
+    return picked(x, order_of(x, dim, descending), dim)
+
+
+def best(x: Array, k: int, dim: int = -1, largest: bool = True) -> Any:
+    return picked(x, np.take(order_of(x, dim, largest), range(k), dim) if x.ndim else np.array(0), dim)
+
+
+def kth(x: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    values, places = picked(x, np.take(order_of(x, dim), [k - 1], dim) if x.ndim else np.array(0), dim)
+    return (values, places) if keepdim or not x.ndim else (np.squeeze(values, dim), np.squeeze(places, dim))
+
+
+def middle(x: Array, dim: int = -1, keepdim: bool = False) -> Any:
+    return kth(x, ((x.shape[dim] if x.ndim else 1) + 1) // 2, dim, keepdim)
+
+
+def sorts(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3))
+    yield s(make.spread(2, 3), 0)
+    yield s(make.spread(2, 3), descending=True)
+    yield s(make.spread(3, 2).T, -2)
+    yield s(make())
+    yield s(make(2, 0))
+    yield s(make(2, 1), 1)
+    if make.floats:
+        yield kink(make.at(1, 3, 1, 3, 2))
+        yield kink(make.at(1, math.nan, -math.inf, math.inf, 0))
+
+
+def first_few(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), 2)
+    yield s(make.spread(2, 3), 1, 0)
+    yield s(make.spread(3, 2).T, 3, dim=-1, largest=False)
+    yield s(make.spread(5), 0)
+    yield s(make(), 1)
+
+
+def kths(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), 2)
+    yield s(make.spread(2, 3), 1, 0, True)
+    yield s(make.spread(3, 2).T, 3, dim=-1)
+    yield s(make(), 1)
+
+
+def middles(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), -1)
+    yield s(make.spread(2, 3), 0, True)
+    yield s(make.spread(3, 2).T, dim=1)
+    yield s(make(), 0)
+
+
+def quantiles(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), 0.3)
+    yield s(make.spread(2, 3), make.at(0.3, 0.8), 1)
+    yield s(make.spread(2, 3), make.at(0.6), 0, True)
+    yield s(make.spread(3, 2).T, 0.4, -1)
+    yield s(make(), 0.5)
+    for how in ("lower", "higher", "nearest", "midpoint"):
+        yield s(make.spread(5), 0.3, interpolation=how)
+
+
+def quantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear") -> Array:
+    return np.quantile(x, q, axis=dim if x.ndim else None, keepdims=keepdim, method=interpolation)
+
+
+def insertions(make: Make) -> Iterator[Sample]:
+    edges = np.sort(make.spread(3))
+    yield s(edges, make(2, 3))
+    yield s(edges, make())
+    yield s(edges, edges.copy(), right=True)
+    yield s(np.sort(make.spread(2, 3)), make(2, 2), side="left")
+    yield s(edges, make(0, 2))
+
+
+def inserted(edges: Array, values: Array, right: bool = False, side: str = "left") -> Array:
+    side = "right" if right else side
+    if edges.ndim == 1:
+        return np.searchsorted(edges, values, side)
+    return np.stack([np.searchsorted(e, x, side) for e, x in zip(edges, values, strict=True)])
+
+
+def repeats(make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 3), return_inverse=True, return_counts=True)
+    yield kink(make.at(2, 1, 1, 0, 2, 2), return_inverse=True, return_counts=True)
+    yield kink(make.at([1, 0], [0, 1], [1, 0]), return_inverse=True, return_counts=True, dim=0)
+    yield s(make(0), return_inverse=True, return_counts=True)
+
+
+def distinct(x: Array, dim: int | None = None, **how: Any) -> Any:
+    values, inverse, counts = np.unique(x, axis=dim, **how)
+    return values, inverse.reshape(x.shape if dim is None else (x.shape[dim],)), counts
+
+
+def distinct_runs(x: Array, dim: int | None = None, **how: Any) -> Any:
+    rows = x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0)
+    new = np.array([i == 0 or not np.array_equal(rows[i], rows[i - 1]) for i in range(len(rows))], bool)
+    inverse, kept = np.cumsum(new) - 1, rows[new]
+    values = kept.reshape(-1) if dim is None else np.moveaxis(kept, 0, dim)
+    counts = np.bincount(inverse, minlength=len(kept))
+    return values, inverse.reshape(x.shape if dim is None else (x.shape[dim],)), counts
+
+
+def so(name: str, ref: Callable[..., Any], samples: Samples, **flags: Any) -> Row:
+    return Row(name, getattr(sorting, name), ref, samples, **{"ints": INTS, "result": VALUES_INDICES, **flags})
+
+
+SORTING = [
+    so("sort", sorted_ref, sorts, ints=BOOLS),
+    so("argsort", order_of, sorts, ints=BOOLS, result="int64", differentiable=False),
+    so("msort", lambda x: np.sort(x, 0), calls(((3, 2),), ((3,),), ((0, 2),)), result="keep"),
+    so("topk", best, first_few),
+    so("kthvalue", kth, kths),
+    so("median", middle, middles),
+    so("nanmedian", middle, middles),
+    so("quantile", quantile, quantiles, ints=(), result="keep"),
+    so("nanquantile", quantile, quantiles, ints=(), result="keep"),
+    so("searchsorted", inserted, insertions, result="int64", differentiable=False),
+    so("bucketize", lambda x, edges, **how: inserted(edges, x, **how), result="int64", differentiable=False,
+       samples=lambda make: (s(x.args[1], x.args[0], **x.kwargs) for x in insertions(make) if x.args[0].ndim == 1 and "side" not in x.kwargs)),
+    so("unique", distinct, repeats, complex=True, result=("keep", "int64", "int64"), without=DATA_DEPENDENT, ints=BOOLS),
+    so("unique_consecutive", distinct_runs, repeats, complex=True, result=("keep", "int64", "int64"), without=DATA_DEPENDENT, ints=BOOLS),
+]  # fmt: skip
+
+CONVERSIONS = [
+    keeps("to_complex", lambda x: x.astype(complex), op=lambda x: x.to(dtypes.complex128), result="complex128", complex=True, ints=BOOLS),
+    keeps("to_double", lambda x: np.asarray(x.real, float), op=lambda x: x.to(dtypes.float64), result="float64", complex=True, ints=BOOLS),
+]  # fmt: skip
+
+# --- in place ------------------------------------------------------------------------------------
+
+METHODS = method_table()
+
+
+def in_place(row: Row) -> Row:
+    """The in-place form of a row, as a function: it writes into a copy. The result has the type of the target."""
+    method = METHODS[row.name + "_"]
+
+    def fits(sample: Sample, make: Make) -> bool:
+        target = sample.args[0]
+        shapes = [a.shape for a in sample.args if isinstance(a, Array)]
+        broadcast = row in UNARY + BINARY and np.broadcast_shapes(*shapes) != shapes[0]
+        return isinstance(target, Array) and target.dtype == make.dtype and not broadcast
+
+    # What integers would turn into does not fit into them.
+    ints = () if row.result in ("float", "double") else row.ints
+    return replace(
+        row,
+        name=row.name + "_",
+        op=lambda x, *args, **kwargs: method(x.clone(), *args, **kwargs),
+        ref=lambda x, *args, **kwargs: np.asarray(row.ref(x, *args, **kwargs)).astype(x.dtype),
+        samples=lambda make: (x for x in row.samples(make) if fits(x, make)),
+        result="keep",
+        # Comparisons write numbers, and the gradient of the target is 0.
+        differentiable=row.floats or row.complex,
+        ints=ints,
+        inplace=True,
+        pins=(),
+    )
+
+
+def overwrites(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), make(3))
+    yield s(make(3, 2).T, make(2, 1))
+    yield s(make(), make())
+    yield s(make(0, 3), make(3))
+    yield s(make(2, 3), 2)
+
+
+def spread_over(x: Array, y: Any) -> Array:
+    return np.broadcast_to(np.asarray(y, x.dtype), x.shape).copy()
+
+
+IN_PLACE = [
+    *[in_place(row) for row in UNARY + BINARY + SCATTER if row.name + "_" in METHODS],
+    Row("copy_", lambda x, y: x.clone().copy_(y), spread_over, overwrites, inplace=True, **ANY_TYPE),
+    Row("fill_", lambda x, y: x.clone().fill_(y), spread_over,
+        lambda make: (x for x in overwrites(make) if np.ndim(x.args[1]) == 0), inplace=True, **ANY_TYPE),
+    Row("zero_", lambda x: x.clone().zero_(), np.zeros_like, calls(((2, 3),), ((),)), **ANY_TYPE),
+]  # fmt: skip
+
+ROWS = UNARY + BINARY + REDUCTIONS + SHAPES + CONTRACTIONS + JOINING + INDEXING + SCATTER + SORTING + CONVERSIONS + IN_PLACE

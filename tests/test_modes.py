@@ -21,6 +21,13 @@ def recorded():
     return (leaf(1.0) * 2).requires_grad
 
 
+@pytest.fixture(autouse=True)
+def restored():
+    """A test that fails halfway must not switch recording off for the others."""
+    yield
+    lucid.set_grad_enabled(True)
+
+
 # --- contexts -------------------------------------------------------------------------------------
 
 
@@ -295,14 +302,18 @@ def test_one_context_object_in_several_threads():
             leave.wait()
         found.append(lucid.is_grad_enabled())
 
-    thread = threading.Thread(target=work)
-    with off:
-        thread.start()
-        inside.wait()
-    assert recorded()
-    leave.set()
-    thread.join()
-    assert found == [False]
+    def other():
+        with off:
+            threads[0].start()
+            inside.wait()
+        found.append(lucid.is_grad_enabled())
+        leave.set()
+
+    threads = [threading.Thread(target=work), threading.Thread(target=other)]
+    threads[1].start()
+    for t in reversed(threads):
+        t.join()
+    assert found == [True, False]
 
 
 def test_tasks_do_not_disturb_each_other():

@@ -223,6 +223,7 @@ FUNCTIONS = {
     "ones_like": lambda x, y: np.ones_like(x, dtype=np.int64),
     "full_like": lambda x, y: np.full_like(x, 3.0, shape=(2,)),
     "copy": lambda x, y: np.copy(x),
+    "astype": lambda x, y: np.astype(y, np.int64),
     "meshgrid": lambda x, y: np.meshgrid(x[0], y[1]),
     "meshgrid-ij": lambda x, y: np.meshgrid(x[0], y[1], indexing="ij"),
     "nansum": lambda x, y: np.nansum(np.where(y > 0, x, np.nan), axis=1),
@@ -245,9 +246,9 @@ def test_functions_give_tensors_with_the_values_of_numpy(name):
 DIFFERENTIABLE = [
     "sum", "prod", "mean", "average-weights", "var", "std", "max", "ptp", "cumsum", "cumprod", "diff", "sort", "median",
     "quantile", "reshape", "transpose-axes", "expand_dims", "atleast_3d", "concatenate", "stack", "column_stack",
-    "split-at", "roll-axes", "tile", "repeat", "take", "diagonal", "diag", "trace", "dot-stacks", "inner", "outer", "kron",
-    "cross", "tensordot", "einsum", "norm-3", "norm-matrix-1", "where", "clip", "sinc", "real", "angle", "meshgrid",
-    "nanmean",
+    "split-at", "roll-axes", "tile", "repeat", "take", "diagonal", "diag", "trace", "dot-stacks", "inner", "outer",
+    "kron", "cross", "tensordot", "einsum", "norm-3", "norm-matrix-1", "where", "clip", "sinc", "real", "angle",
+    "meshgrid", "nanmean",
 ]  # fmt: skip
 
 

@@ -673,5 +673,15 @@ class TestFills:
             getattr(random, name)(lucid.zeros(3, dtype=lucid.int64))
 
 
+def test_inside_transforms():
+    def sample(mean):
+        return normal(mean, 2.0) + bernoulli(mean * 0 + 1.0)
+
+    batch = lucid.func.vmap(sample)(lucid.zeros(4, 3))
+    assert batch.shape == (4, 3)
+    _, tangent = lucid.func.jvp(sample, (lucid.zeros(3),), (lucid.ones(3),))
+    assert tangent.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_names_of_methods_exist():
     assert all(callable(getattr(random, name)) for name in random.METHODS.split())

@@ -23,7 +23,22 @@ Array = np.ndarray[Any, Any]
 
 
 class GradcheckError(RuntimeError):
-    """A derivative is not what central differences say."""
+    """A derivative is not what central differences say.
+
+    >>> import lucid
+    >>> class Wrong(lucid.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * 3
+    >>> try:
+    ...     lucid.autograd.gradcheck(Wrong.apply, (lucid.tensor([1.0]),))
+    ... except lucid.autograd.GradcheckError:
+    ...     print("the backward is wrong")
+    the backward is wrong
+    """
 
 
 def gradcheck(

@@ -7,7 +7,7 @@ import numpy as np
 
 from lucid.core import engine
 from lucid.core.primitive import synced
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -189,7 +189,7 @@ def _batched(
 
     _require(roots)
     level = new_level()
-    sizes = {np.shape(s)[0] for s in seeds if s is not None and np.ndim(s)}
+    sizes = {shape_of(s)[0] for s in seeds if s is not None and shape_of(s)}
     if len(sizes) != 1:
         raise RuntimeError(f"is_grads_batched: the seeds must share one batch size, got {sorted(sizes)}")
     starts = []

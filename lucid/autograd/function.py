@@ -19,7 +19,22 @@ from lucid.ops.rules import sum_to
 
 
 class FunctionCtx:
-    """What a custom operation keeps between its forward and its backward. Attributes may be set freely."""
+    """What a custom operation keeps between its forward and its backward. Attributes may be set freely.
+
+    >>> import lucid
+    >>> class Scale(lucid.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, factor):
+    ...         ctx.factor = factor
+    ...         return x * factor
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * ctx.factor, None
+    >>> x = lucid.tensor([1.0], requires_grad=True)
+    >>> Scale.apply(x, 5.0).backward()
+    >>> x.grad
+    Tensor([5.])
+    """
 
     def __init__(self) -> None:
         self.needs_input_grad: tuple[bool, ...] = ()
@@ -339,7 +354,22 @@ def _keep(kind: str, value: Any, args: Sequence[Any], outs: Sequence[Any]) -> An
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a backward that is not itself differentiable: a second derivative is then an error."""
+    """Decorator for a backward that is not itself differentiable: a second derivative is then an error.
+
+    >>> import lucid
+    >>> class Half(lucid.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x / 2
+    ...     @staticmethod
+    ...     @lucid.autograd.once_differentiable
+    ...     def backward(ctx, g):
+    ...         return g / 2
+    >>> x = lucid.tensor([4.0], requires_grad=True)
+    >>> Half.apply(x).backward()
+    >>> x.grad
+    Tensor([0.5])
+    """
 
     @wraps(backward)
     def call(ctx: FunctionCtx, *grads: Any) -> Any:

@@ -46,18 +46,15 @@ class saved_tensors_hooks:
             raise TypeError("saved_tensors_hooks takes two functions")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._outer: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> Self:
-        self._outer.append((modes.saved_hooks.get(), modes.recording.get()))
         modes.saved_hooks.set((*modes.saved_hooks.get(), (self.pack_hook, self.unpack_hook)))
         modes.recording.set(modes.recording_state(bool(modes.recording.get())))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        hooks, recording = self._outer.pop()
-        modes.saved_hooks.set(hooks)
-        modes.recording.set(recording)
+        modes.saved_hooks.set(modes.saved_hooks.get()[:-1])
+        modes.recording.set(modes.recording_state(bool(modes.recording.get())))
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Self, TypeVar
 
@@ -10,23 +11,29 @@ from lucid.core import modes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+# What was set outside each context that this thread or task has entered, innermost last. Not on the context
+# objects: one object may be entered by several threads.
+_outer: ContextVar[tuple[Any, ...]] = ContextVar("outer", default=())
+
+
 class _Context:
     """A context manager that can be entered again and again, and used as a decorator."""
 
-    def __init__(self) -> None:
-        self._outer: list[Any] = []
-
-    def _inside(self) -> Any:
-        """The state of recording inside the context."""
+    def _enter(self) -> Any:
+        """Switch, and return what `_leave` needs to switch back."""
         raise AssertionError("each context says what it sets")
 
+    def _leave(self, before: Any) -> None:
+        modes.recording.set(before)
+
     def __enter__(self) -> Self:
-        self._outer.append(modes.recording.get())
-        modes.recording.set(self._inside())
+        _outer.set((*_outer.get(), self._enter()))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.recording.set(self._outer.pop())
+        *rest, before = _outer.get()
+        _outer.set(tuple(rest))
+        self._leave(before)
 
     def _fresh(self) -> Self:
         return type(self)()
@@ -58,7 +65,8 @@ class _Context:
                 try:
                     sent = yield item
                 except GeneratorExit:
-                    generator.close()
+                    with self._fresh():
+                        generator.close()
                     raise
                 except BaseException as error:
                     step = lambda error=error: generator.throw(error)  # type: ignore[misc]  # noqa: E731
@@ -66,6 +74,13 @@ class _Context:
                     step = lambda sent=sent: generator.send(sent)  # type: ignore[misc]  # noqa: E731
 
         return call
+
+
+def _switch(state: Any) -> Any:
+    """Set the state of recording; returns the one before."""
+    before = modes.recording.get()
+    modes.recording.set(state)
+    return before
 
 
 class _Decorating(type):
@@ -88,8 +103,8 @@ class no_grad(_Context, metaclass=_Decorating):
     False
     """
 
-    def _inside(self) -> Any:
-        return False
+    def _enter(self) -> Any:
+        return _switch(False)
 
 
 class enable_grad(_Context, metaclass=_Decorating):
@@ -103,8 +118,8 @@ class enable_grad(_Context, metaclass=_Decorating):
     True
     """
 
-    def _inside(self) -> Any:
-        return modes.recording_state(True)
+    def _enter(self) -> Any:
+        return _switch(modes.recording_state(True))
 
 
 class set_grad_enabled(_Context):
@@ -117,20 +132,14 @@ class set_grad_enabled(_Context):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled takes True or False, not {mode!r}")
         self.mode = mode
-        self._before = modes.recording.get()
-        modes.recording.set(self._inside())
+        self._before = _switch(modes.recording_state(mode))
 
-    def _inside(self) -> Any:
-        return modes.recording_state(self.mode)
-
-    def __enter__(self) -> Self:
-        self._outer.append(self._before)
-        modes.recording.set(self._inside())
-        return self
+    def _enter(self) -> Any:
+        _switch(modes.recording_state(self.mode))
+        return self._before
 
     def __call__(self, function: F) -> F:
         modes.recording.set(self._before)
@@ -152,21 +161,18 @@ class inference_mode(_Context, metaclass=_Decorating):
     """
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__()
         self.mode = mode
-        self._were: list[bool] = []
 
-    def _inside(self) -> Any:
-        return False if self.mode else modes.recording_state(True)
-
-    def __enter__(self) -> Self:
-        self._were.append(modes.inference.get())
+    def _enter(self) -> Any:
+        before = modes.inference.get(), modes.recording.get()
         modes.inference.set(self.mode)
-        return super().__enter__()
+        modes.recording.set(modes.recording_state(not self.mode))
+        return before
 
-    def __exit__(self, *exc: object) -> None:
-        super().__exit__()
-        modes.inference.set(self._were.pop())
+    def _leave(self, before: Any) -> None:
+        inference, recording = before
+        modes.inference.set(inference)
+        modes.recording.set(recording)
 
     def _fresh(self) -> Self:
         return type(self)(self.mode)
@@ -204,21 +210,18 @@ class detect_anomaly(_Context):
     """
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__()
         self.mode = mode
-        self._were: list[bool] = []
 
-    def _inside(self) -> Any:
-        return modes.recording_state(bool(modes.recording.get()))
-
-    def __enter__(self) -> Self:
-        self._were.append(modes.anomaly.get())
+    def _enter(self) -> Any:
+        before = modes.anomaly.get(), modes.recording.get()
         modes.anomaly.set(self.mode)
-        return super().__enter__()
+        modes.recording.set(modes.recording_state(bool(modes.recording.get())))
+        return before
 
-    def __exit__(self, *exc: object) -> None:
-        super().__exit__()
-        modes.anomaly.set(self._were.pop())
+    def _leave(self, before: Any) -> None:
+        anomaly, recording = before
+        modes.anomaly.set(anomaly)
+        modes.recording.set(recording)
 
     def _fresh(self) -> Self:
         return type(self)(self.mode)

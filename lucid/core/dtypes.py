@@ -147,6 +147,8 @@ def as_dtype(spec: Any) -> dtype:
         return _BY_PYTHON[spec]
     if isinstance(spec, str) and spec in _BY_NAME:
         return _BY_NAME[spec]
+    if spec is None:
+        raise TypeError("not a dtype: None")
     try:
         return of_numpy(np.dtype(spec))
     except TypeError:

@@ -19,7 +19,7 @@ from lucid.core.node import Node, Packed, Saved, array_of, new_node, next_seq, o
 from lucid.core.node import raise_if_freed, save_input, save_output, tensor_of
 from lucid.core.place import is_internal, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 
 ndarray = np.ndarray
 _getframe = sys._getframe
@@ -114,8 +114,8 @@ class Primitive:
             if wanted and k < count:
                 plan.append((k, k))
             elif wanted:
-                shape_of = self.names[k].removesuffix("_shape")
-                plan.append((k, _OUT if k == count else -2 - self.operands.index(shape_of)))
+                operand = self.names[k].removesuffix("_shape")
+                plan.append((k, _OUT if k == count else -2 - self.operands.index(operand)))
         self._plans[needs] = tuple(plan)
         return self._plans[needs]
 
@@ -133,7 +133,7 @@ class Primitive:
         memory = False
         for k, source in plan:
             if source < _OUT:
-                values[k] = np.shape(args[-2 - source])
+                values[k] = shape_of(args[-2 - source])
                 continue
             arg: Any = out if source == _OUT else args[source]
             if not isinstance(arg, Tensor):

@@ -303,6 +303,8 @@ class Tensor(Methods):
         """
         array = self._concrete("stride()")
         strides = tuple(s // array.itemsize for s in array.strides)
+        if dim is not None and not -self.ndim <= dim < self.ndim:
+            raise IndexError(f"dim {dim} is out of range for a tensor with {self.ndim} dimensions")
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
@@ -466,10 +468,16 @@ class Tensor(Methods):
     def __reduce_ex__(self, protocol: Any) -> NoReturn | tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
-        return _rebuild, (np.array(self._concrete("pickling")), self._requires_grad)
+        return _rebuild, (np.array(self._concrete("pickling")), self._requires_grad, self._grad)
 
 
-def _rebuild(array: Any, requires_grad: bool) -> Tensor:
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor, an array or a number. (NumPy's own function would come back to us for tensors.)"""
+    shape: tuple[int, ...] = getattr(value, "shape", ())
+    return shape
+
+
+def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None) -> Tensor:
     out = Tensor._wrap(array)
-    out._requires_grad = requires_grad
+    out._requires_grad, out._grad = requires_grad, grad
     return out

@@ -156,12 +156,12 @@ def pow(input: Any, exponent: Any) -> Tensor:
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
         input = lift(input)
-    if exponent == 2:
+    if exponent == 2 and (type(input) is not Tensor or input._array.dtype in dtypes.FLOATING):
         return square(input)
     if isinstance(input, Tensor):
         x = input
         if x.np_dtype not in dtypes.DIFFERENTIABLE:
-            if isinstance(exponent, float | complex):
+            if isinstance(exponent, float | complex) or x.np_dtype == dtypes.BOOL:
                 x = x.to(dtypes.scalar_type(exponent))
             elif exponent < 0:
                 raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
@@ -447,7 +447,13 @@ def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     >>> lucid.lerp(lucid.tensor([0.0, 10.0]), lucid.tensor([1.0, 20.0]), 0.5)
     Tensor([ 0.5, 15. ])
     """
-    return plus(input, mul(lift(weight) if isinstance(weight, np.ndarray) else weight, minus(end, input)))
+    w = lift(weight) if isinstance(weight, np.ndarray) else weight
+    from_start = plus(input, mul(w, minus(end, input)))
+    # Counted from the nearer end, so that weight 1 gives `end` exactly.
+    from_end = minus(end, mul(minus(end, input), minus(1, w) if isinstance(w, Tensor) else 1 - w))
+    if isinstance(w, Tensor):
+        return where(lt(w.abs(), 0.5), from_start, from_end)
+    return from_start if abs(w) < 0.5 else from_end
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:

@@ -16,6 +16,8 @@ from lucid.ops.shaping import broadcast_tensors
 
 
 def _matmul_array(x: Any, y: Any) -> Any:
+    if x.dtype == dtypes.bfloat16.numpy:
+        return _matmul_array(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
         # One large BLAS product instead of one for each matrix of a stack.
         return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
@@ -355,13 +357,15 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """
     x, y = lift(a), lift(b)
     if isinstance(dims, int):
-        if dims > min(x.ndim, y.ndim):
-            raise RuntimeError(f"tensordot: {dims} dimensions are more than shapes {x.shape} and {y.shape} have")
+        if not 0 <= dims <= min(x.ndim, y.ndim):
+            raise RuntimeError(f"tensordot: shapes {x.shape} and {y.shape} do not have {dims} dimensions to sum over")
         left, right = list(range(x.ndim - dims, x.ndim)), list(range(dims))
     else:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
     left = [one_dim(d, x.ndim, "tensordot") for d in left]
     right = [one_dim(d, y.ndim, "tensordot") for d in right]
+    if len(set(left)) != len(left) or len(set(right)) != len(right):
+        raise RuntimeError(f"tensordot: dims {dims} name a dimension twice")
     if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=True)):
         raise RuntimeError(f"tensordot: dims {left} of {x.shape} and {right} of {y.shape} do not match")
     free_x = [d for d in range(x.ndim) if d not in left]

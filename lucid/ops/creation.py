@@ -32,6 +32,8 @@ def _array_from(data: Any, dtype: Any) -> Any:
                 return array
             return array.astype(dtypes.of_numpy(_native(array.dtype)).numpy)
         return _converted(array, dtypes.as_numpy(dtype))
+    if _holds_tensors(data):
+        return _array_from(np.array(_without_tensors(data)), dtype)
     array = _from_sequence(data)
     if dtype is not None:
         return _converted(array, dtypes.as_numpy(dtype))
@@ -55,19 +57,23 @@ def _converted(array: Any, dtype: np.dtype[Any]) -> Any:
         raise ValueError(f"cannot convert nan or inf to {dtype.name}")
     if array.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"cannot convert complex data to {dtype.name}; take .real or .imag first")
+    if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise ValueError(f"the data has integers outside the range of {dtype.name}, {limits.min} to {limits.max}")
     return array.astype(dtype)
 
 
 def _from_sequence(data: Any) -> Any:
-    if _holds_tensors(data):
-        return np.array(_without_tensors(data))
     try:
         array = np.array(data)
     except OverflowError:
         raise ValueError("an integer in the data does not fit into 64 bits; give floats instead") from None
     except ValueError:
         raise ValueError(f"ragged data: {_ragged(data)}; every list at one depth must have the same length") from None
-    if array.dtype.kind == "O" or array.dtype.kind not in "biufcV":
+    if array.dtype.kind == "O" and isinstance(_first_odd(data), int):
+        raise ValueError("an integer in the data does not fit into 64 bits; give floats instead")
+    if array.dtype.kind not in "biufcV":
         raise TypeError(f"cannot make a tensor of {_first_odd(data)!r}; expected numbers or nested lists of them")
     if array.size == 0 and array.dtype == np.float64:
         return array.astype(dtypes.default_float())

@@ -14,14 +14,14 @@ from lucid.core import dtypes, modes
 from lucid.core.cuts import cut
 from lucid.core.node import save_input, save_output
 from lucid.core.primitive import apply, attach, lift, synced
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.rules import Elementwise, P, Partial
 
 ndarray = np.ndarray
 _new = object.__new__
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
-_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_F32, _F64, _BF16 = np.dtype(np.float32), np.dtype(np.float64), dtypes.bfloat16.numpy
 _FLOATING = dtypes.FLOATING
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
@@ -51,6 +51,9 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
         target = dtypes.default_float()
     if policy == INTEGRAL and target in _DIFFERENTIABLE:
         raise TypeError(f"{name} takes integer or boolean tensors, not {dtypes.of_numpy(target)}")
+    if target is _BF16:
+        # NumPy does not know that a Python number leaves this type as it is.
+        operands = [a if isinstance(a, Tensor) else Tensor._wrap(np.asarray(a, target)) for a in operands]
     return [cast(a, target) if isinstance(a, Tensor) else a for a in operands]
 
 
@@ -79,7 +82,7 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
 
 def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Exception:
     """The error for operands that do not broadcast, or the original one if they do."""
-    shapes = [np.shape(a) for a in operands]
+    shapes = [shape_of(a) for a in operands]
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:

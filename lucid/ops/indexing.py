@@ -28,7 +28,7 @@ def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any
 
 
 def fold_at(ufunc: np.ufunc, out: Any, positions: tuple[Any, ...], values: Any) -> None:
-    """`ufunc.at`, faster: the values for each place are sorted together and folded by reduceat."""
+    """`ufunc.at`, faster: rows for one place are sorted together and folded by reduceat, numbers added by bincount."""
     k = len(positions)
     places = np.asarray(_linear_positions(positions, out.shape[:k])).reshape(-1)
     rows = math.prod(out.shape[:k])
@@ -40,6 +40,8 @@ def fold_at(ufunc: np.ufunc, out: Any, positions: tuple[Any, ...], values: Any) 
     flat = out.reshape(rows, width)
     if ufunc is np.add and width == 1 and out.dtype.char in "fd":
         flat[:, 0] += np.bincount(places, weights=values[:, 0], minlength=rows).astype(out.dtype)
+    elif width == 1:
+        ufunc.at(flat[:, 0], places, values[:, 0])
     else:
         order = np.argsort(places, kind="stable")
         places = places[order]

@@ -697,10 +697,12 @@ FUNCTIONS: dict[Any, Function] = {
     np.empty_like: _like(creation.empty),
     np.full_like: _full_like,
     np.copy: lambda a: lift(a).clone(),
-    np.astype: lambda x, dtype, /, *, copy=True: lift(x).to(dtype, copy=copy),
     np.meshgrid: _meshgrid,
     np.copyto: _copyto,
 }
+if hasattr(np, "astype"):  # since NumPy 2.1
+    FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: lift(x).to(dtype, copy=copy)
+
 # Functions whose result has no derivative to lose: they always run on the arrays.
 READERS = frozenset(
     {

@@ -10,7 +10,7 @@ from lucid.core import dtypes, rng
 from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.rng import Generator
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary
 from lucid.ops.creation import _sizes
 from lucid.ops.inplace import data_dependent_fill
@@ -338,7 +338,7 @@ def normal(
         if size is not None:
             raise TypeError("normal: the shape follows from the tensors; leave out size")
         mean, std = (x if isinstance(x, _NUMBERS) else lift(x) for x in (mean, std))
-        shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+        shape = np.broadcast_shapes(shape_of(mean), shape_of(std))
         types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
         kind = _floating(dtypes.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
     _raise_if_negative(std, "std", "normal")

@@ -11,7 +11,7 @@ import numpy as np
 
 from lucid.core.node import array_of, save_input
 from lucid.core.primitive import P, Primitive, Rule, unpack
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 
 Impl = Callable[..., Any]
 ndarray = np.ndarray
@@ -164,7 +164,7 @@ class Elementwise(Primitive):
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         if len(args) == 1:
             return None
-        shapes = tuple([np.shape(a) for a in args])
+        shapes = tuple([shape_of(a) for a in args])
         shape = out.shape
         for s in shapes:
             if s != shape:
@@ -208,7 +208,7 @@ def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: An
 
 def align(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
     """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
-    rank = max(np.ndim(v) - b for v, b in zip(values, batched, strict=True))
+    rank = max(len(shape_of(v)) - b for v, b in zip(values, batched, strict=True))
     return [
         P.reshape(v, shape=(size, *(1,) * (rank - v.ndim + 1), *v.shape[1:])) if b and v.ndim - 1 < rank else v
         for v, b in zip(values, batched, strict=True)
@@ -299,7 +299,7 @@ class Variadic(Primitive):
         return None if not wanted else tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
-        return tuple(np.shape(a) for a in args)
+        return tuple(shape_of(a) for a in args)
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
         args = unpack(node, ct)

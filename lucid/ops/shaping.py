@@ -122,7 +122,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
     (2, 3, 4)
     """
     x = lift(input)
-    d = one_dim(dim, x.ndim, "unflatten")
+    d = _dim_of(x, dim, "unflatten")
     parts = tuple(int(s) for s in sizes)
     known = math.prod(s for s in parts if s != -1)
     if -1 in parts and known and x.shape[d] % known == 0:
@@ -143,7 +143,7 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
     (3, 1)
     """
     x = lift(input)
-    dims = many_dims(dim, x.ndim, "squeeze")
+    dims = () if dim == () else many_dims(dim, x.ndim, "squeeze")
     return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
@@ -221,8 +221,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
     (3, 4, 2)
     """
     x = lift(input)
-    sources = [source] if isinstance(source, int) else list(source)
-    targets = [destination] if isinstance(destination, int) else list(destination)
+    sources = [source] if hasattr(source, "__index__") else list(source)
+    targets = [destination] if hasattr(destination, "__index__") else list(destination)
     if len(sources) != len(targets):
         raise RuntimeError(f"movedim: {len(sources)} sources and {len(targets)} destinations")
     a = [one_dim(d, x.ndim, "movedim") for d in sources]
@@ -372,7 +372,8 @@ def flip(input: Any, *dims: Any) -> Tensor:
             [2, 1]])
     """
     x = lift(input)
-    return P.flip(x, dims=many_dims(shape_from(dims, "flip"), x.ndim, "flip"))
+    along = shape_from(dims, "flip")
+    return P.flip(x, dims=many_dims(along, x.ndim, "flip") if along else ())
 
 
 def fliplr(input: Any) -> Tensor:
@@ -444,6 +445,13 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return flip(x, b).transpose(a, b) if turns == 1 else flip(x.transpose(a, b), b)
 
 
+def _dim_of(x: Tensor, dim: Any, name: str) -> int:
+    """A dimension that the tensor really has."""
+    if not x.ndim:
+        raise RuntimeError(f"{name}: a 0-d tensor has no dimension {dim}")
+    return one_dim(dim, x.ndim, name)
+
+
 def _at(d: int, item: Any) -> tuple[Any, ...]:
     return (*(_ALL,) * d, item)
 
@@ -459,7 +467,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     Tensor([2, 3])
     """
     x = lift(input)
-    d = one_dim(dim, x.ndim, "narrow")
+    d = _dim_of(x, dim, "narrow")
     first = int(start) + (x.shape[d] if int(start) < 0 else 0)
     if length < 0 or not 0 <= first <= x.shape[d] - length:
         raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {x.shape[d]}")
@@ -523,10 +531,10 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor
     (Tensor([0]), Tensor([1, 2, 3, 4]))
     """
     x = lift(input)
-    d = one_dim(dim, x.ndim, "split")
+    d = _dim_of(x, dim, "split")
     n = x.shape[d]
-    if isinstance(split_size_or_sections, int):
-        size = split_size_or_sections
+    if hasattr(split_size_or_sections, "__index__"):
+        size = split_size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
             raise RuntimeError(f"split: the size of the pieces must be positive, got {size}")
         bounds = [*range(0, n, size or 1), n] if n else [0, 0]
@@ -549,7 +557,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     x = lift(input)
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
-    d = one_dim(dim, x.ndim, "chunk")
+    d = _dim_of(x, dim, "chunk")
     return split(x, max(1, -(-x.shape[d] // chunks)), d)
 
 
@@ -565,10 +573,10 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     (Tensor([0]), Tensor([1, 2]), Tensor([3, 4]))
     """
     x = lift(input)
-    d = one_dim(dim, x.ndim, "tensor_split")
+    d = _dim_of(x, dim, "tensor_split")
     n = x.shape[d]
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+    if hasattr(indices_or_sections, "__index__"):
+        count = indices_or_sections.__index__()
         if count <= 0:
             raise RuntimeError(f"tensor_split: the number of sections must be positive, got {count}")
         small, larger = divmod(n, count)

@@ -98,4 +98,4 @@ def power(x: Any, exponent: Any) -> Any:
         return 1 / x
     if exponent == 0.5:
         return np.sqrt(x)
-    return np.power(x, exponent)
+    return in_single(lambda a: np.power(a, exponent), x)

@@ -386,10 +386,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
         if min is not None:
             low, x = promote("clamp", (min, x), KEEP)
-            x = P.where(x < low, low, x)
+            x = P.where((x < low) | (low != low), low, x)
         if max is not None:
             high, x = promote("clamp", (max, x), KEEP)
-            x = P.where(x > high, high, x)
+            x = P.where((x > high) | (high != high), high, x)
         return x
     target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
     return general(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})

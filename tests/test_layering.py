@@ -1,0 +1,112 @@
+"""The architecture as the design states it: imports run one way, files stay short, imports stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "lucid"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# What each package may not import. Imports inside functions count too.
+FORBIDDEN = {
+    "core": ("ops", "autograd", "func", "compile", "nn", "optim", "data", "testing", "linalg", "fft", "special", "random"),
+    "ops": ("autograd", "func", "compile", "nn", "optim", "data", "testing"),
+    "autograd": ("compile", "nn", "optim", "data"),
+    "func": ("compile", "nn", "optim", "data"),
+    "compile": ("nn", "optim", "data"),
+}
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(path):
+    """Every module that a file imports, anywhere in it, except for type checkers only."""
+    found = []
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    frontier = [ast.parse(path.read_text())]
+    while frontier:
+        node = frontier.pop()
+        if is_type_checking(node):
+            frontier.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found += [(a.name, node.lineno) for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(p for p in (base, node.module or "") if p)
+            found += [(f"{module}.{a.name}", node.lineno) for a in node.names]
+        frontier.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def layer(module):
+    parts = module.split(".")
+    return parts[1] if parts[0] == "lucid" and len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_run_one_way(path):
+    own = path.relative_to(PACKAGE).parts[0]
+    forbidden = FORBIDDEN.get(own, ())
+    wrong = [f"{name(path)}:{line} imports {module}" for module, line in imports(path) if layer(module) in forbidden]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent != PACKAGE], ids=name)
+def test_no_file_imports_the_public_package(path):
+    own = path.relative_to(PACKAGE).parts[0]
+    if own not in FORBIDDEN:
+        pytest.skip("built on the public API")
+    assert [line for module, line in imports(path) if module == "lucid"] == []
+
+
+@pytest.mark.parametrize("path", FILES + sorted((ROOT / "sorix").rglob("*.py")), ids=name)
+def test_files_stay_short(path):
+    assert len(path.read_text().splitlines()) < 700
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_say_what_they_hold(path):
+    tree = ast.parse(path.read_text())
+    assert not tree.body or ast.get_docstring(tree)
+
+
+def loaded_by(statement):
+    code = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("heavy", ["scipy", "torch", "numpy.random", "cupy", "llvmlite", "jax", "hypothesis", "pytest"])
+def test_import_stays_light(heavy):
+    found = loaded_by("import lucid")
+    assert not [m for m in found if m == heavy or m.startswith(heavy + ".")]
+
+
+def test_import_of_lucid_adds_few_modules_beside_numpy():
+    extra = loaded_by("import numpy, ml_dtypes; before = set(sys.modules); import lucid")
+    foreign = {m.split(".")[0] for m in extra} - set(sys.stdlib_module_names) - {"lucid", "numpy", "ml_dtypes"}
+    assert {m for m in foreign if not m.startswith("_")} == set()
+
+
+def test_each_module_can_be_imported_first():
+    modules = [".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in FILES]
+    optional = [m for m in modules if m.startswith(("lucid.core", "lucid.ops", "lucid.autograd", "lucid.func"))]
+    code = (
+        "import sys, importlib\n"
+        f"for m in {optional!r}:\n"
+        "    for k in [k for k in sys.modules if k.split('.')[0] == 'lucid']: del sys.modules[k]\n"
+        "    importlib.import_module(m)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
