@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,13 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 _IMPORT = "import numpy; from time import perf_counter; t = perf_counter(); import {}; print(perf_counter() - t)"
 
 
-def _run(*arguments: str) -> str:
+def _run(*arguments: str, **variables: str) -> str:
     """The last line that a child Python prints."""
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **variables},
         capture_output=True,
         text=True,
     )
@@ -41,9 +42,14 @@ def median_peak(library: str, repeats: int) -> float:
 
 
 def import_seconds(modules: list[str], repeats: int) -> dict[str, float]:
-    """Median time to import each module after NumPy, in turns; the first round fills the caches and is dropped."""
+    """Median time to import each module after NumPy, in turns.
+
+    The first round compiles everything into a folder of its own, as installing a package does, and is dropped.
+    """
     found: dict[str, list[float]] = {m: [] for m in modules}
-    for _ in range(repeats + 1):
-        for module in modules:
-            found[module].append(float(_run("-c", _IMPORT.format(module))))
+    with TemporaryDirectory() as compiled:
+        variables = {"PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(repeats + 1):
+            for module in modules:
+                found[module].append(float(_run("-c", _IMPORT.format(module), **variables)))
     return {module: statistics.median(times[1:]) for module, times in found.items()}

@@ -19,8 +19,8 @@ from lucid.core.device import (
 from lucid.core.dtypes import (
     bfloat16,
     can_cast,
-    complex128,
     complex64,
+    complex128,
     dtype,
     finfo,
     float16,
@@ -28,14 +28,15 @@ from lucid.core.dtypes import (
     float64,
     get_default_dtype,
     iinfo,
+    int8,
     int16,
     int32,
     int64,
-    int8,
     promote_types,
     set_default_dtype,
     uint8,
 )
+from lucid.core.dtypes import bool_ as bool
 from lucid.core.printing import (
     set_printoptions,
 )
@@ -45,6 +46,7 @@ from lucid.core.rng import (
 from lucid.core.tensor import (
     Tensor,
 )
+from lucid.ops import methods as _methods  # gives the operations to Tensor
 from lucid.ops.binary import (
     add,
     addcdiv,
@@ -142,6 +144,19 @@ from lucid.ops.joining import (
     stack,
     vstack,
 )
+from lucid.ops.pieces import (
+    chunk,
+    diag,
+    diag_embed,
+    diagonal,
+    narrow,
+    select,
+    split,
+    tensor_split,
+    tril,
+    triu,
+    unbind,
+)
 from lucid.ops.random import (
     bernoulli,
     fork_rng,
@@ -206,13 +221,9 @@ from lucid.ops.scatter import (
 from lucid.ops.shaping import (
     broadcast_tensors,
     broadcast_to,
-    chunk,
     clone,
     contiguous,
     detach,
-    diag,
-    diag_embed,
-    diagonal,
     expand_dims,
     flatten,
     flip,
@@ -221,25 +232,18 @@ from lucid.ops.shaping import (
     meshgrid,
     moveaxis,
     movedim,
-    narrow,
     permute,
     ravel,
     repeat_interleave,
     reshape,
     roll,
     rot90,
-    select,
-    split,
     squeeze,
     swapaxes,
     swapdims,
     t,
-    tensor_split,
     tile,
     transpose,
-    tril,
-    triu,
-    unbind,
     unflatten,
     unsqueeze,
 )
@@ -289,9 +293,9 @@ from lucid.ops.unary import (
     isnan,
     lgamma,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     log_sigmoid,
     logical_not,
     logit,
@@ -316,8 +320,6 @@ from lucid.ops.unary import (
     tanh,
     trunc,
 )
-from lucid.core.dtypes import bool_ as bool
-from lucid.ops import methods as _methods  # gives the operations to Tensor
 
 # Other names that users know these by.
 half = float16

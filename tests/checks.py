@@ -66,8 +66,8 @@ def is_float(value: Any) -> bool:
 class Case:
     """A sample taken apart: its arrays, and how to call the op and the reference with others in their place."""
 
-    def __init__(self, row: Row, sample: Sample, dtype: str) -> None:
-        self.row, self.sample, self.dtype = row, sample, dtype
+    def __init__(self, row: Row, sample: Sample, dtype: str, squares: bool = False) -> None:
+        self.row, self.sample, self.dtype, self.squares = row, sample, dtype, squares
         self.arrays: list[Array] = []
         self._args = take_apart(sample.args, self.arrays)
         self.floats = [k for k, a in enumerate(self.arrays) if is_float(a)]
@@ -78,11 +78,13 @@ class Case:
         return f"{self.row.name}({shapes}; {self._args}, {self.sample.kwargs})"
 
     def op(self, *values: Any) -> list[Any]:
-        return flat(self.row.op(*put_together(self._args, values), **self.sample.kwargs))
+        outs = flat(self.row.op(*put_together(self._args, values), **self.sample.kwargs))
+        return [o * o if is_float(o) else o for o in outs] if self.squares else outs
 
     def ref(self, *arrays: Array) -> list[Array]:
         with np.errstate(all="ignore"):
-            return [np.asarray(r) for r in flat(self.row.ref(*put_together(self._args, arrays), **self.sample.kwargs))]
+            outs = [np.asarray(r) for r in flat(self.row.ref(*put_together(self._args, arrays), **self.sample.kwargs))]
+            return [o * o if is_float(o) else o for o in outs] if self.squares else outs
 
     def float_outs(self, *arrays: Array) -> list[Array]:
         return [out for out in self.ref(*arrays) if is_float(out)]
@@ -293,8 +295,12 @@ def gradient_function(case: Case, weights: Sequence[Array]) -> Callable[..., tup
 
 
 def check_second(row: Row, dtype: str) -> None:
-    """Reverse over reverse and forward over reverse agree with finite differences of the gradient."""
-    for case in smooth(row, dtype):
+    """Reverse over reverse and forward over reverse agree with finite differences of the gradient.
+
+    Results are squared, so that linear operations have a second derivative too.
+    """
+    for plain in smooth(row, dtype):
+        case = Case(row, plain.sample, dtype, squares=True)
         outs = case.float_outs(*case.arrays)
         if not case.floats or not outs:
             continue
@@ -304,9 +310,12 @@ def check_second(row: Row, dtype: str) -> None:
         by_reverse, by_weights = reverse_of_reverse(case, weights, v)
         assert_close(by_reverse, want, f"{case} reverse over reverse", 1e-5, 1e-5)
         assert_close(by_weights, pushed(case, v), f"{case} reverse by the cotangent", 1e-8, 1e-8)
+        gradient, directions = gradient_function(case, weights), tuple(from_numpy(d) for d in v)
         primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
-        _, changes = func.jvp(gradient_function(case, weights), primals, tuple(from_numpy(d) for d in v))
+        _, changes = func.jvp(gradient, primals, directions)
         assert_close(changes, want, f"{case} forward over reverse", 1e-5, 1e-5)
+        _, pull = func.vjp(gradient, *primals)
+        assert_close(pull(directions), want, f"{case} vjp of grad", 1e-5, 1e-5)
 
 
 def reverse_of_reverse(case: Case, weights: Sequence[Array], v: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -471,7 +480,7 @@ def _has(prim: Any, rule: str) -> bool:
 @contextmanager
 def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Iterator[None]:
     """Take rules out of `wanted` as they are used."""
-    before = {(name, rule): getattr(primitives[name], rule) for name, rule in wanted}
+    before = {(name, rule): vars(primitives[name]).get(rule) for name, rule in wanted}
 
     def spy(key: tuple[str, str], function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -480,7 +489,8 @@ def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Itera
 
         return call
 
-    for (name, rule), function in before.items():
+    for name, rule in before:
+        function = getattr(primitives[name], rule)
         if function is not None:
             setattr(primitives[name], rule, spy((name, rule), function))
     try:
@@ -488,3 +498,5 @@ def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Itera
     finally:
         for (name, rule), function in before.items():
             setattr(primitives[name], rule, function)
+            if function is None and rule == "vjp":
+                delattr(primitives[name], rule)  # a method of the class

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.special as special
 
+import lucid
 from lucid.core import dtypes
-from lucid.ops import binary, contractions, indexing, joining, reductions, scatter, shaping, sorting, unary
+from lucid.ops import binary, indexing, unary
 from lucid.ops.methods import method_table
 
 Array = np.ndarray
@@ -94,6 +95,13 @@ class Make:
 
 
 Samples = Callable[[Make], Iterable[Sample]]
+METHODS = method_table()
+
+
+def named(name: str) -> Callable[..., Any]:
+    """An operation by its public name, or by its name among the elementwise ones."""
+    places = (vars(lucid), METHODS, vars(unary), vars(binary))
+    return next((place[name] for place in places if name in place), None)
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ def one_operand(make: Make) -> Iterator[Sample]:
 
 def u(name: str, ref: Callable[..., Any], *domain: float, **flags: Any) -> Row:
     """A row for an elementwise function of one operand that turns integers into floats."""
-    flags = {"op": getattr(unary, name, None), "result": "float", "ints": BOOLS, **flags}
+    flags = {"op": named(name), "result": "float", "ints": BOOLS, **flags}
     return Row(name, ref=ref, samples=flags.pop("samples", one_operand), domain=Domain(*domain), **flags)
 
 
@@ -170,12 +178,13 @@ def sgn(x: Array) -> Array:
 
 
 def clamped(x: Array, min: Any = None, max: Any = None) -> Array:
+    x = x.astype(np.int64) if x.dtype.kind in "iu" else x
     x = x if min is None else np.maximum(x, min)
     return x if max is None else np.minimum(x, max)
 
 
 def bounds(make: Make) -> Iterator[Sample]:
-    if make.kind == dtypes.CATEGORY_INT:
+    if make.kind < dtypes.CATEGORY_FLOAT:
         yield s(make(2, 3), 1, 2)
         return
     yield s(make(2, 3), -0.5, 0.5)
@@ -340,7 +349,7 @@ def two_operands(make: Make) -> Iterator[Sample]:
 
 def b(name: str, ref: Callable[..., Any], *domain: float, **flags: Any) -> Row:
     """A row for an elementwise function of two operands whose result has their type."""
-    flags = {"op": getattr(binary, name, None), "ints": INTS, **flags}
+    flags = {"op": named(name), "ints": INTS, **flags}
     return Row(name, ref=ref, samples=flags.pop("samples", two_operands), domain=Domain(*domain), **flags)
 
 
@@ -541,7 +550,7 @@ def numpy_reduction(ref: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def r(name: str, ref: Callable[..., Any], *domain: float, **flags: Any) -> Row:
-    flags = {"samples": reduced, "op": getattr(reductions, name), **flags}
+    flags = {"samples": reduced, "op": named(name), **flags}
     return Row(name, ref=numpy_reduction(ref), domain=Domain(*domain), **flags)
 
 
@@ -675,16 +684,16 @@ REDUCTIONS = [
       pins=((([1.0, 3.0, 3.0, 3.0],), ([0, 1 / 3, 1 / 3, 1 / 3],)),)),
     r("amin", np.min, ints=BOOLS, samples=with_points(reduced, *NANS, smooth=False),
       pins=((([1.0, 1.0, 3.0],), ([0.5, 0.5, 0],)),)),
-    Row("max", reductions.max, chosen(np.max, np.argmax), along_one, result=VALUES_INDICES, ints=BOOLS,
+    Row("max", lucid.max, chosen(np.max, np.argmax), along_one, result=VALUES_INDICES, ints=BOOLS,
         pins=((([1.0, 3.0, 3.0], 0), ([0, 1, 0],)),)),
-    Row("min", reductions.min, chosen(np.min, np.argmin), along_one, result=VALUES_INDICES, ints=BOOLS,
+    Row("min", lucid.min, chosen(np.min, np.argmin), along_one, result=VALUES_INDICES, ints=BOOLS,
         pins=((([3.0, 1.0, 1.0], 0), ([0, 1, 0],)),)),
     r("argmax", np.argmax, result="int64", differentiable=False, ints=BOOLS, samples=along_one),
     r("argmin", np.argmin, result="int64", differentiable=False, ints=BOOLS, samples=along_one),
-    Row("var", reductions.var, with_unbiased(variance), variances, result="real", complex=True),
-    Row("std", reductions.std, with_unbiased(lambda *a, **k: np.sqrt(variance(*a, **k))), variances, result="real",
+    Row("var", lucid.var, with_unbiased(variance), variances, result="real", complex=True),
+    Row("std", lucid.std, with_unbiased(lambda *a, **k: np.sqrt(variance(*a, **k))), variances, result="real",
         complex=True, pins=((([2.0, 2.0, 2.0],), ([0, 0, 0],)),)),
-    Row("norm", reductions.norm,
+    Row("norm", lucid.norm,
         lambda x, p=2, dim=None, keepdim=False: numpy_reduction(p_norm)(x, dim, keepdim, p=p),
         norms, result="real", complex=True, domain=Domain(-2, 2, 0.1), pins=((([0.0, 0.0],), ([0, 0],)),)),
     r("logsumexp", log_sum_exp, complex=True,
@@ -696,13 +705,13 @@ REDUCTIONS = [
     r("nansum", np.nansum, result="sum", ints=BOOLS, complex=True, samples=with_points(random_values(with_empty), *NANS, dim=1)),
     r("nanmean", lambda x, axis, keepdims: np.nansum(x, axis=axis, keepdims=keepdims) / np.sum(~np.isnan(x), axis=axis, keepdims=keepdims),
       complex=True, samples=with_points(with_empty, *NANS, dim=1)),
-    Row("cumsum", reductions.cumsum, numpy_scan(np.cumsum), scanned, result="sum", complex=True, ints=BOOLS),
-    Row("cumprod", reductions.cumprod, numpy_scan(np.cumprod), with_points(scanned, *ZEROS, dim=1), result="sum",
+    Row("cumsum", lucid.cumsum, numpy_scan(np.cumsum), scanned, result="sum", complex=True, ints=BOOLS),
+    Row("cumprod", lucid.cumprod, numpy_scan(np.cumprod), with_points(scanned, *ZEROS, dim=1), result="sum",
         complex=True, ints=BOOLS),
-    Row("logcumsumexp", reductions.logcumsumexp, numpy_scan(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    Row("logcumsumexp", lucid.logcumsumexp, numpy_scan(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
         with_points(scanned, *INFINITE, smooth=False, dim=1)),
-    Row("cummax", reductions.cummax, running(np.maximum, np.greater_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
-    Row("cummin", reductions.cummin, running(np.minimum, np.less_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
+    Row("cummax", lucid.cummax, running(np.maximum, np.greater_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
+    Row("cummin", lucid.cummin, running(np.minimum, np.less_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
 ]  # fmt: skip
 
 # --- shapes --------------------------------------------------------------------------------------
@@ -724,7 +733,7 @@ def calls(*samples: tuple[Any, ...]) -> Samples:
 
 
 def v(name: str, ref: Callable[..., Any], *samples: tuple[Any, ...], **flags: Any) -> Row:
-    return Row(name, getattr(shaping, name), ref, calls(*samples), **{**ANY_TYPE, **flags})
+    return Row(name, named(name), ref, calls(*samples), **{**ANY_TYPE, **flags})
 
 
 def pieces(ref: Callable[..., Any]) -> Callable[..., Any]:
@@ -743,6 +752,7 @@ def chunks(x: Array, count: int, dim: int = 0) -> Any:
 
 def windows(x: Array, dim: int, size: int, step: int) -> Array:
     x = x if x.ndim else x.reshape(1)
+    dim %= x.ndim
     seen = np.lib.stride_tricks.sliding_window_view(x, size, dim)
     return np.moveaxis(np.moveaxis(seen, dim, 0)[::step], 0, dim)
 
@@ -753,6 +763,27 @@ def embedded(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array
     at = np.arange(x.shape[-1])
     out[..., at + max(-offset, 0), at + max(offset, 0)] = x
     return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def squeezed(x: Array, dim: Any = None) -> Array:
+    dims = range(x.ndim) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+    places = [d % x.ndim for d in dims if x.ndim]
+    return x.reshape([n for d, n in enumerate(x.shape) if n != 1 or d not in places])
+
+
+def expanded(x: Array, sizes: tuple[int, ...]) -> Array:
+    extra = len(sizes) - x.ndim
+    return np.broadcast_to(x, [x.shape[d - extra] if n == -1 else n for d, n in enumerate(sizes)])
+
+
+def on_vectors(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that takes 0-d arrays as vectors of one element, as operations along dimensions do."""
+
+    def call(x: Array, *args: Any, **kwargs: Any) -> Any:
+        out = ref(x if x.ndim else x.reshape(1), *args, **kwargs)
+        return out if x.ndim or out.size != 1 else out.reshape(())
+
+    return call
 
 
 def flat_between(x: Array, start: int = 0, end: int = -1) -> Array:
@@ -777,30 +808,30 @@ SHAPES = [
     v("ravel", lambda x: x.reshape(-1), ((2, 3),), (("T", 2, 3),), ((),)),
     v("unflatten", lambda x, dim, sizes: np.reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim:][1:])),
       ((2, 6), 1, (2, 3)), ((6,), 0, (-1, 2)), ((0, 6), 1, (3, 2))),
-    v("squeeze", lambda x, dim=None: np.squeeze(x, dim), ((1, 2, 1),), ((1, 2, 1), 0), ((1, 2, 1), (0, -1)), ((),), ((1, 0),)),
+    v("squeeze", squeezed, ((1, 2, 1),), ((1, 2, 1), 0), ((1, 2, 1), (0, -1)), ((),), ((1, 0),)),
     v("unsqueeze", np.expand_dims, ((2, 3), 0), ((2, 3), -1), ((), 0), (("T", 2, 3), 1)),
     v("expand_dims", np.expand_dims, ((2, 3), 1)),
     v("permute", np.transpose, ((2, 1, 3), (2, 0, 1)), ((2, 3), (-1, 0)), ((), ()), ((0, 2), (1, 0))),
-    *[v(name, np.swapaxes, ((2, 1, 3), 0, 2), ((2, 3), -1, -2), (("T", 2, 3), 0, 1)) for name in
+    *[v(name, on_vectors(np.swapaxes), ((2, 1, 3), 0, 2), ((2, 3), -1, -2), (("T", 2, 3), 0, 1)) for name in
       ("transpose", "swapaxes", "swapdims")],
     v("t", np.transpose, ((2, 3),), ((3,),), ((),)),
     *[v(name, np.moveaxis, ((2, 1, 3), 0, -1), ((2, 1, 3), (0, 1), (2, 0))) for name in ("movedim", "moveaxis")],
-    v("expand", np.broadcast_to, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (0, 2, 3))),
-    v("broadcast_to", np.broadcast_to, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (2, 0))),
-    *[Row(name, getattr(shaping, name), ref, pairs(*shapes), **ANY_TYPE) for name, ref, shapes in (
+    v("expand", expanded, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (0, 2, 3))),
+    v("broadcast_to", expanded, ((1, 3), (2, 3)), ((3,), (2, 2, 3)), ((), (2,)), ((2, 1), (2, 0))),
+    *[Row(name, named(name), ref, pairs(*shapes), **ANY_TYPE) for name, ref, shapes in (
         ("view_as", lambda x, y: x.reshape(y.shape), (((2, 3), (3, 2)), ((), (1,)))),
         ("reshape_as", lambda x, y: x.reshape(y.shape), (((2, 3), (3, 2)), ((), (1,)))),
         ("expand_as", lambda x, y: np.broadcast_to(x, y.shape), (((1, 3), (2, 3)), ((), (2,)))),
         ("broadcast_tensors", pieces(np.broadcast_arrays), (((2, 1), (3,)), ((), (2, 0)), ((2, 1), (1, 3), (1,)))),
         ("meshgrid", pieces(lambda *xs: np.meshgrid(*xs, indexing="ij")), (((2,), (3,)), ((3,), (), (2,)), ((0,), (2,)))),
     )],
-    Row("meshgrid_xy", lambda *xs: shaping.meshgrid(*xs, indexing="xy"), pieces(np.meshgrid),
+    Row("meshgrid_xy", lambda *xs: lucid.meshgrid(*xs, indexing="xy"), pieces(np.meshgrid),
         pairs(((2,), (3,)), ((2,), (3,), (2,))), **ANY_TYPE),
     v("repeat", np.tile, ((2, 3), (2, 1)), ((3,), (2, 2)), ((), (2,)), ((2, 3), (0, 1)), (("T", 3, 2), (1, 2))),
     v("tile", np.tile, ((2, 3), (2, 1)), ((2, 3), (2,)), ((3,), (2, 2)), ((), (2,))),
     v("repeat_interleave", lambda x, n, dim=None: np.repeat(x, n, dim),
       ((2, 3), 2), ((2, 3), 2, {"dim": 1}), ((2, 3), np.array([1, 0, 2]), {"dim": -1}), ((0, 3), 2, {"dim": 0}), unbatched="i"),
-    v("flip", np.flip, ((2, 3), (0,)), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
+    v("flip", on_vectors(np.flip), ((2, 3), (0,)), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
     v("fliplr", np.fliplr, ((2, 3),)),
     v("flipud", np.flipud, ((2, 3),), ((3,),)),
     v("roll", rolled, ((2, 3), 1), ((2, 3), -2, 1), ((2, 3), (1, 2), (0, 1)), ((0, 3), 1, 0), ((2, 3), 1, {"dims": 0})),
@@ -819,7 +850,7 @@ SHAPES = [
     v("tril", np.tril, ((2, 3),), ((3, 2), 1), ((2, 3, 3), -1), (("T", 2, 3),), ((0, 2),)),
     v("triu", np.triu, ((2, 3),), ((3, 2), 1), ((2, 3, 3), -1), (("T", 2, 3),), ((0, 2),)),
     v("clone", np.copy, ((2, 3),), ((),), (("T", 2, 3),), ((0,),)),
-    v("contiguous", np.ascontiguousarray, ((2, 3),), (("T", 2, 3),), ((0, 2),)),
+    v("contiguous", lambda x: np.copy(x, order="C"), ((2, 3),), (("T", 2, 3),), ((0, 2),)),
     v("detach", np.copy, ((2, 3),), ((),), (("T", 2, 3),), differentiable=False),
 ]  # fmt: skip
 
@@ -828,7 +859,7 @@ SHAPES = [
 
 def c(name: str, ref: Callable[..., Any], *shapes: tuple[tuple[int, ...], ...], **flags: Any) -> Row:
     samples = flags.pop("samples", pairs(*shapes))
-    return Row(name, getattr(contractions, name), ref, samples, **{"complex": True, "ints": INTS, **flags})
+    return Row(name, named(name), ref, samples, **{"complex": True, "ints": INTS, **flags})
 
 
 def products(make: Make) -> Iterator[Sample]:
@@ -880,7 +911,7 @@ def matrix_sums(*shapes: tuple[int, ...]) -> Samples:
 
 def matrix_sum(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     product = alpha * np.matmul(a, b)
-    return beta * x + product
+    return beta * np.broadcast_to(x, product.shape) + product
 
 
 def crosses(make: Make) -> Iterator[Sample]:
@@ -908,7 +939,7 @@ CONTRACTIONS = [
     c("tensordot", lambda x, y, dims=2: np.tensordot(x, y, dims), samples=tensor_products),
     c("kron", np.kron, ((2, 3), (3, 2)), ((3,), (2, 2)), ((), (2,)), ((2, 1), (2,))),
     c("cross", cross, samples=crosses),
-    c("trace", lambda x: np.sum(np.diagonal(x), dtype=x.dtype), ((2, 3),), ((3, 3),), ((0, 2),), result="sum"),
+    c("trace", lambda x: np.sum(np.diagonal(x)), ((2, 3),), ((3, 3),), ((0, 2),), result="sum"),
     c("addmm", matrix_sum, samples=matrix_sums((2, 2), (2, 3), (3, 2))),
     c("baddbmm", matrix_sum, samples=matrix_sums((2, 2, 1), (2, 2, 3), (2, 3, 1))),
 ]  # fmt: skip
@@ -925,7 +956,7 @@ def j(name: str, ref: Callable[..., Any], *samples: tuple[Any, ...], **flags: An
         first = samples[0][0][0]
         yield s((make(*first[::-1]).T, make(*first)), *samples[0][1:])
 
-    return Row(name, getattr(joining, name), ref, made, **{**ANY_TYPE, **flags})
+    return Row(name, named(name), ref, made, **{**ANY_TYPE, **flags})
 
 
 CATS = ((((2, 3), (1, 3)),), (((2, 1), (2, 3), (2, 0)), 1), (((2, 3), (2, 1)), -1), (((3,),),))
@@ -1028,6 +1059,12 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     return out
 
 
+def taken_along(x: Array, i: Array, dim: int | None = None) -> Array:
+    if dim is None:
+        return x.reshape(-1)[i.reshape(-1)]
+    return np.take_along_axis(x, i, axis=dim) if x.ndim else x.reshape(1)[i]
+
+
 def along(make: Make) -> Iterator[Sample]:
     yield s(make(2, 3), np.array([[0, 2], [1, 1]]), 1)
     yield s(make(2, 3), np.array([[1, 0, 1]]), 0)
@@ -1040,8 +1077,8 @@ def along(make: Make) -> Iterator[Sample]:
 INDEXING = [
     Row("getitem", indexing.getitem, read, reads, unbatched="b", **ANY_TYPE),
     Row("setitem", setitem, write, writes, unbatched="b", inplace=True, **ANY_TYPE),
-    Row("take_along_dim", indexing.take_along_dim,
-        lambda x, i, dim=None: np.take_along_axis(x, i, axis=dim), along, **ANY_TYPE),
+    Row("take_along_dim", lucid.take_along_dim,
+        taken_along, along, **ANY_TYPE),
 ]  # fmt: skip
 
 
@@ -1070,6 +1107,8 @@ def scattered(x: Array, dim: int, index: Array, src: Any, fold: str = "last", in
 
 def gathered(x: Array, dim: int, index: Array) -> Array:
     shape = x.shape or (1,)
+    if not index.size:
+        return np.empty(index.shape, x.dtype)
     grid = list(np.indices(index.shape or (1,)))
     grid[dim] = index.reshape(index.shape or (1,))
     return x.reshape(shape)[tuple(grid)].reshape(index.shape)
@@ -1134,9 +1173,10 @@ def on_rows(ref: Callable[..., Any]) -> Callable[..., Any]:
     """`ref(out, index, …)` changes the leading dimension of a copy; this does the same along `dim`."""
 
     def call(x: Array, dim: int, index: Array, source: Any, **kwargs: Any) -> Array:
-        out = np.moveaxis(x, dim, 0).copy()
-        ref(out, index, np.moveaxis(source, dim, 0) if np.ndim(source) else source, **kwargs)
-        return np.moveaxis(out, 0, dim)
+        out = np.moveaxis(x if x.ndim else x.reshape(1), dim, 0).copy()
+        source = np.moveaxis(source, dim, 0) if np.ndim(source) else source
+        ref(out, np.atleast_1d(index), source, **kwargs)
+        return np.moveaxis(out, 0, dim).reshape(x.shape)
 
     return call
 
@@ -1183,13 +1223,14 @@ def masked(*more: Any) -> Samples:
 
 
 def masked_write(x: Array, mask: Array, source: Array) -> Array:
-    out, mask = x.copy(), np.broadcast_to(mask, x.shape)
+    x, mask = np.broadcast_arrays(x, mask)
+    out = x.copy()
     out[mask] = source.reshape(-1)[: mask.sum()]
     return out
 
 
 def sc(name: str, ref: Callable[..., Any], samples: Samples, **flags: Any) -> Row:
-    return Row(name, getattr(scatter, name), ref, samples, **{"complex": True, "ints": INTS, **flags})
+    return Row(name, named(name), ref, samples, **{"complex": True, "ints": INTS, **flags})
 
 
 def searched(make: Make) -> Iterator[Sample]:
@@ -1204,9 +1245,9 @@ SCATTER = [
     sc("scatter_add", lambda *a: scattered(*a, "sum"), scatters()),
     sc("scatter_reduce", scattered,
        every(*[scatters(how, **kw) for how in ("sum", "prod", "mean") for kw in ({}, {"include_self": False})])),
-    Row("scatter_extreme", scatter.scatter_reduce, scattered, ints=INTS,
+    Row("scatter_extreme", lucid.scatter_reduce, scattered, ints=INTS,
         samples=every(*[scatters(how, **kw) for how in ("amax", "amin") for kw in ({}, {"include_self": False})])),
-    sc("index_select", lambda x, dim, i: np.take(x, i, dim), every(slices, calls(((2, 3), 0, np.array([1, 0, 1])))), ints=BOOLS),
+    sc("index_select", on_vectors(lambda x, dim, i: np.take(x, np.atleast_1d(i), dim)), every(slices, calls(((2, 3), 0, np.array([1, 0, 1])))), ints=BOOLS),
     sc("index_add", on_rows(added), every(with_source(slices), lambda make: iter([
         s(make(2, 3), 0, np.array([1, 1]), make(2, 3)), s(make(2, 3), 0, np.array([1, 0]), make(2, 3), alpha=2)]))),
     sc("index_copy", on_rows(assigned), with_source(slices)),
@@ -1242,6 +1283,7 @@ def sorted_ref(x: Array, dim: int = -1, descending: bool = False) -> Any:
 
 
 def best(x: Array, k: int, dim: int = -1, largest: bool = True) -> Any:
+    x = x if x.ndim or k else x.reshape(1)
     return picked(x, np.take(order_of(x, dim, largest), range(k), dim) if x.ndim else np.array(0), dim)
 
 
@@ -1326,28 +1368,30 @@ def repeats(make: Make) -> Iterator[Sample]:
     yield s(make(0), return_inverse=True, return_counts=True)
 
 
-def distinct(x: Array, dim: int | None = None, **how: Any) -> Any:
-    values, inverse, counts = np.unique(x, axis=dim, **how)
-    return values, inverse.reshape(x.shape if dim is None else (x.shape[dim],)), counts
+def distinct(x: Array, dim: int | None = None, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    values, inverse, counts = np.unique(x, axis=dim, return_inverse=True, return_counts=True, equal_nan=False)
+    inverse = inverse.reshape(x.shape if dim is None else (x.shape[dim],))
+    return (values, *[inverse] * return_inverse, *[counts] * return_counts)
 
 
-def distinct_runs(x: Array, dim: int | None = None, **how: Any) -> Any:
+def distinct_runs(x: Array, dim: int | None = None, return_inverse: bool = False, return_counts: bool = False) -> Any:
     rows = x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0)
     new = np.array([i == 0 or not np.array_equal(rows[i], rows[i - 1]) for i in range(len(rows))], bool)
     inverse, kept = np.cumsum(new) - 1, rows[new]
     values = kept.reshape(-1) if dim is None else np.moveaxis(kept, 0, dim)
     counts = np.bincount(inverse, minlength=len(kept))
-    return values, inverse.reshape(x.shape if dim is None else (x.shape[dim],)), counts
+    inverse = inverse.reshape(x.shape if dim is None else (x.shape[dim],))
+    return (values, *[inverse] * return_inverse, *[counts] * return_counts)
 
 
 def so(name: str, ref: Callable[..., Any], samples: Samples, **flags: Any) -> Row:
-    return Row(name, getattr(sorting, name), ref, samples, **{"ints": INTS, "result": VALUES_INDICES, **flags})
+    return Row(name, named(name), ref, samples, **{"ints": INTS, "result": VALUES_INDICES, **flags})
 
 
 SORTING = [
     so("sort", sorted_ref, sorts, ints=BOOLS),
     so("argsort", order_of, sorts, ints=BOOLS, result="int64", differentiable=False),
-    so("msort", lambda x: np.sort(x, 0), calls(((3, 2),), ((3,),), ((0, 2),)), result="keep"),
+    so("msort", on_vectors(lambda x: np.sort(x, 0)), calls(((3, 2),), ((3,),), ((0, 2),)), result="keep"),
     so("topk", best, first_few),
     so("kthvalue", kth, kths),
     so("median", middle, middles),
@@ -1367,8 +1411,6 @@ CONVERSIONS = [
 ]  # fmt: skip
 
 # --- in place ------------------------------------------------------------------------------------
-
-METHODS = method_table()
 
 
 def in_place(row: Row) -> Row:

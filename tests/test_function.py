@@ -295,7 +295,7 @@ def test_saved_values_are_freed_by_the_backward():
     x = leaf(1.0)
     y = Cube.apply(x)
     y.backward()
-    with pytest.raises(RuntimeError, match="second time.*Cube"):
+    with pytest.raises(RuntimeError, match=r"second time.*Cube"):
         y.backward()
 
 
@@ -312,7 +312,7 @@ def test_in_place_change_of_a_saved_input_is_detected():
     z = x * 1
     y = Cube.apply(z)
     z.add_(1)
-    with pytest.raises(RuntimeError, match="overwritten.*Cube"):
+    with pytest.raises(RuntimeError, match=r"overwritten.*Cube"):
         y.sum().backward()
 
 
@@ -331,7 +331,7 @@ def test_in_place_change_of_a_saved_output_is_detected():
     x = leaf(1.0, 2.0)
     y = Exp.apply(x)
     y.mul_(2)
-    with pytest.raises(RuntimeError, match="overwritten.*Exp"):
+    with pytest.raises(RuntimeError, match=r"overwritten.*Exp"):
         y.sum().backward()
 
 
@@ -402,7 +402,7 @@ def test_more_nones_than_arguments_are_allowed():
 @pytest.mark.parametrize("result", [lambda g: g, lambda g: (g, g), lambda g: (g, g, None, g)])
 def test_wrong_number_of_gradients(result):
     x, y = leaf(1.0), leaf(2.0)
-    with pytest.raises(RuntimeError, match="Returns.backward"):
+    with pytest.raises(RuntimeError, match=r"Returns.backward"):
         returning(result).apply(x, y, 3).backward()
     assert x.grad is None and y.grad is None
 
@@ -410,7 +410,7 @@ def test_wrong_number_of_gradients(result):
 @pytest.mark.parametrize("wrong", [3.0, "g", np.ones(1, np.float32), [1.0]])
 def test_gradient_that_is_no_tensor(wrong):
     x, y = leaf(1.0), leaf(2.0)
-    with pytest.raises((TypeError, RuntimeError), match="Returns.backward"):
+    with pytest.raises((TypeError, RuntimeError), match=r"Returns.backward"):
         returning(lambda g: (wrong, None, None)).apply(x, y, 3).backward()
 
 

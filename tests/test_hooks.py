@@ -243,6 +243,44 @@ def test_hook_that_returns_another_shape_is_an_error():
         (x * 2).sum().backward()
 
 
+def test_hook_that_makes_a_real_gradient_complex_is_an_error():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.register_hook(lambda g: g * 1j)
+    with pytest.raises((RuntimeError, TypeError), match="hook"):
+        y.sum().backward()
+
+
+def test_hook_that_returns_another_float_type_is_converted_or_refused():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.register_hook(lambda g: g.double() * 3)
+    try:
+        y.sum().backward()
+    except (RuntimeError, TypeError) as error:
+        assert "hook" in str(error)
+    else:
+        assert x.grad.dtype is lucid.float32 and x.grad.tolist() == [6.0, 6.0]
+
+
+def test_hook_that_writes_to_its_argument_reaches_no_other_gradient():
+    x, z = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    seed = lucid.ones(2)
+    y = x + 0
+
+    def write(g):
+        g.mul_(5)
+
+    y.register_hook(write)
+    try:
+        (y + z).backward(seed)
+    except RuntimeError as error:
+        assert "mul_" in str(error)  # a read-only argument is fine too
+    else:
+        assert z.grad.tolist() == [1.0, 1.0]
+    assert seed.tolist() == [1.0, 1.0]
+
+
 def test_exception_in_a_hook_reaches_the_caller_and_restores_the_modes():
     x = leaf(1.0)
     x.register_hook(lambda g: 1 / 0)

@@ -688,6 +688,18 @@ def test_view_of_leaf_that_requires_grad_refuses(write):
     assert x.tolist() == [1.0, 2.0, 3.0] and x._version == 0
 
 
+def test_view_that_is_a_leaf_of_its_own_refuses():
+    base = lucid.ones(3)
+    v = base[:2].requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        v.mul_(2)
+    with pytest.raises(RuntimeError, match="leaf"):
+        v[:1].mul_(2)
+    assert base.tolist() == [1.0, 1.0, 1.0] and base._version == 0 and not base.requires_grad
+    (v * 3).sum().backward()
+    assert v.grad.tolist() == [3.0, 3.0]
+
+
 @every_write
 def test_leaf_update_under_no_grad_works(write):
     x, _ = leaves()

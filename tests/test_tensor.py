@@ -182,7 +182,7 @@ def test_sizes():
     ],
 )
 def test_ragged_lists_are_refused(data):
-    with pytest.raises(ValueError, match="ragged|length"):
+    with pytest.raises(ValueError, match=r"ragged|length"):
         lucid.tensor(data)
 
 

@@ -25,7 +25,7 @@ def _as_list(tensors: Any, what: str) -> list[Tensor]:
 def _seed_list(seeds: Any, count: int, name: str) -> list[Any]:
     if seeds is None:
         return [None] * count
-    if isinstance(seeds, Tensor | np.ndarray | np.generic) or isinstance(seeds, _NUMBERS):
+    if isinstance(seeds, (Tensor, np.ndarray, np.generic, *_NUMBERS)):
         seeds = [seeds]
     found = list(seeds)
     if len(found) != count:

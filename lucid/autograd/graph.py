@@ -7,7 +7,6 @@ from lucid.core import modes
 from lucid.core.node import Node as Node
 from lucid.core.tensor import Tensor
 
-
 if TYPE_CHECKING:
     from lucid.autograd.drawing import Drawing
 

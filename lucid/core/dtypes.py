@@ -27,6 +27,11 @@ class dtype:
         self.category = CATEGORY_FLOAT if name == "bfloat16" else _CATEGORY_OF_KIND[self.numpy.kind]
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type; NumPy looks here, so that np.zeros(3, dtype=x.dtype) works."""
+        return self.numpy
+
+    @property
     def itemsize(self) -> int:
         return self.numpy.itemsize
 

@@ -172,8 +172,8 @@ def _sweep(
         if node.hooks is not None and node.hooks.post:
             grads = _after(node, node.hooks, grads, ct)
         ct = None
-        for edge, g in zip(node.edges, grads, strict=False):
-            if g is None or edge is None or (targets is not None and not targets.wants(edge)):
+        for edge, g in zip(node.edges, grads):  # no strict=: the keyword alone costs 0.1 µs
+            if g is None or (targets is not None and not targets.wants(edge)):
                 continue
             seq = edge._seq
             if not seq:
@@ -219,6 +219,15 @@ def _wrapped(ct: Any) -> Tensor:
     return ct if isinstance(ct, Tensor) else Tensor._wrap(ct)
 
 
+def _shown(ct: Any) -> Tensor:
+    """A cotangent for a hook to look at: other gradients may share its memory, so it cannot be written."""
+    if isinstance(ct, Tensor):
+        return ct
+    seen = np.asarray(ct).view()
+    seen.flags.writeable = False
+    return Tensor._wrap(seen)
+
+
 def _call_user(function: Any, *args: Any) -> Any:
     """Run a hook: arrays given to operations inside it become tensors as everywhere in user code."""
     token = modes.on_arrays.set(False)
@@ -230,7 +239,7 @@ def _call_user(function: Any, *args: Any) -> Any:
 
 def _hooked(hook: Any, ct: Any, what: str) -> Any:
     """Pass one cotangent through a hook, in the form that it came in."""
-    given = _wrapped(ct)
+    given = _shown(ct)
     result = _call_user(hook, given)
     return ct if result is None else _replacement(result, given, ct, what)
 
@@ -241,6 +250,8 @@ def _replacement(result: Any, given: Tensor | None, ct: Any, what: str) -> Any:
         raise TypeError(f"a hook on {what} must return None or a Tensor, not {type(result).__name__}")
     if given is not None and result.shape != given.shape:
         raise RuntimeError(f"a hook on {what} returned shape {result.shape} for a gradient of shape {given.shape}")
+    if given is not None and result.is_complex() and not given.is_complex():
+        raise RuntimeError(f"a hook on {what} returned a complex gradient for one of {given.dtype}")
     return result if isinstance(ct, Tensor) or type(result) is not Tensor else result._array
 
 
@@ -282,14 +293,14 @@ def _prehooked(node: Node, hook: Any, ct: Any) -> Any:
 
 def _outputs_as_tuple(node: Node, ct: Any) -> tuple[Tensor | None, ...]:
     if type(ct) is not dict:
-        return (_wrapped(ct),)
-    return tuple(_wrapped(ct[i]) if i in ct else None for i in range(len(node.shapes)))
+        return (_shown(ct),)
+    return tuple(_shown(ct[i]) if i in ct else None for i in range(len(node.shapes)))
 
 
 def _after(node: Node, hooks: Hooks, grads: Sequence[Any], ct: Any) -> Sequence[Any]:
     """Node post-hooks, which may replace what the node has computed."""
     for hook in list(hooks.post.values()):
-        given = tuple(None if g is None else _wrapped(g) for g in grads)
+        given = tuple(None if g is None else _shown(g) for g in grads)
         result = _call_user(hook, given, _outputs_as_tuple(node, ct))
         if result is not None:
             new = _replacements(result, given, repr(node))

@@ -33,7 +33,8 @@ def write(
         direct(target._array)
         storage_of(target).bump(name)
         return target
-    new = compute(_stand_in(target, copy=recorded and reads_old))
+    # What a batched or dual tensor holds may be recorded although the tensor itself is not.
+    new = compute(_stand_in(target, copy=reads_old and (recorded or type(target) is not Tensor)))
     if new.shape != target.shape:
         raise RuntimeError(
             f"{name}: the result has shape {new.shape} and cannot be written into a tensor of shape {target.shape}"
@@ -91,22 +92,14 @@ def _unrecorded_view(target: Tensor) -> bool:
 
 
 def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
+    """Refuse a write that memory or, if it is `recorded`, history does not allow."""
     target._raise_if_read_only(name)
     if not recorded:
         return
-    view = target._meta if isinstance(target._meta, View) and target._meta.status != DETACHED else None
-    base = target._base if view is not None else None
-    if target._requires_grad and target.is_leaf and view is None:
-        raise RuntimeError(
-            f"{name}: a leaf tensor that requires grad is being used in an in-place operation. "
-            "Wrap the write in lucid.no_grad(), or work on x.clone()."
-        )
-    if base is not None and base._requires_grad and base.is_leaf:
-        raise RuntimeError(
-            f"{name}: a view of a leaf tensor that requires grad is being used in an in-place operation. "
-            "Wrap the write in lucid.no_grad(), or work on a view of x.clone()."
-        )
-    while view is not None:
+    _raise_if_leaf(target, name, "a leaf tensor", "x.clone()")
+    view = target._meta
+    while isinstance(view, View) and view.status != DETACHED:
+        _raise_if_leaf(view.base, name, "a view of a leaf tensor", "a view of x.clone()")
         if view.status == UNRECORDED:
             raise RuntimeError(
                 f"{name}: a view that was made under no_grad is being written while gradients are recorded. "
@@ -118,8 +111,15 @@ def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
                 "and writing to one of many views while gradients are recorded is not allowed. "
                 "Use narrow, select or a slice, or clone() it."
             )
-        below = view.base._meta
-        view = below if isinstance(below, View) and below.status != DETACHED else None
+        view = view.base._meta
+
+
+def _raise_if_leaf(tensor: Tensor, name: str, what: str, instead: str) -> None:
+    if tensor._requires_grad and tensor._node is None:
+        raise RuntimeError(
+            f"{name}: {what} that requires grad is being used in an in-place operation. "
+            f"Wrap the write in lucid.no_grad(), or work on {instead}."
+        )
 
 
 def rebase(target: Tensor, node: Node) -> None:

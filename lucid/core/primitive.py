@@ -15,8 +15,19 @@ from lucid.core import modes
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.hooks import hooks_of
-from lucid.core.node import Node, Packed, Saved, array_of, new_node, next_seq, output_edge
-from lucid.core.node import raise_if_freed, save_input, save_output, tensor_of
+from lucid.core.node import (
+    Node,
+    Packed,
+    Saved,
+    array_of,
+    new_node,
+    next_seq,
+    output_edge,
+    raise_if_freed,
+    save_input,
+    save_output,
+    tensor_of,
+)
 from lucid.core.place import is_internal, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor, shape_of

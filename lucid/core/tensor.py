@@ -1,7 +1,7 @@
 """The tensor: an array with a place in the graph. Operations are attached to it by `lucid.ops`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -465,7 +465,7 @@ class Tensor(Methods):
 
         return here()
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn | tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
         return _rebuild, (np.array(self._concrete("pickling")), self._requires_grad, self._grad)

@@ -18,9 +18,7 @@ class Structure:
 
     def unflatten(self, leaves: Any) -> Any:
         """The nest with these leaves."""
-        supply = iter(leaves)
-        out = self._take(supply)
-        return out
+        return self._take(iter(leaves))
 
     def _take(self, supply: Iterator[Any]) -> Any:
         if self.key is LEAF:

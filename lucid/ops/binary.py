@@ -80,7 +80,10 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
 
 def _raise_on_zero(x: Any, y: Any) -> None:
-    if np.result_type(x, y).kind in "iu" and not np.all(y):
+    kind = np.result_type(x, y).kind
+    if kind == "b":
+        raise TypeError("booleans cannot be divided; convert them to numbers first, as with .int()")
+    if kind in "iu" and not np.all(y):
         raise ZeroDivisionError("integer division by zero")
 
 
@@ -202,7 +205,8 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 def _over_square(x: Any, y: Any) -> Any:
-    return x / (x * x + y * y)
+    size = x * x + y * y
+    return P.where(size == 0, 0, x / P.where(size == 0, 1, size))
 
 
 atan2 = binary(

@@ -9,10 +9,10 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary
+from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.elementwise import KEEP, promote
 from lucid.ops.rules import P, Variadic, add_all, align, sum_to
-from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.shaping import broadcast_tensors
+from lucid.ops.shaping import broadcast_tensors, expand
 
 
 def _matmul_array(x: Any, y: Any) -> Any:
@@ -118,11 +118,12 @@ def _matmul(x: Tensor, y: Tensor) -> Tensor:
     try:
         return P.matmul(x, y)
     except ValueError:
-        raise RuntimeError(f"matmul: the leading dimensions of shapes {x.shape} and {y.shape} do not broadcast") from None
+        raise RuntimeError(
+            f"matmul: the leading dimensions of shapes {x.shape} and {y.shape} do not broadcast"
+        ) from None
 
 
 def _einsum_array(*xs: Any, spec: str) -> Any:
-    inputs, output = spec.split("->")
     if xs[0].dtype == dtypes.bfloat16.numpy:
         return np.einsum(spec, *[x.astype(np.float32) for x in xs], optimize=True).astype(xs[0].dtype)
     return np.einsum(spec, *xs, optimize=len(xs) > 1 and xs[0].size * xs[-1].size > 4096)
@@ -451,6 +452,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 
 def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    expand(input, product.shape)  # raises if it does not fit
     if alpha != 1:
         product = product * alpha
     if beta == 0:

@@ -205,9 +205,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return _made(np.empty(_sizes(size, "empty"), _float_type(dtype)), None, requires_grad, device)
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with one value everywhere.
 
     Without `dtype`, the type is that of the value.
@@ -388,9 +386,7 @@ def logspace(
     """
     if steps < 0:
         raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
-    return _made(
-        np.logspace(_number(start), _number(end), steps, base=base), _float_type(dtype), requires_grad, device
-    )
+    return _made(np.logspace(_number(start), _number(end), steps, base=base), _float_type(dtype), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

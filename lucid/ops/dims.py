@@ -36,6 +36,13 @@ def one_dim(dim: Any, ndim: int, name: str) -> int:
     return int(number % bound)
 
 
+def real_dim(x: Any, dim: Any, name: str) -> int:
+    """A dimension that the tensor really has."""
+    if not x.ndim:
+        raise RuntimeError(f"{name}: a 0-d tensor has no dimension {dim}")
+    return one_dim(dim, x.ndim, name)
+
+
 def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
     """Dimensions to reduce: None and () mean all of them."""
     if dim is None:

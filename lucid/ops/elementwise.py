@@ -94,9 +94,7 @@ def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Except
     return error
 
 
-def unary(
-    name: str, impl: Callable[..., Any], d: Partial | None, doc: str, policy: str = FLOAT
-) -> Callable[..., Any]:
+def unary(name: str, impl: Callable[..., Any], d: Partial | None, doc: str, policy: str = FLOAT) -> Callable[..., Any]:
     """Declare an elementwise primitive of one operand and give its function."""
     return unary_door(Elementwise(name, impl, (d,), ("x",)), policy, doc)
 
@@ -107,7 +105,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     keep_x, keep_out = reads[0], reads[1]
     keep_any = keep_x or keep_out
     differentiable = prim.differentiable
-    accepts_integers = policy == KEEP or policy == BOOL
+    accepts_integers = policy in (KEEP, BOOL)
 
     def op(input: Any) -> Any:
         if type(input) is not Tensor:

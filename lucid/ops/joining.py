@@ -58,7 +58,9 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
     d = one_dim(dim, first.ndim, "cat")
     for t in parts[1:]:
-        if t.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != d):
+        if t.ndim != first.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != d
+        ):
             raise RuntimeError(f"cat: shapes {first.shape} and {t.shape} differ outside dimension {d}")
     return P.cat(*parts, dim=d)
 

@@ -12,6 +12,7 @@ from lucid.ops import (
     dlpack,
     indexing,
     inplace,
+    pieces,
     random,
     reductions,
     scatter,
@@ -35,10 +36,11 @@ _REDUCTIONS = (
     "logcumsumexp count_nonzero nansum nanmean"
 )
 _SHAPING = (
-    "reshape view view_as reshape_as flatten ravel unflatten squeeze unsqueeze transpose swapaxes swapdims permute "
-    "t movedim moveaxis expand broadcast_to expand_as repeat tile repeat_interleave flip fliplr flipud roll rot90 "
-    "split chunk tensor_split unbind narrow select unfold diagonal diag_embed diag tril triu clone contiguous detach"
+    "reshape view view_as reshape_as flatten ravel unflatten squeeze unsqueeze transpose swapaxes swapdims "
+    "permute t movedim moveaxis expand broadcast_to expand_as repeat tile repeat_interleave flip fliplr flipud "
+    "roll rot90 clone contiguous detach"
 )
+_PIECES = "split chunk tensor_split unbind narrow select unfold diagonal diag_embed diag tril triu"
 _CONTRACTIONS = "matmul mm bmm mv dot inner outer tensordot kron cross trace addmm baddbmm"
 _CREATION = "new_tensor new_zeros new_ones new_empty new_full"
 _CONVERSION = "to type_as cpu numpy"
@@ -49,6 +51,7 @@ NAMES: dict[Any, str] = {
     binary: _BINARY,
     reductions: _REDUCTIONS,
     shaping: _SHAPING,
+    pieces: _PIECES,
     contractions: _CONTRACTIONS,
     creation: _CREATION,
     conversion: _CONVERSION,

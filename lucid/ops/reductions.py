@@ -9,8 +9,8 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
-from lucid.ops.elementwise import cast
 from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.elementwise import cast
 from lucid.ops.rules import P, broadcast_to, expand_reduced, linear, np_dtype, ones_like, reduction, shift
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -60,7 +60,9 @@ def _exclusive_cumprod(x: Any) -> Any:
     return _before(P.cumprod(x, dim=x.ndim - 1), x.ndim - 1)
 
 
-prod_primitive = reduction("prod", lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim), _others_product)
+prod_primitive = reduction(
+    "prod", lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim), _others_product
+)
 
 
 def _shift_dim(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -109,7 +111,7 @@ def _conj(x: Any) -> Any:
 
 
 def _recurrence_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    (a, b), (ta, tb), dim = primals, tangents, params["dim"]
+    a, (ta, tb), dim = primals[0], tangents, params["dim"]
     drive = tb
     if ta is not None:
         change = ta * _delayed(out, dim)
@@ -188,7 +190,7 @@ logcumsumexp_primitive = Primitive(
 logsumexp_primitive = reduction(
     "logsumexp",
     lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
-    lambda x, out, dims: P.exp(_number(x - out)),
+    lambda x, out, dims: P.where(x == -math.inf, 0, P.exp(_number(x - out))),
 )
 
 
@@ -204,9 +206,7 @@ def _choice(name: str, impl: Any) -> Primitive:
     return Primitive(
         name,
         impl,
-        batch=lambda prim, values, batched, size, params: prim(
-            values[0], **{**params, "dims": shift(params["dims"])}
-        ),
+        batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
     )
 
 
@@ -229,7 +229,9 @@ def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
     if dtype is not None:
         x = x.to(dtype)
     if x.np_dtype not in dtypes.DIFFERENTIABLE:
-        raise RuntimeError(f"{name} needs a floating-point or complex tensor, not {x.dtype}; convert it, as in x.float()")
+        raise RuntimeError(
+            f"{name} needs a floating-point or complex tensor, not {x.dtype}; convert it, as in x.float()"
+        )
     return x
 
 

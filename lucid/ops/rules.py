@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.node import array_of, save_input
+from lucid.core.node import Freed, array_of, raise_if_freed, save_input
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
 
@@ -150,14 +150,10 @@ def _reader(partial: Partial | None) -> Callable[..., Any] | None:
 class Elementwise(Primitive):
     """`out[i] = f(x[i], y[i], …)` with broadcasting, declared by its partial derivatives."""
 
-    def __init__(
-        self, name: str, impl: Impl, partials: Sequence[Partial | None], operands: Sequence[str]
-    ) -> None:
+    def __init__(self, name: str, impl: Impl, partials: Sequence[Partial | None], operands: Sequence[str]) -> None:
         functions = [_reader(p) for p in partials]
         super().__init__(name, impl, operands=operands, rules=functions, jvp=elementwise_jvp, batch=elementwise_batch)
-        pairs = [
-            (None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)
-        ]
+        pairs = [(None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)]
         self.pulls: tuple[Any, ...] = tuple(pull for pull, _ in pairs)
         self.pushes = tuple(push for _, push in pairs)
 
@@ -172,27 +168,43 @@ class Elementwise(Primitive):
         return None
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
+        # Backward passes spend their time here, so one and two operands are written out.
         saved = node.saved
-        if type(saved) is tuple and not isinstance(ct, Tensor):
-            # What unpack() does, without a call for each value: backward passes spend their time here.
-            values: Any = [
-                s._array if type(s) is Tensor and s._meta is None else None if s is None else array_of(node, s)
-                for s in saved
-            ]
-        else:
-            values = unpack(node, ct)
+        values: Any = saved
+        if type(saved) is tuple:
+            if isinstance(ct, Tensor):
+                values = unpack(node, ct)
+            else:
+                values = []
+                for s in saved:
+                    if s is None:
+                        values.append(None)
+                    elif type(s) is Tensor and s._meta is None:
+                        values.append(s._array)
+                    else:
+                        values.append(array_of(node, s))
+        elif type(saved) is Freed:
+            raise_if_freed(node)
         params, shapes, edges = node.params, node.shapes, node.edges
         if len(edges) == 1:
-            g = self.pulls[0](ct, values, params)
-            return (g if shapes is None else sum_to(g, shapes[0]),)
-        return [
-            None
-            if edge is None
-            else pull(ct, values, params)
-            if shapes is None
-            else sum_to(pull(ct, values, params), shapes[i])
-            for i, (edge, pull) in enumerate(zip(edges, self.pulls, strict=True))
+            return (self.pulls[0](ct, values, params),)
+        if len(edges) == 2:
+            left = right = None
+            if edges[0] is not None:
+                left = self.pulls[0](ct, values, params)
+                if shapes is not None:
+                    left = sum_to(left, shapes[0])
+            if edges[1] is not None:
+                right = self.pulls[1](ct, values, params)
+                if shapes is not None:
+                    right = sum_to(right, shapes[1])
+            return left, right
+        grads = [
+            None if edge is None else pull(ct, values, params) for edge, pull in zip(edges, self.pulls, strict=True)
         ]
+        if shapes is not None:
+            grads = [None if g is None else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
+        return grads
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -318,6 +330,26 @@ def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) 
 
 
 __all__ = [
-    "P", "Elementwise", "Pair", "Selects", "Variadic", "add_all", "align", "batched_to_front", "broadcast_to",
-    "expand_reduced", "is_complex", "kept_shape", "linear", "linear_jvp", "np_dtype", "ones_like", "reduction", "shift", "sum_to", "times", "view", "zeros_like",
+    "Elementwise",
+    "P",
+    "Pair",
+    "Selects",
+    "Variadic",
+    "add_all",
+    "align",
+    "batched_to_front",
+    "broadcast_to",
+    "expand_reduced",
+    "is_complex",
+    "kept_shape",
+    "linear",
+    "linear_jvp",
+    "np_dtype",
+    "ones_like",
+    "reduction",
+    "shift",
+    "sum_to",
+    "times",
+    "view",
+    "zeros_like",
 ]  # fmt: skip

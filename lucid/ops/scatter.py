@@ -296,9 +296,7 @@ def _per_count(total: Tensor, positions: list[Tensor], source: Tensor, include_s
 
 
 @numpy_names
-def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
-) -> Tensor:
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """A copy with the elements of `src` combined at `index` along `dim` by sum, prod, mean, amax or amin.
 
     Without `include_self`, the old elements at those places have no part in it. Equal extremes share the gradient;
@@ -313,9 +311,7 @@ def scatter_reduce(
 
 
 @numpy_names
-def scatter_reduce_(
-    self: Tensor, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
-) -> Tensor:
+def scatter_reduce_(self: Tensor, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """In-place form of `scatter_reduce`.
 
     >>> import lucid
@@ -579,9 +575,7 @@ def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:
         np.copyto(array, source._array, where=chosen._array)
 
     plain = type(chosen) is Tensor and type(source) is Tensor
-    return write(
-        self, "masked_fill_", lambda x: P.where(chosen, source, x), (source,), direct if plain else None
-    )
+    return write(self, "masked_fill_", lambda x: P.where(chosen, source, x), (source,), direct if plain else None)
 
 
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tensor:

@@ -423,9 +423,7 @@ def _groups(rows: Any, order: Any) -> tuple[Any, Any, Any]:
     return order[starts], inverse, np.diff(np.append(starts, len(rows)))
 
 
-def _distinct(
-    x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse: bool, return_counts: bool
-) -> Any:
+def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse: bool, return_counts: bool) -> Any:
     """The first row of each group, read from the tensor itself, so that gradients reach it."""
     first, inverse, counts = _groups(rows, order)
     if dim is None:

@@ -66,7 +66,11 @@ rsqrt = unary(
     "1 / sqrt(x). | [4.0, 16.0] -> Tensor([0.5 , 0.25])",
 )
 square = unary(
-    "square", np.square, lambda x: x + x, "Each element times itself. | [2.0, -3.0] -> Tensor([4., 9.])", KEEP
+    "square",
+    lambda x: x.astype(np.int64) if x.dtype.kind == "b" else np.square(x),
+    lambda x: x + x,
+    "Each element times itself. | [2.0, -3.0] -> Tensor([4., 9.])",
+    KEEP,
 )
 reciprocal = unary(
     "reciprocal", lambda x: 1 / x, lambda out: -(out * out), "1 / x. | [2.0, 4.0] -> Tensor([0.5 , 0.25])"
@@ -392,7 +396,19 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
             x = P.where((x > high) | (high != high), high, x)
         return x
     target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
+    if target.kind in "iu":
+        min, max = _bounds_within(target, min, max)
     return general(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})
+
+
+def _bounds_within(target: np.dtype[Any], lo: int | None, hi: int | None) -> tuple[int | None, int | None]:
+    """Integer bounds as numbers of the type; one that no number of the type satisfies is refused."""
+    limits = np.iinfo(target)
+    if (lo is not None and lo > limits.max) or (hi is not None and hi < limits.min):
+        raise ValueError(f"clamp: no {target.name} lies within min={lo} and max={hi}")
+    return lo if lo is None or lo > limits.min else int(limits.min), hi if hi is None or hi < limits.max else int(
+        limits.max
+    )
 
 
 clip = clamp

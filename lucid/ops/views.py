@@ -118,8 +118,7 @@ def _unfold_array(x: Any, dim: int, size: int, step: int) -> Any:
     count = (x.shape[dim] - size) // step + 1
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
-    out = np.lib.stride_tricks.as_strided(x, shape, strides, writeable=step >= size and x.flags.writeable)
-    return out
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=step >= size and x.flags.writeable)
 
 
 def _unfold_back_array(x: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
@@ -202,5 +201,3 @@ def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     for i, d in enumerate(dims):
         out[d] = i
     return tuple(out)
-
-
