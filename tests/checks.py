@@ -350,9 +350,7 @@ def check_vmap(row: Row, dtype: str) -> None:
         for chosen in subsets(batchable):
             if row.inplace and 0 not in chosen:
                 continue
-            examples = [
-                [v.arrays[k] if k in chosen else a for k, a in enumerate(case.arrays)] for v in versions
-            ]
+            examples = [[v.arrays[k] if k in chosen else a for k, a in enumerate(case.arrays)] for v in versions]
             _check_one_vmap(case, chosen, examples, row.differentiable)
 
 
@@ -373,7 +371,9 @@ def _check_one_vmap(case: Case, chosen: tuple[int, ...], examples: list[list[Arr
     summed = [g if k in chosen else g.sum(0) for g, k in zip(stacked, case.floats, strict=True)]
     assert_close(through, summed, f"{where}, gradient of vmap", 1e-8, 1e-8)
     inside = func.vmap(lambda *v: _gradient_inside(case, v), in_dims=(*in_dims, *(0 for _ in weights)))
-    assert_close(inside(*case.operands(arrays, False), *map(from_numpy, weights)), stacked, f"{where}, vmap of grad", 1e-8, 1e-8)
+    assert_close(
+        inside(*case.operands(arrays, False), *map(from_numpy, weights)), stacked, f"{where}, vmap of grad", 1e-8, 1e-8
+    )
 
 
 def _gradient_inside(case: Case, values: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -44,6 +44,9 @@ class Domain(NamedTuple):
     gap: float = 0.0  # how far values keep from 0
 
 
+WIDE = Domain()
+
+
 class Make:
     """Makes random operands of one type within a domain."""
 
@@ -98,7 +101,7 @@ Samples = Callable[[Make], Iterable[Sample]]
 METHODS = method_table()
 
 
-def named(name: str) -> Callable[..., Any]:
+def named(name: str) -> Any:
     """An operation by its public name, or by its name among the elementwise ones."""
     places = (vars(lucid), METHODS, vars(unary), vars(binary))
     return next((place[name] for place in places if name in place), None)
@@ -110,7 +113,7 @@ class Row:
     op: Callable[..., Any]
     ref: Callable[..., Any]
     samples: Samples
-    domain: Domain = Domain()
+    domain: Domain = WIDE
     # The type of the results: "keep" (the operands'), "float" (integers give the default float), "sum" (integers give
     # int64), "real" (of complex), or a name; one for each result, or one for all.
     result: str | tuple[str, ...] = "keep"
@@ -171,10 +174,6 @@ def sinc_slope(x: Array) -> Array:
     nodes, weights = np.polynomial.legendre.leggauss(60)
     t = (nodes + 1) / 2
     return -np.pi * (weights / 2 * t * np.sin(np.pi * x[..., None] * t)).sum(-1)
-
-
-def sgn(x: Array) -> Array:
-    return np.sign(x)
 
 
 def clamped(x: Array, min: Any = None, max: Any = None) -> Array:
@@ -287,7 +286,8 @@ UNARY = [
     u("digamma", special.digamma, 0.3, 3),
     u("polygamma", special.polygamma, 0.5, 3, samples=polygamma_samples, ints=INTS),
     u("sinc", np.sinc, complex=True, pins=((([0.0],), ([0],)),)),
-    u("sinc_derivative", sinc_slope, -3, 3, complex=True, samples=lambda make: (x for x in one_operand(make) if x.smooth)),
+    u("sinc_derivative", sinc_slope, -3, 3, complex=True, samples=lambda make: (x
+      for x in one_operand(make) if x.smooth)),
     keeps("sign", np.sign, -2, 2, 0.1, pins=((([0.0],), ([0],)),)),
     round_to("floor", np.floor),
     round_to("ceil", np.ceil),
@@ -305,7 +305,7 @@ UNARY = [
     truth("logical_not", np.logical_not, complex=True),
     u("bitwise_not", np.invert, result="keep", floats=False, differentiable=False),
     keeps("abs", np.abs, -2, 2, 0.1, complex=True, result="real", pins=((([0.0],), ([0],)),)),
-    keeps("sgn", sgn, -2, 2, 0.2, complex=True),
+    keeps("sgn", np.sign, -2, 2, 0.2, complex=True),
     keeps("conj", np.conjugate, complex=True, ints=BOOLS),
     u("angle", np.angle, -2, 2, 0.2, complex=True, result="float real"),
     keeps("real", np.real, complex=True, result="real", ints=BOOLS),
@@ -329,7 +329,16 @@ UNARY = [
 
 # --- binary --------------------------------------------------------------------------------------
 
-PAIRS = (((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 3), ()), ((1,), (3,)), ((0,), (1,)), ((2, 0, 3), (3,)))
+PAIRS = (
+    ((), ()),
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((2, 1), (1, 3)),
+    ((2, 3), ()),
+    ((1,), (3,)),
+    ((0,), (1,)),
+    ((2, 0, 3), (3,)),
+)
 
 
 def two_operands(make: Make) -> Iterator[Sample]:
@@ -495,7 +504,13 @@ BINARY = [
 
 # --- reductions and scans ------------------------------------------------------------------------
 
-ALL_DIMS: tuple[dict[str, Any], ...] = ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"dim": (0, 2)}, {"dim": [-1, 0], "keepdim": True})
+ALL_DIMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"dim": 0},
+    {"dim": -1, "keepdim": True},
+    {"dim": (0, 2)},
+    {"dim": [-1, 0], "keepdim": True},
+)
 ONE_DIM: tuple[dict[str, Any], ...] = ({"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True})
 
 
@@ -643,7 +658,11 @@ def log_sums(make: Make) -> Iterator[Sample]:
 
 
 def log_sum_exp(x: Array, axis: Any, keepdims: bool) -> Array:
-    return special.logsumexp(x, axis=axis, keepdims=keepdims) if x.size else np.log(np.sum(x, axis=axis, keepdims=keepdims))
+    return (
+        special.logsumexp(x, axis=axis, keepdims=keepdims)
+        if x.size
+        else np.log(np.sum(x, axis=axis, keepdims=keepdims))
+    )
 
 
 def variances(make: Make) -> Iterator[Sample]:
@@ -698,12 +717,16 @@ REDUCTIONS = [
         norms, result="real", complex=True, domain=Domain(-2, 2, 0.1), pins=((([0.0, 0.0],), ([0, 0],)),)),
     r("logsumexp", log_sum_exp, complex=True,
       samples=with_points(log_sums, *INFINITE, smooth=False, dim=1)),
-    r("all", np.all, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True, ints=BOOLS),
-    r("any", np.any, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True, ints=BOOLS),
+    r("all", np.all, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True,
+      ints=BOOLS),
+    r("any", np.any, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True,
+      ints=BOOLS),
     r("count_nonzero", np.count_nonzero, -1, 1, result="int64", differentiable=False, complex=True, ints=BOOLS,
       samples=lambda make: (x for x in random_values(with_empty)(make) if "keepdim" not in x.kwargs)),
-    r("nansum", np.nansum, result="sum", ints=BOOLS, complex=True, samples=with_points(random_values(with_empty), *NANS, dim=1)),
-    r("nanmean", lambda x, axis, keepdims: np.nansum(x, axis=axis, keepdims=keepdims) / np.sum(~np.isnan(x), axis=axis, keepdims=keepdims),
+    r("nansum", np.nansum, result="sum", ints=BOOLS, complex=True, samples=with_points(random_values(with_empty),
+      *NANS, dim=1)),
+    r("nanmean", lambda x, axis, keepdims: np.nansum(x, axis=axis, keepdims=keepdims) / np.sum(~np.isnan(x),
+      axis=axis, keepdims=keepdims),
       complex=True, samples=with_points(with_empty, *NANS, dim=1)),
     Row("cumsum", lucid.cumsum, numpy_scan(np.cumsum), scanned, result="sum", complex=True, ints=BOOLS),
     Row("cumprod", lucid.cumprod, numpy_scan(np.cumprod), with_points(scanned, *ZEROS, dim=1), result="sum",
@@ -823,14 +846,16 @@ SHAPES = [
         ("reshape_as", lambda x, y: x.reshape(y.shape), (((2, 3), (3, 2)), ((), (1,)))),
         ("expand_as", lambda x, y: np.broadcast_to(x, y.shape), (((1, 3), (2, 3)), ((), (2,)))),
         ("broadcast_tensors", pieces(np.broadcast_arrays), (((2, 1), (3,)), ((), (2, 0)), ((2, 1), (1, 3), (1,)))),
-        ("meshgrid", pieces(lambda *xs: np.meshgrid(*xs, indexing="ij")), (((2,), (3,)), ((3,), (), (2,)), ((0,), (2,)))),
+        ("meshgrid", pieces(lambda *xs: np.meshgrid(*xs, indexing="ij")), (((2,), (3,)), ((3,), (), (2,)), ((0,),
+        (2,)))),
     )],
     Row("meshgrid_xy", lambda *xs: lucid.meshgrid(*xs, indexing="xy"), pieces(np.meshgrid),
         pairs(((2,), (3,)), ((2,), (3,), (2,))), **ANY_TYPE),
     v("repeat", np.tile, ((2, 3), (2, 1)), ((3,), (2, 2)), ((), (2,)), ((2, 3), (0, 1)), (("T", 3, 2), (1, 2))),
     v("tile", np.tile, ((2, 3), (2, 1)), ((2, 3), (2,)), ((3,), (2, 2)), ((), (2,))),
     v("repeat_interleave", lambda x, n, dim=None: np.repeat(x, n, dim),
-      ((2, 3), 2), ((2, 3), 2, {"dim": 1}), ((2, 3), np.array([1, 0, 2]), {"dim": -1}), ((0, 3), 2, {"dim": 0}), unbatched="i"),
+      ((2, 3), 2), ((2, 3), 2, {"dim": 1}), ((2, 3), np.array([1, 0, 2]), {"dim": -1}), ((0, 3), 2, {"dim": 0}),
+      unbatched="i"),
     v("flip", on_vectors(np.flip), ((2, 3), (0,)), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
     v("fliplr", np.fliplr, ((2, 3),)),
     v("flipud", np.flipud, ((2, 3),), ((3,),)),
@@ -838,13 +863,15 @@ SHAPES = [
     v("rot90", np.rot90, ((2, 3),), ((2, 3), 2), ((2, 3), -1), ((2, 1, 3), 1, (1, 2)), ((2, 3), 4)),
     v("narrow", lambda x, dim, start, length: np.take(x, range(start, start + length), dim),
       ((2, 3), 1, 1, 2), ((2, 3), 0, 0, 0), (("T", 2, 3), -2, 1, 2)),
-    v("select", lambda x, dim, i: np.take(x, i, dim), ((2, 3), 1, 1), ((2, 3), 0, -1), ((3,), 0, 2), (("T", 2, 3), -1, 0)),
+    v("select", lambda x, dim, i: np.take(x, i, dim), ((2, 3), 1, 1), ((2, 3), 0, -1), ((3,), 0, 2), (("T", 2, 3),
+      -1, 0)),
     v("unbind", lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)), ((2, 3),), ((2, 3), 1), ((2, 1, 3), -1), ((2, 0),)),
     v("split", split_up, ((2, 3), 2, 1), ((3, 2), 2), ((2, 3), (1, 0, 2), 1), ((2, 3), 5)),
     v("chunk", chunks, ((3, 2), 2), ((2, 3), 2, 1), ((2, 3), 7, 1)),
     v("tensor_split", pieces(np.array_split), ((3, 2), 2), ((2, 3), 4, 1), ((2, 3), (1, 2), 1), ((3,), (2, 1))),
     v("unfold", windows, ((5,), 0, 2, 1), ((2, 5), 1, 3, 2), ((5, 2), 0, 2, 3), ((2, 3), -1, 1, 1), ((), 0, 1, 1)),
-    v("diagonal", np.diagonal, ((2, 3),), ((3, 2), 1), ((2, 3, 2), -1, 1, 2), ((2, 3, 3), 0, -1, 0), ((0, 3),), ((2, 2), 5)),
+    v("diagonal", np.diagonal, ((2, 3),), ((3, 2), 1), ((2, 3, 2), -1, 1, 2), ((2, 3, 3), 0, -1, 0), ((0, 3),), ((2,
+      2), 5)),
     v("diag_embed", embedded, ((3,),), ((2, 3), 1), ((2, 3), -1, 0, 2), ((2, 0),), ((2, 3), 0, 1, 0)),
     v("diag", np.diag, ((3,),), ((3,), -1), ((2, 3),), ((3, 2), 1)),
     v("tril", np.tril, ((2, 3),), ((3, 2), 1), ((2, 3, 3), -1), (("T", 2, 3),), ((0, 2),)),
@@ -865,7 +892,8 @@ def c(name: str, ref: Callable[..., Any], *shapes: tuple[tuple[int, ...], ...], 
 def products(make: Make) -> Iterator[Sample]:
     for x, y in (
         ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 2)), ((2, 2, 3), (3, 2)), ((3, 2), (2, 2, 3)),
-        ((2, 2, 3), (3,)), ((3,), (2, 3, 1)), ((2, 1, 2, 3), (3, 3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((1, 2, 3), (2, 3, 1)),
+        ((2, 2, 3), (3,)), ((3,), (2, 3, 1)), ((2, 1, 2, 3), (3, 3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((1, 2,
+        3), (2, 3, 1)),
     ):  # fmt: skip
         yield s(make(*x), make(*y))
     yield s(make(3, 2).T, make(2, 3).T)
@@ -879,9 +907,12 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
     ("ij,jk->ik", ((2, 3), (3, 2))), ("ij,jk", ((2, 3), (3, 2))), ("i,i", ((3,), (3,))), ("i,j->ij", ((2,), (3,))),
     ("ij->ji", ((2, 3),)), ("ij->", ((2, 3),)), ("ij->j", ((2, 3),)), ("ii->i", ((3, 3),)), ("ii", ((3, 3),)),
     ("iij->ij", ((2, 2, 3),)), ("iji->j", ((2, 3, 2),)), ("...ij,...jk->...ik", ((2, 2, 3), (3, 2))),
-    ("...i,...i->...", ((2, 3), (3,))), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 1), (2, 1, 2))), ("ij,j->i", ((2, 3), (3,))),
-    ("i...,i->...", ((3, 2), (3,))), ("ij,ij->ij", ((2, 3), (2, 3))), (",ij->ij", ((), (2, 3))), ("ij,kj->ik", ((0, 3), (2, 3))),
-    ("ij,jk->ik", ((2, 0), (0, 3))), ("ii,i->i", ((3, 3), (3,))), ("i,j->", ((2,), (3,))), ("ii,jj->ij", ((2, 2), (3, 3))),
+    ("...i,...i->...", ((2, 3), (3,))), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 1), (2, 1, 2))), ("ij,j->i", ((2, 3),
+    (3,))),
+    ("i...,i->...", ((3, 2), (3,))), ("ij,ij->ij", ((2, 3), (2, 3))), (",ij->ij", ((), (2, 3))), ("ij,kj->ik", ((0,
+    3), (2, 3))),
+    ("ij,jk->ik", ((2, 0), (0, 3))), ("ii,i->i", ((3, 3), (3,))), ("i,j->", ((2,), (3,))), ("ii,jj->ij", ((2, 2), (3,
+    3))),
 )  # fmt: skip
 
 
@@ -895,7 +926,13 @@ def tensor_products(make: Make) -> Iterator[Sample]:
     yield s(make(2, 3), make(3, 2), 1)
     yield s(make(2, 1, 3), make(1, 3, 2))
     yield s(make(2, 3), make(3, 2), dims=([0, 1], [1, 0]))
-    yield s(make(2, 3), make(2,), dims=([-2], [0]))
+    yield s(
+        make(2, 3),
+        make(
+            2,
+        ),
+        dims=([-2], [0]),
+    )
     yield s(make(2), make(3), 0)
     yield s(make(2, 0), make(0, 3), 1)
 
@@ -934,7 +971,8 @@ CONTRACTIONS = [
     c("bmm", np.matmul, ((2, 2, 3), (2, 3, 1)), ((0, 2, 3), (0, 3, 1))),
     c("mv", np.matmul, ((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
     c("dot", lambda x, y: np.sum(x * y, dtype=x.dtype), ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
-    c("inner", np.inner, ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2, 3)), ((2, 1, 3), (2, 3)), ((2, 0), (3, 0))),
+    c("inner", np.inner, ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2, 3)), ((2, 1, 3), (2, 3)), ((2, 0),
+      (3, 0))),
     c("outer", np.outer, ((2,), (3,)), ((0,), (3,)), ((1,), (1,))),
     c("tensordot", lambda x, y, dims=2: np.tensordot(x, y, dims), samples=tensor_products),
     c("kron", np.kron, ((2, 3), (3, 2)), ((3,), (2, 2)), ((), (2,)), ((2, 1), (2,))),
@@ -1157,7 +1195,7 @@ def slices(make: Make) -> Iterator[Sample]:
     yield s(make(2, 1, 3), 2, np.array([1, 2, 0]))
 
 
-def with_source(samples: Samples, *repeated: Sample) -> Samples:
+def with_source(samples: Samples) -> Samples:
     """Slices and a source of the shape that fits."""
 
     def both(make: Make) -> Iterator[Sample]:
@@ -1215,7 +1253,13 @@ def masked(*more: Any) -> Samples:
     """(input, mask, …) with masks that broadcast."""
 
     def samples(make: Make) -> Iterator[Sample]:
-        for shape, mask in (((2, 3), MASK), ((2, 3), MASK[0]), ((2, 3), MASK[:, :1]), ((0, 3), MASK[0]), ((), np.array(True))):
+        for shape, mask in (
+            ((2, 3), MASK),
+            ((2, 3), MASK[0]),
+            ((2, 3), MASK[:, :1]),
+            ((0, 3), MASK[0]),
+            ((), np.array(True)),
+        ):
             yield s(make(*shape), mask, *[m(make) if callable(m) else m for m in more])
         yield s(make(3, 2).T, MASK, *[m(make) if callable(m) else m for m in more])
 
@@ -1247,7 +1291,8 @@ SCATTER = [
        every(*[scatters(how, **kw) for how in ("sum", "prod", "mean") for kw in ({}, {"include_self": False})])),
     Row("scatter_extreme", lucid.scatter_reduce, scattered, ints=INTS,
         samples=every(*[scatters(how, **kw) for how in ("amax", "amin") for kw in ({}, {"include_self": False})])),
-    sc("index_select", on_vectors(lambda x, dim, i: np.take(x, np.atleast_1d(i), dim)), every(slices, calls(((2, 3), 0, np.array([1, 0, 1])))), ints=BOOLS),
+    sc("index_select", on_vectors(lambda x, dim, i: np.take(x, np.atleast_1d(i), dim)), every(slices, calls(((2, 3),
+      0, np.array([1, 0, 1])))), ints=BOOLS),
     sc("index_add", on_rows(added), every(with_source(slices), lambda make: iter([
         s(make(2, 3), 0, np.array([1, 1]), make(2, 3)), s(make(2, 3), 0, np.array([1, 0]), make(2, 3), alpha=2)]))),
     sc("index_copy", on_rows(assigned), with_source(slices)),
@@ -1255,11 +1300,15 @@ SCATTER = [
     sc("index_put", put, puts, unbatched="b"),
     sc("take", lambda x, i: x.reshape(-1)[i], calls(((2, 3), np.array([[5, 0], [1, -1]])), (("T", 3, 2), np.array(2)),
        ((2, 3), np.zeros(0, np.int64))), ints=BOOLS),
-    sc("masked_select", lambda x, m: np.broadcast_arrays(x, m)[0][np.broadcast_arrays(x, m)[1]], masked(), unbatched="b"),
-    sc("masked_fill", lambda x, m, v: np.where(m, np.asarray(v, x.dtype), x), every(masked(2), masked(lambda make: make()))),
+    sc("masked_select", lambda x, m: np.broadcast_arrays(x, m)[0][np.broadcast_arrays(x, m)[1]], masked(),
+      unbatched="b"),
+    sc("masked_fill", lambda x, m, v: np.where(m, np.asarray(v, x.dtype), x), every(masked(2),
+      masked(lambda make: make()))),
     sc("masked_scatter", masked_write, masked(lambda make: make(6)), inplace=True),
-    sc("nonzero", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS, without=DATA_DEPENDENT),
-    sc("argwhere", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS, without=DATA_DEPENDENT),
+    sc("nonzero", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS,
+      without=DATA_DEPENDENT),
+    sc("argwhere", np.argwhere, searched, domain=Domain(-1, 1), result="int64", differentiable=False, ints=BOOLS,
+      without=DATA_DEPENDENT),
 ]  # fmt: skip
 
 # --- sorting -------------------------------------------------------------------------------------
@@ -1400,14 +1449,19 @@ SORTING = [
     so("nanquantile", quantile, quantiles, ints=(), result="keep"),
     so("searchsorted", inserted, insertions, result="int64", differentiable=False),
     so("bucketize", lambda x, edges, **how: inserted(edges, x, **how), result="int64", differentiable=False,
-       samples=lambda make: (s(x.args[1], x.args[0], **x.kwargs) for x in insertions(make) if x.args[0].ndim == 1 and "side" not in x.kwargs)),
-    so("unique", distinct, repeats, complex=True, result=("keep", "int64", "int64"), without=DATA_DEPENDENT, ints=BOOLS),
-    so("unique_consecutive", distinct_runs, repeats, complex=True, result=("keep", "int64", "int64"), without=DATA_DEPENDENT, ints=BOOLS),
+       samples=lambda make: (s(x.args[1], x.args[0], **x.kwargs)
+         for x in insertions(make) if x.args[0].ndim == 1 and "side" not in x.kwargs)),
+    so("unique", distinct, repeats, complex=True, result=("keep", "int64", "int64"), without=DATA_DEPENDENT,
+      ints=BOOLS),
+    so("unique_consecutive", distinct_runs, repeats, complex=True, result=("keep", "int64", "int64"),
+      without=DATA_DEPENDENT, ints=BOOLS),
 ]  # fmt: skip
 
 CONVERSIONS = [
-    keeps("to_complex", lambda x: x.astype(complex), op=lambda x: x.to(dtypes.complex128), result="complex128", complex=True, ints=BOOLS),
-    keeps("to_double", lambda x: np.asarray(x.real, float), op=lambda x: x.to(dtypes.float64), result="float64", complex=True, ints=BOOLS),
+    keeps("to_complex", lambda x: x.astype(complex), op=lambda x: x.to(dtypes.complex128), result="complex128",
+      complex=True, ints=BOOLS),
+    keeps("to_double", lambda x: np.asarray(x.real, float), op=lambda x: x.to(dtypes.float64), result="float64",
+      complex=True, ints=BOOLS),
 ]  # fmt: skip
 
 # --- in place ------------------------------------------------------------------------------------
@@ -1460,4 +1514,16 @@ IN_PLACE = [
     Row("zero_", lambda x: x.clone().zero_(), np.zeros_like, calls(((2, 3),), ((),)), **ANY_TYPE),
 ]  # fmt: skip
 
-ROWS = UNARY + BINARY + REDUCTIONS + SHAPES + CONTRACTIONS + JOINING + INDEXING + SCATTER + SORTING + CONVERSIONS + IN_PLACE
+ROWS = (
+    UNARY
+    + BINARY
+    + REDUCTIONS
+    + SHAPES
+    + CONTRACTIONS
+    + JOINING
+    + INDEXING
+    + SCATTER
+    + SORTING
+    + CONVERSIONS
+    + IN_PLACE
+)

@@ -25,8 +25,11 @@ def _forget_broken_primitives() -> Iterator[None]:
 
 def unary_row(partial: Any, impl: Callable[..., Any] = np.sin, ref: Callable[..., Any] = np.sin, **flags: Any) -> Row:
     prim = Elementwise("broken", impl, (partial,), ("x",))
-    samples = lambda make: (x for x in one_operand(make) if x.smooth)
-    return Row("broken", lambda x: prim(lift(x)), ref, samples, complex=True, **flags)
+    return Row("broken", lambda x: prim(lift(x)), ref, smooth_operands, complex=True, **flags)
+
+
+def smooth_operands(make: Make) -> Iterator[Sample]:
+    return (x for x in one_operand(make) if x.smooth)
 
 
 def product_row(rules: Any, batch: Any = None) -> Row:
@@ -45,7 +48,9 @@ def flip_row(transpose: Any = None, batch: Any = None) -> Row:
         transpose=transpose or (lambda ct: P.roll(ct, shifts=(-1,), dims=(ct.ndim - 1,))),
         batch=batch or (lambda x, size: P.broken(x)),
     )
-    return Row("broken", prim, lambda x: np.roll(x, 1, -1), lambda make: iter([s(make(3)), s(make(2, 3))]), complex=True)
+    return Row(
+        "broken", prim, lambda x: np.roll(x, 1, -1), lambda make: iter([s(make(3)), s(make(2, 3))]), complex=True
+    )
 
 
 def noticed(check: Callable[[Row, str], None], row: Row, dtype: str = "float64") -> bool:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from lucid.core import engine
+from lucid.core.dtypes import FLOATING
 from lucid.core.primitive import synced
 from lucid.core.tensor import Tensor, shape_of
 
 _NUMBERS = (bool, int, float, complex)
+_ones = {t: np.ones((), t) for t in FLOATING}
 
 
 def _as_list(tensors: Any, what: str) -> list[Tensor]:
@@ -222,4 +224,11 @@ def backward_method(
 
     A tensor with more than one element needs the seed `gradient`. See `lucid.autograd.backward`.
     """
+    if gradient is None and inputs is None and not create_graph and type(self) is Tensor and not self._array.shape:
+        # The loss of a training step, without the bookkeeping for everything else.
+        _require((self,))
+        seed = _ones.get(self._array.dtype)
+        if seed is not None:
+            engine.run((self,), (seed,), None, retain_graph=bool(retain_graph), create_graph=False, accumulate=True)
+            return
     backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)

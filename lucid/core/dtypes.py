@@ -47,10 +47,10 @@ class dtype:
     def is_signed(self) -> bool:
         return self.numpy.kind not in "bu"
 
-    def to_complex(self) -> "dtype":
+    def to_complex(self) -> Any:
         return of_numpy(complex_of(self.numpy))
 
-    def to_real(self) -> "dtype":
+    def to_real(self) -> Any:
         return of_numpy(real_of(self.numpy))
 
     def __repr__(self) -> str:

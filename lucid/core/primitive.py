@@ -102,14 +102,22 @@ class Primitive:
                 rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
         # What to save, for each combination of operands that need a gradient.
         self._plans: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
+        self.saves_shape = self.operands and self._plan((True,) * len(self.operands)) == ((2, -2),)
         registry[name] = self
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        if len(args) == 1 and type(args[0]) is Tensor and not self.multi:
-            return apply_to_one(self, args[0], params)
+        # The commonest cases first: one plain tensor, and the arrays on which derivative rules run.
+        first = args[0]
+        if len(args) == 1:
+            if type(first) is Tensor and not self.multi:
+                return apply_to_one(self, first, params)
+            if type(first) is ndarray and _on_arrays():
+                return self.impl(first, **params)
+        elif type(first) is ndarray and type(args[1]) is ndarray and len(args) == 2 and _on_arrays():
+            return self.impl(first, args[1], **params)
         return apply(self, args, params)
 
     def wanted(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -161,13 +169,15 @@ class Primitive:
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
         """Put one application on the tape."""
-        edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
+        edges = []
+        for a, need in zip(args, needs):
+            edges.append((a if a._node is None else a._node) if need else None)
         if self.multi:
-            parent = attach(Tensor._wrap(0.0), self, edges, None, None, params, ())
+            parent = attach(Tensor._wrap(0.0), self, tuple(edges), None, None, params, ())
             split_outputs(parent, out)
             parent.saved = self.save(args, needs, out)
         elif out.np_dtype in DIFFERENTIABLE:
-            attach(out, self, edges, self.save(args, needs, out), self.shapes(args, out), params, out.shape)
+            attach(out, self, tuple(edges), self.save(args, needs, out), self.shapes(args, out), params, out.shape)
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         """Shapes of the operands, for categories whose operands are broadcast."""
@@ -176,6 +186,9 @@ class Primitive:
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         """A cotangent for each operand that needs one, by the rules, from the cotangent of the result."""
         values = unpack(node, ct)
+        if len(node.edges) == 1:
+            rule = self.rules[0]
+            return (rule.fn(ct, *rule.arguments(values, node.params)),)  # type: ignore[union-attr]  # edges have rules
         return [
             None if edge is None or rule is None else rule.fn(ct, *rule.arguments(values, node.params))
             for edge, rule in zip(node.edges, self.rules, strict=True)
@@ -252,24 +265,33 @@ def variable(x: Tensor) -> Tensor:
 def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive on any mixture of tensors (of all kinds), arrays and numbers, and record it."""
     top = None
-    found = False
+    found = arrays = need = False
     for a in args:
         if isinstance(a, Tensor):
             found = True
             if a._meta is not None:
                 synced(a)
+            if a._requires_grad:
+                need = True
             if type(a) is not Tensor and (top is None or a._level > top._level):
                 top = a
+        elif isinstance(a, ndarray):
+            arrays = True
     if not found:
         if _on_arrays():
             return prim.impl(*args, **params)
         args = [lift(a) for a in args]
-    elif _any_array(args):
+    elif arrays:
         args = [lift(a) if isinstance(a, ndarray) else a for a in args]
     out = prim.run(args, params) if top is None else top.interpret(prim, args, params)
     if prim.is_view:
         note_view(prim, args[0], params, out)
-    record(prim, args, params, out)
+    if need and prim.differentiable:
+        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
+        if _recording():
+            prim.record(args, needs, out, params)
+        else:
+            cut("no_grad", args[needs.index(True)])
     return out
 
 
@@ -289,8 +311,8 @@ def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
             cut("no_grad", x)
         elif out._array.dtype in DIFFERENTIABLE:
             edge = x if x._node is None else x._node
-            shape = out._array.shape
-            attach(out, prim, (edge,), prim.save((x,), (True,), out), prim.shapes((x,), out), params, shape)
+            saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), out)
+            attach(out, prim, (edge,), saved, None, params, out._array.shape)
     return out
 
 
@@ -311,17 +333,6 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
     if isinstance(b, Tensor):
         return isinstance(b._meta, View) if not isinstance(a, Tensor) or b is not a else True
     return b is a or (b.base is not None and (b.base is a or b.base is a.base))
-
-
-def record(prim: Primitive, args: Sequence[Any], params: dict[str, Any], out: Any) -> None:
-    """Put the operation on the tape if an operand needs a gradient and recording is on."""
-    needs = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
-    if True not in needs or not prim.differentiable:
-        return
-    if not _recording():
-        cut("no_grad", args[needs.index(True)])
-        return
-    prim.record(args, needs, out, params)
 
 
 def edge_of(tensor: Tensor) -> Any:

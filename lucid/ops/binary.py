@@ -15,6 +15,7 @@ from lucid.ops.rules import Elementwise, P, Pair, ones_like
 from lucid.ops.unary import real_only, square
 
 _NUMBERS = (bool, int, float, complex)
+_TWO = 2
 
 plus = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
 minus = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
@@ -153,6 +154,8 @@ def pow(input: Any, exponent: Any) -> Tensor:
     >>> lucid.pow(2, lucid.tensor([1.0, 2.0, 3.0]))
     Tensor([2., 4., 8.])
     """
+    if exponent is _TWO and type(input) is Tensor and input._array.dtype in dtypes.FLOATING:
+        return square(input)
     if isinstance(exponent, np.generic):
         exponent = exponent.item()
     if not isinstance(exponent, _NUMBERS):
@@ -402,7 +405,12 @@ bitwise_right_shift = binary(
 
 
 def _where_array(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)
+    out = np.where(condition, x, y)
+    if out.dtype.char == "d" and (isinstance(x, _NUMBERS) or isinstance(y, _NUMBERS)):
+        # NumPy does not know that numbers beside bfloat16 have no say in the type.
+        kind = getattr(y if isinstance(x, _NUMBERS) else x, "dtype", None)
+        return out.astype(kind) if kind == dtypes.bfloat16.numpy else out
+    return out
 
 
 # The branch that is not taken gets exactly 0, whatever its local derivative was.

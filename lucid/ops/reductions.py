@@ -263,7 +263,9 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     >>> lucid.sum(x, dim=0)
     Tensor([4., 6.])
     """
-    x = _widened(input, dtype)
+    x = input
+    if type(x) is not Tensor or dtype is not None or x._array.dtype not in dtypes.DIFFERENTIABLE:
+        x = _widened(input, dtype)
     return P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim)
 
 

@@ -185,6 +185,8 @@ class Elementwise(Primitive):
                         values.append(array_of(node, s))
         elif type(saved) is Freed:
             raise_if_freed(node)
+        elif type(saved) is list and isinstance(ct, Tensor):
+            values = [v.item() if type(v) is ndarray else v for v in saved]
         params, shapes, edges = node.params, node.shapes, node.edges
         if len(edges) == 1:
             return (self.pulls[0](ct, values, params),)
