@@ -118,26 +118,17 @@ def _sweep(
     watch = modes.anomaly.get()
     visited: list[Node] = []
 
-    def deliver(edge: Any, ct: Any) -> None:
-        """Add a contribution to what is waiting at `edge`."""
-        seq = edge._seq
-        if not seq:
-            held = leaves.get(id(edge))
-            if held is None:
-                leaves[id(edge)] = [edge, ct]
-            else:
-                _add_to(held, 1, ct)
-        elif seq in pending:
-            _add_to(pending, seq, ct)
-        else:
-            pending[seq] = ct
-            nodes[seq] = edge
-            heappush(heap, -seq)
-
     for root, seed in zip(roots, seeds, strict=True):
         edge = edge_of(root)
-        if targets is None or targets.wants(edge):
-            deliver(edge, seed)
+        if targets is not None and not targets.wants(edge):
+            continue
+        if not edge._seq:
+            _to_leaf(leaves, edge, seed)
+        elif edge._seq in pending:
+            _add_to(pending, edge._seq, seed)
+        else:
+            pending[edge._seq], nodes[edge._seq] = seed, edge
+            heappush(heap, -edge._seq)
 
     node = ahead = None
     ct = ahead_ct = None
@@ -156,8 +147,9 @@ def _sweep(
         else:
             node, ct, seq = ahead, ahead_ct, ahead._seq
         ahead = ahead_ct = None
-        if node.hooks is not None:
-            ct = _before(node, node.hooks, ct, accumulate)
+        hooks = node.hooks
+        if hooks is not None:
+            ct = _before(node, hooks, ct, accumulate)
         if targets is not None:
             if seq in targets.nodes:
                 captured[seq] = [ct]
@@ -169,15 +161,15 @@ def _sweep(
             _raise_on_anomaly(node, grads, visited, nodes)
         if freed is not None and type(node.saved) is tuple:
             node.saved = freed
-        if node.hooks is not None and node.hooks.post:
-            grads = _after(node, node.hooks, grads, ct)
+        if hooks is not None and hooks.post:
+            grads = _after(node, hooks, grads, ct)
         ct = None
         for edge, g in zip(node.edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             if g is None or (targets is not None and not targets.wants(edge)):
                 continue
             seq = edge._seq
             if not seq:
-                deliver(edge, g)
+                _to_leaf(leaves, edge, g)
             elif edge is ahead:
                 ahead_ct = _sum(ahead_ct, g)
             elif seq in pending:
@@ -189,6 +181,15 @@ def _sweep(
                 nodes[seq] = edge
                 heappush(heap, -seq)
         grads = g = None
+
+
+def _to_leaf(leaves: dict[int, list[Any]], leaf: Tensor, ct: Any) -> None:
+    """A contribution that has arrived at the end of a path."""
+    held = leaves.get(id(leaf))
+    if held is None:
+        leaves[id(leaf)] = [leaf, ct]
+    else:
+        _add_to(held, 1, ct)
 
 
 def _add_to(held_by: Any, key: int, new: Any) -> None:

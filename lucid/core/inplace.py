@@ -35,6 +35,9 @@ def write(
         return target
     # What a batched or dual tensor holds may be recorded although the tensor itself is not.
     new = compute(_stand_in(target, copy=reads_old and (recorded or type(target) is not Tensor)))
+    if recorded and not new._requires_grad and target._requires_grad:
+        # Nothing of the old elements is left, but the tensor stays on the tape, with a gradient of 0 for them.
+        new = P.overwrite(_stand_in(target, copy=False), new)
     if new.shape != target.shape:
         raise RuntimeError(
             f"{name}: the result has shape {new.shape} and cannot be written into a tensor of shape {target.shape}"

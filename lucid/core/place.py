@@ -58,9 +58,13 @@ class Place:
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
     found: FrameType | None = frame
-    while found is not None and is_internal(found.f_code.co_filename):
+    while found is not None:
+        name = found.f_code.co_filename
+        ours = known_files.get(name)
+        if ours is False or (ours is None and not is_internal(name)):
+            return found
         found = found.f_back
-    return frame if found is None else found
+    return frame
 
 
 def here() -> Place:

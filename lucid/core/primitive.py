@@ -28,13 +28,14 @@ from lucid.core.node import (
     save_output,
     tensor_of,
 )
-from lucid.core.place import is_internal, known_files
+from lucid.core.place import climb, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor, shape_of
 
 ndarray = np.ndarray
 _getframe = sys._getframe
-_is_known = known_files.get
+_is_ours = known_files.get
+HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
 _new = object.__new__
@@ -73,6 +74,8 @@ class Primitive:
     `jvp(prim, primals, tangents, out, params)` the tangent of the result;
     `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
     """
+
+    is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(
         self,
@@ -312,7 +315,8 @@ def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
         elif out._array.dtype in DIFFERENTIABLE:
             edge = x if x._node is None else x._node
             saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), out)
-            attach(out, prim, (edge,), saved, None, params, out._array.shape)
+            shapes = (x._array.shape,) if prim.is_variadic else None
+            attach(out, prim, (edge,), saved, shapes, params, out._array.shape)
     return out
 
 
@@ -353,20 +357,16 @@ def attach(
     node.shape = shape
     node.hooks = None
     node._seq = next_seq()
-    frame: Any = _getframe(2)
+    frame = _getframe(2)
     code = frame.f_code
-    while (inside := _is_known(code.co_filename)) is None or inside:
-        if inside is None and not is_internal(code.co_filename):
-            break
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
+    if _is_ours(code.co_filename, True):
+        frame = climb(frame)
         code = frame.f_code
     node.code = code
     node.offset = frame.f_lasti
     out._node = node
     out._requires_grad = True
-    if _recording() is modes.HOOKED:
+    if _recording() is HOOKED:
         _look_at(node, out)
     return node
 

@@ -15,7 +15,7 @@ from lucid.ops.rules import Elementwise, P, Pair, ones_like
 from lucid.ops.unary import real_only, square
 
 _NUMBERS = (bool, int, float, complex)
-_TWO = 2
+_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
 plus = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
 minus = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
@@ -154,8 +154,10 @@ def pow(input: Any, exponent: Any) -> Tensor:
     >>> lucid.pow(2, lucid.tensor([1.0, 2.0, 3.0]))
     Tensor([2., 4., 8.])
     """
-    if exponent is _TWO and type(input) is Tensor and input._array.dtype in dtypes.FLOATING:
-        return square(input)
+    if type(input) is Tensor and type(exponent) is int and exponent == 2:
+        kind = input._array.dtype
+        if kind is _F32 or kind is _F64:
+            return square(input)
     if isinstance(exponent, np.generic):
         exponent = exponent.item()
     if not isinstance(exponent, _NUMBERS):

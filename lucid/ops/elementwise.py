@@ -171,7 +171,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     floats = policy == FLOAT
     integral = policy == INTEGRAL
     differentiable = prim.differentiable
-    wanted = {needs: prim.wanted(needs) for needs in ((True, False), (False, True), (True, True))}
+    wanted_x, wanted_y, wanted_both = (prim.wanted(needs) for needs in ((True, False), (False, True), (True, True)))
 
     def op(input: Any, other: Any) -> Any:
         need_x = need_y = False
@@ -214,10 +214,13 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             if not _recording():
                 cut("no_grad", input if need_x else other)
                 return out
-            keep_x, keep_y, keep_out = wanted[need_x, need_y]
+            if need_x:
+                keep_x, keep_y, keep_out = wanted_both if need_y else wanted_x
+            else:
+                keep_x, keep_y, keep_out = wanted_y
             saved: Any = None
-            shape = out._array.shape
             shapes = None
+            shape = out._array.shape
             if type(other) is not Tensor:
                 if keep_x or keep_out:
                     saved = (save_input(input) if keep_x else None, y, save_output(out) if keep_out else None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.inplace import write
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.rules import P, Variadic, align, batched_to_front, sum_to
@@ -221,7 +221,12 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         if type(item) not in _BASIC:
             break
     else:
-        return _basic(input, key)
+        if type(input) is not Tensor:
+            return _basic(input, key)
+        try:
+            return apply_to_one(P.slice, input, {"index": key})
+        except IndexError as error:
+            raise IndexError(f"{error} (indexing a tensor of shape {input.shape})") from None
     seen, positions, place = _resolve(input, key)
     if not positions:
         return seen

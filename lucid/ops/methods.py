@@ -115,6 +115,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "lshift": binary.bitwise_left_shift,
     "rshift": binary.bitwise_right_shift,
 }
+_COMMUTATIVE = ("add", "mul", "and", "or", "xor")
 _INPLACE_OPERATORS = {
     "add": "add_",
     "sub": "sub_",
@@ -136,7 +137,7 @@ def operator_table() -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, function in _OPERATORS.items():
         table[f"__{name}__"] = function
-        table[f"__r{name}__"] = _swapped(function, f"__r{name}__")
+        table[f"__r{name}__"] = function if name in _COMMUTATIVE else _swapped(function, f"__r{name}__")
     for name, method in _INPLACE_OPERATORS.items():
         table[f"__i{name}__"] = inplace.ELEMENTWISE_INPLACE[method]
     table |= {f"__{n}__": getattr(binary, n) for n in ("lt", "le", "gt", "ge")}

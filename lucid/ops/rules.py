@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.node import Freed, array_of, raise_if_freed, save_input
+from lucid.core.node import Freed, array_of, save_input
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
 
 Impl = Callable[..., Any]
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_multiply = np.multiply
 ndarray = np.ndarray
 
 
@@ -126,7 +128,10 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
 
         def pull_one(ct: Any, values: Any, params: Any) -> Any:
             derivative = fn(values[k])
-            return ct * (derivative.conjugate() if ct.dtype.kind == "c" else derivative)
+            kind = ct.dtype
+            if kind is not _F32 and kind is not _F64 and kind.kind == "c":
+                derivative = derivative.conjugate()
+            return ct * derivative
 
         return pull_one, lambda t, values, params: t * fn(values[k])
 
@@ -156,6 +161,9 @@ class Elementwise(Primitive):
         pairs = [(None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)]
         self.pulls: tuple[Any, ...] = tuple(pull for pull, _ in pairs)
         self.pushes = tuple(push for _, push in pairs)
+        lean = _lean_vjp(self, partials)
+        if lean is not None:
+            self.vjp = lean  # type: ignore[method-assign]  # found before the method, and calls it
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         if len(args) == 1:
@@ -168,45 +176,74 @@ class Elementwise(Primitive):
         return None
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
-        # Backward passes spend their time here, so one and two operands are written out.
         saved = node.saved
-        values: Any = saved
-        if type(saved) is tuple:
-            if isinstance(ct, Tensor):
-                values = unpack(node, ct)
-            else:
-                values = []
-                for s in saved:
-                    if s is None:
-                        values.append(None)
-                    elif type(s) is Tensor and s._meta is None:
-                        values.append(s._array)
-                    else:
-                        values.append(array_of(node, s))
-        elif type(saved) is Freed:
-            raise_if_freed(node)
-        elif type(saved) is list and isinstance(ct, Tensor):
-            values = [v.item() if type(v) is ndarray else v for v in saved]
-        params, shapes, edges = node.params, node.shapes, node.edges
-        if len(edges) == 1:
+        if type(saved) is list and isinstance(ct, Tensor):
+            values: Any = [v.item() if type(v) is ndarray else v for v in saved]
+        else:
+            values = unpack(node, ct)
+        shapes, params = node.shapes, node.params
+        if len(node.edges) == 1:
             return (self.pulls[0](ct, values, params),)
-        if len(edges) == 2:
-            left = right = None
-            if edges[0] is not None:
-                left = self.pulls[0](ct, values, params)
-                if shapes is not None:
-                    left = sum_to(left, shapes[0])
-            if edges[1] is not None:
-                right = self.pulls[1](ct, values, params)
-                if shapes is not None:
-                    right = sum_to(right, shapes[1])
-            return left, right
-        grads = [
-            None if edge is None else pull(ct, values, params) for edge, pull in zip(edges, self.pulls, strict=True)
-        ]
+        grads = [None if e is None else pull(ct, values, params) for e, pull in zip(node.edges, self.pulls)]
         if shapes is not None:
             grads = [None if g is None else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
         return grads
+
+
+def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | None:
+    """A shorter `vjp` where each derivative reads one value: backward passes spend their time in it.
+
+    It does what the method does for real arrays that were not broadcast, and leaves the rest to the method.
+    """
+    general = prim.vjp
+    if partials[0] == 1 and len(partials) == 2 and partials[1] in (1, -1):
+        minus = partials[1] == -1
+
+        def signs(node: Any, ct: Any) -> Sequence[Any]:
+            if node.shapes is not None:
+                return general(node, ct)
+            left, right = node.edges
+            return None if left is None else ct, None if right is None else -ct if minus else ct
+
+        return signs
+    reads: list[tuple[int, Any]] = []
+    for partial, rule in zip(partials, prim.rules, strict=True):
+        if rule is None or isinstance(partial, int | Selects | Pair) or len(rule.picks) != 1 or type(rule.picks[0]) is str:
+            return None
+        reads.append((rule.picks[0], partial))
+    if len(reads) > 2:
+        return None
+    (k, d), (m, e) = reads[0], reads[-1]
+
+    def one(node: Any, ct: Any) -> Sequence[Any]:
+        saved = node.saved
+        if type(ct) is not ndarray or type(saved) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
+            return general(node, ct)
+        value = saved[k]
+        value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
+        return (_multiply(ct, d(value)),)
+
+    def two(node: Any, ct: Any) -> Sequence[Any]:
+        saved = node.saved
+        if (
+            node.shapes is not None
+            or type(ct) is not ndarray
+            or type(saved) is Freed
+            or (ct.dtype is not _F32 and ct.dtype is not _F64)
+        ):
+            return general(node, ct)
+        left, right = node.edges
+        if left is not None:
+            value = saved[k]
+            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
+            left = _multiply(ct, d(value))
+        if right is not None:
+            value = saved[m]
+            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
+            right = _multiply(ct, e(value))
+        return left, right
+
+    return one if len(reads) == 1 else two
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -299,6 +336,8 @@ class Variadic(Primitive):
     `pull(i, ct, args, shapes, params)` gives the cotangent of operand `i`. `reads` says whether it needs the
     operands' values ("args": all but the i-th if only one operand needs a gradient) or only their shapes.
     """
+
+    is_variadic = True
 
     def __init__(
         self, name: str, impl: Impl, pull: Impl, *, jvp: Impl, batch: Impl, reads: Callable[[int, int], bool]

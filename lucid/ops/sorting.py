@@ -253,7 +253,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 def _quantile_points(x: Tensor, q: Any, name: str) -> Tensor:
     """`q` in the type of `x`, checked."""
-    points = lift(q)
+    points = q if isinstance(q, Tensor) else lift(np.asarray(q, x.np_dtype))
     if isinstance(q, Tensor) and points.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: q is of {points.dtype} and the input of {x.dtype}; the types must agree")
     if points.ndim > 1:
@@ -367,6 +367,8 @@ def searchsorted(
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(f"searchsorted: side={side!r} and right={right}; side must be 'left' or 'right', and agree")
     sequence, found = (lift(a) for a in promote("searchsorted", (lift(sorted_sequence), values), KEEP))
+    if sequence.is_complex():
+        raise TypeError("searchsorted takes real tensors, not complex ones")
     if not sequence.ndim:
         raise RuntimeError("searchsorted: the sorted sequence must have at least 1 dimension")
     if sequence.ndim > 1 and sequence.shape[:-1] != found.shape[:-1]:
