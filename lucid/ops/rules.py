@@ -208,7 +208,12 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         return signs
     reads: list[tuple[int, Any]] = []
     for partial, rule in zip(partials, prim.rules, strict=True):
-        if rule is None or isinstance(partial, int | Selects | Pair) or len(rule.picks) != 1 or type(rule.picks[0]) is str:
+        if (
+            rule is None
+            or isinstance(partial, int | Selects | Pair)
+            or len(rule.picks) != 1
+            or type(rule.picks[0]) is str
+        ):
             return None
         reads.append((rule.picks[0], partial))
     if len(reads) > 2:

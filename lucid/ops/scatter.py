@@ -278,7 +278,7 @@ def _scatter_reduce(x: Tensor, dim: int, index: Any, src: Any, reduce: str, incl
 def _reduced(x: Tensor, positions: list[Tensor], source: Tensor, reduce: str, include_self: bool) -> Tensor:
     if reduce in ("amax", "amin"):
         if x.is_complex():
-            raise TypeError(f"{name}: reduce={reduce!r} takes real tensors, not complex ones")
+            raise TypeError(f"scatter_reduce: reduce={reduce!r} takes real tensors, not complex ones")
         return (P.index_amax if reduce == "amax" else P.index_amin)(x, source, *positions, include_self=include_self)
     if reduce == "prod":
         return P.index_prod(x if include_self else _overwritten(x, positions, 1), source, *positions)
