@@ -11,8 +11,8 @@ from lucid.core import dtypes, modes
 from lucid.core.batched import Batched
 from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.levels import new_level
-from lucid.core.node import Node, save_input, save_output
-from lucid.core.primitive import Primitive, apply, attach, edge_of, pack_saved, split_outputs, unpack
+from lucid.core.node import Node, save_input, save_output, split_edges
+from lucid.core.primitive import Primitive, apply, attach, edge_of, packed, split_outputs, unpack
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.rules import sum_to
@@ -190,7 +190,7 @@ class _Call(Primitive):
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
         call = copy.copy(self)  # the next run of this call has a context of its own
         call.shapes_in = [(a.shape, a.np_dtype) for a in args]
-        parent = attach(Tensor._wrap(0.0), call, edges, None, None, {}, ())
+        parent = attach(Tensor._wrap(0.0), call, *split_edges(edges), None, -1, None, {}, ())
         carriers = [o.shell() if i in self.dirty else o for i, o in enumerate(out)]
         split_outputs(parent, carriers)
         for i, (o, carrier) in enumerate(zip(out, carriers, strict=True)):
@@ -201,7 +201,10 @@ class _Call(Primitive):
                 rebase(o, carrier._node)
         parent.saved = tuple(_keep(kind, value, args, out) for kind, value in self.saves)
         if parent.saved and modes.saved_hooks.get():
-            pack_saved(parent, [value if kind == "input" else None for kind, value in self.saves])
+            parent.saved = tuple(
+                packed(item, value if kind == "input" else None)
+                for item, (kind, value) in zip(parent.saved, self.saves, strict=True)
+            )
 
     shapes_in: list[tuple[Any, Any]]
 
@@ -399,5 +402,5 @@ class _Refuse:
 
 def _refusing(gradient: Tensor, name: str) -> Tensor:
     out = gradient.shell()
-    attach(out, _Refuse(name), (), None, None, {}, out.shape)
+    attach(out, _Refuse(name), *split_edges(()), None, -1, None, {}, out.shape)
     return out

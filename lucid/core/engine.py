@@ -23,6 +23,8 @@ from lucid.core.tensor import Tensor
 ndarray = np.ndarray
 getrefcount = sys.getrefcount
 _add = np.add
+# Saved values that a backward pass need not free: none, shapes and numbers, a constant.
+_NO_MEMORY = frozenset({type(None), list, ndarray, Freed})
 
 
 def _references_in_dict(held_by: Any, key: int) -> int:
@@ -159,12 +161,15 @@ def _sweep(
         if watch:
             visited.append(node)
             _raise_on_anomaly(node, grads, visited, nodes)
-        if freed is not None and type(node.saved) is tuple:
+        if freed is not None and type(node.saved) not in _NO_MEMORY:
             node.saved = freed
         if hooks is not None and hooks.post:
             grads = _after(node, hooks, grads, ct)
         ct = None
-        for edge, g in zip(node.edges, grads):  # no strict=: the keyword alone costs 0.1 µs
+        edges = node.others
+        if edges is None:
+            edges = (node.left, node.right)
+        for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             if g is None or (targets is not None and not targets.wants(edge)):
                 continue
             seq = edge._seq

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
-from lucid.core.node import Node
+from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
@@ -133,7 +133,7 @@ def rebase(target: Tensor, node: Node) -> None:
         carrier = base.shell()
         edges = (edge_of(base) if base._requires_grad else None, node)
         settings = {"primitive": view.primitive, "settings": view.params}
-        node = attach(carrier, WRITE_VIEW, edges, None, None, settings, base.shape)
+        node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, base.shape)
         target, view = base, base._meta
     move_retained_grad(target, node)
     target._node, target._requires_grad = node, True

@@ -16,27 +16,54 @@ next_seq = count(1).__next__  # atomic under the GIL
 new_node = object.__new__
 
 
+ABSENT = object()
+
+
+def split_edges(edges: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...] | None]:
+    """The three places in which a node keeps its edges."""
+    if len(edges) == 2:
+        return edges[0], edges[1], None
+    if len(edges) == 1:
+        return edges[0], ABSENT, None
+    return None, None, edges
+
+
 class Node:
     """One recorded operation.
 
     `edges` has an entry for each operand: the node that made it, the tensor itself if it is a leaf,
     or None if it needs no gradient. A node never refers to the tensor it made, so a graph has no cycles.
+
+    In a chain of a million operations most of the time would go into the garbage collector's visits, so a node
+    is one object: up to two edges stand in `left` and `right`, and a single saved value stands in `saved`
+    itself, with its number among the primitive's names in `place_of_saved`.
     """
 
     __slots__ = (
-        "__weakref__", "_seq", "code", "edges", "hooks", "offset", "params", "prim", "saved", "shape", "shapes",
+        "__weakref__", "_seq", "code", "hooks", "left", "offset", "others", "params", "place_of_saved", "prim", "right",
+        "saved", "shape", "shapes",
     )  # fmt: skip
 
     _seq: int
     code: Any
     offset: int
     prim: Any
-    edges: tuple[Any, ...]
-    saved: Any  # what the rule named, in the order of prim.names; None, or Freed
+    left: Any
+    right: Any  # ABSENT for one operand
+    others: tuple[Any, ...] | None  # all edges, if there are none or more than two
+    saved: Any  # what the rules named: one value, or all in the order of prim.names; None, or Freed
+    place_of_saved: int  # -1 if `saved` is not one value
     params: dict[str, Any]
     shape: tuple[int, ...]  # of the result
     shapes: Any  # of the operands, where broadcasting changed one; else None
     hooks: "Hooks | None"
+
+    @property
+    def edges(self) -> tuple[Any, ...]:
+        """Where the gradient of each operand goes."""
+        if self.others is not None:
+            return self.others
+        return (self.left,) if self.right is ABSENT else (self.left, self.right)
 
     def name(self) -> str:
         """The operation's name."""
@@ -104,14 +131,21 @@ ACCUMULATE = _Accumulate()
 accumulators: dict[int, AccumulateGrad] = {}
 
 
+def _bare(kind: Any, prim: Any, edges: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """A node that saves nothing; the caller gives it a place and a number."""
+    node = new_node(kind)
+    node.prim, node.saved, node.place_of_saved, node.params = prim, None, -1, {}
+    node.left, node.right, node.others = split_edges(edges)
+    node.shape, node.shapes, node.hooks = shape, None, None
+    return node
+
+
 def accumulator(leaf: Tensor) -> AccumulateGrad:
     """The node in front of a leaf."""
     found = accumulators.get(id(leaf))
     if found is not None:
         return found
-    node = new_node(AccumulateGrad)
-    node.prim, node.edges, node.saved, node.params = ACCUMULATE, (), None, {}
-    node.shape, node.shapes, node.hooks = leaf.shape, None, None
+    node = _bare(AccumulateGrad, ACCUMULATE, (), leaf.shape)
     node.code, node.offset, node._seq = accumulator.__code__, 0, 0
     key = id(leaf)
     node.leaf = weakref.ref(leaf, lambda _: accumulators.pop(key, None))
@@ -266,9 +300,7 @@ def output_edge(node: Node, index: int | None) -> Node:
     """A node that stands for one output of `node`."""
     if index is None:
         return node
-    out = new_node(OutputNode)
-    out.prim, out.edges, out.saved, out.params = OUTPUT, (node,), None, {}
-    out.shape, out.shapes, out.hooks = node.shapes[index][0], None, None
+    out = _bare(OutputNode, OUTPUT, (node,), node.shapes[index][0])
     out.code, out.offset, out._seq, out.index = node.code, node.offset, next_seq(), index
     return out
 
@@ -288,9 +320,7 @@ def _reattached(value: Any, edge: Any) -> Tensor:
     """A tensor with `value`'s contents whose gradient flows to `edge`."""
     out = value.shell() if isinstance(value, Tensor) else Tensor._wrap(value)
     if isinstance(edge, Tensor):
-        alias = new_node(Node)
-        alias.prim, alias.edges, alias.saved, alias.params = ALIAS, (edge,), None, {}
-        alias.shape, alias.shapes, alias.hooks = edge.shape, None, None
+        alias = _bare(Node, ALIAS, (edge,), edge.shape)
         alias.code, alias.offset, alias._seq = _reattached.__code__, 0, next_seq()
         edge = alias
     out._node = edge

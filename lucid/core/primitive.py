@@ -16,6 +16,8 @@ from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.hooks import hooks_of
 from lucid.core.node import (
+    ABSENT,
+    Freed,
     Node,
     Packed,
     Saved,
@@ -26,6 +28,7 @@ from lucid.core.node import (
     raise_if_freed,
     save_input,
     save_output,
+    split_edges,
     tensor_of,
 )
 from lucid.core.place import climb, known_files
@@ -176,11 +179,12 @@ class Primitive:
         for a, need in zip(args, needs):
             edges.append((a if a._node is None else a._node) if need else None)
         if self.multi:
-            parent = attach(Tensor._wrap(0.0), self, tuple(edges), None, None, params, ())
+            parent = attach(Tensor._wrap(0.0), self, *split_edges(tuple(edges)), None, -1, None, params, ())
             split_outputs(parent, out)
             parent.saved = self.save(args, needs, out)
         elif out.np_dtype in DIFFERENTIABLE:
-            attach(out, self, tuple(edges), self.save(args, needs, out), self.shapes(args, out), params, out.shape)
+            saved, shapes = self.save(args, needs, out), self.shapes(args, out)
+            attach(out, self, *split_edges(tuple(edges)), saved, -1, shapes, params, out.shape)
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         """Shapes of the operands, for categories whose operands are broadcast."""
@@ -208,10 +212,18 @@ def unpack(node: Node, ct: Any) -> Any:
     saved = node.saved
     if saved is None or type(saved) is list:
         return saved
-    if type(saved) is not tuple:
+    if type(saved) is Freed:
         raise_if_freed(node)
     read = tensor_of if isinstance(ct, Tensor) else array_of
-    return [read(node, s) for s in saved]
+    place = node.place_of_saved
+    if place < 0:
+        return [read(node, s) for s in saved]
+    values: list[Any] = [None] * len(node.prim.names)
+    if type(saved) is ndarray:  # a constant
+        values[place] = saved.item() if isinstance(ct, Tensor) else saved
+    else:
+        values[place] = read(node, saved)
+    return values
 
 
 def synced(tensor: Tensor) -> Tensor:
@@ -316,7 +328,7 @@ def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
             edge = x if x._node is None else x._node
             saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), out)
             shapes = (x._array.shape,) if prim.is_variadic else None
-            attach(out, prim, (edge,), saved, shapes, params, out._array.shape)
+            attach(out, prim, edge, ABSENT, None, saved, -1, shapes, params, out._array.shape)
     return out
 
 
@@ -345,15 +357,29 @@ def edge_of(tensor: Tensor) -> Any:
 
 
 def attach(
-    out: Tensor, prim: Any, edges: tuple[Any, ...], saved: Any, shapes: Any, params: dict[str, Any], shape: Any
+    out: Tensor,
+    prim: Any,
+    left: Any,
+    right: Any,
+    others: tuple[Any, ...] | None,
+    saved: Any,
+    place_of_saved: int,
+    shapes: Any,
+    params: dict[str, Any],
+    shape: Any,
 ) -> Node:
     """Give `out` a node. Called for every recorded operation, so written for speed."""
     node = new_node(Node)
     node.prim = prim
-    node.edges = edges
+    node.left = left
+    node.right = right
+    node.others = others
     node.saved = saved
+    node.place_of_saved = place_of_saved
     node.shapes = shapes
     node.params = params
+    if left is not None and left._seq and left.shape == shape:
+        shape = left.shape  # one tuple less for the garbage collector to visit in long chains
     node.shape = shape
     node.hooks = None
     node._seq = next_seq()
@@ -373,8 +399,14 @@ def attach(
 
 def _look_at(node: Node, out: Tensor) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
-    if type(node.saved) is tuple and modes.saved_hooks.get():
-        pack_saved(node, [k if k < len(node.edges) else None for k in range(len(node.saved))])
+    if modes.saved_hooks.get():
+        operands = len(node.edges)
+        place = node.place_of_saved
+        if place >= 0:
+            if type(node.saved) is not ndarray:
+                node.saved = packed(node.saved, place if place < operands else None)
+        elif type(node.saved) is tuple:
+            node.saved = tuple([packed(s, k if k < operands else None) for k, s in enumerate(node.saved)])
     if modes.anomaly.get() and isinstance(out._array, ndarray) and not np.isfinite(out._array).all():
         hooks_of(node).metadata[NONFINITE] = True
 
@@ -390,26 +422,18 @@ def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
             out._node, out._requires_grad = output_edge(parent, i), True
 
 
-def pack_saved(node: Node, operands: Sequence[int | None]) -> None:
-    """Hand what the node saved to the innermost pair of saved-tensor hooks.
-
-    `operands` says for each saved value which operand it is, if it is one.
-    """
+def packed(item: Any, operand: int | None) -> Any:
+    """A saved value as the innermost pair of saved-tensor hooks wants it; `operand` says which operand it is, if one."""
     pack, unpack_hook = modes.saved_hooks.get()[-1]
-    packed = []
-    for item, operand in zip(node.saved, operands, strict=True):
-        is_output = type(item) is Saved and item.is_output
-        index = item.index if is_output else None
-        value = item.value if type(item) is Saved else item
-        if isinstance(value, ndarray):
-            value = Tensor._wrap(value)
-        if not isinstance(value, Tensor):
-            packed.append(item)
-            continue
-        token = modes.recording.set(modes.SILENT)
-        try:
-            handle = pack(value.shell())
-        finally:
-            modes.recording.reset(token)
-        packed.append(Packed(handle, unpack_hook, is_output, index, operand))
-    node.saved = tuple(packed)
+    is_output = type(item) is Saved and item.is_output
+    value = item.value if type(item) is Saved else item
+    if isinstance(value, ndarray):
+        value = Tensor._wrap(value)
+    if not isinstance(value, Tensor):
+        return item
+    token = modes.recording.set(modes.SILENT)
+    try:
+        handle = pack(value.shell())
+    finally:
+        modes.recording.reset(token)
+    return Packed(handle, unpack_hook, is_output, item.index if is_output else None, operand)

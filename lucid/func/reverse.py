@@ -50,7 +50,7 @@ def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> boo
         seen.add(id(edge))
         if not edge._seq:
             return True
-        for item in edge.saved if type(edge.saved) in (tuple, list) else ():
+        for item in edge.saved if type(edge.saved) in (tuple, list) else (edge.saved,):
             value = item.value if type(item) is Saved else item
             if type(item) is Packed or (type(value) is not Tensor and _carries_grad(value)):
                 return True

@@ -12,7 +12,7 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.cuts import cut
-from lucid.core.node import save_input, save_output
+from lucid.core.node import ABSENT, save_input, save_output
 from lucid.core.primitive import apply, attach, lift, synced
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.rules import Elementwise, P, Partial
@@ -124,7 +124,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     impl = prim.impl
     reads = prim.wanted((True,))
     keep_x, keep_out = reads[0], reads[1]
-    keep_any = keep_x or keep_out
+    alone = -1 if keep_x == keep_out else int(keep_out)  # the place of a value that is saved alone
     differentiable = prim.differentiable
     accepts_integers = policy in (KEEP, BOOL)
 
@@ -143,11 +143,15 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             synced(input)
         if input._requires_grad and differentiable:
             if _recording():
-                saved = None
-                if keep_any:
-                    saved = (save_input(input) if keep_x else None, save_output(out) if keep_out else None)
+                saved: Any = None
+                if keep_x:
+                    saved = input if input._meta is None else save_input(input)
+                    if keep_out:
+                        saved = (saved, save_output(out))
+                elif keep_out:
+                    saved = save_output(out)
                 edge = input if input._node is None else input._node
-                attach(out, prim, (edge,), saved, None, _NO_PARAMS, x.shape)
+                attach(out, prim, edge, ABSENT, None, saved, alone, None, _NO_PARAMS, x.shape)
             else:
                 cut("no_grad", input)
         return out
@@ -218,34 +222,33 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 keep_x, keep_y, keep_out = wanted_both if need_y else wanted_x
             else:
                 keep_x, keep_y, keep_out = wanted_y
-            saved: Any = None
-            shapes = None
-            shape = out._array.shape
-            if type(other) is not Tensor:
-                if keep_x or keep_out:
-                    saved = (save_input(input) if keep_x else None, y, save_output(out) if keep_out else None)
-                elif keep_y:
-                    saved = [None, y, None]  # a list: no memory for the backward pass to free
-            elif type(input) is not Tensor:
-                if keep_y or keep_out:
-                    saved = (x, save_input(other) if keep_y else None, save_output(out) if keep_out else None)
-                elif keep_x:
-                    saved = [x, None, None]
+            # One value is saved as it is, several as a tuple; a constant has no memory to free.
+            if keep_x:
+                saved = x if type(input) is not Tensor else input if input._meta is None else save_input(input)
+                alone = 0
+            elif keep_y:
+                saved = y if type(other) is not Tensor else other if other._meta is None else save_input(other)
+                alone = 1
             else:
-                if keep_x or keep_y or keep_out:
-                    saved = (
-                        (input if input._meta is None else save_input(input)) if keep_x else None,
-                        (other if other._meta is None else save_input(other)) if keep_y else None,
-                        save_output(out) if keep_out else None,
-                    )
-                if x.shape != y.shape:
-                    shapes = (x.shape, y.shape)
+                saved = save_output(out) if keep_out else None
+                alone = 2 if keep_out else -1
+            if keep_x + keep_y + keep_out > 1:
+                alone = -1
+                saved = (
+                    saved if keep_x else None,
+                    (y if type(other) is not Tensor else save_input(other)) if keep_y else None,
+                    save_output(out) if keep_out else None,
+                )
+            shape = out._array.shape
+            shapes = None
+            if type(input) is Tensor and type(other) is Tensor and x.shape != y.shape:
+                shapes = (x.shape, y.shape)
             edge_x = edge_y = None
             if need_x:
                 edge_x = input if input._node is None else input._node
             if need_y:
                 edge_y = other if other._node is None else other._node
-            attach(out, prim, (edge_x, edge_y), saved, shapes, _NO_PARAMS, shape)
+            attach(out, prim, edge_x, edge_y, None, saved, alone, shapes, _NO_PARAMS, shape)
         return out
 
     return _named(op, prim, doc)

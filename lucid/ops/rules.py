@@ -176,11 +176,7 @@ class Elementwise(Primitive):
         return None
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
-        saved = node.saved
-        if type(saved) is list and isinstance(ct, Tensor):
-            values: Any = [v.item() if type(v) is ndarray else v for v in saved]
-        else:
-            values = unpack(node, ct)
+        values = unpack(node, ct)
         shapes, params = node.shapes, node.params
         if len(node.edges) == 1:
             return (self.pulls[0](ct, values, params),)
@@ -202,8 +198,8 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         def signs(node: Any, ct: Any) -> Sequence[Any]:
             if node.shapes is not None:
                 return general(node, ct)
-            left, right = node.edges
-            return None if left is None else ct, None if right is None else -ct if minus else ct
+            right = node.right
+            return None if node.left is None else ct, None if right is None else -ct if minus else ct
 
         return signs
     reads: list[tuple[int, Any]] = []
@@ -221,10 +217,11 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
     (k, d), (m, e) = reads[0], reads[-1]
 
     def one(node: Any, ct: Any) -> Sequence[Any]:
-        saved = node.saved
-        if type(ct) is not ndarray or type(saved) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
+        value = node.saved
+        if type(ct) is not ndarray or type(value) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
             return general(node, ct)
-        value = saved[k]
+        if node.place_of_saved < 0:
+            value = value[k]
         value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
         return (_multiply(ct, d(value)),)
 
@@ -237,13 +234,14 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
             or (ct.dtype is not _F32 and ct.dtype is not _F64)
         ):
             return general(node, ct)
-        left, right = node.edges
+        left, right = node.left, node.right
+        alone = node.place_of_saved >= 0
         if left is not None:
-            value = saved[k]
+            value = saved if alone else saved[k]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
             left = _multiply(ct, d(value))
         if right is not None:
-            value = saved[m]
+            value = saved if alone else saved[m]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
             right = _multiply(ct, e(value))
         return left, right
