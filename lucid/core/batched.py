@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from lucid.core.kind import Kind
 from lucid.core.place import here
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
@@ -10,7 +11,7 @@ from lucid.core.tensor import Tensor
 _new = object.__new__
 
 
-class Batched(Tensor):
+class Batched(Kind):
     """Holds a tensor whose dimension 0 is the batch; its shape is that of one example."""
 
     __slots__ = ()
@@ -40,14 +41,6 @@ class Batched(Tensor):
         shape: tuple[int, ...] = self._array.shape[1:]
         return shape
 
-    @property
-    def dtype(self) -> Any:
-        return self._array.dtype
-
-    @property
-    def np_dtype(self) -> Any:
-        return self._array.np_dtype
-
     def _concrete(self, wanted_by: str) -> NoReturn:
         raise RuntimeError(
             f"{wanted_by} needs one concrete value, but inside vmap this tensor stands for {self.batch_size} examples "
@@ -56,9 +49,6 @@ class Batched(Tensor):
 
     def _copy_contents(self) -> None:
         self._array = self._array.clone()
-
-    def _raise_if_read_only(self, name: str) -> None:
-        self._array._raise_if_read_only(name)
 
     def _write(self, new: Tensor, name: str) -> None:
         if isinstance(new, Batched) and new._level == self._level:

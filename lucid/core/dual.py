@@ -5,13 +5,14 @@ from typing import Any
 
 from lucid.core import modes
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.kind import Kind
 from lucid.core.primitive import Primitive, lift, variable
 from lucid.core.tensor import Tensor
 
 _new = object.__new__
 
 
-class Dual(Tensor):
+class Dual(Kind):
     """Holds a primal tensor and its tangent, which may be None for zero."""
 
     __slots__ = ()
@@ -38,23 +39,12 @@ class Dual(Tensor):
         shape: tuple[int, ...] = self._array.shape
         return shape
 
-    @property
-    def dtype(self) -> Any:
-        return self._array.dtype
-
-    @property
-    def np_dtype(self) -> Any:
-        return self._array.np_dtype
-
     def _concrete(self, wanted_by: str) -> Any:
         return self._array._concrete(wanted_by)
 
     def _copy_contents(self) -> None:
         self._array = self._array.clone()
         self._aux = None if self._aux is None else self._aux.clone()
-
-    def _raise_if_read_only(self, name: str) -> None:
-        self._array._raise_if_read_only(name)
 
     def _write(self, new: Tensor, name: str) -> None:
         if isinstance(new, Dual) and new._level == self._level:

@@ -393,11 +393,11 @@ def attach(
     out._node = node
     out._requires_grad = True
     if _recording() is HOOKED:
-        _look_at(node, out)
+        look_at(node, out)
     return node
 
 
-def _look_at(node: Node, out: Tensor) -> None:
+def look_at(node: Node, out: Tensor) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
     if modes.saved_hooks.get():
         operands = len(node.edges)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
@@ -263,9 +263,10 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     >>> lucid.sum(x, dim=0)
     Tensor([4., 6.])
     """
-    x = input
-    if type(x) is not Tensor or dtype is not None or x._array.dtype not in dtypes.DIFFERENTIABLE:
-        x = _widened(input, dtype)
+    if dim is None and dtype is None and type(input) is Tensor and input._array.dtype in dtypes.DIFFERENTIABLE:
+        # The end of most losses, without the questions that the general way asks.
+        return apply_to_one(P.sum, input, {"dims": tuple(range(input._array.ndim)), "keepdim": keepdim})
+    x = _widened(input, dtype)
     return P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim)
 
 

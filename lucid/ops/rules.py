@@ -36,7 +36,9 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-    return x if x.shape == shape else P.broadcast_to(x, shape=shape)
+    if x.shape == shape:
+        return x
+    return P.broadcast_to.impl(x, shape) if type(x) is ndarray else P.broadcast_to(x, shape=shape)
 
 
 def zeros_like(x: Any) -> Any:
