@@ -14,10 +14,10 @@ PIP   := python -m pip --disable-pip-version-check install --quiet
 # Two test processes on two cores: BLAS threads beside them would only get in the way.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help test demo bench format clean
+.PHONY: help test demo bench parity format clean
 
 help:
-	@echo "make test | demo | bench | format | clean"
+	@echo "make test | demo | bench | parity | format | clean"
 
 test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check .
@@ -31,6 +31,11 @@ demo: $(VENV)/installed
 
 bench: $(BENCH)/installed
 	$(BENCH)/$(BIN)/python -m benchmarks $(ARGS)
+
+# The table of operations against PyTorch, in the environment of the benchmarks.
+parity: $(BENCH)/installed
+	$(BENCH)/$(BIN)/$(PIP) --editable ".[test]"
+	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_torch_parity.py
 
 format: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check --fix .

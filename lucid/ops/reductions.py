@@ -495,7 +495,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
     if p in (math.inf, -math.inf):
         return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
     if p == 0:
-        return P.sum(cast(x != 0, dtypes.real_of(x.np_dtype)), dims=dims, keepdim=keepdim)
+        return P.sum(unary.sign(unary.abs(x)), dims=dims, keepdim=keepdim)
     if p == 1:
         return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
     if p == 2:
