@@ -161,13 +161,23 @@ def _sweep(
         if watch:
             visited.append(node)
             _raise_on_anomaly(node, grads, visited, nodes)
-        if freed is not None and type(node.saved) not in _NO_MEMORY:
-            node.saved = freed
+        if freed is not None:
+            kind = type(node.saved)
+            if kind is Tensor or kind not in _NO_MEMORY:
+                node.saved = freed
         if hooks is not None and hooks.post:
             grads = _after(node, hooks, grads, ct)
         ct = None
         edges = node.others
         if edges is None:
+            # A link of a chain: one contribution, to a node that nothing else has reached yet.
+            if targets is None and (len(grads) == 1 or grads[1] is None):
+                g = grads[0]
+                edge = node.left
+                if g is not None and edge._seq and edge._seq not in pending:
+                    ahead, ahead_ct = edge, g
+                    grads = g = None
+                    continue
             edges = (node.left, node.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             if g is None or (targets is not None and not targets.wants(edge)):
