@@ -276,3 +276,25 @@ def test_wrong_number_of_seeds():
         backward(x * 2, [lucid.ones(1), lucid.ones(1)])
     with pytest.raises(RuntimeError, match=r"1 seeds? for 2"):
         backward([x * 2, x * 3], [lucid.ones(1)])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda u: u + (-1),
+        lambda u: 300 * u,
+        lambda u: u.fill_(-1),
+        lambda u: u.masked_fill(u > 1, 256),
+        lambda u: u.__setitem__(0, 999),
+    ],
+)
+def test_integers_that_a_type_cannot_hold_are_refused(write):
+    u = lucid.tensor([1, 2], dtype=lucid.uint8)
+    with pytest.raises(ValueError, match="outside the range of uint8"):
+        write(u)
+    assert u.tolist() == [1, 2]
+
+
+def test_integers_that_a_type_cannot_hold_can_be_compared_with():
+    u = lucid.tensor([1, 2], dtype=lucid.uint8)
+    assert (u < 300).all() and not (u == -1).any()

@@ -266,6 +266,14 @@ def can_cast(source: Any, target: Any) -> bool:
     return as_dtype(source).category <= as_dtype(target).category
 
 
+def raise_if_outside(value: object, target: np.dtype[Any], name: str) -> None:
+    """Refuse a Python integer that an integer type cannot hold; NumPy would wrap it around."""
+    if type(value) is int and target.kind in "iu":
+        limits = np.iinfo(target)
+        if not limits.min <= value <= limits.max:
+            raise ValueError(f"{name}: {value} is outside the range of {target.name}, {limits.min} to {limits.max}")
+
+
 class finfo:
     """Limits of a floating-point type.
 

@@ -82,10 +82,18 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
         else:
             return prim.impl(*args, **params)
     operands = promote(prim.name, args, policy)
+    for a in operands:
+        if type(a) is int and policy != BOOL:
+            dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
     except ValueError as error:
         raise shape_error(prim.name, operands, error) from None
+
+
+def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:
+    """The type that promotion gave to the tensors among the operands."""
+    return next(a.np_dtype for a in operands if isinstance(a, Tensor))
 
 
 def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Exception:

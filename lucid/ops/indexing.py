@@ -386,6 +386,7 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 
 def _source(input: Tensor, value: Any) -> Tensor:
     """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
+    dtypes.raise_if_outside(value, input.np_dtype, "setitem")
     source = value if isinstance(value, Tensor) else lift(value)
     is_number = source.ndim == 0 and not isinstance(value, Tensor)
     if not dtypes.can_cast(source.np_dtype, input.np_dtype) and not (is_number and not source.is_complex()):

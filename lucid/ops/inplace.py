@@ -70,6 +70,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     >>> lucid.zeros(3).fill_(7)
     Tensor([7., 7., 7.])
     """
+    dtypes.raise_if_outside(value, self.np_dtype, "fill_")
     source = lift(value)
     if source.ndim:
         raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")

@@ -118,6 +118,7 @@ def _same_type(x: Tensor, source: Tensor, name: str) -> None:
 
 def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
     """A number or 0-d tensor in the type of `x`."""
+    dtypes.raise_if_outside(value, x.np_dtype, name)
     source = lift(value)
     if source.ndim:
         raise RuntimeError(f"{name}: the value must be a number or a 0-d tensor, not of shape {source.shape}")
