@@ -26,6 +26,10 @@ class Library:
         """A value without gradient."""
         raise NotImplementedError
 
+    def shared(self, array: np.ndarray) -> Any:
+        """A value without gradient over the array's own memory, where the library has such a thing."""
+        return self.constant(array)
+
     def relu(self, x: Any) -> Any:
         return x.relu()
 
@@ -67,6 +71,9 @@ class Lucid(Library):
     def constant(self, array: np.ndarray) -> Any:
         return self.lucid.tensor(array)
 
+    def shared(self, array: np.ndarray) -> Any:
+        return self.lucid.from_numpy(array)
+
 
 class Torch(Library):
     """PyTorch in eager mode on two threads."""
@@ -85,6 +92,9 @@ class Torch(Library):
 
     def constant(self, array: np.ndarray) -> Any:
         return self.torch.tensor(array)
+
+    def shared(self, array: np.ndarray) -> Any:
+        return self.torch.from_numpy(array)
 
     def array(self, value: Any) -> np.ndarray:
         return value.detach().numpy()

@@ -33,6 +33,11 @@ def _chain(lib: Library) -> Thunk:
     return lib.value_and_gradient(chain_loss, [np.ones(8, np.float32)], [np.full(8, 1.01, np.float32)])
 
 
+def _chain_shared(lib: Library) -> Thunk:
+    shared = lib.shared(np.full(8, 1.01, np.float32))
+    return lib.value_and_gradient(lambda lib, x: chain_loss(lib, x, shared), [np.ones(8, np.float32)], [])
+
+
 def rosenbrock(lib: Library, x: Any) -> Any:
     head, tail = x[:-1], x[1:]
     return (100.0 * (tail - head**2) ** 2 + (1.0 - head) ** 2).sum()
@@ -74,6 +79,7 @@ WORKLOADS = (
         _chain,
         {"torch": 2.5, "autograd": 4.0, "mygrad": 3.5},
     ),
+    Workload("shared", "the same, by a constant over a NumPy array's memory", _chain_shared),
     Workload(
         "rosenbrock",
         "Rosenbrock in 100 dimensions, float64, value + gradient",

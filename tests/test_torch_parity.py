@@ -16,10 +16,7 @@ torch = pytest.importorskip("torch")
 
 # Names that mean something else in PyTorch, or conventions in which Lucid differs on purpose.
 DIFFERENT = {
-    "unique": "PyTorch has no gradient",
-    "unique_consecutive": "PyTorch has no gradient",
     "scatter": "with duplicates, only the write that lasts gets a gradient here",
-    "index_put": "with duplicates, only the write that lasts gets a gradient here",
 }
 NAMES = sorted(
     {row.name for row in ROWS if hasattr(lucid, row.name) and hasattr(torch, row.name) and row.name not in DIFFERENT}

@@ -78,6 +78,8 @@ def fingerprint(array: Any) -> int:
     """A hash of up to 64 evenly spread elements: notices most writes by NumPy code at a constant cost."""
     if not isinstance(array, np.ndarray):
         return 0
+    if array.size <= _FINGERPRINT_LENGTH:
+        return hash(array.tobytes())
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     step = max(1, array.size // _FINGERPRINT_LENGTH)
     return hash(np.asarray(flat[::step]).tobytes())
