@@ -2,6 +2,9 @@
 
 import math as _math
 import warnings as _warnings
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from lucid import autograd as autograd
 from lucid import func as func
@@ -356,6 +359,27 @@ __version__ = "0.1.0"
 # holds for calls made by this package only, and costs nothing until a warning is raised.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"lucid\.")
 
+
+if _TYPE_CHECKING:
+    from lucid.func.control import cond, scan, while_loop
+
+# Names that load on first use, with the module that has them; a module stands for itself.
+_ON_DEMAND = {
+    "cond": "lucid.func.control",
+    "scan": "lucid.func.control",
+    "while_loop": "lucid.func.control",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'lucid' has no attribute {name!r}")
+    home = _ON_DEMAND[name]
+    module = _import_module(home)
+    globals()[name] = value = module if home == f"lucid.{name}" else getattr(module, name)
+    return value
+
+
 __all__ = [
     "__version__",
     "abs",
@@ -419,6 +443,7 @@ __all__ = [
     "complex64",
     "concat",
     "concatenate",
+    "cond",
     "conj",
     "contiguous",
     "copysign",
@@ -605,6 +630,7 @@ __all__ = [
     "rot90",
     "round",
     "rsqrt",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -661,6 +687,7 @@ __all__ = [
     "var",
     "vstack",
     "where",
+    "while_loop",
     "xlogy",
     "zeros",
     "zeros_like",

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special as special
+from scipy import stats
 
 import lucid
 from lucid.core import dtypes
+from lucid.core.primitive import P
 from lucid.ops import binary, indexing, unary
 from lucid.ops.methods import method_table
 
@@ -1513,6 +1515,49 @@ IN_PLACE = [
     Row("zero_", lambda x: x.clone().zero_(), np.zeros_like, calls(((2, 3),), ((),)), **ANY_TYPE),
 ]  # fmt: skip
 
+
+def weights_and_chances(make: Make) -> Iterator[Sample]:
+    yield s(abs(make(4)) + make.at(0.1), abs(make(3)) % make.at(1.0))
+    yield s(abs(make(2, 4)) + make.at(0.1), abs(make(2, 3)) % make.at(1.0))
+
+
+def weighted(weights: Array, chance: Array) -> Array:
+    sums = np.cumsum(np.asarray(weights, np.float64), -1)
+    return (sums[..., None, :] <= (np.asarray(chance, np.float64) * sums[..., -1:])[..., None]).sum(-1)
+
+
+def pairs_to_scale(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), make(2, 3))
+    yield s(make(3), make(2, 3))
+    yield s(make(2, 3), make(3))
+    yield s(make(), make())
+
+
+def into_row(base: Array, new: Array) -> Array:
+    out = base.copy()
+    out[1] = new
+    return out
+
+
+# What the library is made of beneath its public names, which check the types.
+CHECKED_ABOVE = {"refused": "public functions check the types"}
+INNER = [
+    Row("poisson_quantile", lambda chance, rates: P.poisson_quantile(chance.double(), rates.double()),
+        lambda chance, rates: stats.poisson.ppf(np.asarray(chance, np.float64), np.asarray(rates, np.float64)),
+        lambda make: [s(abs(make(3)) / make.at(3.0) + make.at(0.1), abs(make(2, 3)) + make.at(0.5))],
+        differentiable=False, result="float64", without=CHECKED_ABOVE),
+    Row("weighted_pick",
+        lambda weights, chance: P.weighted_pick(weights.double(), chance.double(), count=3, replacement=True),
+        weighted, weights_and_chances, differentiable=False, result="int64", without=CHECKED_ABOVE),
+    Row("tanh_slope", lambda x, y: P.tanh_slope(x, y), lambda x, y: x * (1 - y * y), pairs_to_scale, complex=True,
+        without=CHECKED_ABOVE),
+    Row("sigmoid_slope", lambda x, y: P.sigmoid_slope(x, y), lambda x, y: x * y * (1 - y), pairs_to_scale, complex=True,
+        without=CHECKED_ABOVE),
+    Row("write_view",
+        lambda base, new: P.write_view(base, new, through=P.slice, settings={"index": (1,)}), into_row,
+        lambda make: [s(make(3, 2), make(2))], complex=True, without=CHECKED_ABOVE),
+]  # fmt: skip
+
 ROWS = (
     UNARY
     + BINARY
@@ -1525,4 +1570,5 @@ ROWS = (
     + SORTING
     + CONVERSIONS
     + IN_PLACE
+    + INNER
 )

@@ -53,7 +53,14 @@ def test_all_lists_what_is_public() -> None:
     assert len(listed) == len(lucid.__all__), "a name stands twice in __all__"
     modules = {n for n, v in vars(lucid).items() if inspect.ismodule(v)}
     public = {n for n in vars(lucid) if not n.startswith("_")} - (modules - listed)
-    assert public == listed - {"__version__"}
+    on_demand = set(lucid._ON_DEMAND)
+    assert on_demand <= listed
+    assert public | on_demand == listed - {"__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(lucid._ON_DEMAND))
+def test_names_on_demand_are_there(name: str) -> None:
+    assert getattr(lucid, name) is not None
 
 
 def test_method_stub_is_up_to_date() -> None:

@@ -6,9 +6,10 @@ from typing import Any as _Any
 
 from lucid.autograd import graph
 from lucid.autograd import methods as _methods  # gives backward and the hooks to Tensor
+from lucid.autograd.calls import FunctionCtx
 from lucid.autograd.checkpoint import checkpoint
 from lucid.autograd.differentiate import backward, grad
-from lucid.autograd.function import Function, FunctionCtx, once_differentiable
+from lucid.autograd.function import Function, once_differentiable
 from lucid.autograd.modes import (
     detect_anomaly,
     enable_grad,
@@ -20,6 +21,7 @@ from lucid.autograd.modes import (
 )
 
 if TYPE_CHECKING:
+    from lucid.autograd import forward_ad
     from lucid.autograd.checking import GradcheckError, gradcheck, gradgradcheck
     from lucid.autograd.explaining import explain
 
@@ -29,13 +31,15 @@ _TOOLS = {
     "gradcheck": "lucid.autograd.checking",
     "gradgradcheck": "lucid.autograd.checking",
     "explain": "lucid.autograd.explaining",
+    "forward_ad": "",
 }
 
 
 def __getattr__(name: str) -> _Any:
     if name not in _TOOLS:
         raise AttributeError(f"module 'lucid.autograd' has no attribute {name!r}")
-    globals()[name] = value = getattr(_import_module(_TOOLS[name]), name)
+    home = _TOOLS[name]
+    globals()[name] = value = getattr(_import_module(home), name) if home else _import_module(f"lucid.autograd.{name}")
     return value
 
 
@@ -48,6 +52,7 @@ __all__ = [
     "detect_anomaly",
     "enable_grad",
     "explain",
+    "forward_ad",
     "grad",
     "gradcheck",
     "gradgradcheck",

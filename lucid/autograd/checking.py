@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lucid.autograd.calls import Call
 from lucid.autograd.differentiate import grad
-from lucid.autograd.function import _Call
 from lucid.autograd.modes import enable_grad
 from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
@@ -367,7 +367,7 @@ def _watch_functions(outputs: Sequence[Tensor], mark: int, faults: list[str]) ->
         if node._seq <= mark or node._seq in seen:
             continue
         seen.add(node._seq)
-        if isinstance(node.prim, _Call):
+        if isinstance(node.prim, Call):
             node.prim.function = _watched(node.prim, faults)
         frontier.extend(edge for edge in node.edges if edge is not None)
 

@@ -207,7 +207,7 @@ def _batched(
 def _unbatched(gradient: Tensor, level: int, size: int) -> Tensor:
     from lucid.core.batched import Batched
 
-    if isinstance(gradient, Batched) and gradient._level == level:
+    if isinstance(gradient, Batched) and gradient._level == level and gradient._aux is None:
         value: Tensor = gradient._array
         return value
     return gradient.expand(size, *gradient.shape)

@@ -1,91 +1,208 @@
 """The kind of tensor inside `vmap`: one example as seen by the user, all of them in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lucid.core.kind import Kind
+from lucid.core import levels, modes
+from lucid.core.kind import Kind, NeedsValueError, plain_arrays
 from lucid.core.place import here
-from lucid.core.primitive import Primitive
+from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 
 _new = object.__new__
+_wrap = Tensor._wrap
+_on_arrays = modes.on_arrays
+
+
+class Batch:
+    """One application of vmap."""
+
+    __slots__ = ("level", "randomness", "size")
+
+    def __init__(self, level: int, size: int, randomness: str) -> None:
+        self.level = level
+        self.size = size
+        self.randomness = randomness
+
+    def lifted(self, tensor: Tensor) -> "Batched":
+        return Batched.shared(tensor, self.level, self.size)
 
 
 class Batched(Kind):
-    """Holds a tensor whose dimension 0 is the batch; its shape is that of one example."""
+    """Holds a tensor whose dimension 0 is the batch; its shape is that of one example.
+
+    Or it is *shared*: `_aux` is the size of the batch, and the tensor inside has no batch dimension and stands for all
+    examples. That is what a variable is that is differentiated inside vmap but is the same in all examples: what is
+    recorded about it belongs inside, and its memory is not repeated.
+    """
 
     __slots__ = ()
+    transform_name = "vmap"
 
     @staticmethod
     def make(value: Tensor, level: int) -> "Batched":
         out = _new(Batched)
         out._array = value
         out._level = level
+        out._born = levels.newest
         out._requires_grad = False
-        out._grad = out._node = out._meta = None
+        out._aux = out._grad = out._node = out._meta = None
+        return out
+
+    @staticmethod
+    def shared(value: Tensor, level: int, size: int) -> "Batched":
+        out = Batched.make(value, level)
+        out._aux = size
         return out
 
     def shell(self) -> "Batched":
-        return Batched.make(self._array, self._level)
+        out = Batched.make(self._array, self._level)
+        out._aux = self._aux
+        return out
 
     def _detached(self) -> "Batched":
-        return Batched.make(self._array.detach(), self._level)
+        out = self.shell()
+        out._array = self._array.detach()
+        return out
 
     @property
     def batch_size(self) -> int:
-        size: int = self._array.shape[0]
+        size: int = self._array.shape[0] if self._aux is None else self._aux
         return size
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self._array.shape[1:]
-        return shape
+        shape: tuple[int, ...] = self._array.shape
+        return shape[1:] if self._aux is None else shape
 
     def _concrete(self, wanted_by: str) -> NoReturn:
-        raise RuntimeError(
+        raise NeedsValueError(
             f"{wanted_by} needs one concrete value, but inside vmap this tensor stands for {self.batch_size} examples "
-            f"at once (at {here()}). Use lucid.where instead of `if`, and tensor operations instead of Python numbers."
+            f"at once (at {here()}). Instead of `if`, use lucid.where or lucid.cond; instead of `while`, "
+            "lucid.while_loop; instead of Python numbers, tensor operations."
         )
+
+    def settled(self) -> Tensor:
+        # Each example adds its own.
+        return P.sum(self._array, dims=(0,), keepdim=False) if self._aux is None else self._array * self._aux
 
     def _copy_contents(self) -> None:
         self._array = self._array.clone()
 
-    def _write(self, new: Tensor, name: str) -> None:
-        if isinstance(new, Batched) and new._level == self._level:
-            self._array.copy_(new._array)
-        elif getattr(new, "_level", 0) < self._level:
-            self._array.copy_(new)
+    def absorb(self, target: Tensor) -> None:
+        size = self.batch_size
+        if isinstance(target, Batched) and target._level == self._level:
+            inner = target._array
         else:
-            new._raise_escape(self, name)
+            inner = target.shell()
+            inner._node, inner._requires_grad = target._node, target._requires_grad
+        spread = P.broadcast_to(P.reshape(inner, shape=(1, *inner.shape)), shape=(size, *inner.shape))
+        target.__class__ = Batched
+        target._array, target._level, target._aux = spread.clone(), self._level, None
+
+    def holds(self, new: Tensor) -> bool:
+        """Whether a value can be written into this tensor as it is."""
+        if not isinstance(new, Batched) or new._level != self._level:
+            return getattr(new, "_level", 0) < self._level
+        return self._aux is None or new._aux is not None
+
+    def _write(self, new: Tensor, name: str) -> None:
+        self._array.copy_(new._array if isinstance(new, Batched) and new._level == self._level else new)
 
     def describe_contents(self, prefix: str) -> str:
-        return f"{self.batch_size} examples of shape {self.shape}: {self._array!r}"
+        what = "examples of shape" if self._aux is None else "examples share one of shape"
+        return f"{self.batch_size} {what} {self.shape}: {self._array!r}"
 
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on all examples at once, by its batching rule."""
-        level, size = self._level, self.batch_size
-        batched = [isinstance(a, Batched) and a._level == level for a in args]
-        values = [a._array if b else a for a, b in zip(args, batched, strict=True)]
-        if prim.batch is not None:
-            out = prim.batch(prim, values, batched, size, params)
-        else:
-            out = _one_by_one(prim, values, batched, size, params)
+        level = self._level
+        values: list[Any] = []
+        batched: list[bool] = []
+        size = 0
+        for a in args:
+            if isinstance(a, Batched) and a._level == level:
+                values.append(a._array)
+                batched.append(a._aux is None)
+                if a._aux is None:
+                    size = a._array.shape[0]
+            else:
+                values.append(a)
+                batched.append(False)
+        if True not in batched:
+            out = prim(*values, **params)
+            size = self.batch_size
+            if prim.multi:
+                return tuple([Batched.shared(o, level, size) for o in out])
+            return Batched.shared(out, level, size)
+        rule = _one_by_one if prim.batch is None else prim.batch
+        if prim.is_call:
+            prim.around = level
+        if prim.runs_on_arrays and plain_arrays(values):
+            token = _on_arrays.set(True)
+            try:
+                out = rule(prim, [v._array if isinstance(v, Tensor) else v for v in values], batched, size, params)
+            finally:
+                _on_arrays.reset(token)
+            if prim.multi:
+                return tuple([Batched.make(o if isinstance(o, Tensor) else _wrap(o), level) for o in out])
+            return Batched.make(out if isinstance(out, Tensor) else _wrap(out), level)
+        out = rule(prim, values, batched, size, params)
         if prim.multi:
-            return tuple(Batched.make(o, level) for o in out)
+            return tuple([Batched.make(o, level) for o in out])
         return Batched.make(out, level)
 
 
 def _one_by_one(prim: Primitive, values: list[Any], batched: list[bool], size: int, params: dict[str, Any]) -> Any:
     """A primitive without a batching rule runs once for each example."""
-    from lucid.core.primitive import registry
-
-    read, join, reshape = registry["slice"], registry["cat"], registry["reshape"]
 
     def example(i: int) -> Any:
-        picked = [read(v, index=(i,)) if b else v for v, b in zip(values, batched, strict=True)]
+        picked = [P.slice(v, index=(i,)) if b else v for v, b in zip(values, batched, strict=True)]
         return prim(*picked, **params)
 
     results = [example(i) for i in range(size)]
-    columns = list(zip(*results, strict=True)) if prim.multi else [results]
-    stacked = [join(*[reshape(r, shape=(1, *r.shape)) for r in column], dim=0) for column in columns]
-    return tuple(stacked) if prim.multi else stacked[0]
+    return tuple(stacked(column) for column in zip(*results, strict=True)) if prim.multi else stacked(results)
+
+
+def stacked(tensors: Sequence[Any]) -> Any:
+    """One tensor with one more dimension in front."""
+    return P.cat(*[P.reshape(t, shape=(1, *t.shape)) for t in tensors], dim=0)
+
+
+def pick(tensor: Any, level: int, i: Any) -> Any:
+    """One example of the vmap with this number, whatever later transforms have put around it."""
+    if not isinstance(tensor, Kind) or tensor._level < level:
+        return tensor
+    if tensor._level == level:
+        return tensor._array if tensor._aux is not None else tensor._array[i]
+    return _inside(tensor, lambda inner, _: pick(inner, level, i))
+
+
+def enclose(tensor: Tensor, level: int) -> Tensor:
+    """Make dimension 0 the batch of the vmap with this number, below whatever later transforms have put around it."""
+    if not isinstance(tensor, Kind) or tensor._level < level:
+        return Batched.make(tensor, level)
+    return _inside(tensor, lambda inner, batch: enclose(inner.movedim(1, 0) if batch else inner, level))
+
+
+def reveal(tensor: Any, level: int, size: int) -> Any:
+    """The reverse of `enclose`; what is the same for all examples repeats."""
+    if isinstance(tensor, Kind) and tensor._level > level:
+        return _inside(
+            tensor,
+            lambda inner, batch: reveal(inner, level, size).movedim(0, 1) if batch else reveal(inner, level, size),
+        )
+    if isinstance(tensor, Batched) and tensor._level == level:
+        if tensor._aux is None:
+            return tensor._array
+        tensor = tensor._array
+    return tensor.expand(size, *tensor.shape)
+
+
+def _inside(tensor: Any, change: Callable[[Any, bool], Any]) -> Any:
+    """A tensor of the same kind around other contents; `change` is told whether they have a batch in front."""
+    out = tensor.shell()
+    is_batch = isinstance(tensor, Batched) and tensor._aux is None
+    out._array = change(tensor._array, is_batch)
+    if isinstance(tensor._aux, Tensor):
+        out._aux = change(tensor._aux, is_batch)
+    return out

@@ -3,19 +3,38 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.core import modes
+import numpy as np
+
+from lucid.core import levels, modes
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.kind import Kind
-from lucid.core.primitive import Primitive, lift, variable
+from lucid.core.kind import Kind, plain_arrays
+from lucid.core.primitive import P, Primitive, edge_of, lift, variable
+from lucid.core.storage import View, storage_of
 from lucid.core.tensor import Tensor
 
 _new = object.__new__
+_wrap = Tensor._wrap
+_on_arrays = modes.on_arrays
+ndarray = np.ndarray
+
+
+class Pushforward:
+    """One application of jvp."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+    def lifted(self, tensor: Tensor) -> "Dual":
+        return Dual.make(tensor, None, self.level)
 
 
 class Dual(Kind):
     """Holds a primal tensor and its tangent, which may be None for zero."""
 
     __slots__ = ()
+    transform_name = "jvp"
 
     @staticmethod
     def make(primal: Tensor, tangent: Tensor | None, level: int) -> "Dual":
@@ -23,6 +42,7 @@ class Dual(Kind):
         out._array = primal
         out._aux = tangent
         out._level = level
+        out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out
@@ -42,19 +62,37 @@ class Dual(Kind):
     def _concrete(self, wanted_by: str) -> Any:
         return self._array._concrete(wanted_by)
 
+    def settled(self) -> Tensor:
+        primal: Tensor = self._array
+        return primal
+
     def _copy_contents(self) -> None:
         self._array = self._array.clone()
         self._aux = None if self._aux is None else self._aux.clone()
+
+    def absorb(self, target: Tensor) -> None:
+        inner = target._array
+        if not isinstance(target, Dual) or target._level != self._level:
+            inner = target.shell()
+            inner._meta = storage_of(target)
+            inner._node, inner._requires_grad = target._node, target._requires_grad
+            target.__class__ = Dual
+        tangent = Tensor._wrap(np.zeros(inner.shape, inner.np_dtype))
+        target._array, target._aux, target._level = inner, tangent, self._level
+
+    def holds(self, new: Tensor) -> bool:
+        """Whether a value can be written into this tensor as it is; if views of it may have to see a tangent, not."""
+        if not isinstance(new, Dual) or new._level != self._level:
+            return getattr(new, "_level", 0) < self._level
+        return self._aux is not None or new._aux is None or self._meta is None
 
     def _write(self, new: Tensor, name: str) -> None:
         if isinstance(new, Dual) and new._level == self._level:
             self._write_tangent(new._aux)
             self._array.copy_(new._array)
-        elif getattr(new, "_level", 0) < self._level:
+        else:
             self._write_tangent(None)
             self._array.copy_(new)
-        else:
-            new._raise_escape(self, name)
 
     def _write_tangent(self, tangent: Tensor | None) -> None:
         if self._aux is not None:
@@ -68,24 +106,140 @@ class Dual(Kind):
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on the primals, and its forward rule on the tangents."""
         level = self._level
-        duals = [isinstance(a, Dual) and a._level == level for a in args]
-        primals = [a._array if d else a for a, d in zip(args, duals, strict=True)]
-        tangents = [a._aux if d else None for a, d in zip(args, duals, strict=True)]
-        out = prim(*primals, **params)
-        if all(t is None for t in tangents) or not prim.differentiable:
+        if prim.runs_on_arrays and prim.jvp is not None:
+            bare = _bare(args, level)
+            if bare is not None:
+                return _on_bare_arrays(prim, *bare, params, level)
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        live = False
+        for a in args:
+            if isinstance(a, Dual) and a._level == level:
+                primals.append(a._array)
+                tangents.append(a._aux)
+                live = live or a._aux is not None
+            else:
+                primals.append(a)
+                tangents.append(None)
+        if not live or not prim.differentiable:
+            out = prim(*primals, **params)
             changes: Any = [None] * len(out) if prim.multi else None
-        elif prim.jvp is not None:
+        elif prim.jvp is None:
+            out = prim(*primals, **params)
+            changes = _by_transposing(prim, primals, tangents, params)
+        else:
+            out = prim(*primals, **params)
             rule_args = [p if isinstance(p, Tensor) or not hasattr(p, "dtype") else lift(p) for p in primals]
             changes = prim.jvp(prim, rule_args, tangents, out, params)
-        else:
-            changes = _by_transposing(prim, primals, tangents, params)
+            if not prim.is_view:
+                changes = [_own(c, tangents) for c in changes] if prim.multi else _own(changes, tangents)
         if prim.multi:
-            return tuple(_dual(o, c, level) for o, c in zip(out, changes, strict=True))
+            return tuple([_dual(o, c, level) for o, c in zip(out, changes, strict=True)])
         return _dual(out, changes, level)
+
+
+def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None:
+    """The arrays of primals and tangents, if nothing among them is recorded or of another kind."""
+    primals: list[Any] = []
+    tangents: list[Any] = []
+    live = False
+    for a in args:
+        tangent = None
+        if type(a) is Dual and a._level == level:
+            tangent = a._aux
+            a = a._array
+        if type(a) is Tensor:
+            if a._requires_grad:
+                return None
+            primals.append(a._array)
+        elif isinstance(a, Tensor):
+            return None
+        else:
+            primals.append(a)
+        if tangent is not None:
+            if type(tangent) is not Tensor or tangent._requires_grad:
+                return None
+            tangent = tangent._array
+            live = True
+        tangents.append(tangent)
+    return (primals, tangents) if live else None
+
+
+def _on_bare_arrays(prim: Primitive, primals: list[Any], tangents: list[Any], params: Any, level: int) -> Any:
+    """The same where nothing is recorded further out: rules compute on arrays, as in a backward pass."""
+    token = _on_arrays.set(True)
+    try:
+        out = prim.impl(*primals, **params)
+        changes = prim.jvp(prim, primals, tangents, out, params)  # type: ignore[misc]  # the caller has checked
+    finally:
+        _on_arrays.reset(token)
+    if prim.multi:
+        return tuple([_dual(_wrap(o), _own(c, tangents), level) for o, c in zip(out, changes, strict=True)])
+    if type(changes) is ndarray and changes.base is None and out.dtype in DIFFERENTIABLE:
+        for t in tangents:
+            if t is changes:
+                changes = t.copy()
+        return Dual.make(_wrap(out), _wrap(changes), level)
+    return _dual(_wrap(out), _own(changes, tangents), level)
+
+
+def _own(change: Any, tangents: list[Any]) -> Any:
+    """A tangent in memory of its own: rules may hand on what they were given, and a result may be written to."""
+    if change is None:
+        return None
+    if isinstance(change, Tensor):
+        shared = isinstance(change._meta, View) or any(change is t for t in tangents)
+        return change.clone() if shared else change
+    shared = type(change) is np.ndarray and (change.base is not None or any(change is t for t in tangents))
+    return _wrap(change.copy() if shared else change)
 
 
 def _dual(out: Tensor, tangent: Any, level: int) -> Dual:
     return Dual.make(out, tangent if out.np_dtype in DIFFERENTIABLE else None, level)
+
+
+def _present(tangents: list[Any]) -> list[Any]:
+    return [t for t in tangents if t is not None]
+
+
+def _reaches(gradient: Any, seeds: list[Any]) -> bool:
+    """Whether a gradient leads back to one of the seeds that it was made from."""
+    ends = {id(s) for s in seeds}
+    frontier = [edge_of(gradient)] if gradient.requires_grad else []
+    seen: set[int] = set()
+    while frontier:
+        edge = frontier.pop()
+        if id(edge) in ends:
+            return True
+        if id(edge) not in seen and edge._seq:
+            seen.add(id(edge))
+            frontier.extend([e for e in edge.edges if e is not None])
+    return False
+
+
+def _total(a: Any, b: Any) -> Any:
+    return b if a is None else a + b
+
+
+def _element_by_element(outs: list[Any], pairs: list[Any], create_graph: bool) -> list[Any]:
+    """The tangents by one backward pass for each element, for a backward that goes through NumPy."""
+    from lucid.core.engine import run
+
+    changes = []
+    for out in outs:
+        found = []
+        for i in range(out.numel()):
+            unit = np.zeros(out.numel(), out.np_dtype)
+            unit[i] = 1
+            seed = Tensor._wrap(unit.reshape(out.shape))
+            inputs = [w for w, _ in pairs]
+            rows = run([out], [seed], inputs, retain_graph=True, create_graph=create_graph, accumulate=False)
+            terms = [(r.conj() * t).sum() for r, (_, t) in zip(rows, pairs, strict=True) if r is not None]
+            found.append(sum(terms[1:], terms[0]).reshape(1) if terms else Tensor._wrap(np.zeros(1, out.np_dtype)))
+        changes.append(
+            P.cat(*found, dim=0).reshape(out.shape) if found else Tensor._wrap(np.zeros(out.shape, out.np_dtype))
+        )
+    return changes
 
 
 def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
@@ -95,6 +249,7 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
     """
     from lucid.core.engine import run
 
+    outer = bool(modes.recording.get()) and not plain_arrays([*primals, *tangents])
     token = modes.recording.set(modes.recording_state(True))
     arrays = modes.on_arrays.set(False)
     try:
@@ -105,10 +260,26 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
         live = [o for o in outs if o.requires_grad]
         seeds = [(o.detach() * 0).requires_grad_() for o in live]
         pulled = run(live, seeds, wanted, retain_graph=True, create_graph=True, accumulate=False)
-        pairs = [(g, t) for g, t in zip(pulled, [t for t in tangents if t is not None], strict=True) if g is not None]
-        results = run(
-            [g for g, _ in pairs], [t for _, t in pairs], seeds, retain_graph=False, create_graph=True, accumulate=False
-        )
+        pairs = [(g, t) for g, t in zip(pulled, _present(tangents), strict=True) if g is not None]
+        linked = [(g, t) for g, t in pairs if _reaches(g, seeds)]
+        results: list[Any] = [None] * len(live)
+        if linked:
+            results = run(
+                [g for g, _ in linked],
+                [t for _, t in linked],
+                seeds,
+                retain_graph=True,
+                create_graph=True,
+                accumulate=False,
+            )
+        if len(linked) < len(pairs):
+            heads = [g for g, _ in linked]
+            apart = [
+                (w, t)
+                for w, g, t in zip(wanted, pulled, _present(tangents), strict=True)
+                if g is not None and not any(g is h for h in heads)
+            ]
+            results = [_total(r, e) for r, e in zip(results, _element_by_element(live, apart, outer), strict=True)]
     finally:
         modes.on_arrays.reset(arrays)
         modes.recording.reset(token)

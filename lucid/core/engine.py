@@ -14,6 +14,7 @@ import numpy as np
 
 from lucid.core import modes
 from lucid.core.hooks import Hooks
+from lucid.core.kind import Kind
 from lucid.core.node import Freed, Node, accumulator, accumulators
 from lucid.core.place import here
 from lucid.core.primitive import NONFINITE, edge_of, synced
@@ -371,7 +372,10 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
     leaf = held[0]
     if not leaf._requires_grad:
         return
-    _add_to_grad(leaf, _take(held, leaf), create_graph)
+    gradient = _take(held, leaf)
+    while isinstance(gradient, Kind) and gradient._level > max(leaf._born, getattr(leaf, "_level", 0)):
+        gradient = gradient.settled()
+    _add_to_grad(leaf, gradient, create_graph)
     hooks = _hooks_on(leaf)
     if hooks is not None:
         for hook in list(hooks.post_accumulate.values()):

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.kind import Kind
 from lucid.core.node import Node, split_edges
-from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
+from lucid.core.primitive import P, apply, attach, become, edge_of, move_retained_grad, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -46,6 +47,8 @@ def write(
         raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {target.dtype}")
     if new.np_dtype != target.np_dtype:
         new = new.to(target.np_dtype)
+    if not target.holds(new):
+        _absorb(target, new, name)
     target._write(new, name)
     storage_of(target).bump(name)
     if new._requires_grad:
@@ -53,6 +56,24 @@ def write(
     elif isinstance(target._meta, View):
         target._meta.version = target._meta.storage.version
     return target
+
+
+def _absorb(target: Tensor, new: Any, name: str) -> None:
+    """Make the target, and whatever it is a view of, tensors of the kind of `new`: they will differ by example.
+
+    Other views of the same memory follow when they are next used: their version is behind then.
+    """
+    chain = [target]
+    while isinstance(chain[-1]._meta, View) and chain[-1]._meta.status != DETACHED:
+        chain.append(chain[-1]._meta.base)
+    root = chain.pop()
+    own = isinstance(root, Kind) and root._level == new._level
+    if not own and (isinstance(root._meta, View) or getattr(root, "_born", 0) < new._level):
+        new._raise_escape(target, name)
+    new.absorb(root)
+    storage_of(root).moved = True
+    for view in reversed(chain):
+        become(view, view._meta)
 
 
 def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:

@@ -1,12 +1,22 @@
 """What the kinds of tensor that hold another tensor have in common."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from lucid.core.place import here
 from lucid.core.tensor import Tensor
 
 
+class NeedsValueError(RuntimeError):
+    """Something asked for the value of a tensor that stands for many, or for values not known yet."""
+
+
 class Kind(Tensor):
-    """A tensor around a tensor, made by a transform with the number `_level`."""
+    """A tensor around a tensor, made by a transform with the number `_level`.
+
+    A kind says how a primitive is run on it (`interpret`), and how a tensor from further out becomes one of its
+    own in place (`absorb`), which happens when a value of this kind is written into it.
+    """
 
     __slots__ = ()
 
@@ -22,3 +32,28 @@ class Kind(Tensor):
 
     def _raise_if_read_only(self, name: str) -> None:
         self._array._raise_if_read_only(name)
+
+    def absorb(self, target: Tensor) -> None:
+        """Make `target`, which was made inside this kind's transform, a tensor of this kind with the same contents."""
+        raise AssertionError("each kind has its way")
+
+    def settled(self) -> Tensor:
+        """What the `.grad` of a leaf from outside of the transform gets of a gradient of this kind."""
+        raise AssertionError("each kind has its way")
+
+    def _raise_escape(self, target: Tensor, name: str) -> None:
+        raise RuntimeError(
+            f"{name}: at {here()} a value that {self.transform_name} follows is written into a tensor of shape "
+            f"{target.shape} that was made outside of the transformed function, where it means nothing. "
+            "Write into a tensor made inside the function (as from x.clone()), or return the value."
+        )
+
+    transform_name = "a transform"
+
+
+def plain_arrays(values: Sequence[Any]) -> bool:
+    """Whether nothing among the values is recorded or of another kind, so that rules may run on bare arrays."""
+    for v in values:  # noqa: SIM110  # a generator would double the cost, which every batched operation pays
+        if isinstance(v, Tensor) and (type(v) is not Tensor or v._requires_grad):
+            return False
+    return True

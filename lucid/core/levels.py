@@ -1,5 +1,48 @@
-"""The numbers of transforms: each application of vmap or jvp takes the next, so inner ones are higher."""
+"""The transforms at work: each application of vmap, jvp or make_graph has a number, inner ones higher ones."""
 
+from contextvars import ContextVar
 from itertools import count
+from threading import Lock
+from typing import Any
 
-new_level = count(1).__next__
+_numbers = count(1)
+_lock = Lock()
+
+# The last number given. Every tensor notes it at birth, so that a transform can tell the tensors made inside it.
+newest = 0
+
+# The transforms around the code that runs now, the innermost last. Each has `level` and `lifted(tensor)`.
+active: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
+
+
+def new_level() -> int:
+    """A number higher than all given before, in any thread."""
+    global newest
+    with _lock:
+        newest = next(_numbers)
+        return newest
+
+
+def lifted(tensor: Any) -> Any:
+    """The tensor as one of the innermost transform's own kind, if it comes from further out."""
+    transforms = active.get()
+    if not transforms:
+        return tensor
+    inner = transforms[-1]
+    return tensor if getattr(tensor, "_level", 0) >= inner.level else inner.lifted(tensor)
+
+
+class Inside:
+    """A context in which a transform is the innermost."""
+
+    __slots__ = ("token", "transform")
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __enter__(self) -> Any:
+        self.token = active.set((*active.get(), self.transform))
+        return self.transform
+
+    def __exit__(self, *error: object) -> None:
+        active.reset(self.token)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import modes
+from lucid.core import levels, modes
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.hooks import hooks_of
@@ -78,6 +78,9 @@ class Primitive:
     `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
     """
 
+    runs_on_arrays = True  # whether its rules may be given bare arrays; views must note whose memory they show
+    is_call = False  # whether it is a user's function, made of other primitives
+    around: int  # the number of the vmap in which such a call runs
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(
@@ -99,6 +102,7 @@ class Primitive:
         self.jvp = jvp
         self.batch = batch
         self.is_view = is_view
+        self.runs_on_arrays = not is_view
         self.multi = multi
         self.differentiable = any(rule is not None for rule in self.rules)
         reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
@@ -232,8 +236,10 @@ def synced(tensor: Tensor) -> Tensor:
     below = tensor
     view = below._meta
     while type(view) is View and view.version != view.storage.version:
+        if view.storage.moved:
+            _raise_if_left_behind(below, view)
         view.version = view.storage.version
-        if view.status == DETACHED or view.status == UNRECORDED:
+        if view.status == DETACHED:
             break
         stale.append(below)
         below = view.base
@@ -246,7 +252,9 @@ def synced(tensor: Tensor) -> Tensor:
 def _regenerate(tensor: Tensor, view: View) -> None:
     """History rebasing: the view's node is made anew from its base's present one."""
     base = view.base
-    if not base._requires_grad:
+    if view.storage.moved:
+        become(tensor, view)
+    if not base._requires_grad or view.status == UNRECORDED:
         return
     token = modes.recording.set(modes.recording_state(True))
     try:
@@ -255,6 +263,21 @@ def _regenerate(tensor: Tensor, view: View) -> None:
         modes.recording.reset(token)
     move_retained_grad(tensor, fresh._node)
     tensor._node, tensor._requires_grad = fresh._node, fresh._requires_grad
+
+
+def become(tensor: Tensor, view: View) -> None:
+    """Show a base that has become a tensor of another kind: its history stays, what it holds is made anew."""
+    fresh = view.base.interpret(view.primitive, (view.base,), view.params)
+    tensor.__class__ = type(fresh)
+    tensor._array, tensor._aux, tensor._level = fresh._array, fresh._aux, fresh._level
+
+
+def _raise_if_left_behind(tensor: Tensor, view: View) -> None:
+    if view.status == DETACHED:
+        raise RuntimeError(
+            f"a detached tensor of shape {tensor.shape} shows memory that a transform has moved: a value that differs "
+            "between examples was written into the tensor it was detached from. Detach it after the write."
+        )
 
 
 def move_retained_grad(tensor: Tensor, node: Node) -> None:
@@ -312,11 +335,12 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """The same for one plain tensor, which is the commonest case."""
-    if x._meta is not None:
-        synced(x)
+    if x._meta is not None and type(synced(x)) is not Tensor:
+        return apply(prim, (x,), params)
     result = prim.impl(x._array, **params)
     out = _new(Tensor)
     out._array = result if type(result) is ndarray else np.asarray(result)
+    out._born = levels.newest
     out._requires_grad = False
     out._grad = out._node = out._meta = None
     if prim.is_view:

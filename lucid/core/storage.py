@@ -17,11 +17,12 @@ _FINGERPRINT_LENGTH = 64
 class Storage:
     """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
 
-    __slots__ = ("exposed", "print", "version", "writer")
+    __slots__ = ("exposed", "moved", "print", "version", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Place] | None = None
+        self.moved = False  # the tensor became one of another kind, in other memory
         self.exposed = False  # NumPy code holds a writable array over this memory
         self.print: Any = None  # which array was exposed first, and its fingerprint then
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lucid.core import dtypes, printing
+from lucid.core import dtypes, levels, printing
 from lucid.core.device import CPU, device
 from lucid.core.storage import DETACHED, Storage, View, storage_of
 
@@ -33,10 +33,11 @@ class Tensor(Methods):
     # `_meta` is None, the Storage of a tensor that was written or viewed, or the View of one seen through another.
     # `_level` and `_aux` belong to the other kinds and stay unset here. Kinds add no slots, so that a tensor
     # can be promoted to another kind where it stands.
-    __slots__ = ("__weakref__", "_array", "_aux", "_grad", "_level", "_meta", "_node", "_requires_grad")
+    __slots__ = ("__weakref__", "_array", "_aux", "_born", "_grad", "_level", "_meta", "_node", "_requires_grad")
 
     _array: Any
     _aux: Any
+    _born: int  # the newest transform when the tensor was made
     _grad: "Tensor | None"
     _level: int
     _meta: Any
@@ -50,6 +51,7 @@ class Tensor(Methods):
         made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
         self._array, self._requires_grad = made._array, made._requires_grad
         self._grad = self._node = self._meta = None
+        self._born = levels.newest
 
     from_data: Callable[..., "Tensor"]  # set by lucid.ops.creation
 
@@ -58,6 +60,7 @@ class Tensor(Methods):
         """A tensor around an array that is used as it is."""
         out = _new(Tensor)
         out._array = array if type(array) is np.ndarray else np.asarray(array)
+        out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out
@@ -66,6 +69,7 @@ class Tensor(Methods):
         """A tensor of the same kind with the same contents, and no history."""
         out: Tensor = _new(type(self))
         out._array = self._array
+        out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out
@@ -354,10 +358,12 @@ class Tensor(Methods):
         """Stop sharing memory with whatever this tensor was made from."""
         self._array = self._array.copy()
 
+    def holds(self, new: "Tensor") -> bool:
+        """Whether a value can be written into this tensor as it is, rather than after becoming of that value's kind."""
+        return type(new) is Tensor
+
     def _write(self, new: "Tensor", name: str) -> None:
         """Take over the elements of `new`, which has this tensor's shape and type."""
-        if type(new) is not Tensor:
-            new._raise_escape(self, name)
         np.copyto(self._array, new._array)
 
     def _raise_if_read_only(self, name: str) -> None:
@@ -366,9 +372,6 @@ class Tensor(Methods):
                 f"{name}: this tensor's memory cannot be written: it is an expanded tensor, in which several "
                 "elements share one place, or shows a read-only NumPy array. clone() it first."
             )
-
-    def _raise_escape(self, target: "Tensor", name: str) -> None:
-        raise RuntimeError(f"{name}: a {type(self).__name__} value cannot be written into a {type(target).__name__}")
 
     def item(self) -> Any:
         """The only element as a Python number.

@@ -79,6 +79,18 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -
     return _LEAF
 
 
+def paths(nest: Any) -> list[str]:
+    """How to reach each leaf, as Python writes it: `[0]['weight']`."""
+    if isinstance(nest, dict):
+        return [f"[{k!r}]{p}" for k in _sorted(nest) for p in paths(nest[k])]
+    if isinstance(nest, list | tuple):
+        names = [f".{f}" for f in nest._fields] if hasattr(nest, "_fields") else [f"[{i}]" for i in range(len(nest))]
+        return [f"{name}{p}" for name, part in zip(names, nest, strict=True) for p in paths(part)]
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        return [f".{f.name}{p}" for f in dataclasses.fields(nest) for p in paths(getattr(nest, f.name))]
+    return [] if nest is None else [""]
+
+
 def _sorted(mapping: dict[Any, Any]) -> list[Any]:
     try:
         return sorted(mapping)

@@ -1,11 +1,54 @@
 """Transforms of functions: they compose in any order and to any depth."""
 
-from lucid.func.batching import vmap as vmap
-from lucid.func.forward import jvp as jvp
-from lucid.func.jacobians import hessian as hessian
-from lucid.func.jacobians import jacfwd as jacfwd
-from lucid.func.jacobians import jacrev as jacrev
-from lucid.func.reverse import grad as grad
-from lucid.func.reverse import grad_and_value as grad_and_value
-from lucid.func.reverse import value_and_grad as value_and_grad
-from lucid.func.reverse import vjp as vjp
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from lucid.func.batching import vmap
+from lucid.func.forward import jvp, linearize
+from lucid.func.graphs import Program, make_graph
+from lucid.func.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
+from lucid.func.reverse import grad, grad_and_value, value_and_grad, vjp
+
+if TYPE_CHECKING:
+    from lucid.func.control import cond, scan, while_loop
+    from lucid.func.custom import custom_jvp, custom_vjp
+
+# What most programs do not use loads on first use.
+_ON_DEMAND = {
+    "cond": "control",
+    "custom_jvp": "custom",
+    "custom_vjp": "custom",
+    "scan": "control",
+    "while_loop": "control",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'lucid.func' has no attribute {name!r}")
+    globals()[name] = value = getattr(_import_module(f"lucid.func.{_ON_DEMAND[name]}"), name)
+    return value
+
+
+__all__ = [
+    "Program",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "make_graph",
+    "scan",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "while_loop",
+]

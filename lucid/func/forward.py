@@ -1,4 +1,4 @@
-"""Forward mode as a function: jvp."""
+"""Forward mode as functions: jvp, and linearize, which keeps the derivative for many tangents."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,19 +7,44 @@ import numpy as np
 
 from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.dual import Dual
-from lucid.core.levels import new_level
+from lucid.core.dual import Dual, Pushforward
+from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.func.arguments import named, raise_if_not_differentiable
+from lucid.func.graphs import traced
 
 
-def _dual(primal: Any, tangent: Any, level: int) -> Dual:
-    x, t = lift(primal), lift(tangent)
-    if x.np_dtype not in DIFFERENTIABLE:
-        raise TypeError(f"jvp: a primal has dtype {x.dtype}; tangents need floating-point or complex tensors")
-    if x.shape != t.shape:
-        raise ValueError(f"jvp: a tangent has shape {t.shape}, but its primal has {x.shape}")
-    return Dual.make(x, t.to(x.np_dtype), level)
+def _duals(name: str, func: Callable[..., Any], primals: Any, tangents: Any, level: int) -> list[Any]:
+    """The arguments with their tangents."""
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            f"{name}: primals and tangents are tuples with one entry for each argument, as in "
+            f"{name}(f, (x,), (t,)), not {type(primals).__name__} and {type(tangents).__name__}"
+        )
+    if len(primals) != len(tangents):
+        raise ValueError(f"{name}: {len(primals)} primals and {len(tangents)} tangents")
+    arguments = []
+    for number, (primal, tangent) in enumerate(zip(primals, tangents, strict=True)):
+        xs, structure = tree.flatten(primal)
+        ts, given = tree.flatten(tangent)
+        if given != structure:
+            raise ValueError(
+                f"{name}: the tangent of {named(func, number)} has structure {given}, but its primal has {structure}"
+            )
+        leaves = []
+        for k, (leaf, change) in enumerate(zip(xs, ts, strict=True)):
+            x, t = lift(leaf), lift(change)
+            if x.np_dtype not in DIFFERENTIABLE or x.shape != t.shape:
+                _raise_unfit(name, f"{named(func, number)}{tree.paths(primal)[k]}", x, t)
+            leaves.append(Dual.make(x, t if t.np_dtype == x.np_dtype else t.to(x.np_dtype), level))
+        arguments.append(structure.unflatten(leaves))
+    return arguments
+
+
+def _raise_unfit(name: str, what: str, x: Tensor, t: Tensor) -> None:
+    raise_if_not_differentiable(x, name, what)
+    raise ValueError(f"{name}: the tangent of {what} has shape {t.shape}, but its primal has {x.shape}")
 
 
 def split(value: Any, level: int) -> tuple[Any, Any]:
@@ -40,17 +65,43 @@ def split(value: Any, level: int) -> tuple[Any, Any]:
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """The value of `func` at `primals` and its change along `tangents`, in one pass.
 
+    With `has_aux`, `func` returns a pair, and the second entry is handed on: `(value, change, aux)`.
+
     >>> import lucid
     >>> lucid.func.jvp(lambda x: x**2, (lucid.tensor([3.0]),), (lucid.tensor([1.0]),))
     (Tensor([9.]), Tensor([6.]))
     """
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise TypeError("jvp: primals and tangents are tuples with one entry for each argument")
-    if len(primals) != len(tangents):
-        raise ValueError(f"jvp: {len(primals)} primals and {len(tangents)} tangents")
     level = new_level()
-    duals = [tree.tree_map(lambda p, t: _dual(p, t, level), p, t) for p, t in zip(primals, tangents, strict=True)]
-    result = func(*duals)
-    value, aux = result if has_aux else (result, None)
-    out, change = split(value, level)
-    return (out, change, split(aux, level)[0]) if has_aux else (out, change)
+    duals = _duals("jvp", func, primals, tangents, level)
+    with Inside(Pushforward(level)):
+        result = func(*duals)
+    if not has_aux:
+        return split(result, level)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError("jvp: with has_aux=True the function must return a pair (value, aux)")
+    return (*split(result[0], level), split(result[1], level)[0])
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `func` at `primals`, and the function that takes tangents of them to the change of the value.
+
+    `func` runs once, here. What is kept is the program of its derivative alone, which is linear in the tangents.
+
+    >>> import lucid
+    >>> value, push = lucid.func.linearize(lambda x: x**3, lucid.tensor([1.0, 2.0]))
+    >>> push(lucid.tensor([1.0, 0.0])), push(lucid.tensor([0.0, 1.0]))
+    (Tensor([3., 0.]), Tensor([ 0., 12.]))
+    """
+    points = tree.tree_map(lift, primals)
+    values: list[Any] = []
+
+    def tangent(*changes: Any) -> Any:
+        value, change = jvp(func, points, changes)
+        values.append(value)
+        return change
+
+    # The primals are constants of the trace: only what depends on the tangents enters the program.
+    zeros = tree.tree_map(lambda x: Tensor._wrap(np.zeros(x.shape, x.np_dtype)), points)
+    push = traced(tangent, zeros, {})
+    push.name = "linearized"
+    return values[0], push

@@ -1,4 +1,4 @@
-"""Whole Jacobians and Hessians, column by column or row by row, all at once."""
+"""Whole Jacobians and Hessians, column by column or row by row, all at once or in chunks."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -9,9 +9,12 @@ import numpy as np
 from lucid.core import tree
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.func.batching import vmap
+from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable, replaced
+from lucid.func.batching import MEMORY, ChunkSize, vmap
 from lucid.func.forward import jvp
-from lucid.func.reverse import vjp
+from lucid.func.reverse import grad, vjp
+
+Argnums = int | Sequence[int]
 
 
 def _basis(leaves: list[Tensor]) -> list[Tensor]:
@@ -20,26 +23,88 @@ def _basis(leaves: list[Tensor]) -> list[Tensor]:
     out, start = [], 0
     for x in leaves:
         rows = np.zeros((total, x.numel()), x.np_dtype)
-        rows[start : start + x.numel()] = np.eye(x.numel())
+        rows[np.arange(start, start + x.numel()), np.arange(x.numel())] = 1
         out.append(Tensor._wrap(rows.reshape(total, *x.shape)))
         start += x.numel()
     return out
 
 
-def _chosen(args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[int, ...], Any]:
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    return numbers, tuple(tree.tree_map(lift, args[n]) for n in numbers)
+class _Chosen:
+    """A function of the chosen arguments alone, and these arguments."""
+
+    def __init__(self, name: str, func: Callable[..., Any], argnums: Argnums, args: Any, kwargs: Any) -> None:
+        self.numbers = numbers_of(name, func, argnums, args)
+        self.bare = isinstance(argnums, int)
+        self.primals = tuple(tree.tree_map(lift, args[n]) for n in self.numbers)
+        for n, primal in zip(self.numbers, self.primals, strict=True):
+            for leaf in tree.flatten(primal)[0]:
+                raise_if_not_differentiable(leaf, name, named(func, n))
+        self.func, self.args, self.kwargs = func, args, kwargs
+
+    def __call__(self, *values: Any) -> Any:
+        return self.func(*replaced(self.args, self.numbers, values), **self.kwargs)
+
+    def arranged(self, structure: Any, parts: list[Any]) -> Any:
+        nested = structure.unflatten(parts)
+        return nested[0] if self.bare else nested
 
 
-def _with(args: tuple[Any, ...], numbers: tuple[int, ...], values: Sequence[Any]) -> list[Any]:
-    new = list(args)
-    for n, v in zip(numbers, values, strict=True):
-        new[n] = v
-    return new
+def _rows(chosen: _Chosen, value: Any, pull: Callable[[Any], Any], chunk_size: ChunkSize, memory: int) -> Any:
+    """The Jacobian by one cotangent for each element of the value."""
+    outputs, out_structure = tree.flatten(value)
+    for path, out in zip(tree.paths(value), outputs, strict=True):
+        raise_if_not_differentiable(out, "jacrev", f"the result{path}")
+    if len(outputs) == 1 and outputs[0].numel() == 1:
+        # One row needs no batch.
+        (out,) = outputs
+        leaves, in_structure = tree.flatten(pull(out_structure.unflatten([np.ones(out.shape, out.np_dtype)])))
+        parts = [leaf.reshape(*out.shape, *leaf.shape) if out.ndim else leaf for leaf in leaves]
+        return out_structure.unflatten([chosen.arranged(in_structure, parts)])
+    batched = vmap(lambda *cts: pull(out_structure.unflatten(cts)), chunk_size=chunk_size, memory=memory)
+    in_leaves, in_structure = tree.flatten(batched(*_basis(outputs)) if outputs else ())
+    jacobians, start = [], 0
+    for out in outputs:
+        stop = start + out.numel()
+        parts = [leaf[start:stop].reshape(*out.shape, *leaf.shape[1:]) for leaf in in_leaves]
+        jacobians.append(chosen.arranged(in_structure, parts))
+        start = stop
+    return out_structure.unflatten(jacobians)
 
 
-def jacrev(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def _columns(chosen: _Chosen, has_aux: bool, chunk_size: ChunkSize, memory: int) -> Any:
+    """The Jacobian by one tangent for each element of the arguments."""
+    leaves, structure = tree.flatten(chosen.primals)
+
+    def push(*tangents: Any) -> Any:
+        _, change, *aux = jvp(chosen, chosen.primals, structure.unflatten(tangents), has_aux=has_aux)
+        return change, aux[0] if has_aux else ()
+
+    pushed, aux = vmap(push, chunk_size=chunk_size, memory=memory)(*_basis(leaves))
+    outputs, out_structure = tree.flatten(pushed)
+    jacobians = []
+    for out in outputs:
+        parts, start = [], 0
+        by_column = out.movedim(0, -1)
+        for leaf in leaves:
+            stop = start + leaf.numel()
+            parts.append(by_column[..., start:stop].reshape(*out.shape[1:], *leaf.shape))
+            start = stop
+        jacobians.append(chosen.arranged(structure, parts))
+    result = out_structure.unflatten(jacobians)
+    return (result, tree.tree_map(lambda a: a[0], aux)) if has_aux else result
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: ChunkSize = None,
+    memory: int = MEMORY,
+) -> Callable[..., Any]:
     """The Jacobian of `func` by reverse mode: one batched backward pass, best for few outputs.
+
+    `chunk_size` bounds how many rows are computed at once, as in `vmap`.
 
     >>> import lucid
     >>> lucid.func.jacrev(lambda x: x**2)(lucid.tensor([1.0, 2.0]))
@@ -49,30 +114,25 @@ def jacrev(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        numbers, primals = _chosen(args, argnums)
-
-        def of_chosen(*values: Any) -> Any:
-            return func(*_with(args, numbers, values), **kwargs)
-
-        value, pull, *aux = vjp(of_chosen, *primals, has_aux=has_aux)
-        outputs, out_structure = tree.flatten(value)
-        basis = _basis(outputs)
-        rows = vmap(lambda *cts: pull(out_structure.unflatten(cts)))(*basis)
-        in_leaves, in_structure = tree.flatten(rows)
-        jacobians, start = [], 0
-        for out in outputs:
-            parts = [leaf[start : start + out.numel()].reshape(*out.shape, *leaf.shape[1:]) for leaf in in_leaves]
-            nested = in_structure.unflatten(parts)
-            jacobians.append(nested[0] if isinstance(argnums, int) else nested)
-            start += out.numel()
-        result = out_structure.unflatten(jacobians)
+        chosen = _Chosen("jacrev", func, argnums, args, kwargs)
+        value, pull, *aux = vjp(chosen, *chosen.primals, has_aux=has_aux)
+        result = _rows(chosen, value, pull, chunk_size, memory)
         return (result, aux[0]) if has_aux else result
 
     return call
 
 
-def jacfwd(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: ChunkSize = None,
+    memory: int = MEMORY,
+) -> Callable[..., Any]:
     """The Jacobian of `func` by forward mode: one batched forward pass, best for few inputs.
+
+    `chunk_size` bounds how many columns are computed at once, as in `vmap`.
 
     >>> import lucid
     >>> lucid.func.jacfwd(lambda x: x**2)(lucid.tensor([1.0, 2.0]))
@@ -82,34 +142,44 @@ def jacfwd(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        numbers, primals = _chosen(args, argnums)
-        leaves, structure = tree.flatten(primals)
-
-        def push(*tangents: Any) -> Any:
-            def of_chosen(*values: Any) -> Any:
-                return func(*_with(args, numbers, values), **kwargs)
-
-            _, change, *aux = jvp(of_chosen, primals, structure.unflatten(tangents), has_aux=has_aux)
-            return (change, aux[0]) if has_aux else (change, ())
-
-        columns, aux = vmap(push, out_dims=(-1, 0))(*_basis(leaves))
-        outputs, out_structure = tree.flatten(columns)
-        jacobians = []
-        for out in outputs:
-            parts, start = [], 0
-            for leaf in leaves:
-                part = out[..., start : start + leaf.numel()]
-                parts.append(part.reshape(*out.shape[:-1], *leaf.shape))
-                start += leaf.numel()
-            nested = structure.unflatten(parts)
-            jacobians.append(nested[0] if isinstance(argnums, int) else nested)
-        result = out_structure.unflatten(jacobians)
-        return (result, tree.tree_map(lambda a: a[0], aux)) if has_aux else result
+        chosen = _Chosen("jacfwd", func, argnums, args, kwargs)
+        return _columns(chosen, has_aux, chunk_size, memory)
 
     return call
 
 
-def hessian(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacobian(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: ChunkSize = None,
+    memory: int = MEMORY,
+) -> Callable[..., Any]:
+    """The Jacobian of `func` by whichever mode is cheaper: reverse if there are fewer outputs than inputs, else forward.
+
+    >>> import lucid
+    >>> lucid.func.jacobian(lambda x: x.sum() * x)(lucid.tensor([1.0, 2.0]))
+    Tensor([[4., 1.],
+            [2., 5.]])
+    """
+
+    @wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen = _Chosen("jacobian", func, argnums, args, kwargs)
+        value, pull, *aux = vjp(chosen, *chosen.primals, has_aux=has_aux)
+        inputs = sum(x.numel() for x in tree.flatten(chosen.primals)[0])
+        if sum(o.numel() for o in tree.flatten(value)[0]) > inputs:
+            return _columns(chosen, has_aux, chunk_size, memory)
+        result = _rows(chosen, value, pull, chunk_size, memory)
+        return (result, aux[0]) if has_aux else result
+
+    return call
+
+
+def hessian(
+    func: Callable[..., Any], argnums: Argnums = 0, *, chunk_size: ChunkSize = None, memory: int = MEMORY
+) -> Callable[..., Any]:
     """The matrix of second derivatives of `func`, by forward mode over reverse mode.
 
     >>> import lucid
@@ -117,4 +187,20 @@ def hessian(func: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Calla
     Tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    return jacfwd(jacrev(func, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums, chunk_size=chunk_size, memory=memory)
+
+
+def hvp(func: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """The product of the Hessian of `func` at `primals` with `tangents`, without the Hessian: forward over reverse.
+
+    `primals` and `tangents` are tuples with one entry for each argument; for one argument the product is bare.
+
+    >>> import lucid
+    >>> x, v = lucid.tensor([1.0, 2.0]), lucid.tensor([1.0, 0.5])
+    >>> lucid.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
+    Tensor([6., 6.])
+    """
+    if not isinstance(primals, tuple | list):
+        raise TypeError(f"hvp: primals is a tuple with one entry for each argument, not a {type(primals).__name__}")
+    argnums: Argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(func, argnums), primals, tangents)[1]

@@ -8,22 +8,27 @@ import numpy as np
 
 from lucid.core import engine, modes, tree
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.levels import lifted
 from lucid.core.node import Packed, Saved
 from lucid.core.primitive import edge_of, lift, variable
 from lucid.core.tensor import Tensor
+from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 
 
-def _on_the_tape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call with recording on, whatever it is outside."""
-    inference = modes.inference.set(False)
-    recording = modes.recording.set(modes.recording_state(True))
-    arrays = modes.on_arrays.set(False)
-    try:
-        return function(*args, **kwargs)
-    finally:
-        modes.on_arrays.reset(arrays)
-        modes.recording.reset(recording)
-        modes.inference.reset(inference)
+class _OnTheTape:
+    """A context in which operations are recorded, whatever holds outside."""
+
+    __slots__ = ("arrays", "inference", "recording")
+
+    def __enter__(self) -> None:
+        self.inference = modes.inference.set(False)
+        self.recording = modes.recording.set(modes.recording_state(True))
+        self.arrays = modes.on_arrays.set(False)
+
+    def __exit__(self, *error: object) -> None:
+        modes.on_arrays.reset(self.arrays)
+        modes.recording.reset(self.recording)
+        modes.inference.reset(self.inference)
 
 
 def _inner(tensor: Tensor) -> list[Tensor]:
@@ -58,38 +63,30 @@ def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> boo
     return any(_carries_grad(o) for o in outputs)
 
 
-def _check_differentiable(x: Tensor, name: str, where: str) -> None:
-    if x.np_dtype not in DIFFERENTIABLE:
-        raise TypeError(
-            f"{name}: {where} has dtype {x.dtype}; gradients need floating-point or complex tensors, as from x.float()"
-        )
-
-
 class Pulled:
     """A function run on fresh variables: its results, and how to pull cotangents back."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
+        self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
     ) -> None:
         self.outer = bool(modes.recording.get())
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         self.bare = isinstance(argnums, int)
         new = list(args)
         self.structures = []
         self.variables: list[Tensor] = []
-        for number in numbers:
-            if not -len(args) <= number < len(args):
-                raise ValueError(f"{name}: argnums {number} is out of range for a call with {len(args)} arguments")
-            leaves, structure = tree.flatten(args[number])
-            fresh = []
-            for leaf in leaves:
-                x = lift(leaf)
-                _check_differentiable(x, name, f"argument {number}")
-                fresh.append(_on_the_tape(variable, x))
-            self.structures.append(structure)
-            self.variables += fresh
-            new[number] = structure.unflatten(fresh)
-        self.output = _on_the_tape(function, *new, **kwargs)
+        with _OnTheTape():
+            for number in numbers_of(name, func, argnums, args):
+                leaves, structure = tree.flatten(args[number])
+                fresh = []
+                for leaf in leaves:
+                    x = lift(leaf)
+                    if x.np_dtype not in DIFFERENTIABLE:
+                        raise_if_not_differentiable(x, name, named(func, number))
+                    fresh.append(variable(lifted(x)))
+                self.structures.append(structure)
+                self.variables += fresh
+                new[number] = structure.unflatten(fresh)
+            self.output = func(*new, **kwargs)
 
     def pull(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool) -> list[Tensor]:
         """The cotangents of the variables; zeros where there is no connection."""
@@ -132,10 +129,45 @@ class Pulled:
         return tree.tree_map(release, value)
 
 
+def _one_number(value: Any) -> None:
+    """Refuse a result that has no gradient."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"grad: the function must return one tensor, not {type(value).__name__}; "
+            "if it returns more than the value to differentiate, say has_aux=True"
+        )
+    if value.numel() != 1:
+        raise ValueError(
+            f"grad: the function must return one number, but its result has shape {value.shape}; "
+            "reduce it, as with .sum(), or use jacrev or vjp"
+        )
+    raise_if_not_differentiable(value, "grad", "the result")
+
+
+def _value_and_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
+    if not has_aux:
+        return output, None
+    if not isinstance(output, tuple) or len(output) != 2:
+        raise TypeError(f"{name}: with has_aux=True the function must return a pair (value, aux)")
+    return output
+
+
+def _differentiated(
+    func: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any
+) -> tuple[Pulled, Any, Any, Any]:
+    pulled = Pulled("grad", func, args, kwargs, argnums)
+    value, aux = _value_and_aux("grad", pulled.output, has_aux)
+    _one_number(value)
+    seed = Tensor._wrap(np.ones(value.shape, value.np_dtype))
+    return pulled, value, aux, pulled.arranged(pulled.pull([value], [seed], retain=False))
+
+
 def value_and_grad(
     func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """A function that gives the value of `func` and its gradient by the arguments in `argnums`.
+
+    With `has_aux`, `func` returns a pair, and the second entry is handed on: `((value, aux), gradient)`.
 
     >>> import lucid
     >>> lucid.func.value_and_grad(lambda x: (x**2).sum())(lucid.tensor([1.0, 2.0]))
@@ -144,37 +176,47 @@ def value_and_grad(
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        pulled = Pulled("grad", func, args, kwargs, argnums)
-        value, aux = pulled.output if has_aux else (pulled.output, None)
-        if not isinstance(value, Tensor):
-            raise TypeError(f"grad: the function must return a tensor, not {type(value).__name__}")
-        if value.numel() != 1:
-            raise ValueError(f"grad: the function must return one number, but its result has shape {value.shape}")
-        _check_differentiable(value, "grad", "the result")
-        seed = Tensor._wrap(np.ones(value.shape, value.np_dtype))
-        gradient = pulled.arranged(pulled.pull([value], [seed], retain=False))
+        pulled, value, aux, gradient = _differentiated(func, argnums, has_aux, args, kwargs)
         value = pulled.released(value)
         return ((value, pulled.released(aux)), gradient) if has_aux else (value, gradient)
 
     return call
 
 
-grad_and_value = value_and_grad
-
-
-def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that gives the gradient of `func`, whose result is one number, by the arguments in `argnums`.
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Like `value_and_grad`, the gradient first: `(gradient, value)`, or `(gradient, (value, aux))`.
 
     >>> import lucid
-    >>> lucid.func.grad(lambda x: (x**3).sum())(lucid.tensor([1.0, 2.0]))
-    Tensor([ 3., 12.])
+    >>> lucid.func.grad_and_value(lambda x: (x**2).sum())(lucid.tensor([1.0, 2.0]))
+    (Tensor([2., 4.]), Tensor(5.))
     """
     both = value_and_grad(func, argnums, has_aux)
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        return gradient, value
+
+    return call
+
+
+def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of `func`, whose result is one number, by the arguments in `argnums`.
+
+    Arguments may be nests of tensors; the gradient has their structure. With `has_aux`, `func` returns a pair, and
+    the second entry is handed on: `(gradient, aux)`.
+
+    >>> import lucid
+    >>> lucid.func.grad(lambda x: (x**3).sum())(lucid.tensor([1.0, 2.0]))
+    Tensor([ 3., 12.])
+    """
+
+    @wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        pulled, _, aux, gradient = _differentiated(func, argnums, has_aux, args, kwargs)
+        return (gradient, pulled.released(aux)) if has_aux else gradient
 
     return call
 
@@ -188,18 +230,23 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (Tensor([ 2., 40.]),)
     """
     pulled = Pulled("vjp", func, primals, {}, tuple(range(len(primals))))
-    value, aux = pulled.output if has_aux else (pulled.output, None)
+    value, aux = _value_and_aux("vjp", pulled.output, has_aux)
     outputs, structure = tree.flatten(value)
+    for path, o in zip(tree.paths(value), outputs, strict=True):
+        if not isinstance(o, Tensor):
+            raise TypeError(f"vjp: the function must return tensors, but value{path} is a {type(o).__name__}")
 
     def pull(cotangents: Any) -> Any:
         cts, given = tree.flatten(cotangents)
         if given != structure:
             raise ValueError(f"vjp: the cotangents have structure {given}, but the value has {structure}")
         seeds = []
-        for o, c in zip(outputs, cts, strict=True):
+        for n, (o, c) in enumerate(zip(outputs, cts, strict=True)):
             ct = lift(c)
             if ct.shape != o.shape:
-                raise ValueError(f"vjp: a cotangent has shape {ct.shape}, but the value it belongs to has {o.shape}")
+                raise ValueError(
+                    f"vjp: cotangents{tree.paths(value)[n]} has shape {ct.shape}, but the value it belongs to has {o.shape}"
+                )
             seeds.append(ct.to(o.np_dtype))
         return pulled.arranged(pulled.pull(outputs, seeds, retain=True))
 

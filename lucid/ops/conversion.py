@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import dtypes, modes
 from lucid.core.cuts import cut
 from lucid.core.device import as_device, device
 from lucid.core.storage import storage_of
@@ -107,6 +107,9 @@ def numpy(input: Tensor) -> Any:
     Tensor([5., 0.])
     """
     array = input._concrete("numpy()")
+    watched = modes.given_away.get()
+    if watched is not None:
+        watched.append(input)
     if input.requires_grad:
         cut("numpy()", input)
         seen = array.view()

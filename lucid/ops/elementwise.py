@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes, modes
+from lucid.core import dtypes, levels, modes
 from lucid.core.cuts import cut
 from lucid.core.node import ABSENT, Node, new_node, next_seq, save_input, save_output
 from lucid.core.place import climb, known_files
@@ -30,6 +30,7 @@ _FLOATING = dtypes.FLOATING
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
 _NUMBERS = (bool, int, float, complex)
+_SMALL = 1 << 24  # whole numbers below this are exact in every type from float32 up
 
 # What becomes of the operands' promoted type. KEEP: the result has it. FLOAT: integers turn into
 # the default float first. BOOL: the result is a truth value. INTEGRAL: floats are refused.
@@ -81,14 +82,34 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
                 break
         else:
             return prim.impl(*args, **params)
-    operands = promote(prim.name, args, policy)
-    for a in operands:
-        if type(a) is int and policy != BOOL:
-            dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
+    operands = args
+    if not _agree(args) or policy is INTEGRAL:
+        operands = promote(prim.name, args, policy)
+        for a in operands:
+            if type(a) is int and policy != BOOL:
+                dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
     except ValueError as error:
         raise shape_error(prim.name, operands, error) from None
+
+
+def _agree(args: Sequence[Any]) -> bool:
+    """Whether all tensors have one floating-point type, beside numbers that leave it as it is: the common case."""
+    kind = None
+    for a in args:
+        if isinstance(a, Tensor):
+            own = a._array
+            while type(own) is not ndarray:  # down through the kinds, without a property call for each
+                own = own._array
+            own = own.dtype
+            if kind is None:
+                kind = own
+            elif own is not kind:
+                return False
+        elif type(a) is not float and (type(a) is not int or not -_SMALL < a < _SMALL):
+            return False
+    return kind is _F32 or kind is _F64
 
 
 def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:
@@ -146,13 +167,14 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         x = input._array
         if x.dtype is not _F32 and not accepts_integers and x.dtype not in _DIFFERENTIABLE:
             return general(prim, (input,), policy, _NO_PARAMS)
+        if input._meta is not None and type(synced(input)) is not Tensor:
+            return general(prim, (input,), policy, _NO_PARAMS)
         y = impl(x)
         out = _new(Tensor)
         out._array = y if type(y) is ndarray else np.asarray(y)
+        out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
-        if input._meta is not None:
-            synced(input)
         if input._requires_grad and differentiable:
             if _recording():
                 saved: Any = None
@@ -200,15 +222,15 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         if type(input) is Tensor:
             x = input._array
             kind = x.dtype
-            if input._meta is not None:
-                synced(input)
+            if input._meta is not None and type(synced(input)) is not Tensor:
+                return general(prim, (input, other), policy, _NO_PARAMS)
             need_x = input._requires_grad
             if type(other) is Tensor:
                 y = other._array
                 if kind is not y.dtype or integral or (floats and kind not in _DIFFERENTIABLE):
                     return general(prim, (input, other), policy, _NO_PARAMS)
-                if other._meta is not None:
-                    synced(other)
+                if other._meta is not None and type(synced(other)) is not Tensor:
+                    return general(prim, (input, other), policy, _NO_PARAMS)
                 need_y = other._requires_grad
             elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
                 y = constant(other, kind)
@@ -219,8 +241,8 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             if y.dtype is not _F32 and y.dtype is not _F64:
                 return general(prim, (input, other), policy, _NO_PARAMS)
             x = constant(input, y.dtype)
-            if other._meta is not None:
-                synced(other)
+            if other._meta is not None and type(synced(other)) is not Tensor:
+                return general(prim, (input, other), policy, _NO_PARAMS)
             need_y = other._requires_grad
         else:
             return general(prim, (input, other), policy, _NO_PARAMS)
@@ -230,6 +252,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             raise shape_error(prim.name, (x, y), error) from None
         out = _new(Tensor)
         out._array = z if type(z) is ndarray else np.asarray(z)
+        out._born = levels.newest
         out._grad = out._meta = None
         if not differentiable or not (need_x or need_y):
             out._requires_grad = False

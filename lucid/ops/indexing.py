@@ -15,7 +15,7 @@ from lucid.core.inplace import write
 from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.rules import P, Variadic, align, batched_to_front, sum_to
+from lucid.ops.rules import P, Variadic, align, batched_to_front, sum_to, zeros_like
 from lucid.ops.views import inverse
 
 
@@ -143,10 +143,8 @@ def _zero_at(ct: Any, positions: Any) -> Any:
 
 
 def _put_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    x, values = (
-        np.zeros(p.shape, p.np_dtype) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)
-    )
-    return P.index_put(lift(x), lift(values), *primals[2:], **params)
+    x, values = (zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True))
+    return P.index_put(x, values, *primals[2:], **params)
 
 
 def batch_put(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:

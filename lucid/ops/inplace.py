@@ -13,7 +13,12 @@ from lucid.ops import binary, indexing, unary
 from lucid.ops.rules import Elementwise, P
 
 # What an assignment does to the old elements: nothing of them is left, so their gradient is 0.
-overwrite = Elementwise("overwrite", lambda x, y: np.broadcast_to(y, x.shape).astype(x.dtype), (0, 1), ("x", "y"))
+overwrite = Elementwise(
+    "overwrite",
+    lambda x, y: np.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)).astype(x.dtype),
+    (0, 1),
+    ("x", "y"),
+)
 
 
 def inplace(function: Callable[..., Any], ufunc: np.ufunc | None = None) -> Callable[..., Tensor]:
@@ -106,14 +111,20 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-def data_dependent_fill(self: Tensor, array: Any, name: str) -> Tensor:
-    """Overwrite with an array made for this tensor's shape, as random fills do."""
+def random_fill(self: Tensor, source: Tensor, name: str) -> Tensor:
+    """Overwrite with numbers drawn for this tensor's shape and type."""
 
     def direct(target: Any) -> None:
-        np.copyto(target, array, casting="unsafe")
+        np.copyto(target, source._array)
 
-    source = Tensor._wrap(array.astype(self.np_dtype, copy=False))
-    return write(self, name, lambda old: P.overwrite(old, source), (), direct, reads_old=False)
+    return write(
+        self,
+        name,
+        lambda old: P.overwrite(old, source),
+        (),
+        direct if type(source) is Tensor else None,
+        reads_old=False,
+    )
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:

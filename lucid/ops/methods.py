@@ -14,6 +14,7 @@ from lucid.ops import (
     inplace,
     pieces,
     random,
+    random_fills,
     reductions,
     scatter,
     shaping,
@@ -59,6 +60,7 @@ NAMES: dict[Any, str] = {
     scatter: scatter.METHODS,
     sorting: sorting.METHODS,
     random: random.METHODS,
+    random_fills: random_fills.METHODS,
 }
 
 

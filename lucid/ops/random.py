@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes, rng
+from lucid.core import dtypes, levels, rng
+from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
-from lucid.core.primitive import lift
+from lucid.core.place import here
+from lucid.core.primitive import Primitive, lift
 from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary
 from lucid.ops.creation import _sizes
-from lucid.ops.inplace import data_dependent_fill
+from lucid.ops.rules import Elementwise, P, batched_to_front
 from lucid.ops.special_arrays import scipy_special
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
@@ -87,6 +89,39 @@ def fork_rng() -> AbstractContextManager[Generator]:
     return rng.forked()
 
 
+def _examples(name: str) -> list[Batch]:
+    """The applications of vmap, from the outermost, in which each example draws numbers of its own."""
+    found = []
+    for transform in levels.active.get():
+        if not isinstance(transform, Batch):
+            continue
+        if transform.randomness == "error":
+            raise RuntimeError(
+                f"{name} was called inside vmap (at {here()}), which does not say what that means: pass "
+                'randomness="different" for numbers of its own for each example, or "same" to draw once for all'
+            )
+        if transform.randomness == "different":
+            found.append(transform)
+    return found
+
+
+def _draw(
+    make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], generator: Generator | None, name: str
+) -> tuple[Any, list[Batch]]:
+    """Random numbers for this shape, or, with further dimensions in front, for those examples that want their own."""
+    examples = _examples(name)
+    whole = (*[e.size for e in examples], *shape)
+    return make(_stream(generator), math.prod(whole), dtype).reshape(whole), examples
+
+
+def _spread(array: Any, examples: list[Batch]) -> Tensor:
+    """An array as a tensor in which the leading dimensions are the examples."""
+    out = Tensor._wrap(array)
+    for example in examples:
+        out = Batched.make(out, example.level)
+    return out
+
+
 def _stream(generator: Generator | None) -> Generator:
     if generator is None:
         return rng.default_generator()
@@ -102,17 +137,23 @@ def _floating(dtype: Any, name: str) -> np.dtype[Any]:
     return chosen
 
 
-def _finished(array: Any, shape: tuple[int, ...], device: Any, requires_grad: bool) -> Tensor:
+def _finished(array: Any, examples: list[Batch], device: Any, requires_grad: bool) -> Tensor:
     if device is not None:
         as_device(device)
-    out = Tensor._wrap(array.reshape(shape))
+    out = _spread(array, examples)
     return out.requires_grad_() if requires_grad else out
 
 
 def _filled(
-    make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], generator: Any, device: Any, requires_grad: bool
+    make: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    generator: Any,
+    device: Any,
+    requires_grad: bool,
+    name: str,
 ) -> Tensor:
-    return _finished(make(_stream(generator), math.prod(shape), dtype), shape, device, requires_grad)
+    return _finished(*_draw(make, shape, dtype, generator, name), device, requires_grad)
 
 
 def rand(
@@ -129,7 +170,9 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    return _filled(rng.uniform, _sizes(size, "rand"), _floating(dtype, "rand"), generator, device, requires_grad)
+    return _filled(
+        rng.uniform, _sizes(size, "rand"), _floating(dtype, "rand"), generator, device, requires_grad, "rand"
+    )
 
 
 def randn(
@@ -145,7 +188,9 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    return _filled(rng.normal, _sizes(size, "randn"), _floating(dtype, "randn"), generator, device, requires_grad)
+    return _filled(
+        rng.normal, _sizes(size, "randn"), _floating(dtype, "randn"), generator, device, requires_grad, "randn"
+    )
 
 
 def rand_like(
@@ -164,7 +209,7 @@ def rand_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
-    return _filled(rng.uniform, x.shape, kind, generator, device, requires_grad)
+    return _filled(rng.uniform, x.shape, kind, generator, device, requires_grad, "rand_like")
 
 
 def randn_like(
@@ -183,7 +228,7 @@ def randn_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
-    return _filled(rng.normal, x.shape, kind, generator, device, requires_grad)
+    return _filled(rng.normal, x.shape, kind, generator, device, requires_grad, "randn_like")
 
 
 def _whole(value: Any, name: str) -> int:
@@ -214,9 +259,15 @@ def _raise_if_outside(low: int, high: int, dtype: np.dtype[Any], name: str) -> N
         raise ValueError(f"{name}: {dtypes.of_numpy(dtype)} does not hold every number from {low} to {high - 1}")
 
 
-def _integers(stream: Generator, shape: tuple[int, ...], low: int, high: int, dtype: np.dtype[Any], name: str) -> Any:
+def _integers(
+    shape: tuple[int, ...], low: int, high: int, dtype: np.dtype[Any], generator: Generator | None, name: str
+) -> tuple[Any, list[Batch]]:
     _raise_if_outside(low, high, dtype, name)
-    return rng.integers(stream, math.prod(shape), low, high).astype(dtype, copy=False).reshape(shape)
+
+    def make(stream: Generator, count: int, kind: np.dtype[Any]) -> Any:
+        return rng.integers(stream, count, low, high).astype(kind, copy=False)
+
+    return _draw(make, shape, dtype, generator, name)
 
 
 def randint(
@@ -246,8 +297,8 @@ def randint(
         raise TypeError("randint needs a size, as in randint(0, 10, (2, 3))")
     kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
     shape = _sizes((size,), "randint")
-    drawn = _integers(_stream(generator), shape, _whole(low, "randint"), _whole(high, "randint"), kind, "randint")
-    return _finished(drawn, shape, device, requires_grad)
+    drawn = _integers(shape, _whole(low, "randint"), _whole(high, "randint"), kind, generator, "randint")
+    return _finished(*drawn, device, requires_grad)
 
 
 def randint_like(
@@ -299,8 +350,8 @@ def randperm(
         raise ValueError(f"randperm: n must not be negative, got {n}")
     if count:
         _raise_if_outside(0, count, kind, "randperm")
-    order = np.argsort(rng.words(_stream(generator), count))
-    return _finished(order.astype(kind, copy=False), (count,), device, requires_grad)
+    words, examples = _draw(lambda stream, n, _: rng.words(stream, n), (count,), kind, generator, "randperm")
+    return _finished(np.argsort(words).astype(kind, copy=False), examples, device, requires_grad)
 
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
@@ -342,7 +393,7 @@ def normal(
         types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
         kind = _floating(dtypes.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
     _raise_if_negative(std, "std", "normal")
-    noise = _filled(rng.normal, shape, kind, generator, device, False)
+    noise = _filled(rng.normal, shape, kind, generator, device, False, "normal")
     out = binary.add(mean, binary.mul(std, noise))
     out = out if out.np_dtype == kind else out.to(kind)
     return out.requires_grad_() if requires_grad else out
@@ -358,7 +409,7 @@ def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: s
     """Where a uniform number falls below `p`."""
     _raise_unless_probabilities(p, name)
     kind = _F64 if isinstance(p, Tensor) and p.np_dtype == _F64 else _F32
-    return binary.lt(_filled(rng.uniform, shape, kind, generator, None, False), p)
+    return binary.lt(_filled(rng.uniform, shape, kind, generator, None, False, name), p)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) -> Tensor:
@@ -384,21 +435,23 @@ def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     x = lift(input)
     if not x.is_floating_point():
         raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
-    rates = x._concrete("poisson()").astype(np.float64)
-    if not np.all(rates >= 0) or np.isinf(rates).any():
-        raise ValueError("poisson: rates must be finite and not negative")
-    chance = rng.open_uniform(_stream(generator), rates.size, _F64).reshape(rates.shape)
-    return Tensor._wrap(_poisson_quantile(chance, rates).astype(x.np_dtype))
+    chance = _filled(rng.open_uniform, x.shape, _F64, generator, None, False, "poisson")
+    return P.poisson_quantile(chance, x.detach().double()).to(x.np_dtype)
 
 
 def _poisson_quantile(chance: Any, rates: Any) -> Any:
     """The smallest count whose cumulative probability reaches `chance`."""
+    if not np.all(rates >= 0) or np.isinf(rates).any():
+        raise ValueError("poisson: rates must be finite and not negative")
     cumulative, inverse = scipy_special("pdtr"), scipy_special("pdtrik")
     safe = np.where(rates == 0, 1.0, rates)
     count = np.ceil(inverse(chance, safe))
     # The inverse is found by iteration: it may end just above a whole number and be rounded up too far.
     fewer = np.maximum(count - 1, 0)
     return np.where(rates == 0, 0, np.where(cumulative(fewer, safe) >= chance, fewer, count))
+
+
+Elementwise("poisson_quantile", _poisson_quantile, (None, None), ("chance", "rates"))
 
 
 def multinomial(
@@ -410,20 +463,36 @@ def multinomial(
     >>> lucid.multinomial(lucid.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     Tensor([1, 1])
     """
-    x = lift(input)
-    weights = x._concrete("multinomial()").astype(np.float64)
-    _raise_unless_weights(weights, num_samples, replacement)
-    rows = weights if weights.ndim == 2 else weights[None]
-    pick = _with_replacement if replacement else _without_replacement
-    found = pick(rows, int(num_samples), _stream(generator))
-    return Tensor._wrap(found.reshape(*weights.shape[:-1], -1))
+    x = lift(input).detach().double()
+    if x.ndim not in (1, 2) or not x.shape[-1]:
+        raise ValueError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
+    if num_samples <= 0:
+        raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
+    count = int(num_samples)
+    make, shape = (rng.uniform, (*x.shape[:-1], count)) if replacement else (rng.open_uniform, x.shape)
+    if type(x) is Tensor:
+        _raise_unless_weights(x._array, count, replacement)  # before anything is drawn
+    chance = _filled(make, shape, _F64, generator, None, False, "multinomial")
+    return P.weighted_pick(x, chance, count=count, replacement=replacement)
+
+
+def _pick(weights: Any, chance: Any, count: int, replacement: bool) -> Any:
+    """Places in rows of weights, from as many random numbers as there are samples (with replacement) or weights."""
+    _raise_unless_weights(weights, count, replacement)
+    lead = weights.shape[:-1]
+    rows, chances = weights.reshape(-1, weights.shape[-1]), chance.reshape(-1, chance.shape[-1])
+    found = _with_replacement(rows, chances) if replacement else _without_replacement(rows, chances, count)
+    return found.reshape(*lead, count)
+
+
+def _batch_pick(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    return prim(*batched_to_front(values, batched, size), **params)
+
+
+Primitive("weighted_pick", _pick, operands=("weights", "chance"), batch=_batch_pick)
 
 
 def _raise_unless_weights(weights: Any, num_samples: int, replacement: bool) -> None:
-    if weights.ndim not in (1, 2) or not weights.shape[-1]:
-        raise ValueError(f"multinomial: expected one or two dimensions of weights, not shape {weights.shape}")
-    if num_samples <= 0:
-        raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("multinomial: weights must be finite and not negative")
     possible = (weights > 0).sum(-1)
@@ -435,9 +504,8 @@ def _raise_unless_weights(weights: Any, num_samples: int, replacement: bool) -> 
         )
 
 
-def _with_replacement(rows: Any, num_samples: int, stream: Generator) -> Any:
+def _with_replacement(rows: Any, chance: Any) -> Any:
     """By inverse transform: how many cumulative weights lie at or below a random part of the total."""
-    chance = rng.uniform(stream, len(rows) * num_samples, _F64).reshape(len(rows), num_samples)
     found = np.empty(chance.shape, np.int64)
     for row, (weights, u) in enumerate(zip(rows, chance, strict=True)):
         sums = np.cumsum(weights)
@@ -446,166 +514,18 @@ def _with_replacement(rows: Any, num_samples: int, stream: Generator) -> Any:
     return found
 
 
-def _without_replacement(rows: Any, num_samples: int, stream: Generator) -> Any:
+def _without_replacement(rows: Any, chance: Any, num_samples: int) -> Any:
     """By racing: of exponential waiting times, with the weights as rates, the shortest come first."""
-    waits = -np.log(rng.open_uniform(stream, rows.size, _F64)).reshape(rows.shape)
+    waits = -np.log(chance)
     waits = np.divide(waits, rows, out=np.full(rows.shape, np.inf), where=rows > 0)
     first = np.argpartition(waits, num_samples - 1, axis=-1)[:, :num_samples]
     order = np.argsort(np.take_along_axis(waits, first, -1), axis=-1)
     return np.take_along_axis(first, order, -1)
 
 
-def _fill_type(self: Tensor, name: str) -> np.dtype[Any]:
-    """The type to compute in, for a fill with floating-point numbers."""
-    if self.np_dtype not in dtypes.FLOATING:
-        raise TypeError(f"{name}: the tensor must be floating-point, not {self.dtype}")
-    return _F64 if self.np_dtype == _F64 else _F32
-
-
-def _open(self: Tensor, kind: np.dtype[Any], generator: Generator | None) -> Any:
-    return rng.open_uniform(_stream(generator), self.numel(), kind).reshape(self.shape)
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor | np.generic) else value
-
-
-def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with numbers drawn evenly from [from_, to).
-
-    >>> import lucid
-    >>> x = lucid.empty(100).uniform_(2, 3)
-    >>> bool((x >= 2).all() and (x < 3).all())
-    True
-    """
-    low, high = float(_number(from_)), float(_number(to))
-    if not low <= high or math.isinf(high - low):
-        raise ValueError(f"uniform_: the range from {low} to {high} is not a finite range")
-    kind = _floating(self.dtype, "uniform_")
-    drawn = rng.uniform(_stream(generator), self.numel(), kind)
-    if (low, high) != (0.0, 1.0) and kind not in dtypes.COMPLEX:
-        drawn = _stretched(drawn, low, high)
-    elif (low, high) != (0.0, 1.0):
-        drawn = drawn * (high - low) + low * (1 + 1j)
-    return data_dependent_fill(self, drawn.reshape(self.shape), "uniform_")
-
-
-def _stretched(unit: Any, low: float, high: float) -> Any:
-    """From [0, 1) to [low, high), also where the sum would be rounded up to `high`."""
-    out = unit * unit.dtype.type(high - low) + unit.dtype.type(low)
-    if low == high:
-        return out
-    return np.minimum(out, np.nextafter(unit.dtype.type(high), unit.dtype.type(low)), out=out)
-
-
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with normal numbers.
-
-    >>> import lucid
-    >>> lucid.empty(2).normal_(5.0, 0.0)
-    Tensor([5., 5.])
-    """
-    _raise_if_negative(std, "std", "normal_")
-    kind = _floating(self.dtype, "normal_")
-    drawn = rng.normal(_stream(generator), self.numel(), kind)
-    mean, std = _number(mean), _number(std)
-    if (mean, std) != (0.0, 1.0):
-        drawn = drawn * kind.type(std) + kind.type(mean)
-    return data_dependent_fill(self, drawn.reshape(self.shape), "normal_")
-
-
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with numbers whose logarithms are normal.
-
-    >>> import lucid
-    >>> lucid.empty(2).log_normal_(0.0, 0.0)
-    Tensor([1., 1.])
-    """
-    _raise_if_negative(std, "std", "log_normal_")
-    kind = _fill_type(self, "log_normal_")
-    drawn = rng.normal(_stream(generator), self.numel(), kind).reshape(self.shape)
-    return data_dependent_fill(self, np.exp(drawn * kind.type(_number(std)) + kind.type(_number(mean))), "log_normal_")
-
-
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with waiting times for events that come at the rate `lambd`.
-
-    >>> import lucid
-    >>> bool((lucid.empty(100).exponential_() > 0).all())
-    True
-    """
-    if not lambd > 0:
-        raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
-    kind = _fill_type(self, "exponential_")
-    return data_dependent_fill(self, np.log(_open(self, kind, generator)) / kind.type(-_number(lambd)), "exponential_")
-
-
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with numbers from the Cauchy distribution.
-
-    >>> import lucid
-    >>> lucid.empty(3).cauchy_().shape
-    (3,)
-    """
-    if not sigma > 0:
-        raise ValueError(f"cauchy_: sigma must be positive, got {sigma}")
-    kind = _fill_type(self, "cauchy_")
-    angle = (_open(self, kind, generator) - kind.type(0.5)) * kind.type(math.pi)
-    return data_dependent_fill(self, np.tan(angle) * kind.type(_number(sigma)) + kind.type(_number(median)), "cauchy_")
-
-
-def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with the number of trials up to the first success, each succeeding with probability `p`.
-
-    >>> import lucid
-    >>> lucid.empty(2).geometric_(1.0)
-    Tensor([1., 1.])
-    """
-    p = float(_number(p))
-    if not 0 < p <= 1:
-        raise ValueError(f"geometric_: p must lie between 0 (excluded) and 1, got {p}")
-    kind = _F32 if self.np_dtype in dtypes.FLOATING and self.np_dtype != _F64 else _F64
-    log_failure = math.log1p(-p) if p < 1 else -math.inf
-    trials = np.maximum(np.ceil(np.log(_open(self, kind, generator)) / kind.type(log_failure)), 1)
-    if self.np_dtype.kind in "iu":
-        trials = np.minimum(trials, _greatest(self.np_dtype))
-    return data_dependent_fill(self, trials, "geometric_")
-
-
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with 1 with probability `p` (a number, or a tensor that broadcasts), else 0.
-
-    >>> import lucid
-    >>> lucid.empty(2).bernoulli_(1.0)
-    Tensor([1., 1.])
-    """
-    trials = _trials(self.shape, lift(p) if isinstance(p, np.ndarray) else p, generator, "bernoulli_")
-    return data_dependent_fill(self, trials._concrete("bernoulli_()"), "bernoulli_")
-
-
-def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with whole numbers from `from_` up to but not including `to`.
-
-    With one bound the numbers start at 0; with none they are all that the type holds exactly and that are not negative.
-
-    >>> import lucid
-    >>> x = lucid.empty(100).random_(5)
-    >>> bool((x >= 0).all() and (x <= 4).all())
-    True
-    """
-    if to is None:
-        from_, to = 0, from_
-    high = _greatest(self.np_dtype) + 1 if to is None else _whole(to, "random_")
-    drawn = _integers(_stream(generator), self.shape, _whole(from_, "random_"), high, self.np_dtype, "random_")
-    return data_dependent_fill(self, drawn, "random_")
-
-
-METHODS = (
-    "uniform_ normal_ log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_ bernoulli multinomial"
-)  # fmt: skip
+METHODS = "bernoulli multinomial"
 
 __all__ = [
-    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "fork_rng", "geometric_", "get_rng_state", "initial_seed",
-    "log_normal_", "manual_seed", "multinomial", "normal", "normal_", "poisson", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "random_", "randperm", "seed", "set_rng_state", "uniform_",
+    "bernoulli", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
 ]  # fmt: skip

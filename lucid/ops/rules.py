@@ -253,25 +253,36 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     values = (*primals, out)
-    terms = [
-        push(t, values, params)
-        for t, push in zip(tangents, prim.pushes, strict=True)
-        if t is not None and push is not None
-    ]
-    terms = [t for t in terms if t is not None]
-    return broadcast_to(add_all(terms), out.shape) if terms else None
+    total = None
+    for t, push in zip(tangents, prim.pushes):
+        if t is not None and push is not None:
+            term = push(t, values, params)
+            if term is not None:
+                total = term if total is None else total + term
+    return None if total is None else broadcast_to(total, out.shape)
 
 
 def align(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
     """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
-    rank = max(len(shape_of(v)) - b for v, b in zip(values, batched, strict=True))
+    if len(values) == 1:
+        return list(values)
+    rank = max([len(shape_of(v)) - b for v, b in zip(values, batched)])
     return [
-        P.reshape(v, shape=(size, *(1,) * (rank - v.ndim + 1), *v.shape[1:])) if b and v.ndim - 1 < rank else v
-        for v, b in zip(values, batched, strict=True)
+        _spread_rank(v, (size, *(1,) * (rank - v.ndim + 1), *v.shape[1:])) if b and v.ndim - 1 < rank else v
+        for v, b in zip(values, batched)
     ]
 
 
+def _spread_rank(x: Any, shape: tuple[int, ...]) -> Any:
+    return x.reshape(shape) if type(x) is ndarray else P.reshape(x, shape=shape)
+
+
 def elementwise_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    first = values[0]
+    if type(first) is ndarray and (
+        len(values) == 1 or (len(values) == 2 and batched[0] and batched[1] and first.ndim == values[1].ndim)
+    ):
+        return prim.impl(*values, **params)  # nothing to align, and bare arrays
     return prim(*align(values, batched, size), **params)
 
 

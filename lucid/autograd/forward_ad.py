@@ -1,0 +1,81 @@
+"""Forward mode by hand: tensors that carry a tangent, made and taken apart inside a level."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from lucid.core import levels
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.dual import Dual, Pushforward
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A value and its tangent, which is None if it has none at this level."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+@contextmanager
+def dual_level() -> Iterator[int]:
+    """A context in which `make_dual` and `unpack_dual` work; levels may be nested for higher orders.
+
+    >>> import lucid
+    >>> from lucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(lucid.tensor([3.0]), lucid.tensor([1.0]))
+    ...     forward_ad.unpack_dual(x * x).tangent
+    Tensor([6.])
+    """
+    transform = Pushforward(levels.new_level())
+    with levels.Inside(transform):
+        yield transform.level
+
+
+def _level(given: int | None, name: str) -> int:
+    open_levels = [t.level for t in levels.active.get() if isinstance(t, Pushforward)]
+    if given is not None and given not in open_levels:
+        raise RuntimeError(f"{name}: level {given} is not open; open ones are {open_levels}")
+    if not open_levels:
+        raise RuntimeError(f"{name} works inside `with lucid.autograd.forward_ad.dual_level():`")
+    return open_levels[-1] if given is None else given
+
+
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Tensor:
+    """A tensor that carries `tangent` through everything that is computed from it.
+
+    >>> import lucid
+    >>> from lucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(lucid.tensor([0.0]), lucid.tensor([2.0]))
+    ...     forward_ad.unpack_dual(x.sin()).tangent
+    Tensor([2.])
+    """
+    x, t = lift(tensor), lift(tangent)
+    chosen = _level(level, "make_dual")
+    if x.np_dtype not in DIFFERENTIABLE:
+        raise TypeError(f"make_dual: tangents need floating-point or complex tensors, not {x.dtype}")
+    if x.shape != t.shape:
+        raise ValueError(f"make_dual: the tangent has shape {t.shape}, but the tensor has {x.shape}")
+    if isinstance(x, Dual) and x._level == chosen:
+        raise RuntimeError("make_dual: the tensor has a tangent at this level already; use its unpack_dual(...).primal")
+    return Dual.make(x, t.to(x.np_dtype), chosen)
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """A tensor's value and tangent.
+
+    >>> import lucid
+    >>> from lucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     forward_ad.unpack_dual(lucid.tensor([1.0]))
+    UnpackedDualTensor(primal=Tensor([1.]), tangent=None)
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"unpack_dual takes a tensor, not {type(tensor).__name__}")
+    chosen = _level(level, "unpack_dual")
+    if isinstance(tensor, Dual) and tensor._level == chosen:
+        return UnpackedDualTensor(tensor._array, tensor._aux)
+    return UnpackedDualTensor(tensor, None)

@@ -1,0 +1,282 @@
+"""The kind of tensor inside `make_graph`: a value together with the name that it has in a program of primitives."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from lucid.core import levels
+from lucid.core.kind import Kind, NeedsValueError
+from lucid.core.place import Place, here
+from lucid.core.primitive import Primitive
+from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.tensor import Tensor
+
+_new = object.__new__
+
+
+class Name(NamedTuple):
+    """A value of a program: its number, shape and type."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __str__(self) -> str:
+        letters, n = "", self.number
+        while True:
+            letters = chr(ord("a") + n % 26) + letters
+            n = n // 26 - 1
+            if n < 0:
+                return letters
+
+
+class Instruction(NamedTuple):
+    """One application of a primitive: to names and numbers, with parameters, giving one or more names."""
+
+    primitive: Any
+    operands: tuple[Any, ...]
+    params: dict[str, Any]
+    results: tuple[Name, ...]
+    place: Place
+
+
+class Trace:
+    """One application of make_graph: the instructions so far, and what they use from outside."""
+
+    def __init__(self) -> None:
+        self.level = levels.new_level()
+        self.instructions: list[Instruction] = []
+        # Tensors from outside of the function are read anew at each run; what was made inside stays as it was.
+        self.captured: dict[int, tuple[Name, Tensor]] = {}
+        self.constants: dict[int, tuple[Name, Any]] = {}
+        self._made = 0
+
+    def name(self, shape: tuple[int, ...], dtype: Any) -> Name:
+        self._made += 1
+        return Name(self._made - 1, shape, dtype)
+
+    def new_input(self, value: Tensor) -> "Traced":
+        return Traced.make(value, self, self.name(value.shape, value.dtype))
+
+    def lifted(self, tensor: Tensor) -> "Traced":
+        return Traced.make(tensor, self, self.refer(tensor))
+
+    def refer(self, operand: Any) -> Any:
+        """How the program calls an operand: by a name, or a Python number as it is."""
+        if isinstance(operand, Traced) and operand._level == self.level:
+            return operand.current()
+        if not isinstance(operand, Tensor):
+            return self._constant(operand) if isinstance(operand, np.ndarray) else operand
+        if getattr(operand, "_born", 0) < self.level or operand._requires_grad:
+            if id(operand) not in self.captured:
+                self.captured[id(operand)] = (self.name(operand.shape, operand.dtype), operand)
+            return self.captured[id(operand)][0]
+        return self._constant(operand)
+
+    def _constant(self, value: Any) -> Name:
+        # Held under its own number: an array's identity may come back for another array once it is gone.
+        copy = Tensor._wrap(np.array(value)) if isinstance(value, np.ndarray) else value.clone()
+        name = self.name(copy.shape, copy.dtype)
+        self.constants[name.number] = (name, copy)
+        return name
+
+    def emit(self, prim: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Tensor]) -> list[Name]:
+        names = [self.name(o.shape, o.dtype) for o in outs]
+        self.instructions.append(Instruction(prim, tuple(operands), params, tuple(names), here()))
+        return names
+
+
+class Symbol(NamedTuple):
+    """What a traced tensor is called in which trace, as of which version of its memory."""
+
+    trace: Trace
+    name: Name
+    version: int
+
+
+class Traced(Kind):
+    """Holds the value that it has in the run that is traced, and its name in the program."""
+
+    __slots__ = ()
+    transform_name = "make_graph"
+
+    @staticmethod
+    def make(value: Tensor, trace: Trace, name: Name) -> "Traced":
+        out = _new(Traced)
+        out._array = value
+        out._aux = Symbol(trace, name, 0)
+        out._level = trace.level
+        out._born = levels.newest
+        out._requires_grad = False
+        out._grad = out._node = out._meta = None
+        return out
+
+    def shell(self) -> "Traced":
+        return Traced.make(self._array, self._aux.trace, self.current())
+
+    def _detached(self) -> "Traced":
+        out = self.shell()
+        out._array = self._array.detach()
+        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        out._aux = out._aux._replace(version=out._meta.version)
+        return out
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self._array.shape
+        return shape
+
+    def current(self) -> Name:
+        """The tensor's name now: a view of memory that was written is read anew from what it shows."""
+        symbol: Symbol = self._aux
+        view = self._meta
+        if not isinstance(view, View) or symbol.version == view.storage.version:
+            return symbol.name
+        if view.status == DETACHED:
+            raise RuntimeError(
+                f"make_graph: at {here()} a detached tensor of shape {self.shape} is used after the memory that it "
+                "shares was written to; clone() it before the write, or detach it after"
+            )
+        trace = symbol.trace
+        (name,) = trace.emit(view.primitive, [trace.refer(view.base)], view.params, [self])
+        self._aux = Symbol(trace, name, view.storage.version)
+        return name
+
+    def _concrete(self, wanted_by: str) -> NoReturn:
+        raise NeedsValueError(
+            f"{wanted_by} needs a concrete value, but at {here()} make_graph traces a program that is to serve for other "
+            "values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, lucid.while_loop; instead "
+            "of Python numbers, tensor operations."
+        )
+
+    def settled(self) -> NoReturn:
+        raise RuntimeError(
+            "make_graph: backward() would write into the .grad of a tensor from outside of the traced function; pass the "
+            "tensor as an argument, or take its gradient with lucid.autograd.grad"
+        )
+
+    def _copy_contents(self) -> None:
+        self._array = self._array.clone()
+
+    def absorb(self, target: Tensor) -> None:
+        trace = self._aux.trace
+        inner = target.shell()
+        inner._copy_contents()
+        name = trace.refer(inner)
+        target.__class__ = Traced
+        target._array, target._level, target._aux = inner, trace.level, Symbol(trace, name, 0)
+
+    def holds(self, new: Tensor) -> bool:
+        """Whether a value can be written into this tensor as it is."""
+        return getattr(new, "_level", 0) <= self._level
+
+    def _write(self, new: Tensor, name: str) -> None:
+        """In the program nothing is overwritten: the tensor, and whatever it is a view of, get new names."""
+        trace = self._aux.trace
+        written = trace.refer(new)
+        own = isinstance(new, Traced) and new._level == self._level
+        target: Any = self
+        version = storage_of(self).version + 1
+        while True:
+            view = target._meta
+            is_view = isinstance(view, View) and view.status != DETACHED
+            if is_view:
+                before = trace.refer(view.base)
+            target._aux = Symbol(trace, written, version)
+            if not is_view:
+                break
+            through = {"through": view.primitive, "settings": view.params}
+            (written,) = trace.emit(WRITE_VIEW, [before, written], through, [view.base])
+            target = view.base
+        self._array.copy_(new._array if own else new)
+
+    def _opaque(self, call: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        trace = self._aux.trace
+        names = [trace.refer(a) for a in args]
+        values = [a._array if isinstance(a, Traced) and a._level == self._level else _untaped(a) for a in args]
+        outs = call.run(values, params)
+        made = trace.emit(Opaque(call), names, {}, outs)
+        return tuple([Traced.make(o, trace, n) for o, n in zip(outs, made, strict=True)])
+
+    def describe_contents(self, prefix: str) -> str:
+        return f"{self._aux.name}, now {self._array!r}"
+
+    def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run a primitive on the values, and write it down."""
+        level, trace = self._level, self._aux.trace
+        if prim.is_call:
+            try:
+                return prim.run(args, params)
+            except NeedsValueError:
+                return self._opaque(prim, args, params)
+        names = [trace.refer(a) for a in args]
+        values = [a._array if isinstance(a, Traced) and a._level == level else _untaped(a) for a in args]
+        out = prim(*values, **params)
+        outs = out if prim.multi else (out,)
+        made = [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(prim, names, params, outs), strict=True)]
+        if prim.is_view and isinstance(outs[0]._meta, View):
+            base = args[0]
+            made[0]._aux = made[0]._aux._replace(version=storage_of(base).version)
+        return tuple(made) if prim.multi else made[0]
+
+
+class Opaque:
+    """A user's function as one instruction, because it cannot be traced: it uses NumPy."""
+
+    multi = True
+
+    def __init__(self, call: Any) -> None:
+        self.name = call.name
+        self.call = call
+
+    def __call__(self, *tensors: Any, **params: Any) -> Any:
+        return self.call.again(tensors)
+
+
+def _untaped(value: Any) -> Any:
+    """An operand from outside, without its history: what is traced is recorded when the program runs."""
+    return value.shell() if isinstance(value, Tensor) and value._requires_grad else value
+
+
+def _write_view_array(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> Any:
+    out = np.array(base)
+    through.impl(out, **settings)[...] = new
+    return out
+
+
+def _write_view_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: dict[str, Any]) -> Any:
+    parts = [_zeros(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return prim(*parts, **params)
+
+
+def _zeros(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return Tensor._wrap(np.zeros(value.shape, value.np_dtype))
+    return np.zeros(value.shape, value.dtype)
+
+
+# What a write through a view is in a program: the base, with other elements where the view shows it.
+WRITE_VIEW: Primitive = Primitive(
+    "write_view",
+    _write_view_array,
+    operands=("base", "new"),
+    rules=(
+        lambda ct, new_shape, through, settings: WRITE_VIEW(
+            ct, _zeros(through(ct, **settings)), through=through, settings=settings
+        ),
+        lambda ct, through, settings: through(ct, **settings),
+    ),
+    jvp=_write_view_jvp,
+)
+
+
+def reachable(instructions: Sequence[Instruction], wanted: Iterator[Any]) -> list[Instruction]:
+    """The instructions on which the wanted names depend, in order."""
+    needed = {n.number for n in wanted if isinstance(n, Name)}
+    kept = []
+    for instruction in reversed(instructions):
+        if any(r.number in needed for r in instruction.results):
+            kept.append(instruction)
+            needed.update(o.number for o in instruction.operands if isinstance(o, Name))
+    return kept[::-1]

@@ -1,0 +1,388 @@
+"""Control flow that transforms can follow: cond, while_loop and scan.
+
+On concrete values they are Python's own `if`, `while` and `for`. Where a condition differs between the examples of a
+vmap, both ways are taken and each example keeps its own; where it is traced, it becomes an instruction with programs.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.autograd.function import Function
+from lucid.core import tree
+from lucid.core.batched import Batched, pick
+from lucid.core.dual import Dual
+from lucid.core.kind import Kind
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.core.traced import Traced
+from lucid.func.forward import jvp
+from lucid.func.graphs import Program, traced
+from lucid.func.reverse import vjp
+from lucid.ops.binary import where
+from lucid.ops.creation import zeros
+from lucid.ops.joining import stack
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`; differentiable, and each example of a vmap has its own.
+
+    Inside vmap an example is never computed with values that only the other branch allows, as far as these come
+    through `operands`: so derivatives stay finite where the branch that was not taken has none.
+
+    >>> import lucid
+    >>> f = lambda x: lucid.cond(x > 0, lambda x: x.sqrt(), lambda x: x * 0, x)
+    >>> lucid.func.vmap(lucid.func.grad(f))(lucid.tensor([4.0, -1.0]))
+    Tensor([0.25, 0.  ])
+    """
+    operands = _spread(true_fn, operands)
+    truth = _condition(pred, "cond")
+    if isinstance(truth, bool):
+        return (true_fn if truth else false_fn)(*operands)
+    if isinstance(truth, Traced):
+        return _traced_cond(truth, true_fn, false_fn, operands)
+    known = _values(truth)
+    if known is not None and (known.all() or not known.any()):
+        return (true_fn if known.all() else false_fn)(*operands)
+    yes = true_fn(*_guarded(operands, truth))
+    no = false_fn(*_guarded(operands, ~truth))
+    _raise_unless_alike("cond", "the results of true_fn", yes, "the results of false_fn", no)
+    return _selected(truth, yes, no)
+
+
+def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init_val: Any) -> Any:
+    """Apply `body_fn` to a value, beginning with `init_val`, for as long as `cond_fn` of it is true.
+
+    The value is a tensor or a nest of tensors. Inside vmap each example stops for itself.
+
+    >>> import lucid
+    >>> collatz = lambda s: (lucid.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1)
+    >>> steps = lambda n: lucid.while_loop(lambda s: s[0] != 1, collatz, (n, lucid.tensor(0)))[1]
+    >>> lucid.func.vmap(steps)(lucid.tensor([1, 6, 27]))
+    Tensor([  0,   8, 111])
+    """
+    value = tree.tree_map(lift, init_val)
+    running: Any = True
+    while True:
+        truth = _condition(cond_fn(value), "while_loop")
+        if isinstance(truth, Traced):
+            if running is not True:
+                raise RuntimeError("while_loop: a condition cannot become traced while the loop runs")
+            return _traced_loop(cond_fn, body_fn, value)
+        if isinstance(truth, bool):
+            if not truth:
+                return value
+        else:
+            running = truth if running is True else running & truth
+            known = _values(running)
+            if known is None:
+                raise RuntimeError(
+                    "while_loop: inside make_graph a condition that differs between examples cannot be known; put the "
+                    "vmap around make_graph, or use scan"
+                )
+            if not known.any():
+                return value
+        given = value if running is True else _guarded((value,), running)[0]
+        new = tree.tree_map(lift, body_fn(given))
+        _raise_unless_alike("while_loop", "the value", value, "what body_fn made of it", new)
+        value = new if running is True else _selected(running, new, value)
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """Carry a value along the first dimension of `xs`: `carry, y = f(carry, x)` for each; gives the last carry and all ys.
+
+    `init`, `xs` and the ys may be nests of tensors. Without `xs`, give the `length`. `reverse` goes from the end.
+
+    >>> import lucid
+    >>> total, sums = lucid.scan(lambda c, x: (c + x, c + x), lucid.tensor(0.0), lucid.tensor([1.0, 2.0, 3.0]))
+    >>> total, sums
+    (Tensor(6.), Tensor([1., 3., 6.]))
+    """
+    count = _length(xs, length)
+    leaves, structure = tree.flatten(tree.tree_map(lift, xs))
+    carry = tree.tree_map(lift, init)
+    if not count:
+        return carry, _no_results(f, carry, leaves, structure)
+    rows = []
+    for i in range(count - 1, -1, -1) if reverse else range(count):
+        returned = f(carry, structure.unflatten([x[i] for x in leaves]))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise TypeError("scan: the function must return a pair (carry, y)")
+        new = tree.tree_map(lift, returned[0])
+        _raise_unless_alike("scan", "the carry", carry, "the next one", new)
+        carry = new
+        rows.append(tree.flatten(returned[1]))
+    if reverse:
+        rows.reverse()
+    if any(s != rows[0][1] for _, s in rows):
+        raise ValueError(
+            f"scan: the ys differ in structure: {rows[0][1]} and {next(s for _, s in rows if s != rows[0][1])}"
+        )
+    columns = zip(*[[lift(y) for y in r] for r, _ in rows], strict=True)
+    return carry, rows[0][1].unflatten([stack(list(c)) for c in columns])
+
+
+def _selected(chosen: Any, yes: Any, no: Any) -> Any:
+    return tree.tree_map(lambda a, b: where(chosen, a, b), yes, no)
+
+
+def _length(xs: Any, length: int | None) -> int:
+    lengths = {x.shape[0] if x.ndim else None for x in map(lift, tree.flatten(xs)[0])}
+    if None in lengths:
+        raise ValueError("scan: xs must have a dimension to go along; a 0-d tensor has none")
+    if length is not None:
+        lengths.add(length)
+    if len(lengths) != 1:
+        found = f"they have {sorted(lengths, key=int)}" if lengths else "there are no xs and no length"  # type: ignore[arg-type]
+        raise ValueError(f"scan: all xs must have the same number of elements, the length if that is given; {found}")
+    count = lengths.pop()
+    assert count is not None
+    return count
+
+
+def _no_results(f: Any, carry: Any, leaves: list[Any], structure: Any) -> Any:
+    """The empty ys of a scan over nothing: of which shape, a traced call tells."""
+    one = structure.unflatten([zeros(x.shape[1:], dtype=x.dtype) for x in leaves])
+    ys = traced(lambda c, x: f(c, x)[1], (carry, one), {})
+    return ys._results.unflatten([zeros((0, *o.shape), dtype=o.dtype) for o in ys.outputs])
+
+
+def _spread(function: Callable[..., Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands may come as one tuple, if the branches take its entries."""
+    if len(operands) != 1 or not isinstance(operands[0], tuple | list):
+        return operands
+    try:
+        inspect.signature(function).bind(*operands[0])
+    except (TypeError, ValueError):
+        return operands
+    return tuple(operands[0])
+
+
+def _condition(pred: Any, name: str) -> Any:
+    """A truth value: a bool, or a batched or traced tensor that stands for several."""
+    if not isinstance(pred, Tensor):
+        return bool(pred)
+    if pred.numel() != 1:
+        raise ValueError(
+            f"{name}: the condition must be one truth value, but has shape {pred.shape}; use .any() or .all()"
+        )
+    if pred.ndim:
+        pred = pred.reshape(())
+    while isinstance(pred, Dual) or (isinstance(pred, Batched) and pred._aux is not None):
+        pred = pred._array  # neither a tangent nor the examples that share it matter to a truth value
+    if not isinstance(pred, Kind):
+        return bool(pred.item())
+    return pred if pred.np_dtype == np.bool_ else pred != 0
+
+
+def _values(tensor: Any) -> Any:
+    """The array of all truth values, or None if it is being traced."""
+    while isinstance(tensor, Tensor):
+        if isinstance(tensor, Traced):
+            return None
+        tensor = tensor._array
+    return tensor
+
+
+def _guarded(operands: Any, chosen: Batched) -> Any:
+    """The operands of a branch: examples that do not take it see what one that takes it sees."""
+    first = chosen._array.to(np.dtype(np.int64)).argmax(0)
+    if type(first) is Tensor:
+        first = first.item()
+
+    def guard(leaf: Any) -> Any:
+        one = pick(leaf, chosen._level, first)
+        return leaf if one is leaf else where(chosen, leaf, one)
+
+    return tree.tree_map(guard, operands)
+
+
+def _raise_unless_alike(name: str, this: str, a: Any, that: str, b: Any) -> None:
+    """Values that take each other's place must have the same structure, shapes and types."""
+    (xs, first), (ys, second) = tree.flatten(a), tree.flatten(b)
+    if first != second:
+        raise ValueError(f"{name}: {this} and {that} differ in structure: {first} and {second}")
+    for path, x, y in zip(tree.paths(a), xs, ys, strict=True):
+        x, y = lift(x), lift(y)
+        if x.shape != y.shape or x.np_dtype != y.np_dtype:
+            raise ValueError(
+                f"{name}: {this}{path} is {x.dtype} of shape {x.shape}, but {that} is {y.dtype} of shape {y.shape}"
+            )
+
+
+class _Branch:
+    """An instruction that runs one of two programs."""
+
+    name = "cond"
+    multi = True
+
+    def __init__(self, yes: Program, no: Program) -> None:
+        self.yes, self.no = yes, no
+
+    def split(self, tensors: Sequence[Any]) -> tuple[Any, Any, Any]:
+        count, held = len(self.yes.inputs), len(self.yes.captured)
+        return tensors[:count], tensors[count : count + held], tensors[count + held :]
+
+    def __call__(self, pred: Any, *tensors: Any, **params: Any) -> tuple[Any, ...]:
+        inputs, first, second = self.split(tensors)
+        return tuple(
+            cond(
+                pred,
+                lambda *a: self.yes.run(a[: len(inputs)], a[len(inputs) : len(inputs) + len(first)]),
+                lambda *a: self.no.run(a[: len(inputs)], a[len(inputs) + len(first) :]),
+                *inputs,
+                *first,
+                *second,
+            )
+        )
+
+
+class _TracedCond(Function):
+    """A branch that is being traced, with the derivative that it has: a branch of derivatives."""
+
+    @staticmethod
+    def forward(ctx: Any, branch: _Branch, pred: Any, *tensors: Any) -> Any:
+        ctx.branch = branch
+        ctx.save_for_backward(pred, *tensors)
+        return _emit(branch, (pred, *tensors), lambda values: branch(*values))
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        pred, *tensors = ctx.saved_tensors
+        branch = ctx.branch
+        count = len(tensors)
+        floats = [k for k, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
+
+        def pull(program_of: Callable[..., Any]) -> Callable[..., Any]:
+            def of(*args: Any) -> Any:
+                fixed = list(args[:count])
+
+                def run(*chosen: Any) -> Any:
+                    values = list(fixed)
+                    for k, v in zip(floats, chosen, strict=True):
+                        values[k] = v
+                    return tuple(program_of(values))
+
+                return vjp(run, *[fixed[k] for k in floats])[1](tuple(args[count:]))
+
+            return of
+
+        def yes(values: list[Any]) -> Any:
+            inputs, first, _ = branch.split(values)
+            return branch.yes.run(inputs, first)
+
+        def no(values: list[Any]) -> Any:
+            inputs, _, second = branch.split(values)
+            return branch.no.run(inputs, second)
+
+        found = cond(pred, pull(yes), pull(no), *tensors, *cotangents)
+        grads: list[Any] = [None] * count
+        for k, g in zip(floats, found, strict=True):
+            grads[k] = g
+        return (None, None, *grads)
+
+
+def _traced_cond(pred: Traced, true_fn: Any, false_fn: Any, operands: tuple[Any, ...]) -> Any:
+    yes, no = traced(true_fn, operands, {}), traced(false_fn, operands, {})
+    _raise_unless_alike(
+        "cond",
+        "the results of true_fn",
+        yes._results.unflatten([_sample(o) for o in yes.outputs]),
+        "the results of false_fn",
+        no._results.unflatten([_sample(o) for o in no.outputs]),
+    )
+    tensors = [lift(x) for x in tree.flatten(operands)[0] if isinstance(x, Tensor | np.ndarray)]
+    held = [t for _, t in (*yes.captured, *no.captured)]
+    out = _TracedCond.apply(_Branch(yes, no), pred, *tensors, *held)
+    return yes._results.unflatten(out)
+
+
+def _sample(name: Any) -> Any:
+    """Something of the shape and type of a program's value."""
+    return zeros(name.shape, dtype=name.dtype) if hasattr(name, "dtype") else name
+
+
+class _Loop:
+    """An instruction that runs a program for as long as another one says so."""
+
+    name = "while_loop"
+    multi = True
+
+    def __init__(self, test: Program, body: Program) -> None:
+        self.test, self.body = test, body
+
+    def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
+        count, held = len(self.body.inputs), len(self.test.captured)
+        first, second = tensors[count : count + held], tensors[count + held :]
+        return while_loop(
+            lambda value: self.test.run(value, first)[0],
+            lambda value: tuple(self.body.run(value, second)),
+            tuple(tensors[:count]),
+        )
+
+
+class _TracedLoop(Function):
+    """A loop that is being traced. Forward mode is a loop too; reverse mode would have to know how long it will run."""
+
+    @staticmethod
+    def forward(ctx: Any, loop: _Loop, *tensors: Any) -> Any:
+        ctx.loop = loop
+        ctx.save_for_forward(*tensors)
+        return _emit(loop, tensors, lambda values: loop(*values))
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        raise RuntimeError(
+            "while_loop: reverse mode through a traced while_loop is not possible, since how often it runs is not known; "
+            "use lucid.scan, which has a fixed length, or forward mode"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        loop, tensors = ctx.loop, ctx.saved_tensors
+        count, held = len(loop.body.inputs), len(loop.test.captured)
+        first, second = tensors[count : count + held], tensors[count + held :]
+        changes = tangents[count + held :]
+
+        def step(pair: Any) -> Any:
+            values, rates = pair
+            return jvp(
+                lambda inner, outer: tuple(loop.body.run(inner, outer)),
+                (values, tuple(second)),
+                (rates, tuple(changes)),
+            )
+
+        start = (tuple(tensors[:count]), tuple(tangents[:count]))
+        return while_loop(lambda pair: loop.test.run(pair[0], first)[0], step, start)[1]
+
+
+def _traced_loop(cond_fn: Any, body_fn: Any, value: Any) -> Any:
+    leaves, structure = tree.flatten(value)
+    test = traced(lambda *xs: cond_fn(structure.unflatten(xs)), tuple(leaves), {})
+    body = traced(lambda *xs: tuple(tree.flatten(body_fn(structure.unflatten(xs)))[0]), tuple(leaves), {})
+    _raise_unless_alike(
+        "while_loop", "the value", tuple(leaves), "what body_fn made of it", tuple(_sample(o) for o in body.outputs)
+    )
+    held = [t for _, t in (*test.captured, *body.captured)]
+    return structure.unflatten(_TracedLoop.apply(_Loop(test, body), *leaves, *held))
+
+
+def _emit(instruction: Any, operands: Sequence[Any], compute: Callable[[list[Any]], Sequence[Any]]) -> tuple[Any, ...]:
+    """Write an instruction into the innermost trace among the operands, with the values that it has in this run."""
+    level = max(t._level for t in operands if isinstance(t, Traced))
+    trace = next(t._aux.trace for t in operands if isinstance(t, Traced) and t._level == level)
+    own = [isinstance(t, Traced) and t._level == level for t in operands]
+    outs = compute([t._array if o else t.detach() for t, o in zip(operands, own, strict=True)])
+    names = trace.emit(instruction, [trace.refer(t) for t in operands], {}, outs)
+    return tuple(Traced.make(o, trace, n) for o, n in zip(outs, names, strict=True))
+
+
+__all__ = ["cond", "scan", "while_loop"]
