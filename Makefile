@@ -24,9 +24,9 @@ test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff format --check .
 	$(VENV)/$(BIN)/mypy
 	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2
-	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid
+	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
 
-demo: $(VENV)/installed
+demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py
 
 bench: $(BENCH)/installed
@@ -35,7 +35,7 @@ bench: $(BENCH)/installed
 # The table of operations against PyTorch, in the environment of the benchmarks.
 parity: $(BENCH)/installed
 	$(BENCH)/$(BIN)/$(PIP) --editable ".[test]"
-	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_torch_parity.py
+	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_*parity.py
 
 format: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check --fix .
@@ -54,6 +54,10 @@ endef
 $(VENV)/installed: pyproject.toml
 	$(call new_environment,$(VENV))
 	$(VENV)/$(BIN)/$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-examples: $(VENV)/installed
+	$(VENV)/$(BIN)/$(PIP) --editable ".[examples]"
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -16,7 +16,9 @@ import numpy as np
 from benchmarks import isolated
 from benchmarks.libraries import LIBRARIES, Library, present
 from benchmarks.report import Row, as_json, as_markdown, as_text
-from benchmarks.timing import measure
+from benchmarks.timing import in_turns, measure
+from benchmarks.training import TRAINING
+from benchmarks.transforms import RATIOS, TRANSFORMS
 from benchmarks.workloads import WORKLOADS, Workload
 
 FLAT_BYTES = 256_000  # one array of 64 float32 leaked in each of a thousand steps
@@ -24,6 +26,7 @@ FLAT_BYTES = 256_000  # one array of 64 float32 leaked in each of a thousand ste
 
 def timed(workload: Workload, libraries: list[Library], quick: bool) -> list[Row]:
     """A workload in turns, with the ratios hoped for."""
+    libraries = [lib for lib in libraries if workload.libraries is None or lib.name in workload.libraries]
     times = measure(workload, libraries, rounds=10 if quick else 100, seconds=0.005)
     values = {name: t.median for name, t in times.items()}
     aims = {peer: factor for peer, factor in workload.targets.items() if peer in values}
@@ -31,6 +34,26 @@ def timed(workload: Workload, libraries: list[Library], quick: bool) -> list[Row
     met = all(values[peer] / values["lucid"] >= factor for peer, factor in aims.items()) if aims else None
     details = {name: {"low": t.low, "high": t.high} for name, t in times.items()}
     return [Row(workload.name, workload.title, values, "s", target, met, details)]
+
+
+def against(
+    name: str,
+    title: str,
+    above: Any,
+    below: Any,
+    bound: tuple[str, float] | None,
+    libraries: list[Library],
+    quick: bool,
+) -> list[Row]:
+    """How many times longer one thing takes in Lucid than another."""
+    lucid = next(lib for lib in libraries if lib.name == "lucid")
+    times = in_turns({"above": above(lucid), "below": below(lucid)}, rounds=10 if quick else 50, seconds=0.005)
+    ratio = times["above"].median / times["below"].median
+    if bound is None:
+        return [Row(name, title, {"lucid": ratio}, "ratio")]
+    sign, limit = bound
+    met = ratio >= limit if sign == "≥" else ratio <= limit
+    return [Row(name, title, {"lucid": ratio}, "ratio", f"lucid {sign} {limit:g}", met)]
 
 
 def each(libraries: list[Library], measure_one: Callable[[str], Any]) -> dict[str, Any]:
@@ -87,7 +110,8 @@ def importing(libraries: list[Library], quick: bool) -> list[Row]:
 Benchmark = Callable[[list[Library], bool], list[Row]]
 
 BENCHMARKS: dict[str, Benchmark] = {
-    **{w.name: partial(timed, w) for w in WORKLOADS},
+    **{w.name: partial(timed, w) for w in (*WORKLOADS, *TRANSFORMS, *TRAINING)},
+    **{name: partial(against, name, *rest) for name, *rest in RATIOS},
     "scaling": scaling,
     "leak": leak,
     "peak": peak,

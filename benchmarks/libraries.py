@@ -30,6 +30,13 @@ class Library:
         """A value without gradient over the array's own memory, where the library has such a thing."""
         return self.constant(array)
 
+    func: Any  # the library's transforms, where it has some
+    namespace: Any  # the module with `nn` and `optim`, where it has them
+
+    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
+        """Gradients by inputs that may be anywhere on the tape."""
+        raise NotImplementedError
+
     def relu(self, x: Any) -> Any:
         return x.relu()
 
@@ -62,8 +69,12 @@ class Lucid(Library):
     def __init__(self) -> None:
         import lucid
 
-        self.lucid = lucid
+        self.lucid = self.namespace = lucid
+        self.func = lucid.func
         self.version = "this checkout"
+
+    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
+        return self.lucid.autograd.grad(value, inputs, create_graph=create_graph)
 
     def leaf(self, array: np.ndarray) -> Any:
         return self.lucid.tensor(array, requires_grad=True)
@@ -84,8 +95,12 @@ class Torch(Library):
         import torch
 
         torch.set_num_threads(2)
-        self.torch = torch
+        self.torch = self.namespace = torch
+        self.func = torch.func
         self.version = torch.__version__
+
+    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
+        return self.torch.autograd.grad(value, inputs, create_graph=create_graph)
 
     def leaf(self, array: np.ndarray) -> Any:
         return self.torch.tensor(array, requires_grad=True)

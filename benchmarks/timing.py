@@ -54,6 +54,11 @@ def measure(workload: Workload, libraries: list[Library], rounds: int, seconds: 
     """Time one workload for all libraries, in turns."""
     thunks = {lib.name: workload.bind(lib) for lib in libraries}
     check_agreement(workload, libraries, thunks)
+    return in_turns(thunks, rounds, seconds)
+
+
+def in_turns(thunks: dict[str, Thunk], rounds: int, seconds: float) -> dict[str, Times]:
+    """Time several calls, one after the other in each round."""
     numbers = {name: calibrate(thunk, seconds) for name, thunk in thunks.items()}
     samples: dict[str, list[float]] = {name: [] for name in thunks}
     gc.collect()

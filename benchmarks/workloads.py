@@ -17,6 +17,7 @@ class Workload:
     title: str
     bind: Callable[[Library], Thunk]
     targets: dict[str, float] = field(default_factory=dict)
+    libraries: tuple[str, ...] | None = None  # those that can do it; None: all
 
 
 def _normal(seed: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:

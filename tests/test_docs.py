@@ -35,7 +35,7 @@ def test_examples_run(path: Path) -> None:
     assert result.failed == 0, "".join(report)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/autograd.md", "docs/transforms.md"])
 def test_document_has_examples(name: str) -> None:
     assert examples((ROOT / name).read_text("utf-8")).count(">>> ") > 20
 

@@ -12,11 +12,12 @@ from lucid.core.dual import Dual
 from lucid.core.engine import run
 from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.levels import active
+from lucid.core.levels import active, new_level
 from lucid.core.node import Node, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, apply, attach, edge_of, packed, split_outputs, unpack
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
+from lucid.core.traced import Computed, Traced
 from lucid.ops.rules import sum_to
 
 
@@ -85,6 +86,7 @@ class Call(Primitive):
     def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
         self.name = function.__name__
         self.function = function
+        self.is_transparent = getattr(function, "is_transparent", False)  # to make_graph, which sees what is inside
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.args = tuple(None if isinstance(a, Tensor) else a for a in args)
         # Transforms run the call on what is inside its operands: whether these need a gradient is seen from outside.
@@ -102,7 +104,13 @@ class Call(Primitive):
         self.undifferentiable: list[int] = []
         self.around = 0  # the number of the vmap in which it runs
         self._kept: Sequence[Any] = ()  # what such a call saved
+        self.ran_level = 0  # the level of the tensors on which the calls for single examples ran
         self.examples: list[Call] | None = None  # the calls for each example, if the forward ran once for each
+
+    def called_in(self, level: int, args: Sequence[Any]) -> None:
+        """Note in which vmap the call runs, and which of its operands need a gradient there."""
+        self.around = level
+        self.needs = [need or a._requires_grad for need, a in zip(self.needs, args, strict=True)]
 
     def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
         """The forward, on these tensors."""
@@ -159,6 +167,9 @@ class Call(Primitive):
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
         """Put the call on the tape: one node for it, and one in front of each output."""
+        if self.is_looped() and not self._fits(args):
+            self._refuse_outputs(args, out)
+            return
         for i in self.dirty:
             raise_if_not_writable(out[i], self.name, True)
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
@@ -185,6 +196,21 @@ class Call(Primitive):
             )
 
     shapes_in: list[tuple[Any, Any]]
+
+    def _fits(self, args: Sequence[Any]) -> bool:
+        """Whether what the calls for single examples saved is all that the derivative at this level needs."""
+        inner = [a._array if isinstance(a, Batched) and a._level == self.around else a for a in args]
+        return _level(args) == self.around and _level(inner) == self.ran_level
+
+    def _refuse_outputs(self, args: Sequence[Any], out: Sequence[Any]) -> None:
+        reason = (
+            f"{self.name} asks for values, so that under vmap its forward runs once for each example; it cannot be "
+            "differentiated through a second transform inside. Write it with tensor operations"
+        )
+        for o in out:
+            if isinstance(o, Tensor) and o.np_dtype in dtypes.DIFFERENTIABLE:
+                refused = refusing(o, reason, args)
+                o._node, o._requires_grad = refused._node, True
 
     def is_looped(self) -> bool:
         """Whether the forward ran once for each example, of this vmap or of one around it."""
@@ -248,9 +274,29 @@ class Call(Primitive):
         try:
             return self._pulled(saved, grads, node)
         except NeedsValueError:
-            if not any(isinstance(t, Batched) for t in (*saved, *grads)):
+            kinds = [t for t in (*saved, *grads) if isinstance(t, Batched | Traced)]
+            top = max(kinds, key=lambda t: t._level, default=None)
+            if top is None:
                 raise
+            if isinstance(top, Traced):
+                return self._pulled_in_program(saved, grads, node, top)
             return self._pulled_one_by_one(saved, grads, node)
+
+    def _pulled_in_program(self, saved: Sequence[Any], grads: Sequence[Any], node: Node, top: Traced) -> list[Any]:
+        """A backward that uses NumPy, as one instruction of the program that is being traced."""
+        given = [*saved, *grads]
+        present = [k for k, t in enumerate(given) if isinstance(t, Tensor)]
+        found: list[Any] = []
+
+        def compute(*tensors: Any) -> tuple[Any, ...]:
+            values = list(given)
+            for k, tensor in zip(present, tensors, strict=True):
+                values[k] = tensor
+            found[:] = self.pulled(values[: len(saved)], values[len(saved) :], node)
+            return tuple(g for g in found if g is not None)
+
+        outs = iter(top.write_down(Computed(f"{self.name}.backward", compute), [given[k] for k in present]))
+        return [None if g is None else next(outs) for g in list(found)]
 
     def _pulled(self, saved: Sequence[Any], grads: Sequence[Any], node: Node) -> list[Any]:
         token = modes.on_arrays.set(False)
@@ -265,16 +311,16 @@ class Call(Primitive):
             self.ctx._saved = None
             modes.given_away.reset(watch)
             modes.on_arrays.reset(token)
-        return self._not_again(self._outgoing(result, node), lost)
+        return self._not_again(self._outgoing(result, node), lost, (*saved, *grads))
 
-    def _not_again(self, found: list[Any], lost: Sequence[Tensor]) -> list[Any]:
+    def _not_again(self, found: list[Any], lost: Sequence[Tensor], sources: Sequence[Any]) -> list[Any]:
         """A backward that went through NumPy has no derivative that anyone could follow: say so to whoever asks."""
         reason = f"{self.name}.backward hands its values to NumPy, and so cannot be differentiated again"
-        if any(_is_pushed(t) for t in lost):
+        if any(is_pushed(t) for t in lost):
             raise RuntimeError(f"{reason}; write it with tensor operations")
         if not modes.recording.get() or not any(t.requires_grad for t in lost):
             return found
-        return [refusing(g, reason) if isinstance(g, Tensor) and not g.requires_grad else g for g in found]
+        return [refusing(g, reason, sources) if isinstance(g, Tensor) and not g.requires_grad else g for g in found]
 
     def _pulled_one_by_one(self, saved: Sequence[Any], grads: Sequence[Any], node: Node) -> list[Any]:
         """The backward for one example after the other."""
@@ -296,7 +342,12 @@ class Call(Primitive):
                 start += count
             rows.append(inner.pulled(mine, [pick(g, level, i) for g in grads], node))
         columns = zip(*rows, strict=True)
-        return [None if c[0] is None else enclose(stacked(c), level) for c in columns]
+        found = [None if c[0] is None else enclose(stacked(c), level) for c in columns]
+        if not modes.recording.get():
+            return found
+        reason = f"{self.name} ran once for each example of a vmap, and so cannot be differentiated again inside of it"
+        edges = [e for e in node.edges if e is not None]
+        return [None if g is None else refusing(g, reason, (*saved, *grads), edges) for g in found]
 
     def _push(self, prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         """Forward mode by the user's jvp."""
@@ -408,6 +459,9 @@ class Call(Primitive):
 class BatchedCall(Call):
     """A call under vmap, as a primitive of the tensors that hold whole batches."""
 
+    def _fits(self, args: Sequence[Any]) -> bool:
+        return _level(args) == self.ran_level
+
     def __init__(self, call: Call, batched: Sequence[bool], size: int) -> None:
         self.__dict__.update(call.__dict__)
         self.call = call
@@ -420,7 +474,9 @@ class BatchedCall(Call):
     def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
         call = self.call
         self.examples = None
-        call.needs = [need or t.requires_grad for need, t in zip(call.needs, tensors, strict=True)]
+        needs = zip(call.needs, self.needs, tensors, strict=True)
+        call.needs = [inner or own or t.requires_grad for inner, own, t in needs]
+        self.ran_level = call.ran_level = _level(tensors)
         try:
             outs: Sequence[Any] = call.run(self._wrapped(tensors), params)
         except NeedsValueError:
@@ -437,6 +493,12 @@ class BatchedCall(Call):
             held = kind == "output" or (self.batched[value] if kind == "input" else own and value._aux is None)
             self.saves_batched.append(held)
         return tuple(self._whole(o) for o in outs)
+
+    def again(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """The same operation on all examples of another batch."""
+        call = BatchedCall(copy.copy(self.call), self.batched, self.size)
+        call.level = new_level()
+        return tuple(apply(call, tensors, {}))
 
     def _run_one_by_one(self, tensors: Sequence[Any]) -> list[Any]:
         """A forward that asks for values sees one example after the other."""
@@ -528,6 +590,7 @@ class _Refuse:
     """The node of a gradient that must not be differentiated again."""
 
     multi = False
+    refuses = True
 
     def __init__(self, reason: str) -> None:
         self.name = "refuse"
@@ -537,18 +600,24 @@ class _Refuse:
         raise RuntimeError(self.reason)
 
 
-def refusing(gradient: Tensor, reason: str) -> Tensor:
-    """The same gradient; whoever differentiates it is told why that cannot be."""
+def refusing(gradient: Tensor, reason: str, sources: Sequence[Any], more: Sequence[Any] = ()) -> Tensor:
+    """The same gradient; whoever differentiates it by one of its sources is told why that cannot be."""
     out = gradient.shell()
-    attach(out, _Refuse(reason), *split_edges(()), None, -1, None, {}, out.shape)
+    edges = (*(edge_of(t) for t in sources if isinstance(t, Tensor) and t.requires_grad), *more)
+    attach(out, _Refuse(reason), *split_edges(edges), None, -1, None, {}, out.shape)
     return out
 
 
-def _is_pushed(tensor: Any) -> bool:
+def is_pushed(tensor: Any) -> bool:
     """Whether a tangent would be lost if only the values of a tensor went on."""
     if not isinstance(tensor, Kind):
         return False
-    return (isinstance(tensor, Dual) and tensor._aux is not None) or _is_pushed(tensor._array)
+    return (isinstance(tensor, Dual) and tensor._aux is not None) or is_pushed(tensor._array)
+
+
+def _level(tensors: Sequence[Any]) -> int:
+    """The number of the innermost transform that made one of the tensors."""
+    return max((t._level for t in tensors if isinstance(t, Kind)), default=0)
 
 
 def _randomness(level: int) -> str:

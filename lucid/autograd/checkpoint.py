@@ -18,7 +18,7 @@ class _Segment:
         self.kwargs = kwargs
         self.state = rng.default_generator().get_state() if preserve_rng_state else None
         self.count = 0
-        self.recomputed: list[Tensor] | None = None
+        self.recomputed: list[tuple[Tensor, int]] | None = None  # with the versions of their memory
 
     def pack(self, tensor: Tensor) -> int:
         self.count += 1
@@ -32,13 +32,20 @@ class _Segment:
                 f"checkpoint: {getattr(self.function, '__name__', 'the function')} saved {self.count} values when it "
                 f"first ran and {len(self.recomputed)} when it ran again; it must do the same both times"
             )
-        return self.recomputed[number]
+        tensor, version = self.recomputed[number]
+        if tensor._version != version:
+            raise RuntimeError(
+                f"checkpoint: {getattr(self.function, '__name__', 'the function')} overwrites a value that its gradient "
+                f"needs, of shape {tensor.shape} (version {version}, now {tensor._version}). "
+                "Use the out-of-place form of the write, or clone() the tensor before it."
+            )
+        return tensor
 
-    def _run_again(self) -> list[Tensor]:
-        found: list[Tensor] = []
+    def _run_again(self) -> list[tuple[Tensor, int]]:
+        found: list[tuple[Tensor, int]] = []
 
         def collect(tensor: Tensor) -> int:
-            found.append(tensor)
+            found.append((tensor, tensor._version))
             return len(found) - 1
 
         generator = rng.default_generator()
@@ -47,7 +54,7 @@ class _Segment:
         try:
             if self.state is not None:
                 generator.set_state(self.state)
-            with enable_grad(), saved_tensors_hooks(collect, lambda number: found[number]):
+            with enable_grad(), saved_tensors_hooks(collect, lambda number: found[number][0]):
                 self.function(*self.args, **self.kwargs)
         finally:
             modes.on_arrays.reset(arrays)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from lucid.autograd.calls import Call, FunctionCtx, refusing
+from lucid.autograd.calls import Call, FunctionCtx, is_pushed, refusing
 from lucid.core import modes
 from lucid.core.primitive import apply
 from lucid.core.tensor import Tensor
@@ -104,14 +104,13 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             result = backward(ctx, *grads)
         finally:
             modes.recording.reset(token)
-        if not was or not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
+        sources = (*grads, *ctx.saved_tensors)
+        reason = f"{backward.__qualname__} is marked @once_differentiable and cannot be differentiated again"
+        if any(is_pushed(t) for t in sources):
+            raise RuntimeError(reason)
+        if not was or not any(isinstance(t, Tensor) and t.requires_grad for t in sources):
             return result
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
-        return tuple(
-            refusing(g, f"{backward.__qualname__} is marked @once_differentiable and cannot be differentiated again")
-            if isinstance(g, Tensor)
-            else g
-            for g in found
-        )
+        return tuple(refusing(g, reason, sources) if isinstance(g, Tensor) else g for g in found)
 
     return call

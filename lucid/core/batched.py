@@ -17,12 +17,13 @@ _on_arrays = modes.on_arrays
 class Batch:
     """One application of vmap."""
 
-    __slots__ = ("level", "randomness", "size")
+    __slots__ = ("drawn", "level", "randomness", "size")
 
-    def __init__(self, level: int, size: int, randomness: str) -> None:
+    def __init__(self, level: int, size: int, randomness: str, drawn: dict[int, Any]) -> None:
         self.level = level
         self.size = size
         self.randomness = randomness
+        self.drawn = drawn  # generators from which all examples share their numbers, as they were at first
 
     def lifted(self, tensor: Tensor) -> "Batched":
         return Batched.shared(tensor, self.level, self.size)
@@ -136,7 +137,7 @@ class Batched(Kind):
             return Batched.shared(out, level, size)
         rule = _one_by_one if prim.batch is None else prim.batch
         if prim.is_call:
-            prim.around = level
+            prim.called_in(level, args)
         if prim.runs_on_arrays and plain_arrays(values):
             token = _on_arrays.set(True)
             try:

@@ -156,7 +156,7 @@ def as_dtype(spec: Any) -> dtype:
         raise TypeError("not a dtype: None")
     try:
         return of_numpy(np.dtype(spec))
-    except TypeError:
+    except (TypeError, SyntaxError, ValueError):
         raise TypeError(f"not a dtype: {spec!r}; use one of {', '.join(d.name for d in ALL)}") from None
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.kind import Kind, plain_arrays
-from lucid.core.primitive import P, Primitive, edge_of, lift, variable
-from lucid.core.storage import View, storage_of
+from lucid.core.primitive import P, Primitive, edge_of, lift, synced, variable
+from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 
 _new = object.__new__
@@ -74,7 +74,6 @@ class Dual(Kind):
         inner = target._array
         if not isinstance(target, Dual) or target._level != self._level:
             inner = target.shell()
-            inner._meta = storage_of(target)
             inner._node, inner._requires_grad = target._node, target._requires_grad
             target.__class__ = Dual
         tangent = Tensor._wrap(np.zeros(inner.shape, inner.np_dtype))
@@ -149,6 +148,8 @@ def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None
             tangent = a._aux
             a = a._array
         if type(a) is Tensor:
+            if a._meta is not None:
+                synced(a)
             if a._requires_grad:
                 return None
             primals.append(a._array)
@@ -157,7 +158,7 @@ def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None
         else:
             primals.append(a)
         if tangent is not None:
-            if type(tangent) is not Tensor or tangent._requires_grad:
+            if type(tangent) is not Tensor or synced(tangent)._requires_grad:
                 return None
             tangent = tangent._array
             live = True
@@ -211,7 +212,7 @@ def _reaches(gradient: Any, seeds: list[Any]) -> bool:
         edge = frontier.pop()
         if id(edge) in ends:
             return True
-        if id(edge) not in seen and edge._seq:
+        if id(edge) not in seen and edge._seq and not hasattr(edge.prim, "refuses"):
             seen.add(id(edge))
             frontier.extend([e for e in edge.edges if e is not None])
     return False
@@ -248,6 +249,7 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
     The pulled-back cotangent is linear in the cotangent, so differentiating <pull(u), t> by u gives the tangent.
     """
     from lucid.core.engine import run
+    from lucid.core.outside import leads_outside
 
     outer = bool(modes.recording.get()) and not plain_arrays([*primals, *tangents])
     token = modes.recording.set(modes.recording_state(True))
@@ -285,4 +287,6 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
         modes.recording.reset(token)
     found = iter(results)
     changes = [next(found) if o.requires_grad else None for o in outs]
+    # The variables and seeds were only needed here.
+    changes = [c if c is None or leads_outside([c], [*wanted, *seeds]) else c.shell() for c in changes]
     return changes if prim.multi else changes[0]

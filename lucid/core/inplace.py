@@ -8,7 +8,7 @@ import numpy as np
 from lucid.core import dtypes, modes
 from lucid.core.kind import Kind
 from lucid.core.node import Node, split_edges
-from lucid.core.primitive import P, apply, attach, become, edge_of, move_retained_grad, synced
+from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -35,7 +35,8 @@ def write(
         storage_of(target).bump(name)
         return target
     # What a batched or dual tensor holds may be recorded although the tensor itself is not.
-    new = compute(_stand_in(target, copy=reads_old and (recorded or type(target) is not Tensor)))
+    followed = any(isinstance(t, Kind) for t in (target, *others))
+    new = compute(_stand_in(target, copy=reads_old and (recorded or followed)))
     if recorded and not new._requires_grad and target._requires_grad:
         # Nothing of the old elements is left, but the tensor stays on the tape, with a gradient of 0 for them.
         new = P.overwrite(_stand_in(target, copy=False), new)
@@ -59,21 +60,42 @@ def write(
 
 
 def _absorb(target: Tensor, new: Any, name: str) -> None:
-    """Make the target, and whatever it is a view of, tensors of the kind of `new`: they will differ by example.
-
-    Other views of the same memory follow when they are next used: their version is behind then.
-    """
-    chain = [target]
-    while isinstance(chain[-1]._meta, View) and chain[-1]._meta.status != DETACHED:
-        chain.append(chain[-1]._meta.base)
-    root = chain.pop()
+    """Make the target, and all tensors that show the same memory, tensors of the kind of `new`."""
+    root = target
+    while isinstance(root._meta, View):
+        below = root._meta.base if root._meta.status != DETACHED else _origin(root)
+        if below is None:
+            break
+        root = below
     own = isinstance(root, Kind) and root._level == new._level
-    if not own and (isinstance(root._meta, View) or getattr(root, "_born", 0) < new._level):
+    if not own and getattr(root, "_born", 0) < new._level:
         new._raise_escape(target, name)
     new.absorb(root)
-    storage_of(root).moved = True
-    for view in reversed(chain):
-        become(view, view._meta)
+    for view, origin in [(v(), o()) for v, o in storage_of(root).views or ()]:
+        if view is not None and view is not root:
+            _follow(view, origin)
+
+
+def _origin(detached: Tensor) -> Tensor | None:
+    """What a tensor was detached from, if that was inside a transform and it still lives."""
+    pairs = detached._meta.storage.views or ()
+    return next((o() for v, o in pairs if v() is detached), None)
+
+
+def _follow(view: Tensor, origin: Tensor | None) -> None:
+    """Show what the origin holds now that it is of another kind; the history stays as it was."""
+    how = view._meta
+    if how.status != DETACHED:
+        fresh = how.base.interpret(how.primitive, (how.base,), how.params)
+    elif origin is not None:
+        fresh = origin.detach()
+    else:
+        raise RuntimeError(
+            f"a detached tensor of shape {view.shape} shares memory with one into which a transform writes other values "
+            "for each example; clone() it instead of detaching it"
+        )
+    view.__class__ = type(fresh)
+    view._array, view._aux, view._level = fresh._array, fresh._aux, fresh._level
 
 
 def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:

@@ -53,7 +53,9 @@ class Kind(Tensor):
 
 def plain_arrays(values: Sequence[Any]) -> bool:
     """Whether nothing among the values is recorded or of another kind, so that rules may run on bare arrays."""
-    for v in values:  # noqa: SIM110  # a generator would double the cost, which every batched operation pays
-        if isinstance(v, Tensor) and (type(v) is not Tensor or v._requires_grad):
+    for v in values:
+        if isinstance(v, Tensor) and (type(v) is not Tensor or v._requires_grad or v._meta is not None):
+            if type(v) is Tensor and not v.requires_grad:
+                continue  # a view, up to date now with what was written to the memory that it shows
             return False
     return True

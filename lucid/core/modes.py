@@ -11,6 +11,7 @@ SILENT = None
 recording: ContextVar[Any] = ContextVar("recording", default=True)
 saved_hooks: ContextVar[tuple[Any, ...]] = ContextVar("saved_hooks", default=())
 inference: ContextVar[bool] = ContextVar("inference", default=False)
+autocast: ContextVar[Any] = ContextVar("autocast", default=None)  # what lucid.amp.autocast makes of operands
 anomaly: ContextVar[bool] = ContextVar("anomaly", default=False)
 
 # A list of the tensors whose values NumPy code was given, while the derivative of a custom function runs.

@@ -276,6 +276,9 @@ def array_of(node: Node, saved: Any) -> Any:
         return value._array if isinstance(value, Tensor) else value
     if kind is Packed:
         return _unpack(saved)._array
+    if isinstance(saved, Tensor) and saved._meta is not None:
+        # A plain tensor that became one of another kind when a transform's value was written into it.
+        _check_bare(node, saved._meta, saved._array)
     return saved
 
 

@@ -41,6 +41,7 @@ _is_ours = known_files.get
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
+_active = levels.active.get
 _new = object.__new__
 
 NONFINITE = "lucid.nonfinite"
@@ -80,7 +81,7 @@ class Primitive:
 
     runs_on_arrays = True  # whether its rules may be given bare arrays; views must note whose memory they show
     is_call = False  # whether it is a user's function, made of other primitives
-    around: int  # the number of the vmap in which such a call runs
+    called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(
@@ -236,10 +237,8 @@ def synced(tensor: Tensor) -> Tensor:
     below = tensor
     view = below._meta
     while type(view) is View and view.version != view.storage.version:
-        if view.storage.moved:
-            _raise_if_left_behind(below, view)
         view.version = view.storage.version
-        if view.status == DETACHED:
+        if view.status == DETACHED or view.status == UNRECORDED:
             break
         stale.append(below)
         below = view.base
@@ -252,9 +251,7 @@ def synced(tensor: Tensor) -> Tensor:
 def _regenerate(tensor: Tensor, view: View) -> None:
     """History rebasing: the view's node is made anew from its base's present one."""
     base = view.base
-    if view.storage.moved:
-        become(tensor, view)
-    if not base._requires_grad or view.status == UNRECORDED:
+    if not base._requires_grad:
         return
     token = modes.recording.set(modes.recording_state(True))
     try:
@@ -263,21 +260,6 @@ def _regenerate(tensor: Tensor, view: View) -> None:
         modes.recording.reset(token)
     move_retained_grad(tensor, fresh._node)
     tensor._node, tensor._requires_grad = fresh._node, fresh._requires_grad
-
-
-def become(tensor: Tensor, view: View) -> None:
-    """Show a base that has become a tensor of another kind: its history stays, what it holds is made anew."""
-    fresh = view.base.interpret(view.primitive, (view.base,), view.params)
-    tensor.__class__ = type(fresh)
-    tensor._array, tensor._aux, tensor._level = fresh._array, fresh._aux, fresh._level
-
-
-def _raise_if_left_behind(tensor: Tensor, view: View) -> None:
-    if view.status == DETACHED:
-        raise RuntimeError(
-            f"a detached tensor of shape {tensor.shape} shows memory that a transform has moved: a value that differs "
-            "between examples was written into the tensor it was detached from. Detach it after the write."
-        )
 
 
 def move_retained_grad(tensor: Tensor, node: Node) -> None:
@@ -294,7 +276,7 @@ def lift(value: Any) -> Tensor:
 
 def variable(x: Tensor) -> Tensor:
     """A tensor with the contents of `x` to differentiate by: connected to `x` if that is on a tape itself."""
-    out: Tensor = apply(registry["alias"], (x,), {})
+    out: Tensor = apply(registry["alias"], (x,), {}) if x._requires_grad else x.shell()
     out._meta = None
     out._requires_grad = True
     return out
@@ -335,8 +317,8 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """The same for one plain tensor, which is the commonest case."""
-    if x._meta is not None and type(synced(x)) is not Tensor:
-        return apply(prim, (x,), params)
+    if x._meta is not None:
+        synced(x)
     result = prim.impl(x._array, **params)
     out = _new(Tensor)
     out._array = result if type(result) is ndarray else np.asarray(result)
@@ -365,7 +347,10 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
     if not shares_memory(base, out):
         return
     status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
-    out._meta = View(base, prim, params, storage_of(base), status)
+    storage = storage_of(base)
+    out._meta = View(base, prim, params, storage, status)
+    if _active():
+        storage.show(out, base)
 
 
 def shares_memory(base: Tensor, out: Tensor) -> bool:
@@ -455,9 +440,16 @@ def packed(item: Any, operand: int | None) -> Any:
         value = Tensor._wrap(value)
     if not isinstance(value, Tensor):
         return item
+    # The hook gets the values without their history, but it can tell when they are overwritten.
+    shown = value.shell()
+    storage = item.storage if type(item) is Saved else storage_of(value)
+    shown._meta = View(None, None, {}, storage, DETACHED)
+    if type(value) is not Tensor:
+        # What a batched or dual tensor holds may be on a tape of its own, which goes on through the hook.
+        return Packed(pack(shown), unpack_hook, is_output, item.index if is_output else None, operand)
     token = modes.recording.set(modes.SILENT)
     try:
-        handle = pack(value.shell())
+        handle = pack(shown)
     finally:
         modes.recording.reset(token)
     return Packed(handle, unpack_hook, is_output, item.index if is_output else None, operand)

@@ -1,6 +1,7 @@
 """What tensors that share memory have in common: a version counter, and how each view was made."""
 
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -17,12 +18,12 @@ _FINGERPRINT_LENGTH = 64
 class Storage:
     """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
 
-    __slots__ = ("exposed", "moved", "print", "version", "writer")
+    __slots__ = ("exposed", "print", "version", "views", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Place] | None = None
-        self.moved = False  # the tensor became one of another kind, in other memory
+        self.views: list[Any] | None = None  # inside transforms, what shows this memory: see `show`
         self.exposed = False  # NumPy code holds a writable array over this memory
         self.print: Any = None  # which array was exposed first, and its fingerprint then
 
@@ -39,6 +40,14 @@ class Storage:
     def changed_since_exposed(self, array: Any) -> bool:
         """Whether NumPy code has written to an array that was saved before the memory was exposed."""
         return self.print is not None and self.print[0] == _identity(array) and self.print[1] != fingerprint(array)
+
+    def show(self, view: "Tensor", origin: "Tensor") -> None:
+        """Remember, without keeping it alive, that a tensor shows what `origin` holds: see `inplace.absorb`."""
+        if self.views is None:
+            self.views = []
+        elif len(self.views) & 63 == 63:
+            self.views = [pair for pair in self.views if pair[0]() is not None]
+        self.views.append((ref(view), ref(origin)))
 
     def bump(self, operation: str) -> None:
         self.version += 1

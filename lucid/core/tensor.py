@@ -78,6 +78,8 @@ class Tensor(Methods):
         """The same contents without history, with a share in the version counter."""
         out = self.shell()
         out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        if levels.active.get():
+            out._meta.storage.show(out, self)
         return out
 
     @property

@@ -1,14 +1,14 @@
 """The kind of tensor inside `make_graph`: a value together with the name that it has in a program of primitives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.core import levels
+from lucid.core import levels, modes
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.place import Place, here
-from lucid.core.primitive import Primitive
+from lucid.core.primitive import Primitive, apply, registry
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -46,6 +46,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.level = levels.new_level()
+        self.records = modes.recording.get() is not False
         self.instructions: list[Instruction] = []
         # Tensors from outside of the function are read anew at each run; what was made inside stays as it was.
         self.captured: dict[int, tuple[Name, Tensor]] = {}
@@ -68,7 +69,10 @@ class Trace:
             return operand.current()
         if not isinstance(operand, Tensor):
             return self._constant(operand) if isinstance(operand, np.ndarray) else operand
-        if getattr(operand, "_born", 0) < self.level or operand._requires_grad:
+        outside = getattr(operand, "_born", 0) < self.level
+        if outside or operand._requires_grad or isinstance(operand, Kind):
+            if not outside and operand._meta is not None:
+                operand = operand.clone()  # made inside, and may be written to before the end
             if id(operand) not in self.captured:
                 self.captured[id(operand)] = (self.name(operand.shape, operand.dtype), operand)
             return self.captured[id(operand)][0]
@@ -116,8 +120,10 @@ class Traced(Kind):
         return Traced.make(self._array, self._aux.trace, self.current())
 
     def _detached(self) -> "Traced":
-        out = self.shell()
-        out._array = self._array.detach()
+        value = self._array.detach()
+        trace = self._aux.trace
+        (name,) = trace.emit(DETACH, [self.current()], {}, [value])
+        out = Traced.make(value, trace, name)
         out._meta = View(None, None, {}, storage_of(self), DETACHED)
         out._aux = out._aux._replace(version=out._meta.version)
         return out
@@ -191,13 +197,34 @@ class Traced(Kind):
             target = view.base
         self._array.copy_(new._array if own else new)
 
-    def _opaque(self, call: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def _call(self, call: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """A user's function is one instruction, so that a program has the derivative that the user gave it.
+
+        What happens inside is traced as well, for a backward in the same program that asks for values from there;
+        instructions that nobody asks for are dropped in the end.
+        """
         trace = self._aux.trace
         names = [trace.refer(a) for a in args]
-        values = [a._array if isinstance(a, Traced) and a._level == self._level else _untaped(a) for a in args]
-        outs = call.run(values, params)
+        try:
+            inside = call.run(args, params)
+            if call.dirty or call.is_transparent:
+                return inside
+            outs = [_value_at(o, self._level) for o in inside]
+        except NeedsValueError:
+            token = modes.recording.set(modes.SILENT)
+            try:
+                outs = apply(call, [_value_at(a, self._level) for a in args], params)
+            finally:
+                modes.recording.reset(token)
         made = trace.emit(Opaque(call), names, {}, outs)
         return tuple([Traced.make(o, trace, n) for o, n in zip(outs, made, strict=True)])
+
+    def write_down(self, what: Any, operands: Sequence[Any]) -> list[Any]:
+        """Make something that is no primitive an instruction: it has a name, and gives several tensors when called."""
+        trace = self._aux.trace
+        names = [trace.refer(t) for t in operands]
+        outs = what(*[_value_at(t, self._level) for t in operands])
+        return [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(what, names, {}, outs), strict=True)]
 
     def describe_contents(self, prefix: str) -> str:
         return f"{self._aux.name}, now {self._array!r}"
@@ -206,15 +233,15 @@ class Traced(Kind):
         """Run a primitive on the values, and write it down."""
         level, trace = self._level, self._aux.trace
         if prim.is_call:
-            try:
-                return prim.run(args, params)
-            except NeedsValueError:
-                return self._opaque(prim, args, params)
+            return self._call(prim, args, params)
         names = [trace.refer(a) for a in args]
-        values = [a._array if isinstance(a, Traced) and a._level == level else _untaped(a) for a in args]
-        out = prim(*values, **params)
+        out = prim(*[_value_at(a, level) for a in args], **params)
         outs = out if prim.multi else (out,)
         made = [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(prim, names, params, outs), strict=True)]
+        if trace.records and modes.recording.get() is False and prim.differentiable and not prim.is_view:
+            # Under no_grad: that nothing is recorded here holds for the program's runs too.
+            quiet = [trace.emit(UNRECORDED_VALUE, [m._aux.name], {}, [m])[0] for m in made]
+            made = [Traced.make(o, trace, n) for o, n in zip(outs, quiet, strict=True)]
         if prim.is_view and isinstance(outs[0]._meta, View):
             base = args[0]
             made[0]._aux = made[0]._aux._replace(version=storage_of(base).version)
@@ -222,7 +249,7 @@ class Traced(Kind):
 
 
 class Opaque:
-    """A user's function as one instruction, because it cannot be traced: it uses NumPy."""
+    """A user's function as one instruction."""
 
     multi = True
 
@@ -234,9 +261,24 @@ class Opaque:
         return self.call.again(tensors)
 
 
-def _untaped(value: Any) -> Any:
-    """An operand from outside, without its history: what is traced is recorded when the program runs."""
-    return value.shell() if isinstance(value, Tensor) and value._requires_grad else value
+class Computed:
+    """An instruction that is not made of primitives."""
+
+    multi = True
+
+    def __init__(self, name: str, compute: Callable[..., Sequence[Any]]) -> None:
+        self.name = name
+        self.compute = compute
+
+    def __call__(self, *tensors: Any, **params: Any) -> Any:
+        return self.compute(*tensors)
+
+
+def _value_at(operand: Any, level: int) -> Any:
+    """What an operand is in the run that is traced, without history: the program's runs have their own."""
+    if isinstance(operand, Traced) and operand._level == level:
+        operand = operand._array
+    return operand.shell() if isinstance(operand, Tensor) and operand._requires_grad else operand
 
 
 def _write_view_array(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> Any:
@@ -269,6 +311,21 @@ WRITE_VIEW: Primitive = Primitive(
     ),
     jvp=_write_view_jvp,
 )
+
+
+# The same values; derivatives do not pass, or only forward ones.
+DETACH = Primitive("detach", lambda x: x.view())
+UNRECORDED_VALUE = Primitive(
+    "no_grad",
+    lambda x: x.view(),
+    rules=(lambda ct: None,),
+    jvp=lambda prim, primals, tangents, out, params: tangents[0],
+    batch=lambda prim, values, batched, size, params: prim(values[0]),
+)
+
+
+for _name in ("detach", "no_grad"):
+    registry.pop(_name)  # they belong to programs, and are not operations that anybody calls by name
 
 
 def reachable(instructions: Sequence[Instruction], wanted: Iterator[Any]) -> list[Instruction]:

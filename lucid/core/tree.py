@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lucid.core.tensor import Tensor
+
 
 class Structure:
     """The shape of a nest: what to build, and from how many leaves."""
@@ -51,7 +53,7 @@ def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> Structure:
-    if is_leaf is not None and is_leaf(nest):
+    if isinstance(nest, Tensor) or (is_leaf is not None and is_leaf(nest)):
         leaves.append(nest)
         return _LEAF
     kind = type(nest)

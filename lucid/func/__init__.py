@@ -13,13 +13,22 @@ from lucid.func.reverse import grad, grad_and_value, value_and_grad, vjp
 if TYPE_CHECKING:
     from lucid.func.control import cond, scan, while_loop
     from lucid.func.custom import custom_jvp, custom_vjp
+    from lucid.func.modules import functional_call, stack_module_state
+    from lucid.func.sparse import Sparsity, hessian_pattern, jacobian_pattern, sparse_hessian, sparse_jacobian
 
 # What most programs do not use loads on first use.
 _ON_DEMAND = {
+    "Sparsity": "sparse",
     "cond": "control",
     "custom_jvp": "custom",
     "custom_vjp": "custom",
+    "functional_call": "modules",
+    "hessian_pattern": "sparse",
+    "jacobian_pattern": "sparse",
     "scan": "control",
+    "sparse_hessian": "sparse",
+    "sparse_jacobian": "sparse",
+    "stack_module_state": "modules",
     "while_loop": "control",
 }
 
@@ -33,20 +42,27 @@ def __getattr__(name: str) -> _Any:
 
 __all__ = [
     "Program",
+    "Sparsity",
     "cond",
     "custom_jvp",
     "custom_vjp",
+    "functional_call",
     "grad",
     "grad_and_value",
     "hessian",
+    "hessian_pattern",
     "hvp",
     "jacfwd",
     "jacobian",
+    "jacobian_pattern",
     "jacrev",
     "jvp",
     "linearize",
     "make_graph",
     "scan",
+    "sparse_hessian",
+    "sparse_jacobian",
+    "stack_module_state",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal
 
-from lucid.core import rng, tree
+from lucid.core import tree
 from lucid.core.batched import Batch, Batched
 from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import P, lift
@@ -61,7 +61,8 @@ def vmap(
     """
     if randomness not in ("error", "same", "different"):
         raise ValueError(f'vmap: randomness must be "error", "same" or "different", not {randomness!r}')
-    if chunk_size is not None and chunk_size != "auto" and (not isinstance(chunk_size, int) or chunk_size < 1):
+    number = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and chunk_size != "auto" and (not number or chunk_size < 1):
         raise ValueError(f'vmap: chunk_size must be a positive whole number, "auto" or None, not {chunk_size!r}')
 
     @wraps(func)
@@ -70,15 +71,18 @@ def vmap(
         leaves, structure = tree.flatten(args)
         inputs, size = _to_front(func, args, leaves, dims)
 
+        drawn: dict[int, Any] = {}
+
         def run(start: int, count: int) -> tuple[list[Any], list[int | None], Any]:
             part = inputs if count == size else [_chunk(x, d, start, count) for x, d in zip(inputs, dims, strict=True)]
-            return _run(func, structure, part, dims, kwargs, out_dims, Batch(new_level(), count, randomness))
+            batch = Batch(new_level(), count, randomness, drawn)
+            return _run(func, structure, part, dims, kwargs, out_dims, batch)
 
         if chunk_size is None or size == 0:
             outs, places, nest = run(0, size)
         else:
-            outs, places, nest = _in_chunks(run, size, chunk_size, memory, randomness)
-        return nest.unflatten([o if not d else o.movedim(0, d) for o, d in zip(outs, places, strict=True)])
+            outs, places, nest = _in_chunks(run, size, chunk_size, memory, drawn)
+        return nest.unflatten([_placed(o, d) for o, d in zip(outs, places, strict=True)])
 
     return call
 
@@ -147,13 +151,23 @@ def _whole(out: Any, dim: int | None, batch: Batch) -> Any:
     return out if dim is None else out.expand(batch.size, *out.shape)
 
 
+def _placed(out: Tensor, dim: int | None) -> Tensor:
+    """A result with its batch where `out_dims` wants it."""
+    if not dim:
+        return out
+    if not -out.ndim <= dim < out.ndim:
+        raise ValueError(
+            f"vmap: out_dims is {dim}, but with its batch the result has {out.ndim} dimensions: {out.shape}"
+        )
+    return out.movedim(0, dim)
+
+
 def _chunk(x: Any, dim: int | None, start: int, count: int) -> Any:
     return x if dim is None else P.slice(x, index=(slice(start, start + count),))
 
 
-def _in_chunks(run: Any, size: int, chunk_size: Any, memory: int, randomness: str) -> Any:
+def _in_chunks(run: Any, size: int, chunk_size: Any, memory: int, drawn: dict[int, Any]) -> Any:
     """Run the batch piece by piece."""
-    state = rng.default_generator().get_state()
     parts = []
     start, count = 0, chunk_size
     if chunk_size == "auto":
@@ -161,8 +175,8 @@ def _in_chunks(run: Any, size: int, chunk_size: Any, memory: int, randomness: st
         parts.append(part)
         start, count = 1, max(1, memory // max(needed, 1))
     while start < size:
-        if randomness == "same" and start:
-            rng.default_generator().set_state(state)
+        for generator, state in drawn.values():
+            generator.set_state(state)  # what all examples share, the next chunk draws again
         parts.append(run(start, min(count, size - start)))
         start += count
     outs, places, nest = parts[0]

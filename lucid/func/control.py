@@ -18,6 +18,7 @@ from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.core.traced import Traced
+from lucid.func.batching import vmap
 from lucid.func.forward import jvp
 from lucid.func.graphs import Program, traced
 from lucid.func.reverse import vjp
@@ -231,28 +232,42 @@ class _Branch:
         count, held = len(self.yes.inputs), len(self.yes.captured)
         return tensors[:count], tensors[count : count + held], tensors[count + held :]
 
+    def taken(self, tensors: Sequence[Any]) -> list[Any]:
+        inputs, first, _ = self.split(tensors)
+        return self.yes.run(inputs, first)
+
+    def not_taken(self, tensors: Sequence[Any]) -> list[Any]:
+        inputs, _, second = self.split(tensors)
+        return self.no.run(inputs, second)
+
     def __call__(self, pred: Any, *tensors: Any, **params: Any) -> tuple[Any, ...]:
-        inputs, first, second = self.split(tensors)
-        return tuple(
-            cond(
-                pred,
-                lambda *a: self.yes.run(a[: len(inputs)], a[len(inputs) : len(inputs) + len(first)]),
-                lambda *a: self.no.run(a[: len(inputs)], a[len(inputs) + len(first) :]),
-                *inputs,
-                *first,
-                *second,
-            )
-        )
+        return tuple(cond(pred, lambda *a: self.taken(a), lambda *a: self.not_taken(a), *tensors))
 
 
 class _TracedCond(Function):
     """A branch that is being traced, with the derivative that it has: a branch of derivatives."""
 
+    is_transparent = True
+
     @staticmethod
     def forward(ctx: Any, branch: _Branch, pred: Any, *tensors: Any) -> Any:
         ctx.branch = branch
         ctx.save_for_backward(pred, *tensors)
-        return _emit(branch, (pred, *tensors), lambda values: branch(*values))
+        batches = [t for t in tensors if isinstance(t, Batched) and t._level > pred._level]
+        if not batches:
+            return _instruction(branch, (pred, *tensors))
+        # A vmap inside of the trace: the branches run on whole batches.
+        level = max(t._level for t in batches)
+        own = [isinstance(t, Batched) and t._level == level for t in tensors]
+        dims = tuple(0 if o and t._aux is None else None for t, o in zip(tensors, own, strict=True))
+        inner = [t._array if o else t for t, o in zip(tensors, own, strict=True)]
+        outs = _traced_cond(
+            pred,
+            vmap(lambda *xs: tuple(branch.taken(xs)), in_dims=dims),
+            vmap(lambda *xs: tuple(branch.not_taken(xs)), in_dims=dims),
+            tuple(inner),
+        )
+        return tuple(Batched.make(o, level) for o in outs)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -275,15 +290,7 @@ class _TracedCond(Function):
 
             return of
 
-        def yes(values: list[Any]) -> Any:
-            inputs, first, _ = branch.split(values)
-            return branch.yes.run(inputs, first)
-
-        def no(values: list[Any]) -> Any:
-            inputs, _, second = branch.split(values)
-            return branch.no.run(inputs, second)
-
-        found = cond(pred, pull(yes), pull(no), *tensors, *cotangents)
+        found = cond(pred, pull(branch.taken), pull(branch.not_taken), *tensors, *cotangents)
         grads: list[Any] = [None] * count
         for k, g in zip(floats, found, strict=True):
             grads[k] = g
@@ -332,11 +339,18 @@ class _Loop:
 class _TracedLoop(Function):
     """A loop that is being traced. Forward mode is a loop too; reverse mode would have to know how long it will run."""
 
+    is_transparent = True
+
     @staticmethod
     def forward(ctx: Any, loop: _Loop, *tensors: Any) -> Any:
         ctx.loop = loop
         ctx.save_for_forward(*tensors)
-        return _emit(loop, tensors, lambda values: loop(*values))
+        if any(isinstance(t, Batched) for t in tensors):
+            raise RuntimeError(
+                "while_loop: inside make_graph, a loop whose length is not known cannot run inside vmap; put the vmap "
+                "around make_graph, or use scan"
+            )
+        return _instruction(loop, tensors)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -367,22 +381,17 @@ class _TracedLoop(Function):
 def _traced_loop(cond_fn: Any, body_fn: Any, value: Any) -> Any:
     leaves, structure = tree.flatten(value)
     test = traced(lambda *xs: cond_fn(structure.unflatten(xs)), tuple(leaves), {})
-    body = traced(lambda *xs: tuple(tree.flatten(body_fn(structure.unflatten(xs)))[0]), tuple(leaves), {})
-    _raise_unless_alike(
-        "while_loop", "the value", tuple(leaves), "what body_fn made of it", tuple(_sample(o) for o in body.outputs)
-    )
+    body = traced(lambda *xs: body_fn(structure.unflatten(xs)), tuple(leaves), {})
+    made = body._results.unflatten([_sample(o) for o in body.outputs])
+    _raise_unless_alike("while_loop", "the value", value, "what body_fn made of it", made)
     held = [t for _, t in (*test.captured, *body.captured)]
     return structure.unflatten(_TracedLoop.apply(_Loop(test, body), *leaves, *held))
 
 
-def _emit(instruction: Any, operands: Sequence[Any], compute: Callable[[list[Any]], Sequence[Any]]) -> tuple[Any, ...]:
-    """Write an instruction into the innermost trace among the operands, with the values that it has in this run."""
-    level = max(t._level for t in operands if isinstance(t, Traced))
-    trace = next(t._aux.trace for t in operands if isinstance(t, Traced) and t._level == level)
-    own = [isinstance(t, Traced) and t._level == level for t in operands]
-    outs = compute([t._array if o else t.detach() for t, o in zip(operands, own, strict=True)])
-    names = trace.emit(instruction, [trace.refer(t) for t in operands], {}, outs)
-    return tuple(Traced.make(o, trace, n) for o, n in zip(outs, names, strict=True))
+def _instruction(what: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Write a branch or loop into the innermost trace among the operands."""
+    top = max((t for t in operands if isinstance(t, Traced)), key=lambda t: t._level)
+    return tuple(top.write_down(what, operands))
 
 
 __all__ = ["cond", "scan", "while_loop"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import tree
+from lucid.core import engine, modes, tree
 from lucid.core.levels import Inside
-from lucid.core.primitive import lift
+from lucid.core.node import Node, split_edges
+from lucid.core.primitive import attach, edge_of, lift
 from lucid.core.tensor import Tensor
 from lucid.core.traced import Instruction, Name, Trace, reachable
 
@@ -69,16 +70,20 @@ class Program:
     def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None = None) -> list[Any]:
         """The results for values of `inputs`, and of what was captured if that is to be other values too."""
         values: dict[int, Any] = {n.number: x for n, x in zip(self.inputs, inputs, strict=True)}
-        held = [t for _, t in self.captured] if captured is None else captured
+        held = [_held(t) for _, t in self.captured] if captured is None else captured
         values.update((n.number, t) for (n, _), t in zip(self.captured, held, strict=True))
         values.update((n.number, t) for n, t in self.constants)
+        kept = {n.number for n, _ in self.constants}
         for place, (primitive, operands, params, results, _) in enumerate(self.instructions):
             out = primitive(*[values[o.number] if isinstance(o, Name) else o for o in operands], **params)
             for name, value in zip(results, out if primitive.multi else (out,), strict=True):
                 values[name.number] = value
             for number in self._last_use[place]:
                 del values[number]
-        return [values[o.number] if isinstance(o, Name) else o for o in self.outputs]
+        return [
+            o if not isinstance(o, Name) else values[o.number].clone() if o.number in kept else values[o.number]
+            for o in self.outputs
+        ]
 
     def _checked(self, leaves: list[Any]) -> list[Tensor]:
         """The tensors among the arguments, which must be like those the program was traced for."""
@@ -111,6 +116,42 @@ class Program:
         for number, place in last.items():
             out[place].append(number)
         return out
+
+
+class _Held:
+    """The node of a tensor computed from outside tensors while tracing: its history serves every run of the program."""
+
+    name = "held"
+    multi = False
+
+    def __init__(self, tensor: Tensor, leaves: list[Tensor]) -> None:
+        self.tensor = tensor
+        self.leaves = leaves
+
+    def vjp(self, node: Node, ct: Any) -> list[Any]:
+        create = bool(modes.recording.get())
+        found = engine.run([self.tensor], [ct], self.leaves, retain_graph=True, create_graph=create, accumulate=False)
+        return [g if g is None or isinstance(ct, Tensor) else g._array for g in found]
+
+
+def _held(tensor: Tensor) -> Tensor:
+    """The same tensor, with a history that no backward pass uses up."""
+    if not tensor.requires_grad or tensor.is_leaf or not modes.recording.get():
+        return tensor
+    leaves: dict[int, Tensor] = {}
+    seen: set[int] = set()
+    frontier = [edge_of(tensor)]
+    while frontier:
+        edge = frontier.pop()
+        if not edge._seq:
+            leaves[id(edge)] = edge
+        elif id(edge) not in seen:
+            seen.add(id(edge))
+            frontier.extend(e for e in edge.edges if e is not None)
+    out = tensor.shell()
+    edges = split_edges(tuple(leaves.values()))
+    attach(out, _Held(tensor, list(leaves.values())), *edges, None, -1, None, {}, out.shape)
+    return out
 
 
 INPUT = object()  # marks the arguments that are tensors

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import tree
+from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable, replaced
@@ -19,6 +20,9 @@ Argnums = int | Sequence[int]
 
 def _basis(leaves: list[Tensor]) -> list[Tensor]:
     """Unit vectors for all elements of all leaves: each leaf's share of them, in its own shape."""
+    if len(leaves) == 1:
+        (x,) = leaves
+        return [Tensor._wrap(np.eye(x.numel(), dtype=x.np_dtype).reshape(x.numel(), *x.shape))]
     total = sum(x.numel() for x in leaves)
     out, start = [], 0
     for x in leaves:
@@ -38,7 +42,8 @@ class _Chosen:
         self.primals = tuple(tree.tree_map(lift, args[n]) for n in self.numbers)
         for n, primal in zip(self.numbers, self.primals, strict=True):
             for leaf in tree.flatten(primal)[0]:
-                raise_if_not_differentiable(leaf, name, named(func, n))
+                if leaf.np_dtype not in DIFFERENTIABLE:
+                    raise_if_not_differentiable(leaf, name, named(func, n))
         self.func, self.args, self.kwargs = func, args, kwargs
 
     def __call__(self, *values: Any) -> Any:
@@ -49,23 +54,36 @@ class _Chosen:
         return nested[0] if self.bare else nested
 
 
+def _raise_unfit(name: str, path: str, out: Any) -> None:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: the function must return tensors, but value{path} is a {type(out).__name__}")
+    raise_if_not_differentiable(out, name, f"the result{path}")
+
+
 def _rows(chosen: _Chosen, value: Any, pull: Callable[[Any], Any], chunk_size: ChunkSize, memory: int) -> Any:
     """The Jacobian by one cotangent for each element of the value."""
     outputs, out_structure = tree.flatten(value)
-    for path, out in zip(tree.paths(value), outputs, strict=True):
-        raise_if_not_differentiable(out, "jacrev", f"the result{path}")
-    if len(outputs) == 1 and outputs[0].numel() == 1:
+    for n, out in enumerate(outputs):
+        if out.np_dtype not in DIFFERENTIABLE:
+            _raise_unfit("jacrev", tree.paths(value)[n], out)
+    if len(outputs) == 1 and outputs[0].numel() == 1 and not outputs[0].is_complex():
         # One row needs no batch.
         (out,) = outputs
         leaves, in_structure = tree.flatten(pull(out_structure.unflatten([np.ones(out.shape, out.np_dtype)])))
         parts = [leaf.reshape(*out.shape, *leaf.shape) if out.ndim else leaf for leaf in leaves]
         return out_structure.unflatten([chosen.arranged(in_structure, parts)])
     batched = vmap(lambda *cts: pull(out_structure.unflatten(cts)), chunk_size=chunk_size, memory=memory)
-    in_leaves, in_structure = tree.flatten(batched(*_basis(outputs)) if outputs else ())
+    basis = _basis(outputs)
+    in_leaves, in_structure = tree.flatten(batched(*basis) if outputs else ())
+    if any(out.is_complex() for out in outputs):
+        # Cotangents are conjugates of derivatives; of a real argument one pass gives the real part, a second the other.
+        turned = tree.flatten(batched(*[b * 1j if b.is_complex() else b * 0 for b in basis]))[0]
+        in_leaves = [a.conj() if a.is_complex() else a + 1j * b for a, b in zip(in_leaves, turned, strict=True)]
     jacobians, start = [], 0
     for out in outputs:
         stop = start + out.numel()
-        parts = [leaf[start:stop].reshape(*out.shape, *leaf.shape[1:]) for leaf in in_leaves]
+        rows = in_leaves if len(outputs) == 1 else [leaf[start:stop] for leaf in in_leaves]
+        parts = [r if out.ndim == 1 else r.reshape(*out.shape, *r.shape[1:]) for r in rows]
         jacobians.append(chosen.arranged(in_structure, parts))
         start = stop
     return out_structure.unflatten(jacobians)
@@ -75,23 +93,29 @@ def _columns(chosen: _Chosen, has_aux: bool, chunk_size: ChunkSize, memory: int)
     """The Jacobian by one tangent for each element of the arguments."""
     leaves, structure = tree.flatten(chosen.primals)
 
-    def push(*tangents: Any) -> Any:
-        _, change, *aux = jvp(chosen, chosen.primals, structure.unflatten(tangents), has_aux=has_aux)
-        return change, aux[0] if has_aux else ()
+    handed: list[Any] = []
 
-    pushed, aux = vmap(push, chunk_size=chunk_size, memory=memory)(*_basis(leaves))
-    outputs, out_structure = tree.flatten(pushed)
+    def push(*tangents: Any) -> Any:
+        value, change, *aux = jvp(chosen, chosen.primals, structure.unflatten(tangents), has_aux=has_aux)
+        handed[:] = aux
+        for path, out in zip(tree.paths(value), tree.flatten(value)[0], strict=True):
+            if not isinstance(out, Tensor) or out.np_dtype not in DIFFERENTIABLE:
+                _raise_unfit("jacfwd", path, out)
+        return change
+
+    outputs, out_structure = tree.flatten(vmap(push, chunk_size=chunk_size, memory=memory)(*_basis(leaves)))
     jacobians = []
     for out in outputs:
         parts, start = [], 0
         by_column = out.movedim(0, -1)
         for leaf in leaves:
             stop = start + leaf.numel()
-            parts.append(by_column[..., start:stop].reshape(*out.shape[1:], *leaf.shape))
+            columns = by_column if len(leaves) == 1 else by_column[..., start:stop]
+            parts.append(columns if leaf.ndim == 1 else columns.reshape(*out.shape[1:], *leaf.shape))
             start = stop
         jacobians.append(chosen.arranged(structure, parts))
     result = out_structure.unflatten(jacobians)
-    return (result, tree.tree_map(lambda a: a[0], aux)) if has_aux else result
+    return (result, handed[0]) if has_aux else result
 
 
 def jacrev(

@@ -9,8 +9,8 @@ import numpy as np
 from lucid.core import engine, modes, tree
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.levels import lifted
-from lucid.core.node import Packed, Saved
-from lucid.core.primitive import edge_of, lift, variable
+from lucid.core.outside import carries_grad, leads_outside
+from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 
@@ -31,38 +31,6 @@ class _OnTheTape:
         modes.inference.reset(self.inference)
 
 
-def _inner(tensor: Tensor) -> list[Tensor]:
-    """The tensors that a batched or dual tensor holds."""
-    return [t for t in (tensor._array, getattr(tensor, "_aux", None)) if isinstance(t, Tensor)]
-
-
-def _carries_grad(tensor: Any) -> bool:
-    """Whether something inside a batched or dual tensor is on a tape of its own."""
-    return isinstance(tensor, Tensor) and any(t._requires_grad or _carries_grad(t) for t in _inner(tensor))
-
-
-def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> bool:
-    """Whether the outputs depend on anything but the variables that somebody could differentiate by."""
-    known = {id(edge_of(v)) for v in variables}
-    if any(v._node is not None or _carries_grad(v) for v in variables):
-        return True
-    frontier: list[Any] = [edge_of(o) for o in outputs if o._requires_grad]
-    seen: set[int] = set()
-    while frontier:
-        edge = frontier.pop()
-        if id(edge) in seen or id(edge) in known:
-            continue
-        seen.add(id(edge))
-        if not edge._seq:
-            return True
-        for item in edge.saved if type(edge.saved) in (tuple, list) else (edge.saved,):
-            value = item.value if type(item) is Saved else item
-            if type(item) is Packed or (type(value) is not Tensor and _carries_grad(value)):
-                return True
-        frontier.extend(e for e in edge.edges if e is not None)
-    return any(_carries_grad(o) for o in outputs)
-
-
 class Pulled:
     """A function run on fresh variables: its results, and how to pull cotangents back."""
 
@@ -74,6 +42,7 @@ class Pulled:
         new = list(args)
         self.structures = []
         self.variables: list[Tensor] = []
+        self._open: bool | None = None
         with _OnTheTape():
             for number in numbers_of(name, func, argnums, args):
                 leaves, structure = tree.flatten(args[number])
@@ -82,7 +51,8 @@ class Pulled:
                     x = lift(leaf)
                     if x.np_dtype not in DIFFERENTIABLE:
                         raise_if_not_differentiable(x, name, named(func, number))
-                    fresh.append(variable(lifted(x)))
+                    # What is on a tape already stays where that tape can follow it.
+                    fresh.append(variable(x if x._requires_grad else lifted(x)))
                 self.structures.append(structure)
                 self.variables += fresh
                 new[number] = structure.unflatten(fresh)
@@ -92,8 +62,8 @@ class Pulled:
         """The cotangents of the variables; zeros where there is no connection."""
         live = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if o.requires_grad]
         create = self.outer and (
-            leads_outside([o for o, _ in live], self.variables)
-            or any(isinstance(c, Tensor) and (c._requires_grad or _carries_grad(c)) for _, c in live)
+            self._leads_outside([o for o, _ in live])
+            or any(isinstance(c, Tensor) and (c._requires_grad or carries_grad(c)) for _, c in live)
         )
         found: list[Tensor | None] = [None] * len(self.variables)
         if live:
@@ -110,6 +80,12 @@ class Pulled:
             for g, v in zip(found, self.variables, strict=True)
         ]
 
+    def _leads_outside(self, outputs: list[Tensor]) -> bool:
+        """Whether somebody else could differentiate the outputs. They are the same in every pass."""
+        if self._open is None:
+            self._open = leads_outside(outputs, self.variables)
+        return self._open
+
     def arranged(self, leaves: list[Tensor]) -> Any:
         """Leaves in the structure of the arguments."""
         out, start = [], 0
@@ -118,12 +94,14 @@ class Pulled:
             start += structure.count
         return out[0] if self.bare else tuple(out)
 
-    def released(self, value: Any) -> Any:
-        """A result without the history that was only needed here."""
+    def released(self, value: Any, is_value: bool = True) -> Any:
+        """A result without the history that was only needed here; `is_value` unless it is something handed on."""
 
         def release(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor) or not leaf._requires_grad:
                 return leaf
+            if is_value and self._open is False:
+                return leaf.shell()
             return leaf if self.outer and leads_outside([leaf], self.variables) else leaf.shell()
 
         return tree.tree_map(release, value)
@@ -178,7 +156,7 @@ def value_and_grad(
     def call(*args: Any, **kwargs: Any) -> Any:
         pulled, value, aux, gradient = _differentiated(func, argnums, has_aux, args, kwargs)
         value = pulled.released(value)
-        return ((value, pulled.released(aux)), gradient) if has_aux else (value, gradient)
+        return ((value, pulled.released(aux, False)), gradient) if has_aux else (value, gradient)
 
     return call
 
@@ -216,7 +194,7 @@ def grad(func: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bo
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         pulled, _, aux, gradient = _differentiated(func, argnums, has_aux, args, kwargs)
-        return (gradient, pulled.released(aux)) if has_aux else gradient
+        return (gradient, pulled.released(aux, False)) if has_aux else gradient
 
     return call
 
@@ -232,9 +210,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     pulled = Pulled("vjp", func, primals, {}, tuple(range(len(primals))))
     value, aux = _value_and_aux("vjp", pulled.output, has_aux)
     outputs, structure = tree.flatten(value)
-    for path, o in zip(tree.paths(value), outputs, strict=True):
+    for n, o in enumerate(outputs):
         if not isinstance(o, Tensor):
+            path = tree.paths(value)[n]
             raise TypeError(f"vjp: the function must return tensors, but value{path} is a {type(o).__name__}")
+    if pulled.outer:
+        pulled._leads_outside([o for o in outputs if o._requires_grad])
 
     def pull(cotangents: Any) -> Any:
         cts, given = tree.flatten(cotangents)
@@ -251,4 +232,4 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         return pulled.arranged(pulled.pull(outputs, seeds, retain=True))
 
     value = pulled.released(value)
-    return (value, pull, pulled.released(aux)) if has_aux else (value, pull)
+    return (value, pull, pulled.released(aux, False)) if has_aux else (value, pull)

@@ -8,7 +8,7 @@ import numpy as np
 from lucid.core import dtypes, modes
 from lucid.core.cuts import cut
 from lucid.core.node import array_of, save_input
-from lucid.core.primitive import Primitive, attach, edge_of, lift, synced
+from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.ops import binary
 from lucid.ops.dims import numpy_names, one_dim
@@ -18,8 +18,9 @@ from lucid.ops.shaping import broadcast_tensors, expand
 
 ndarray = np.ndarray
 _recording = modes.recording.get
+_autocast = modes.autocast.get
 _REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-_NO_PARAMS: dict[str, Any] = {}
+_BLAS = _REAL | dtypes.COMPLEX
 
 
 def _matmul_array(x: Any, y: Any) -> Any:
@@ -28,9 +29,8 @@ def _matmul_array(x: Any, y: Any) -> Any:
     if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
         # One large BLAS product instead of one for each matrix of a stack.
         return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
-    if x.shape[-1] == 1 and y.ndim == x.ndim > 1:
-        # Outer products: for a stack of 64 of 64 x 64, einsum takes a seventh of the time of matmul.
-        return np.einsum("...i,...j->...ij", x[..., 0], y[..., 0, :]) if x.size > 64 else x * y
+    if x.ndim == y.ndim > 1 and x.shape[-1] == 1:
+        return _outer_array(x[..., 0], y[..., 0, :])
     return np.matmul(x, y)
 
 
@@ -67,25 +67,8 @@ def _bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any)
     return add_all(terms)
 
 
-class _Product(Primitive):
-    """With a shorter way back for two real matrices, in which training spends much of its time."""
-
-    def vjp(self, node: Any, ct: Any) -> Any:
-        saved = node.saved
-        if type(ct) is not ndarray or ct.ndim != 2 or ct.dtype not in _REAL or type(saved) is not tuple:
-            return super().vjp(node, ct)
-        if len(saved[3] or saved[4]) != 2 or len(saved[4] or saved[3]) != 2:
-            return super().vjp(node, ct)
-        left, right = node.left, node.right
-        if left is not None:
-            left = ct.dot(array_of(node, saved[1]).T)
-        if right is not None:
-            right = array_of(node, saved[0]).T.dot(ct)
-        return left, right
-
-
 # Both operands are matrices or stacks of them; `matmul` below brings vectors into that form.
-matmul_primitive = _Product(
+matmul_primitive = Primitive(
     "matmul",
     _matmul_array,
     operands=("x", "y"),
@@ -107,27 +90,131 @@ def _batch_matmul(values: Any, batched: Any, size: int) -> Any:
     return P.matmul(*align(values, batched, size))
 
 
-def _outer(x: Any, ct: Any) -> Any:
-    conjugated = P.conj(x) if ct.dtype.kind == "c" else x
-    return P.matmul(P.reshape(conjugated, shape=(*x.shape, 1)), P.reshape(ct, shape=(1, *ct.shape)))
+def _conj(x: Any) -> Any:
+    return P.conj(x) if x.dtype.kind == "c" else x
+
+
+def _outer_array(x: Any, y: Any) -> Any:
+    if x.dtype == dtypes.bfloat16.numpy or x.size <= 64:
+        return x[..., :, None] * y[..., None, :]
+    # For a stack of 64 products of 64 x 64, einsum takes half the time of a broadcast multiplication.
+    return np.einsum("...i,...j->...ij", x, y)
+
+
+def _row_sums(ct: Any, y: Any, shape: tuple[int, ...]) -> Any:
+    """Σ_j ct[..., i, j] · conj(y[..., j])."""
+    products = P.matmul(ct, P.reshape(_conj(y), shape=(*y.shape, 1)))
+    return sum_to(P.reshape(products, shape=products.shape[:-1]), shape)
+
+
+# Every product of an element of one vector with one of another; leading dimensions broadcast.
+outer_primitive = Primitive(
+    "outer_product",
+    _outer_array,
+    operands=("x", "y"),
+    rules=(
+        lambda ct, y, x_shape: _row_sums(ct, y, x_shape),
+        lambda ct, x, y_shape: _row_sums(mT(ct), x, y_shape),
+    ),
+    jvp=_bilinear_jvp,
+    batch=lambda prim, values, batched, size, params: prim(*align(values, batched, size)),
+)
+
+
+def _vecmat_array(x: Any, y: Any, flip: bool) -> Any:
+    return _matmul_array(x, y.swapaxes(-1, -2) if flip else y)
 
 
 def _batch_vecmat(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     x, y = values
+    y = mT(y) if params["flip"] else y
     if not batched[1]:
         return P.matmul(x, y)
     rows = P.reshape(x, shape=(size, 1, x.shape[-1]) if batched[0] else (1, x.shape[-1]))
     return P.reshape(P.matmul(rows, y), shape=(size, y.shape[-1]))
 
 
-# A vector times a matrix: what a layer is for one example, and a product of matrices for a batch of them.
+# A vector times a matrix (or its transpose): what a layer is for one example, and a product of matrices for a batch.
 vecmat_primitive = Primitive(
     "vecmat",
-    _matmul_array,
+    _vecmat_array,
     operands=("x", "y"),
-    rules=(lambda ct, y: P.vecmat(ct, _adjoint(y)), lambda ct, x: _outer(x, ct)),
+    rules=(
+        lambda ct, y, flip: P.vecmat(ct, _conj(y), flip=not flip),
+        lambda ct, x, flip: P.outer_product(ct, _conj(x)) if flip else P.outer_product(_conj(x), ct),
+    ),
     jvp=_bilinear_jvp,
     batch=_batch_vecmat,
+)
+
+
+def _product_array(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Any:
+    x, y = x.T if flip_x else x, y.T if flip_y else y
+    if x.dtype not in _BLAS or x.shape[1] == 1:
+        return _matmul_array(x, y)
+    return x.dot(y)  # matmul leaves BLAS where a dimension of size 1 makes the strides of a transpose odd
+
+
+def _flipped(x: Any, flip: bool) -> Any:
+    return mT(x) if flip else x
+
+
+class _Product(Primitive):
+    """With short ways for plain tensors and arrays, since training spends much of its time here."""
+
+    def __call__(self, x: Any, y: Any, *, flip_x: bool, flip_y: bool) -> Any:
+        if type(x) is not Tensor or type(y) is not Tensor:
+            return apply(self, (x, y), {"flip_x": flip_x, "flip_y": flip_y})
+        if x._meta is not None:
+            synced(x)
+        if y._meta is not None:
+            synced(y)
+        out = Tensor._wrap(_product_array(x._array, y._array, flip_x, flip_y))
+        need_x, need_y = x._requires_grad, y._requires_grad
+        if need_x or need_y:
+            if not _recording():
+                cut("no_grad", x if need_x else y)
+                return out
+            saved = (save_input(x) if need_y else None, save_input(y) if need_x else None, None)
+            left = edge_of(x) if need_x else None
+            right = edge_of(y) if need_y else None
+            params = {"flip_x": flip_x, "flip_y": flip_y}
+            attach(out, self, left, right, None, saved, -1, None, params, out._array.shape)
+        return out
+
+    def vjp(self, node: Any, ct: Any) -> Any:
+        saved = node.saved
+        if type(ct) is not ndarray or ct.dtype not in _REAL or type(saved) is not tuple:
+            return super().vjp(node, ct)
+        left, right, params = node.left, node.right, node.params
+        if left is not None:
+            left = _pull_first(ct, array_of(node, saved[1]), params["flip_x"], params["flip_y"], _product_array)
+        if right is not None:
+            right = _pull_second(ct, array_of(node, saved[0]), params["flip_x"], params["flip_y"], _product_array)
+        return left, right
+
+
+def _pull_first(ct: Any, y: Any, flip_x: bool, flip_y: bool, multiply: Any) -> Any:
+    return multiply(y, ct, flip_x=flip_y, flip_y=True) if flip_x else multiply(ct, y, flip_x=False, flip_y=not flip_y)
+
+
+def _pull_second(ct: Any, x: Any, flip_x: bool, flip_y: bool, multiply: Any) -> Any:
+    return multiply(ct, x, flip_x=True, flip_y=flip_x) if flip_y else multiply(x, ct, flip_x=not flip_x, flip_y=False)
+
+
+# The product of two matrices, each as it is or transposed: its derivatives are products of the same kind.
+product: Primitive = _Product(
+    "product",
+    _product_array,
+    operands=("x", "y"),
+    rules=(
+        lambda ct, y, flip_x, flip_y: _pull_first(ct, _conj(y), flip_x, flip_y, product),
+        lambda ct, x, flip_x, flip_y: _pull_second(ct, _conj(x), flip_x, flip_y, product),
+    ),
+    jvp=_bilinear_jvp,
+    batch=lambda prim, values, batched, size, params: _batch_matmul(
+        [_flipped(v, params[flip]) for v, flip in zip(values, ("flip_x", "flip_y"), strict=True)], batched, size
+    ),
 )
 
 
@@ -141,12 +228,12 @@ def matmul(input: Any, other: Any) -> Tensor:
     >>> lucid.matmul(a, lucid.zeros(5, 2, 3)).shape
     (5, 2, 3)
     """
+    if (casting := _autocast()) is not None:
+        input, other = casting.low(input, other)
     if type(input) is Tensor and type(other) is Tensor and input._array.dtype is other._array.dtype:
         x, y = input, other
-        if x._array.ndim == 2 and y._array.ndim == 2 and x._array.dtype in _REAL:
-            found = _two_matrices(x, y)
-            if found is not None:
-                return found
+        if x._array.ndim == 2 and y._array.ndim == 2 and x._array.shape[1] == y._array.shape[0]:
+            return product(x, y, flip_x=False, flip_y=False)
     else:
         x, y = lift(input), lift(other)
         if x.np_dtype != y.np_dtype:
@@ -158,43 +245,19 @@ def matmul(input: Any, other: Any) -> Tensor:
     rows = right[0 if other_rank == 1 else -2]
     if left[-1] != rows:
         raise RuntimeError(f"matmul: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
+    if rank == 2 and other_rank == 2:
+        return product(x, y, flip_x=False, flip_y=False)
     if rank > 1 and other_rank > 1:
         return _matmul(x, y)
     if rank == 1 and other_rank == 2:
-        return P.vecmat(x, y)
+        return P.vecmat(x, y, flip=False)
     if rank == 2 and other_rank == 1:
-        return P.vecmat(y, mT(x))
+        return P.vecmat(y, x, flip=True)
     a = P.reshape(x, shape=(1, *left)) if rank == 1 else x
     b = P.reshape(y, shape=(*right, 1)) if other_rank == 1 else y
     out = _matmul(a, b)
     drop = ((-2,) if x.ndim == 1 else ()) + ((-1,) if y.ndim == 1 else ())
     return P.reshape(out, shape=tuple(n for d, n in enumerate(out.shape) if d - out.ndim not in drop))
-
-
-def _two_matrices(x: Tensor, y: Tensor) -> Tensor | None:
-    """The commonest product without the general way's loops; None if something else is to be done."""
-    a, b = x._array, y._array
-    if a.shape[1] != b.shape[0] or a.shape[1] == 1:
-        return None
-    if (x._meta is not None and type(synced(x)) is not Tensor) or (
-        y._meta is not None and type(synced(y)) is not Tensor
-    ):
-        return None
-    out = Tensor._wrap(a.dot(b))
-    if x._requires_grad or y._requires_grad:
-        if not _recording():
-            cut("no_grad", x if x._requires_grad else y)
-            return out
-        saved = (
-            save_input(x) if y._requires_grad else None,
-            save_input(y) if x._requires_grad else None,
-            None,
-            a.shape,
-            b.shape,
-        )
-        left, right = (edge_of(t) if t._requires_grad else None for t in (x, y))
-        attach(out, matmul_primitive, left, right, None, saved, -1, None, _NO_PARAMS, out._array.shape)
-    return out
 
 
 def _matmul(x: Tensor, y: Tensor) -> Tensor:
@@ -293,6 +356,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
+    if (casting := _autocast()) is not None:
+        operands = tuple(casting.low(*operands))
     tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
     return P.einsum(*tensors, spec=_explicit(equation, [t.shape for t in tensors]))
 
@@ -535,6 +600,8 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 
 def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if (casting := _autocast()) is not None:
+        (input,) = casting.low(input)
     expand(input, product.shape)  # raises if it does not fit
     if alpha != 1:
         product = product * alpha

@@ -167,8 +167,8 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         x = input._array
         if x.dtype is not _F32 and not accepts_integers and x.dtype not in _DIFFERENTIABLE:
             return general(prim, (input,), policy, _NO_PARAMS)
-        if input._meta is not None and type(synced(input)) is not Tensor:
-            return general(prim, (input,), policy, _NO_PARAMS)
+        if input._meta is not None:
+            synced(input)
         y = impl(x)
         out = _new(Tensor)
         out._array = y if type(y) is ndarray else np.asarray(y)
@@ -222,15 +222,15 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         if type(input) is Tensor:
             x = input._array
             kind = x.dtype
-            if input._meta is not None and type(synced(input)) is not Tensor:
-                return general(prim, (input, other), policy, _NO_PARAMS)
+            if input._meta is not None:
+                synced(input)
             need_x = input._requires_grad
             if type(other) is Tensor:
                 y = other._array
                 if kind is not y.dtype or integral or (floats and kind not in _DIFFERENTIABLE):
                     return general(prim, (input, other), policy, _NO_PARAMS)
-                if other._meta is not None and type(synced(other)) is not Tensor:
-                    return general(prim, (input, other), policy, _NO_PARAMS)
+                if other._meta is not None:
+                    synced(other)
                 need_y = other._requires_grad
             elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
                 y = constant(other, kind)
@@ -241,8 +241,8 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             if y.dtype is not _F32 and y.dtype is not _F64:
                 return general(prim, (input, other), policy, _NO_PARAMS)
             x = constant(input, y.dtype)
-            if other._meta is not None and type(synced(other)) is not Tensor:
-                return general(prim, (input, other), policy, _NO_PARAMS)
+            if other._meta is not None:
+                synced(other)
             need_y = other._requires_grad
         else:
             return general(prim, (input, other), policy, _NO_PARAMS)

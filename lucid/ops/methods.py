@@ -18,6 +18,7 @@ from lucid.ops import (
     reductions,
     scatter,
     shaping,
+    softmax,
     sorting,
     unary,
 )
@@ -58,6 +59,7 @@ NAMES: dict[Any, str] = {
     conversion: _CONVERSION,
     indexing: _INDEXING,
     scatter: scatter.METHODS,
+    softmax: "softmax log_softmax",
     sorting: sorting.METHODS,
     random: random.METHODS,
     random_fills: random_fills.METHODS,

@@ -111,7 +111,11 @@ def _draw(
     """Random numbers for this shape, or, with further dimensions in front, for those examples that want their own."""
     examples = _examples(name)
     whole = (*[e.size for e in examples], *shape)
-    return make(_stream(generator), math.prod(whole), dtype).reshape(whole), examples
+    stream = _stream(generator)
+    for transform in levels.active.get():
+        if isinstance(transform, Batch) and transform.randomness == "same":
+            transform.drawn.setdefault(id(stream), (stream, stream.get_state()))
+    return make(stream, math.prod(whole), dtype).reshape(whole), examples
 
 
 def _spread(array: Any, examples: list[Batch]) -> Tensor:
@@ -319,15 +323,9 @@ def randint_like(
     """
     x = lift(input)
     low, high = (0, low) if high is None else (low, high)
-    return randint(
-        low,
-        high,
-        x.shape,
-        generator=generator,
-        dtype=x.dtype if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    kind = x.np_dtype if dtype is None else dtypes.as_numpy(dtype)
+    bounds = _whole(low, "randint_like"), _whole(high, "randint_like")
+    return _finished(*_integers(x.shape, *bounds, kind, generator, "randint_like"), device, requires_grad)
 
 
 def randperm(

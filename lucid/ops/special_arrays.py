@@ -33,10 +33,20 @@ def in_single(function: Callable[..., Any], *arrays: Any) -> Any:
     return function(*wide).astype(narrow)
 
 
+_SINGLE_AND_DOUBLE = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
+
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)) without overflow: the exponent is never positive."""
     if x.dtype.kind == "c":
         return 1 / (1 + np.exp(-x))
+    if x.dtype in _SINGLE_AND_DOUBLE and x.ndim:
+        # exp overflows to inf where the result is 0: right at both ends, and an eighth of the time of a selection.
+        e = np.negative(x)
+        with np.errstate(over="ignore"):
+            np.exp(e, out=e)
+        e += 1
+        return np.reciprocal(e, out=e)
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1, e) / (1 + e)
 
@@ -50,17 +60,21 @@ def log_sigmoid(x: Any) -> Any:
 
 
 _BLOCK = 1 << 18
+_BITS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 
 
 def gate(ct: Any, x: Any) -> Any:
     """`ct` where x > 0 and exactly 0 elsewhere; large arrays in blocks, so that no mask of their size is made."""
-    if x.size <= _BLOCK or ct.shape != x.shape or not x.flags.c_contiguous:
+    bits = _BITS.get(ct.dtype)
+    if bits is None or not ct.ndim or ct.shape != x.shape or not (x.flags.c_contiguous and ct.flags.c_contiguous):
         return np.where(x > 0, ct, 0)
-    out = np.zeros(x.shape, ct.dtype)
-    rows = max(1, _BLOCK * len(x) // x.size) if x.ndim > 1 else _BLOCK
-    for start in range(0, len(x), rows):
-        block = slice(start, start + rows)
-        np.copyto(out[block], ct[block], where=x[block] > 0)
+    out = np.empty(x.shape, ct.dtype)
+    wanted, given, values = out.reshape(-1).view(bits), ct.reshape(-1).view(bits), x.reshape(-1)
+    for start in range(0, x.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        # True is -1 as a number, all bits of which are set: a selection costs six times as much as these two steps.
+        np.negative((values[block] > 0).view(np.int8), out=wanted[block])
+        np.bitwise_and(wanted[block], given[block], out=wanted[block])
     return out
 
 

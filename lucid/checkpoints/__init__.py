@@ -1,0 +1,7 @@
+"""Checkpoints: saving and loading nests of tensors and plain values, in safetensors files, without pickle."""
+
+from lucid.checkpoints.errors import CheckpointError
+from lucid.checkpoints.loading import load
+from lucid.checkpoints.saving import save
+
+__all__ = ["CheckpointError", "load", "save"]

@@ -1,0 +1,45 @@
+"""Linear maps."""
+
+import lucid
+from lucid import Tensor
+from lucid.core import modes
+from lucid.ops import linear as ops
+
+__all__ = ["bilinear", "linear"]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b for inputs of shape (..., in), weights (out, in) and a bias (out,).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.linear import linear
+    >>> linear(lucid.tensor([1.0, 2.0]), lucid.tensor([[1.0, 1.0], [0.0, 1.0]]), lucid.tensor([10.0, 0.0]))
+    Tensor([13.,  2.])
+    """
+    if (casting := modes.autocast.get()) is not None:
+        input, weight, bias = casting.low(input, weight, bias)
+    if weight.ndim != 1:
+        return ops.linear(input, weight, bias)
+    # One output without a dimension of its own.
+    out = lucid.matmul(input, weight)
+    return out if bias is None else out + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W_k x2 + b_k for each output k, with weights (out, in1, in2) and a bias (out,).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.linear import bilinear
+    >>> bilinear(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0]), lucid.tensor([[[1.0], [1.0]]]))
+    Tensor([9.])
+    """
+    fits = weight.ndim == 3 and input1.ndim == input2.ndim > 0 and input1.shape[:-1] == input2.shape[:-1]
+    if not fits or (input1.shape[-1], input2.shape[-1]) != weight.shape[1:]:
+        raise RuntimeError(
+            f"bilinear: inputs {input1.shape} and {input2.shape} do not fit a weight of shape {weight.shape}; "
+            "they need shapes (..., in1), (..., in2) and (out, in1, in2)"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise RuntimeError(f"bilinear: the bias must have shape {weight.shape[:1]}, not {bias.shape}")
+    out = lucid.einsum("...i,kij,...j->...k", input1, weight, input2)
+    return out if bias is None else out + bias

@@ -1,0 +1,241 @@
+"""Normalisation as functions: over a batch, an instance, a layer, groups of channels."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import lucid
+from lucid import Tensor
+from lucid.core.batched import Batched
+from lucid.ops import normalization as ops
+from lucid.ops.fused import given_back, in_working_type
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 over the last dimensions, which have the sizes `normalized_shape`.
+
+    y = (x - mean) / sqrt(variance + eps) · weight + bias, with the variance divided by n.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import layer_norm
+    >>> layer_norm(lucid.tensor([[1.0, 3.0], [2.0, 6.0]]), [2])
+    Tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    (x, w, b), kind = in_working_type("layer_norm", input, weight, bias)
+    ndim = _trailing("layer_norm", x, normalized_shape, weight=w, bias=b)
+    return given_back(ops.row_norm(x, w, b, ndim=ndim, eps=eps, centred=True), kind)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Root mean square 1 over the last dimensions: y = x / sqrt(mean(x²) + eps) · weight.
+
+    Without `eps`, it is the distance from 1 to the next number of the type that is computed in.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import rms_norm
+    >>> rms_norm(lucid.tensor([3.0, 4.0, 5.0]), [3], eps=0.0)
+    Tensor([0.7348, 0.9798, 1.2247])
+    """
+    (x, w), kind = in_working_type("rms_norm", input, weight)
+    ndim = _trailing("rms_norm", x, normalized_shape, weight=w)
+    eps = float(np.finfo(x.np_dtype).eps) if eps is None else eps
+    return given_back(ops.row_norm(x, w, None, ndim=ndim, eps=eps, centred=False), kind)
+
+
+def _trailing(name: str, x: Tensor, normalized_shape: Any, **affine: Tensor | None) -> int:
+    """How many dimensions to normalise over, checked against all operands."""
+    sizes = tuple([normalized_shape] if isinstance(normalized_shape, int) else normalized_shape)
+    if not sizes or x.shape[-len(sizes) :] != sizes:
+        raise RuntimeError(
+            f"{name}: normalized_shape {list(sizes)} must be the sizes of the last dimensions of the input, "
+            f"which has shape {x.shape}"
+        )
+    for what, value in affine.items():
+        if value is not None and value.shape != sizes:
+            raise RuntimeError(f"{name}: {what} must have the normalized_shape {sizes}, not {value.shape}")
+    return len(sizes)
+
+
+def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:
+    if x.ndim < 2:
+        raise RuntimeError(f"{name} needs (batch, channels, ...), at least 2 dimensions, not shape {x.shape}")
+    for what, value in values.items():
+        if value is not None and value.shape != (x.shape[1],):
+            raise RuntimeError(
+                f"{name}: {what} must have one number for each of the {x.shape[1]} channels, not shape {value.shape}"
+            )
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 for each channel (dimension 1), over the batch and all positions.
+
+    In training the statistics are those of the batch, and the running ones move towards them by the share `momentum`
+    (the variance as divided by n - 1); otherwise the running ones are used.
+
+    Under vmap each example has the statistics of the batch that it is given. Running statistics that all examples
+    share cannot follow them: that is an error in training, and running statistics that vmap batches too are updated
+    for each example.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import batch_norm
+    >>> mean, variance = lucid.zeros(1), lucid.ones(1)
+    >>> batch_norm(lucid.tensor([[1.0], [3.0]]), mean, variance, training=True)
+    Tensor([[-1.],
+            [ 1.]])
+    >>> mean, variance
+    (Tensor([0.2]), Tensor([1.1]))
+    """
+    (x, w, b), kind = in_working_type("batch_norm", input, weight, bias)
+    _check_channels("batch_norm", x, running_mean=running_mean, running_var=running_var, weight=w, bias=b)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("batch_norm needs running_mean and running_var when it is not training")
+        return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
+    count = _values_per_channel("batch_norm", x, "channel", math.prod(x.shape[2:]) * x.shape[0])
+    _raise_if_shared("batch_norm", x, running_mean, running_var)
+    y, mean, variance = ops.batch_norm(x, w, b, eps=eps)
+    _follow(running_mean, mean, momentum)
+    _follow(running_var, variance, momentum, count / (count - 1))
+    return given_back(y, kind)
+
+
+def _values_per_channel(name: str, x: Tensor, of: str, count: int) -> int:
+    if count <= 1:
+        raise ValueError(
+            f"{name}: training needs more than one value for each {of}, but the input has shape {x.shape}; "
+            "use a larger batch or eval()"
+        )
+    return count
+
+
+def _by_running(x: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float) -> Tensor:
+    mean, variance = mean.to(x.np_dtype), variance.to(x.np_dtype)
+    scale = lucid.rsqrt(variance + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    return ops.channel_affine(x, scale, shift)
+
+
+def _follow(running: Tensor | None, new: Tensor, momentum: float, factor: float = 1.0) -> None:
+    """Move a running statistic towards a new value."""
+    if running is None:
+        return
+    with lucid.no_grad():
+        running.copy_(running * (1 - momentum) + new.detach() * (momentum * factor))
+
+
+def _levels(x: Tensor | None) -> set[int]:
+    """The applications of vmap in which a tensor differs between examples."""
+    found = set()
+    while isinstance(x, Tensor):
+        if isinstance(x, Batched) and x._aux is None:
+            found.add(x._level)
+        x = x._array
+    return found
+
+
+def _raise_if_shared(name: str, x: Tensor, *running: Tensor | None) -> None:
+    if any(r is not None and _levels(x) - _levels(r) for r in running):
+        raise RuntimeError(
+            f"{name}: inside vmap every example has batch statistics of its own, which running statistics shared by all "
+            "examples cannot follow. Use eval(), track_running_stats=False, or give vmap the buffers as arguments"
+        )
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 for each channel of each example, over all positions.
+
+    Running statistics, if given, move towards the averages over the batch, or, without `use_input_stats`, are used.
+    Under vmap they are treated as `batch_norm` does.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import instance_norm
+    >>> instance_norm(lucid.tensor([[[1.0, 3.0], [2.0, 6.0]]]))
+    Tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
+    (x, w, b), kind = in_working_type("instance_norm", input, weight, bias)
+    _check_channels("instance_norm", x, running_mean=running_mean, running_var=running_var, weight=w, bias=b)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ValueError("instance_norm needs running_mean and running_var when use_input_stats is False")
+        return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
+    count = _values_per_channel("instance_norm", x, "channel of an example", math.prod(x.shape[2:]))
+    _raise_if_shared("instance_norm", x, running_mean, running_var)
+    if running_mean is not None or running_var is not None:
+        flat = x.detach().reshape(*x.shape[:2], count)
+        _follow(running_mean, flat.mean((0, 2)), momentum)
+        _follow(running_var, flat.var(2).mean(0), momentum)
+    return given_back(ops.group_norm(x, w, b, groups=x.shape[1], eps=eps), kind)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Mean 0 and variance 1 for each group of channels of each example; weight and bias are for each channel.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import group_norm
+    >>> group_norm(lucid.tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
+    Tensor([[-1.,  1., -1.,  1.]])
+    """
+    (x, w, b), kind = in_working_type("group_norm", input, weight, bias)
+    _check_channels("group_norm", x, weight=w, bias=b)
+    if num_groups < 1 or x.shape[1] % num_groups:
+        raise RuntimeError(f"group_norm: {x.shape[1]} channels do not divide into {num_groups} groups of equal size")
+    return given_back(ops.group_norm(x, w, b, groups=num_groups, eps=eps), kind)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """Each value divided by (k + alpha · mean of the squares of `size` neighbouring channels) ** beta.
+
+    Channels beyond the first and the last count as 0.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.normalization import local_response_norm
+    >>> local_response_norm(lucid.ones(1, 3, 1), size=3, alpha=3.0, beta=1.0)[0, :, 0]
+    Tensor([0.3333, 0.25  , 0.3333])
+    """
+    (x,), kind = in_working_type("local_response_norm", input)
+    if x.ndim < 3:
+        raise ValueError(f"local_response_norm needs (batch, channels, ...), 3 or more dimensions, not {x.shape}")
+    if size < 1:
+        raise ValueError(f"local_response_norm: size must be at least 1, not {size}")
+    squares = x * x
+    none = lucid.zeros_like(squares[:, :1])
+    padded = lucid.cat([none] * (size // 2) + [squares] + [none] * ((size - 1) // 2), 1)
+    total = padded[:, : x.shape[1]]
+    for i in range(1, size):
+        total = total + padded[:, i : i + x.shape[1]]
+    return given_back(x / (total * (alpha / size) + k) ** beta, kind)

@@ -1,0 +1,89 @@
+"""Padding as a function."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid import Tensor
+from lucid.core.primitive import lift
+from lucid.ops.padding import COPIES, padding_map
+from lucid.ops.rules import P
+
+__all__ = ["pad"]
+
+Pairs = list[tuple[int, int]]
+
+
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Elements in front of and behind the last dimensions: `pad` is (left, right, top, bottom, …), last dimension first.
+
+    The mode is "constant" (`value`, 0 by default), "reflect" (mirrored without the edge), "replicate" (the edge
+    repeated) or "circular" (from the other end). Negative numbers cut elements off first. All but "constant" take one, two or
+    three dimensions behind the channels.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.padding import pad
+    >>> x = lucid.tensor([[1.0, 2.0, 3.0]])
+    >>> pad(x, (2, 1))
+    Tensor([[0., 0., 1., 2., 3., 0.]])
+    >>> pad(x, (2, 1), mode="reflect")
+    Tensor([[3., 2., 1., 2., 3., 2.]])
+    >>> pad(x, (2, 1), mode="circular")
+    Tensor([[2., 3., 1., 2., 3., 1.]])
+    """
+    x = lift(input)
+    pairs = _pairs(x, pad)
+    if mode == "constant":
+        return _constant(x, pairs, 0 if value is None else value)
+    if mode not in COPIES:
+        raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', not {mode!r}")
+    if value:
+        raise ValueError(f"pad: mode {mode!r} copies elements and takes no value, but {value} was given")
+    n = len(pairs)
+    if not 1 <= n <= 3 or x.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"pad: mode {mode!r} pads one, two or three dimensions behind the channels, so {n} pairs of numbers "
+            f"need a tensor with {n + 1} or {n + 2} dimensions, not shape {x.shape}"
+        )
+    for size, (low, high) in zip(x.shape[-n:], pairs, strict=True):
+        _raise_if_too_much(mode, size, low, high)
+    maps = [padding_map(mode, size, *pair) if any(pair) else None for size, pair in zip(x.shape[-n:], pairs)]
+    return P.resample(x, maps=tuple(maps))
+
+
+def _pairs(x: Tensor, pad: Sequence[int]) -> Pairs:
+    """(before, behind) for each of the last dimensions, in their order."""
+    try:
+        numbers = [p.__index__() for p in pad]
+    except (AttributeError, TypeError):
+        raise TypeError(f"pad: expected a sequence of integers, not {pad!r}") from None
+    if len(numbers) % 2 or len(numbers) > 2 * x.ndim:
+        raise RuntimeError(
+            f"pad: {len(numbers)} numbers for shape {x.shape}; expected two for each dimension, at most {2 * x.ndim}"
+        )
+    return list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+
+
+def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
+    left = size + min(low, 0) + min(high, 0)
+    most = {"reflect": left - 1, "circular": left}.get(mode, max(low, high))
+    if left < 1:
+        raise RuntimeError(f"pad: ({low}, {high}) leaves nothing of a dimension of {size}")
+    if max(low, high) > most:
+        raise RuntimeError(
+            f"pad: mode {mode!r} can add at most {most} elements to {left} at either end, not ({low}, {high})"
+        )
+
+
+def _constant(x: Tensor, pairs: Pairs, value: float) -> Tensor:
+    lead = x.ndim - len(pairs)
+    sizes = x.shape[lead:]
+    shape = tuple(n + low + high for n, (low, high) in zip(sizes, pairs, strict=True))
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"pad: {pairs} cuts off more than there is in shape {x.shape}")
+    kept = [slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(sizes, pairs, strict=True)]
+    if any(k != slice(0, n) for k, n in zip(kept, sizes, strict=True)):
+        x = P.slice(x, index=(*(slice(None),) * lead, *kept))
+    if shape == x.shape[lead:]:
+        return P.clone(x)
+    places = [slice(max(low, 0), max(low, 0) + n) for n, (low, _) in zip(x.shape[lead:], pairs, strict=True)]
+    return P.pad(x, index=(*(slice(None),) * lead, *places), shape=(*x.shape[:lead], *shape), value=value)

@@ -1,0 +1,343 @@
+"""Images in other sizes and at other places: interpolation, sampling on a grid, rearranged channels."""
+
+import math
+from itertools import product
+from typing import Any
+
+import lucid
+from lucid import Tensor
+from lucid.core.primitive import lift
+from lucid.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from lucid.nn.functional.spatial import Sizes, each, require_floats
+from lucid.ops.fused import given_back, in_working_type
+from lucid.ops.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
+from lucid.ops.rules import P
+
+__all__ = [
+    "affine_grid",
+    "channel_shuffle",
+    "grid_sample",
+    "interpolate",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+]
+
+_AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
+# Modes with the number of spatial dimensions that they are for, and what they do along each.
+_SMOOTH = {"linear": (1, "linear"), "bilinear": (2, "linear"), "trilinear": (3, "linear"), "bicubic": (2, "cubic")}
+_STEPS = ("nearest", "nearest-exact", "area")
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """A signal, image or volume in another size: (N, C, …) with other spatial sizes.
+
+    Give `size` or `scale_factor`. The mode is "nearest", "nearest-exact", "area", "linear" (one spatial dimension),
+    "bilinear" or "bicubic" (two) or "trilinear" (three). With `align_corners`, the centres of the corner elements stay
+    where they are; without, the outer edges of the corner elements do. `antialias` widens the filter of "bilinear" and
+    "bicubic" when an image shrinks.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import interpolate
+    >>> x = lucid.tensor([[[1.0, 3.0]]])
+    >>> interpolate(x, scale_factor=2)
+    Tensor([[[1., 1., 3., 3.]]])
+    >>> interpolate(x, size=4, mode="linear")
+    Tensor([[[1. , 1.5, 2.5, 3. ]]])
+    """
+    x = lift(input)
+    n = x.ndim - 2
+    if not 1 <= n <= 3:
+        raise RuntimeError(f"interpolate: expected shape (N, C, …) with one to three more sizes, not {x.shape}")
+    _raise_if_wrong_mode(mode, n, align_corners, antialias)
+    sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
+    if mode == "area":
+        found: Tensor = _AREA[n - 1](x, sizes)
+        return found
+    if mode not in _STEPS:
+        require_floats(x, f"interpolate: mode {mode!r}")
+    maps = []
+    for old, new, scale in zip(x.shape[2:], sizes, scales, strict=True):
+        maps.append(
+            None if old == new and scale == 1 else _axis_map(mode, old, new, scale, bool(align_corners), antialias)
+        )
+    return P.resample(x, maps=tuple(maps))
+
+
+def _axis_map(mode: str, old: int, new: int, scale: float, align_corners: bool, antialias: bool) -> AxisMap:
+    if mode in _STEPS:
+        return nearest_map(old, new, scale, mode == "nearest-exact")
+    if align_corners:
+        scale = (old - 1) / (new - 1) if new > 1 else 0.0
+    make = antialias_map if antialias else interpolation_map
+    return make(_SMOOTH[mode][1], Sampling(old, new, scale, align_corners))
+
+
+def _raise_if_wrong_mode(mode: str, n: int, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in _SMOOTH and mode not in _STEPS:
+        raise ValueError(f"interpolate: mode must be one of {', '.join((*_STEPS, *_SMOOTH))}, not {mode!r}")
+    if mode in _SMOOTH and _SMOOTH[mode][0] != n:
+        raise ValueError(f"interpolate: mode {mode!r} is for {_SMOOTH[mode][0]} spatial dimensions, the input has {n}")
+    if mode in _STEPS and align_corners is not None:
+        raise ValueError(f"interpolate: align_corners has no meaning for mode {mode!r}; leave it out")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(f"interpolate: antialias is for modes 'bilinear' and 'bicubic', not {mode!r}")
+
+
+def _sizes(old: Sizes, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[Sizes, list[float]]:
+    """The new sizes, and how many old elements there are to a new one."""
+    n = len(old)
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: give either size or scale_factor, and only one of them")
+    if size is not None:
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor goes with scale_factor, not with size")
+        new = each(size, n, "interpolate: size", 1)
+        return new, [o / m for o, m in zip(old, new, strict=True)]
+    factors = [float(f) for f in (scale_factor if isinstance(scale_factor, list | tuple) else [scale_factor] * n)]
+    if len(factors) != n or min(factors) <= 0:
+        raise ValueError(f"interpolate: expected one positive scale_factor or {n} of them, not {scale_factor!r}")
+    new = tuple(math.floor(o * f) for o, f in zip(old, factors, strict=True))
+    if min(new) < 1:
+        raise ValueError(f"interpolate: scale_factor {scale_factor!r} leaves nothing of {old}")
+    return new, [o / m if recompute else 1 / f for o, m, f in zip(old, new, factors, strict=True)]
+
+
+def upsample(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """An older name of `interpolate`.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import upsample
+    >>> upsample(lucid.ones(1, 1, 2, 2), scale_factor=3).shape
+    (1, 1, 6, 6)
+    """
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+# --- sampling on a grid --------------------------------------------------------------------------
+
+
+def _reflected(x: Tensor, low: float, high: float) -> Tensor:
+    """Coordinates mirrored at both ends until they lie between."""
+    if low == high:
+        return x * 0
+    span = high - low
+    distance = (x - low).abs()
+    extra = distance.remainder(span)
+    is_even = (distance / span).floor().remainder(2) == 0
+    return lucid.where(is_even, extra, span - extra) + low
+
+
+def _bounded(x: Tensor, size: int) -> Tensor:
+    """Coordinates moved to the nearest element; those that were moved have no derivative."""
+    return lucid.where((x > 0) & (x < size - 1), x, x.detach().clamp(0, size - 1))
+
+
+def _padded(x: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    if padding_mode == "zeros":
+        return x
+    if padding_mode == "reflection":
+        x = _reflected(x, 0, size - 1) if align_corners else _reflected(x, -0.5, size - 0.5)
+    return _bounded(x, size)
+
+
+def _unnormalized(x: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Coordinates from -1 to 1 as positions of elements."""
+    return (x + 1) * ((size - 1) / 2) if align_corners else ((x + 1) * size - 1) / 2
+
+
+def _taken(x: Tensor, places: list[Tensor], sizes: Sizes) -> Tensor:
+    """Elements of x, shape (N, C, …), at whole positions of shape (N, L); 0 outside."""
+    index: Any = 0
+    inside: Any = None
+    for p, size in zip(places, sizes, strict=True):
+        within = (p >= 0) & (p <= size - 1)
+        inside = within if inside is None else inside & within
+        index = index * size + lucid.where(within, p, 0).long()
+    n, channels, length = x.shape[0], x.shape[1], index.shape[1]
+    spread = index.reshape(n, 1, length).expand(n, channels, length)
+    total = math.prod(sizes)
+    found = P.plane_take(x.reshape(n, channels, total), spread, size=total)
+    return lucid.where(inside.reshape(n, 1, length), found, 0)
+
+
+def _nearest(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
+    places = [_padded(a, s, padding_mode, align_corners).round() for a, s in zip(at, sizes, strict=True)]
+    return _taken(x, places, sizes)
+
+
+def _linear(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
+    at = [_padded(a, s, padding_mode, align_corners) for a, s in zip(at, sizes, strict=True)]
+    bases = [a.detach().floor() for a in at]
+    weights = [(1 - (a - b), a - b) for a, b in zip(at, bases, strict=True)]
+    total: Any = 0
+    for corner in product((0, 1), repeat=len(sizes)):
+        weight = lucid.stack([w[c] for w, c in zip(weights, corner, strict=True)]).prod(0)
+        taken = _taken(x, [b + c for b, c in zip(bases, corner, strict=True)], sizes)
+        total = total + taken * weight.unsqueeze(1)
+    return total
+
+
+def _cubic(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
+    bases = [a.detach().floor() for a in at]
+    weights = [cubic_weights(a - b) for a, b in zip(at, bases, strict=True)]
+    total: Any = 0
+    for i, j in product(range(4), repeat=2):
+        places = [
+            _padded(b + (k - 1), s, padding_mode, align_corners) for b, k, s in zip(bases, (i, j), sizes, strict=True)
+        ]
+        total = total + _taken(x, places, sizes) * (weights[0][i] * weights[1][j]).unsqueeze(1)
+    return total
+
+
+_SAMPLERS = {"bilinear": _linear, "nearest": _nearest, "bicubic": _cubic}
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """Images or volumes read at the places that a grid says.
+
+    `input` has shape (N, C, H, W) or (N, C, D, H, W), `grid` (N, …, 2) or (N, …, 3) with coordinates (x, y) or (x, y, z)
+    from -1 to 1: x goes along the last dimension. These are the centres of the corner elements with `align_corners`, and
+    their outer edges without. The mode is "bilinear", "nearest" or "bicubic" (images only). Places outside are 0
+    ("zeros"), the nearest element ("border") or mirrored ("reflection").
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import grid_sample
+    >>> image = lucid.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> grid_sample(image, lucid.tensor([[[[0.0, 0.0], [-0.5, -0.5]]]]))
+    Tensor([[[[2.5, 1. ]]]])
+    """
+    x, g = lift(input), lift(grid)
+    n = x.ndim - 2
+    if n not in (2, 3) or g.ndim != x.ndim or g.shape[-1] != n or g.shape[0] != x.shape[0]:
+        raise RuntimeError(
+            f"grid_sample: expected an input (N, C, H, W) or (N, C, D, H, W) and a grid (N, …, 2) or (N, …, 3), "
+            f"not shapes {x.shape} and {g.shape}"
+        )
+    if mode not in _SAMPLERS or (mode == "bicubic" and n != 2):
+        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or, for images, 'bicubic', not {mode!r}")
+    if padding_mode not in _PADDINGS:
+        raise ValueError(f"grid_sample: padding_mode must be one of {', '.join(_PADDINGS)}, not {padding_mode!r}")
+    if 0 in x.shape[2:]:
+        raise RuntimeError(f"grid_sample: the input has no elements to read, shape {x.shape}")
+    (x, g), kind = in_working_type("grid_sample", x, g)
+    flat = g.reshape(g.shape[0], math.prod(g.shape[1:-1]), n)
+    at = [_unnormalized(flat[..., n - 1 - k], s, bool(align_corners)) for k, s in enumerate(x.shape[2:])]
+    out = _SAMPLERS[mode](x, at, x.shape[2:], padding_mode, bool(align_corners))
+    return given_back(out.reshape(*x.shape[:2], *g.shape[1:-1]), kind)
+
+
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Tensor:
+    """The grid for `grid_sample` that an affine map makes: for each place of a result, `theta` @ (x, y, 1).
+
+    `theta` has shape (N, 2, 3) for a result of `size` (N, C, H, W), and (N, 3, 4) for (N, C, D, H, W).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import affine_grid
+    >>> affine_grid(lucid.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2))
+    Tensor([[[[-0.5,  0. ],
+              [ 0.5,  0. ]]]])
+    """
+    t = lift(theta)
+    sizes = tuple(int(s) for s in size)
+    n = len(sizes) - 2
+    if n not in (2, 3) or t.shape != (sizes[0], n, n + 1):
+        raise RuntimeError(
+            f"affine_grid: for a size of {sizes} theta must have shape ({sizes[0]}, {n}, {n + 1}), not {t.shape}"
+        )
+    require_floats(t, "affine_grid")
+    if min(sizes) < 1:
+        raise ValueError(f"affine_grid: sizes must be positive, not {sizes}")
+    axes = [_ticks(s, bool(align_corners)).to(t.dtype) for s in sizes[2:]]
+    mesh = lucid.meshgrid(*axes, indexing="ij")
+    points = lucid.stack([*mesh[::-1], lucid.ones_like(mesh[0])], -1)
+    out = points.reshape(1, -1, n + 1) @ t.transpose(1, 2)
+    return out.reshape(sizes[0], *sizes[2:], n)
+
+
+def _ticks(size: int, align_corners: bool) -> Tensor:
+    """Where the elements of a dimension are between -1 and 1."""
+    if size == 1:
+        return lucid.zeros(1)
+    ends = 1.0 if align_corners else (size - 1) / size
+    return lucid.linspace(-ends, ends, size, dtype=lucid.float64)
+
+
+# --- channels ------------------------------------------------------------------------------------
+
+
+def _image(name: str, input: Any) -> Tensor:
+    x = lift(input)
+    if x.ndim < 3:
+        raise RuntimeError(f"{name}: expected at least 3 dimensions, (…, C, H, W), not shape {x.shape}")
+    return x
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
+    """Channels spread out over space: (…, C·r², H, W) becomes (…, C, H·r, W·r), with r = `upscale_factor`.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import pixel_shuffle
+    >>> pixel_shuffle(lucid.arange(4).reshape(4, 1, 1), 2)
+    Tensor([[[0, 1],
+             [2, 3]]])
+    """
+    x = _image("pixel_shuffle", input)
+    (r,) = each(upscale_factor, 1, "pixel_shuffle: upscale_factor", 1)
+    *lead, channels, h, w = x.shape
+    if channels % (r * r):
+        raise RuntimeError(f"pixel_shuffle: {channels} channels of {x.shape} are no multiple of {r}²")
+    n = len(lead)
+    apart = x.reshape(*lead, channels // (r * r), r, r, h, w)
+    moved = apart.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
+    return moved.reshape(*lead, channels // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
+    """Space folded into channels, the reverse of `pixel_shuffle`: (…, C, H·r, W·r) becomes (…, C·r², H, W).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import pixel_unshuffle
+    >>> pixel_unshuffle(lucid.ones(3, 4, 6), 2).shape
+    (12, 2, 3)
+    """
+    x = _image("pixel_unshuffle", input)
+    (r,) = each(downscale_factor, 1, "pixel_unshuffle: downscale_factor", 1)
+    *lead, channels, h, w = x.shape
+    if h % r or w % r:
+        raise RuntimeError(f"pixel_unshuffle: {h} by {w} elements of {x.shape} cannot be divided by {r}")
+    n = len(lead)
+    apart = x.reshape(*lead, channels, h // r, r, w // r, r)
+    moved = apart.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return moved.reshape(*lead, channels * r * r, h // r, w // r)
+
+
+def channel_shuffle(input: Any, groups: int) -> Tensor:
+    """Channels dealt out anew: the first of each of `groups` groups, then the second of each, and so on.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import channel_shuffle
+    >>> channel_shuffle(lucid.arange(4).reshape(1, 4, 1), 2).reshape(4)
+    Tensor([0, 2, 1, 3])
+    """
+    x = lift(input)
+    if x.ndim < 3:
+        raise RuntimeError(f"channel_shuffle: expected shape (N, C, …), not {x.shape}")
+    (g,) = each(groups, 1, "channel_shuffle: groups", 1)
+    if x.shape[1] % g:
+        raise RuntimeError(f"channel_shuffle: {x.shape[1]} channels of {x.shape} do not fall into {g} groups")
+    n, channels, *rest = x.shape
+    return x.reshape(n, g, channels // g, *rest).transpose(1, 2).reshape(n, channels, *rest)

@@ -1,0 +1,1 @@
+"""Layers as modules: each file holds one family."""

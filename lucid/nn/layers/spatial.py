@@ -1,0 +1,40 @@
+"""What layers for one, two and three spatial dimensions share."""
+
+from collections.abc import Callable
+from inspect import cleandoc
+from types import ModuleType
+from typing import Any, ClassVar
+
+from lucid.nn.module import Module
+
+__all__: list[str] = []
+
+
+class Spatial(Module):
+    """The base of layers that exist for each number of spatial dimensions.
+
+    A family is a subclass that names its function, as in `functions=pooling, stem="max_pool"`. Its members give their
+    number of dimensions, `n=2`; each takes the function of that number and adds the family's docstring to its own.
+    """
+
+    _n: ClassVar[int]
+    _function: ClassVar[Callable[..., Any]]
+    _family: ClassVar[tuple[ModuleType, str]]
+
+    def __init_subclass__(cls, functions: ModuleType | None = None, stem: str = "", n: int = 0, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if functions is not None:
+            cls._family = functions, stem
+        if n:
+            cls._n = n
+            module, stem = cls._family
+            cls._function = staticmethod(getattr(module, f"{stem}{n}d" if stem != "pad" else stem))
+            _document(cls, n)
+
+
+def _document(cls: type, n: int) -> None:
+    """Complete a docstring by that of the family, with {name}, {n} and sizes such as {s4} ("4, 4") filled in."""
+    family = cls.__base__
+    if cls.__doc__ and family is not None and family.__doc__:
+        sizes = {f"s{k}": ", ".join([str(k)] * n) for k in range(1, 10)}
+        cls.__doc__ = f"{cls.__doc__}\n\n{cleandoc(family.__doc__).format(name=cls.__name__, n=n, **sizes)}\n"

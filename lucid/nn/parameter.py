@@ -1,0 +1,98 @@
+"""Parameters and buffers: tensors that a module registers when they are assigned to it.
+
+A parameter is an ordinary `Tensor` object, so that operations on it take the same fast path as on any other tensor.
+What makes it a parameter is an entry in a weak table, which `isinstance` consults.
+"""
+
+import copyreg
+import weakref
+from typing import Any, cast
+
+import lucid
+from lucid import Tensor
+from lucid.core.storage import storage_of
+
+__all__ = ["Buffer", "Parameter"]
+
+# id of a marked tensor -> a reference whose death removes the entry, what the tensor is, and whether it is persistent.
+_marks: dict[int, tuple[Any, type, bool]] = {}
+
+
+class Mark(type):
+    """The type of `Parameter` and `Buffer`: their instances are the tensors that were marked as such."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        mark = _marks.get(id(instance))
+        return mark is not None and issubclass(mark[1], cls)
+
+
+def _marked(data: Any, kind: type, requires_grad: bool, persistent: bool = True) -> Tensor:
+    """A new leaf over the memory of `data`, marked."""
+    source = data if isinstance(data, Tensor) else lucid.tensor([]) if data is None else lucid.as_tensor(data)
+    out = source.shell()
+    if isinstance(data, Tensor):
+        out._meta = storage_of(source)  # writes through either tensor are counted for both
+    out.requires_grad_(requires_grad)
+    key, forget = id(out), _marks.pop
+    _marks[key] = (weakref.ref(out, lambda _: forget(key, None)), kind, persistent)
+    return out
+
+
+class Parameter(Tensor, metaclass=Mark):
+    """A tensor to be trained: it requires grad, and a module that it is assigned to registers it.
+
+    It shares the memory of `data`. The object is a plain `Tensor` that `isinstance(_, Parameter)` recognises.
+
+    >>> import lucid
+    >>> from lucid.nn.parameter import Parameter
+    >>> weight = Parameter(lucid.ones(2))
+    >>> weight
+    Tensor([1., 1.], requires_grad=True)
+    >>> isinstance(weight, Parameter), isinstance(weight * 2, Parameter)
+    (True, False)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
+        return cast("Parameter", _marked(data, cls, requires_grad))
+
+
+class Buffer(Tensor, metaclass=Mark):
+    """A tensor that belongs to a module's state and is not trained, such as a running mean.
+
+    With `persistent=False` it is left out of `state_dict`.
+
+    >>> import lucid
+    >>> from lucid.nn.parameter import Buffer
+    >>> isinstance(Buffer(lucid.zeros(2)), Buffer)
+    True
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> "Buffer":
+        wants_grad = isinstance(data, Tensor) and data.requires_grad
+        return cast("Buffer", _marked(data, cls, wants_grad, persistent))
+
+
+def is_persistent(buffer: Tensor) -> bool:
+    """Whether a tensor is to appear in `state_dict` once it is registered as a buffer."""
+    mark = _marks.get(id(buffer))
+    return mark is None or mark[2]
+
+
+def _reduced(tensor: Tensor) -> tuple[Any, ...]:
+    """How tensors are copied and pickled: marked ones stay marked, and leave their gradient behind."""
+    rebuild, (array, requires_grad, grad) = tensor.__reduce_ex__(4)
+    mark = _marks.get(id(tensor))
+    if mark is None:
+        return rebuild, (array, requires_grad, grad)
+    return _rebuilt, (array, mark[1], requires_grad, mark[2])
+
+
+def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool) -> Tensor:
+    return _marked(array, kind, requires_grad, persistent)
+
+
+copyreg.pickle(Tensor, _reduced)

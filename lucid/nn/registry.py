@@ -1,0 +1,332 @@
+"""What a module registers: its parameters, buffers and submodules, and how they are found again.
+
+They stand in the module's `__dict__` like any attribute, so that reading them costs nothing extra (a `__getattr__`,
+even unused, would make every read five times slower); the table `_kinds` says which attributes are registered, and as
+what, in order of registration.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from lucid import Tensor
+from lucid.nn.parameter import Buffer, Parameter, is_persistent
+
+if TYPE_CHECKING:
+    from lucid.nn.module import Module
+
+__all__: list[str] = []
+
+PARAMETER, BUFFER, TEMPORARY, MODULE = "parameter", "buffer", "non-persistent buffer", "module"
+BUFFERS = (BUFFER, TEMPORARY)
+_WANTED = {PARAMETER: "Parameter", BUFFER: "Tensor", TEMPORARY: "Tensor", MODULE: "Module"}
+_set, _delete = object.__setattr__, object.__delattr__
+
+
+class Registry:
+    """The part of `Module` that deals with what belongs to it."""
+
+    _kinds: dict[str, str] | Any = None
+    module_type: type = object  # `Module`, once it exists: its attributes are names that nothing can be registered by
+
+    def __init__(self) -> None:
+        for name in self._kinds or ():
+            _delete(self, name)
+        _set(self, "_kinds", {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, _REGISTRABLE):
+            kind = _kind_of(value)
+            if kind is not None and not isinstance(getattr(type(self), name, None), property):
+                self._assign(name, value, kind)
+                return
+        kinds = self._kinds
+        if kinds is not None and name in kinds:
+            self._raise_unless_fits(name, value, kinds[name])
+        _set(self, name, value)
+
+    def _assign(self, name: str, value: Any, kind: str) -> None:
+        """Register what was assigned to an attribute, in place of whatever was there."""
+        old = self._registry().get(name)
+        if kind == MODULE and old == PARAMETER:
+            self._raise_unless_fits(name, value, old)
+        if old is None:
+            _check_name(name, kind)
+        self._put(name, value, old if old in BUFFERS and kind in BUFFERS else kind)
+
+    def _raise_unless_fits(self, name: str, value: Any, kind: str) -> None:
+        if value is not None and not (kind in BUFFERS and isinstance(value, Tensor)):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is registered as a {kind}; it can be set to a {_WANTED[kind]} or None, "
+                f"not to a {type(value).__name__}"
+            )
+
+    def _put(self, name: str, value: Any, kind: str) -> None:
+        kinds = self._kinds
+        if kinds.get(name) != kind:
+            kinds.pop(name, None)  # a registration as something else goes to the end
+        kinds[name] = kind
+        _set(self, name, value)
+
+    def _registry(self) -> dict[str, str]:
+        if self._kinds is None:
+            raise AttributeError(
+                f"call super().__init__() in {type(self).__name__}.__init__ before parameters, buffers or modules "
+                "are assigned"
+            )
+        return self._kinds
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A shallow copy registers for itself.
+        return {**self.__dict__, "_kinds": dict(self._kinds or {})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __delattr__(self, name: str) -> None:
+        _delete(self, name)
+        if self._kinds is not None:
+            self._kinds.pop(name, None)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under a name; None keeps the name for later.
+
+        >>> import lucid
+        >>> from lucid.nn.module import Module
+        >>> from lucid.nn.parameter import Parameter
+        >>> layer = Module()
+        >>> layer.weight = Parameter(lucid.ones(2))
+        >>> layer.register_parameter("bias", None)
+        >>> layer.bias is None, [name for name, _ in layer.named_parameters()]
+        (True, ['weight'])
+        """
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"register_parameter: {name!r} must be a Parameter or None, not {type(param).__name__}")
+        self._register(name, param, PARAMETER)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is part of the state but not trained; with `persistent=False` it is not saved.
+
+        >>> import lucid
+        >>> from lucid.nn.module import Module
+        >>> from lucid.nn.parameter import Parameter
+        >>> layer = Module()
+        >>> layer.weight = Parameter(lucid.ones(2))
+        >>> layer.register_buffer("mean", lucid.zeros(2))
+        >>> list(layer.state_dict())
+        ['weight', 'mean']
+        """
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer: {name!r} must be a Tensor or None, not {type(tensor).__name__}")
+        self._register(name, tensor, BUFFER if persistent else TEMPORARY)
+
+    def register_module(self, name: str, module: "Module | None") -> None:
+        """Add a submodule under a name.
+
+        >>> import lucid
+        >>> from lucid.nn.module import Module
+        >>> from lucid.nn.parameter import Parameter
+        >>> layer = Module()
+        >>> layer.weight = Parameter(lucid.ones(2))
+        >>> net = Module()
+        >>> net.register_module("layer", layer)
+        >>> [name for name, _ in net.named_parameters()]
+        ['layer.weight']
+        """
+        if module is not None and not isinstance(module, Registry):
+            raise TypeError(f"register_module: {name!r} must be a Module or None, not {type(module).__name__}")
+        self._register(name, module, MODULE)
+
+    add_module = register_module
+
+    def _register(self, name: str, value: Any, kind: str) -> None:
+        old = self._registry().get(name)
+        _check_name(name, kind)
+        if old != kind and not (old in BUFFERS and kind in BUFFERS) and hasattr(self, name):
+            raise KeyError(f"{type(self).__name__} already has an attribute {name!r}")
+        self._put(name, value, kind)
+
+    @property
+    def _parameters(self) -> "Registered":
+        return Registered(self, PARAMETER)
+
+    @property
+    def _buffers(self) -> "Registered":
+        return Registered(self, BUFFER, TEMPORARY)
+
+    @property
+    def _modules(self) -> "Registered":
+        return Registered(self, MODULE)
+
+    def get_submodule(self, target: str) -> "Module":
+        """The submodule at a dotted path; "" is the module itself."""
+        module: Any = self
+        for part in target.split(".") if target else ():
+            found = getattr(module, part, None)
+            if not isinstance(found, Registry):
+                raise AttributeError(f"{type(module).__name__} has no submodule {part!r} (looking for {target!r})")
+            module = found
+        return module
+
+    def set_submodule(self, target: str, module: "Module") -> None:
+        """Put a module at a dotted path, in place of the one that is there."""
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError(f"set_submodule: {target!r} names no submodule")
+        parent = self.get_submodule(path)
+        if parent._kinds.get(name) != MODULE:
+            raise AttributeError(f"{type(parent).__name__} has no submodule {name!r} (looking for {target!r})")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Tensor:
+        """The parameter at a dotted path."""
+        return self._get(target, PARAMETER)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path."""
+        return self._get(target, *BUFFERS)
+
+    def _get(self, target: str, *kinds: str) -> Tensor:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if module._kinds.get(name) not in kinds:
+            raise AttributeError(f"{type(module).__name__} has no {kinds[0]} {name!r} (looking for {target!r})")
+        found: Tensor = getattr(module, name)
+        return found
+
+    def _own(self, *kinds: str) -> list[tuple[str, Any]]:
+        """What is registered here as one of these kinds, by name."""
+        # Not by way of __dict__, which would cost the reads of attributes a fast path of the interpreter.
+        return [(name, getattr(self, name)) for name, kind in self._kinds.items() if kind in kinds]
+
+    def _named_members(
+        self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules: Iterable[tuple[str, Any]] = [(prefix, self)]
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules:
+            for name, kind in list(module._kinds.items()):
+                if kind not in kinds:
+                    continue
+                value = getattr(module, name)
+                if value is None or id(value) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(value))
+                yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Name and value of each parameter; one that is shared comes once, unless `remove_duplicate=False`."""
+        return self._named_members((PARAMETER,), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Each parameter, as optimizers want them."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Name and value of each buffer."""
+        return self._named_members(BUFFERS, prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Each buffer."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """Name and value of each submodule registered here, without theirs."""
+        seen: set[int] = set()
+        for name, module in self._own(MODULE):
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def children(self) -> Iterator["Module"]:
+        """Each submodule registered here, without theirs."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, "Module"]]:
+        """Path and value of the module itself and of everything below it, parents first."""
+        memo = set() if memo is None else memo
+        frontier: list[tuple[str, Any]] = [(prefix, self)]
+        while frontier:
+            path, module = frontier.pop()
+            if id(module) in memo:
+                continue
+            if remove_duplicate:
+                memo.add(id(module))
+            yield path, module
+            for name, kind in reversed(module._kinds.items()):
+                if kind == MODULE and (child := getattr(module, name)) is not None:
+                    frontier.append((f"{path}.{name}" if path else name, child))
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator["Module"]:
+        """The module itself and everything below it."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+
+class Registered(MutableMapping[str, Any]):
+    """A module's parameters, buffers or submodules as a dictionary; writing to it registers."""
+
+    def __init__(self, module: Registry, *kinds: str) -> None:
+        self._module = module
+        self._allowed = kinds
+
+    def __getitem__(self, name: str) -> Any:
+        if self._module._kinds.get(name) not in self._allowed:
+            raise KeyError(name)
+        return getattr(self._module, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        old = self._module._kinds.get(name)
+        self._module._put(name, value, old if old is not None and old in self._allowed else self._allowed[0])
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        delattr(self._module, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self._module._own(*self._allowed)])
+
+    def __len__(self) -> int:
+        return len(self._module._own(*self._allowed))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+_REGISTRABLE = (Tensor, Registry)
+
+
+def _kind_of(value: Any) -> str | None:
+    """As what an assigned value is to be registered."""
+    if isinstance(value, Registry):
+        return MODULE
+    if isinstance(value, Parameter):
+        return PARAMETER
+    if isinstance(value, Buffer):
+        return BUFFER if is_persistent(value) else TEMPORARY
+    return None
+
+
+def _check_name(name: Any, kind: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a {kind} must be a string, not {type(name).__name__}")
+    if not name or "." in name:
+        raise KeyError(f"the name of a {kind} must not be empty or contain a dot, got {name!r}")
+    if hasattr(Registry.module_type, name):
+        raise KeyError(f"{name!r} is an attribute that every module has; choose another name for the {kind}")

@@ -1,0 +1,136 @@
+"""Keeping gradients small: by the norm of all of them together, or element by element."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import lucid
+from lucid import Tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+_EPSILON = 1e-6  # keeps the quotient of norms finite
+_PRODUCTS = (lucid.float32, lucid.float64)  # types of which NumPy multiplies vectors by BLAS
+
+
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _grads(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of the elements of all tensors together, as if they were one vector.
+
+    `foreach` is accepted for compatibility and changes nothing.
+
+    >>> import lucid
+    >>> from lucid.nn.utils import get_total_norm
+    >>> get_total_norm([lucid.tensor([3.0]), lucid.tensor([0.0, 4.0])])
+    Tensor(5.)
+    """
+    order = float(norm_type)
+    listed = _listed(tensors)
+    if not listed:
+        return lucid.tensor(0.0)
+    if order == 2 and all(type(t) is Tensor and t.dtype in _PRODUCTS for t in listed):
+        total = _euclidean(listed)
+    else:
+        with lucid.no_grad():
+            total = lucid.stack([_wide(t).norm(order) for t in listed]).norm(order)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"the norm of order {order} of these gradients is {total.item()}, so they cannot be clipped; "
+            "pass error_if_nonfinite=False to clip them nevertheless"
+        )
+    return total
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """The tensor in a type whose powers do not overflow at once."""
+    return tensor.float() if tensor.itemsize == 2 else tensor
+
+
+def _euclidean(tensors: list[Tensor]) -> Tensor:
+    """The total norm of order 2 of plain tensors: one product without temporaries for each, summed in float64."""
+    squares = 0.0
+    for tensor in tensors:
+        flat = tensor._array.reshape(-1)
+        squares += float(np.dot(flat, flat))
+    wide = any(t.dtype is lucid.float64 for t in tensors)
+    return lucid.tensor(math.sqrt(squares), dtype=lucid.float64 if wide else lucid.float32)
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients of all parameters, in place, by max_norm / total_norm if that is less than 1.
+
+    >>> import lucid
+    >>> from lucid.nn.utils import clip_grads_with_norm_
+    >>> w = lucid.tensor([1.0], requires_grad=True)
+    >>> w.grad = lucid.tensor([8.0])
+    >>> clip_grads_with_norm_([w], max_norm=1.0, total_norm=lucid.tensor(2.0))
+    >>> w.grad
+    Tensor([4.])
+    """
+    with lucid.no_grad():
+        factor: Any = (float(max_norm) / (total_norm + _EPSILON)).clamp(max=1.0)
+        if type(factor) is Tensor:
+            factor = factor.item()
+            if factor == 1.0:
+                return
+        for gradient in _grads(parameters):
+            gradient.mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients of all parameters, in place, so that their total norm is at most `max_norm`.
+
+    Returns the norm that they had. `norm_type` may be `inf`, for the largest absolute value.
+
+    >>> import lucid
+    >>> from lucid.nn.utils import clip_grad_norm_
+    >>> w = lucid.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> clip_grad_norm_([w], max_norm=1.0)
+    Tensor(10.)
+    >>> w.grad
+    Tensor([0.6, 0.8])
+    """
+    listed = _listed(parameters)
+    total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Bring every element of the gradients, in place, into [-clip_value, clip_value].
+
+    >>> import lucid
+    >>> from lucid.nn.utils import clip_grad_value_
+    >>> w = lucid.tensor([3.0, 0.1], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> clip_grad_value_([w], 1.0)
+    >>> w.grad
+    Tensor([1. , 0.2])
+    """
+    bound = float(clip_value)
+    with lucid.no_grad():
+        for gradient in _grads(parameters):
+            gradient.clamp_(-bound, bound)

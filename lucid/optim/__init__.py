@@ -1,0 +1,51 @@
+"""Optimizers, schedules for their learning rates, averages of models, and minimization.
+
+All optimizers have PyTorch's arguments and state. `foreach`, `fused` and `capturable` are accepted and kept so that
+programs and checkpoints carry over; they change nothing, since there is one implementation and it is always fused. With
+`differentiable=True` a step is recorded and can be differentiated itself.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from lucid.optim import lr_scheduler
+from lucid.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from lucid.optim.adaptive import Adadelta, Adagrad, RMSprop
+from lucid.optim.lbfgs import LBFGS
+from lucid.optim.minimization import minimize
+from lucid.optim.muon import Muon
+from lucid.optim.optimizer import Optimizer
+from lucid.optim.sgd import SGD
+from lucid.optim.signs import Lion, Rprop
+
+if TYPE_CHECKING:
+    from lucid.optim import swa_utils
+
+
+def __getattr__(name: str) -> _Any:
+    # It needs lucid.nn, which programs that only optimize tensors have no use for.
+    if name == "swa_utils":
+        return _import_module("lucid.optim.swa_utils")
+    raise AttributeError(f"module 'lucid.optim' has no attribute {name!r}")
+
+
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lion",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+    "minimize",
+    "swa_utils",
+]

@@ -1,0 +1,318 @@
+"""The base of optimizers that treat each element alone: which is most of them.
+
+A subclass states its formula once, in NumPy's ufuncs with an output argument. It runs on bare arrays in `layout`'s
+windows, and on tensors where parameters are batched, dual or traced, or the step itself is to be differentiated.
+"""
+
+from collections.abc import Sequence
+from operator import is_
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lucid.autograd.modes import no_grad
+from lucid.core.kind import Kind
+from lucid.core.storage import storage_of
+from lucid.core.tensor import Tensor
+from lucid.ops.creation import full_like
+from lucid.ops.joining import stack
+from lucid.optim.layout import Bucket, Run, Scratch, packed, working_type
+from lucid.optim.optimizer import Closure, Group, Optimizer, Params
+
+add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.negative, np.subtract
+Operand = Any  # an array, or a cell with a tensor
+
+
+class Elementwise(Optimizer):
+    """An optimizer whose update of an element depends on that element, its gradient and its state only."""
+
+    _counters: ClassVar[dict[str, float]] = {"step": 0.0}  # numbers kept for each parameter, and where they start
+
+    _homes: dict[Tensor, tuple[Bucket, int]]  # where the state of each parameter lies
+    _plan: list[tuple[Group, list[Run], list[Tensor]]]  # for each group, what is done on arrays and what on tensors
+    _known: list[Any]  # the facts that the plan was made for
+    _scratch: dict[np.dtype[Any], Scratch]
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self._forget_layout()
+        super().__init__(params, defaults)
+
+    # What a subclass states.
+
+    def _slots(self, group: Group) -> tuple[str, ...]:
+        """The names of the arrays kept for each parameter: a constant for each setting of the options."""
+        return ()
+
+    def _initial(self, group: Group, name: str) -> Any:
+        """What such an array is filled with at first."""
+        return 0.0
+
+    def _tick(self, group: Group, *counts: Any) -> tuple[Any, ...]:
+        """The counters of this step from those of the last one."""
+        return tuple([count + 1 for count in counts])
+
+    def _coefficients(self, group: Group, fresh: bool, *counts: Any) -> Sequence[Any]:
+        """The numbers in the formula at this count; `fresh` says whether the state was made just now."""
+        raise AssertionError("each optimizer has its own")
+
+    def _update(self, group: Group, c: Sequence[Any], g: Operand, u: Operand, w: Operand, *slots: Operand) -> None:
+        """Bring the slots up to date with the gradient `g`, and put into `u` what is subtracted from the parameter.
+
+        `c` are the coefficients, and `w` is free to use.
+        """
+        raise AssertionError("each optimizer has its own")
+
+    def _decoupled(self, group: Group) -> bool:
+        """Whether weight decay shrinks the parameter instead of being added to the gradient."""
+        return bool(group.get("decoupled_weight_decay"))
+
+    # One step.
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update all parameters that have a gradient; returns the loss if a closure that computes it is given."""
+        loss = self._loss(closure)
+        facts = self._facts()
+        if len(facts) != len(self._known) or not all(map(is_, facts, self._known)) or not self._read_counts():
+            self._make_plan()
+            self._read_counts()
+            self._known = self._facts()
+        for group, runs, tensors in self._plan:
+            for run in runs:
+                self._step_run(group, run)
+            for p in tensors:
+                self._step_tensor(group, p)
+        return loss
+
+    def _step_run(self, group: Group, run: Run) -> None:
+        counts = self._tick(group, *run.now)
+        c = run.scratch.scalars(self._all_coefficients(group, run.fresh, *counts))
+        gradients, reads_p = run.gradients(), bool(group.get("weight_decay"))
+        for window in run.windows:
+            window.load(gradients, reads_p)
+            self._advance(group, c, window.p, window.g, window.t, window.u, window.w, window.slots)
+            window.apply()
+        run.write(counts)
+        run.fresh = False
+        storages = [storage_of(p) for p in run.params]
+        storages.append(run.bucket.storage)
+        self._note_writes(storages + [storage_of(t) for t in run.bucket.loose])
+
+    def _all_coefficients(self, group: Group, fresh: bool, *counts: Any) -> tuple[Any, ...]:
+        """The factor of weight decay, and those of the formula."""
+        decay = group.get("weight_decay", 0)
+        return (group["lr"] * decay if self._decoupled(group) else decay, *self._coefficients(group, fresh, *counts))
+
+    def _advance(
+        self, group: Group, c: Sequence[Any], p: Operand, g: Operand, t: Operand, u: Operand, w: Operand,
+        slots: Sequence[Operand],
+    ) -> None:  # fmt: skip
+        """Put into `u` what is to be subtracted from `p`; `t` takes the gradient if it is not used as it is."""
+        decays = bool(group.get("weight_decay"))
+        if group.get("maximize"):
+            g = negative(g, t)
+        if decays and not self._decoupled(group):
+            g = add(g, multiply(p, c[0], w), t)
+        self._update(group, c[1:], g, u, w, *slots)
+        if decays and self._decoupled(group):
+            add(u, multiply(p, c[0], w), u)
+
+    # The general way, on tensors.
+
+    def _step_tensor(self, group: Group, p: Tensor) -> None:
+        if group.get("differentiable"):
+            self._advance_tensor(group, p)
+        else:
+            with no_grad():
+                self._advance_tensor(group, p)
+
+    def _advance_tensor(self, group: Group, p: Tensor) -> None:
+        slots = self._slots(group)
+        entry = self.state[p] if slots or self._counters else {}
+        if p in self._homes:
+            self._homes[p][0].let_go(entry.values())
+        fresh = any(entry.get(name) is None for name in slots)
+        for name in slots:
+            if entry.get(name) is None:
+                entry[name] = full_like(p, self._start(group, name, p.is_complex()))
+        for name, start in self._counters.items():
+            entry.setdefault(name, Tensor._wrap(np.array(start, np.float32)))
+        # Powers of the count are taken in double precision: 1 - 0.999 would lose half the digits otherwise.
+        counts = self._tick(group, *[entry[name].double() for name in self._counters])
+        for name, count in zip(self._counters, counts, strict=True):
+            entry[name].copy_(count)
+        differentiable = bool(group.get("differentiable"))
+        old = p.clone() if differentiable else p  # weight decay saves it, and p itself is written below
+        p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (old, p.grad, *[entry[name] for name in slots]))
+        t, u, w = Cell(), Cell(), Cell()
+        self._advance(group, self._all_coefficients(group, fresh, *counts), p_cell, g_cell, t, u, w, kept)
+        for name, cell in zip(slots, kept, strict=True):
+            if differentiable:
+                entry[name] = _from_reals(cell.value, p)
+            else:
+                entry[name].copy_(_from_reals(cell.value, p))
+        p.copy_(_from_reals(p_cell.value - u.value, p))
+
+    def _start(self, group: Group, name: str, is_complex: bool) -> float | complex:
+        """The first value of a slot, the same for both parts of a complex number."""
+        value = float(self._initial(group, name))
+        return complex(value, value) if is_complex else value
+
+    # Plans.
+
+    def _facts(self) -> list[Any]:
+        """All that a plan was made for, as objects that are the same ones as long as it holds."""
+        groups = self.param_groups
+        params = [p for group in groups for p in group["params"]]
+        facts: list[Any] = [p._array for p in params]
+        facts += [type(p._grad) for p in params]
+        facts += [getattr(value, "_array", value) for entry in self.state.values() for value in entry.values()]
+        for group in groups:
+            facts.append(self._slots(group))
+            facts.append(group.get("differentiable"))
+        return facts
+
+    def _read_counts(self) -> bool:
+        return all(run.read() for _, runs, _ in self._plan for run in runs)
+
+    def _make_plan(self) -> None:
+        self._plan = []
+        for group in self.param_groups:
+            active = [p for p in group["params"] if p._grad is not None]
+            tensors = [p for p in active if group.get("differentiable") or _is_kind(p) or _is_kind(p._grad)]
+            known = {id(p) for p in tensors}
+            plain = [p for p in active if id(p) not in known]
+            for p in plain:
+                p._raise_if_read_only(f"{type(self).__name__}.step")
+            fresh = self._settle(group, plain)
+            self._plan.append((group, self._runs(plain, fresh), tensors))
+
+    def _settle_now(self, group: Group) -> None:
+        """Make the state of a group before its first step."""
+        if not group.get("differentiable"):
+            self._settle(group, [p for p in group["params"] if not _is_kind(p)])
+
+    def _settle(self, group: Group, params: Sequence[Tensor]) -> set[int]:
+        """Give a place in a bucket to every parameter that has none; returns those whose state was made new, by id."""
+        slots = self._slots(group)
+        names = (*slots, *self._counters)
+        homeless = []
+        for p in params:
+            bucket, i = self._homes.get(p, (None, 0))
+            if bucket is None or not bucket.holds(i, self.state.get(p, {}), names):
+                homeless.append(p)
+        for p in homeless:
+            for name in slots:
+                _check_state(name, self.state.get(p, {}).get(name), p)
+        fresh = set()
+        for batch in packed(homeless):
+            bucket = Bucket(batch, slots, tuple(self._counters))
+            for i, p in enumerate(batch):
+                self._homes[p] = bucket, i
+                if names and self._move_in(group, p, bucket, i):
+                    fresh.add(id(p))
+        return fresh
+
+    def _move_in(self, group: Group, p: Tensor, bucket: Bucket, i: int) -> bool:
+        """Bring the state of a parameter, or a new one, into its bucket; whether it is new."""
+        entry = self.state[p]
+        fresh = False
+        for name, view in bucket.views[i].items():
+            old = entry.get(name)
+            if old is not None:
+                view[...] = old._array if isinstance(old, Tensor) else old
+            elif name in self._counters:
+                view[...] = self._counters[name]
+            else:
+                view[...] = self._start(group, name, view.dtype.kind == "c")
+                fresh = True
+            made = entry[name] = Tensor._wrap(view)
+            made._meta = bucket.storage
+        return fresh
+
+    def _runs(self, params: Sequence[Tensor], fresh: set[int]) -> list[Run]:
+        """Stretches of neighbours in their buckets that are at the same count."""
+        stretches: list[list[Any]] = []
+        for bucket, i in sorted((self._homes[p] for p in params), key=lambda home: (home[0].number, home[1])):
+            key = (id(bucket.params[i]) in fresh, *bucket.counts[:, i].tolist())
+            last = stretches[-1] if stretches else None
+            if last is not None and last[0] is bucket and last[2] == i and last[3] == key:
+                last[2] = i + 1
+            else:
+                stretches.append([bucket, i, i + 1, key])
+        return [Run(bucket, first, stop, key[0], self._scratch_for(bucket)) for bucket, first, stop, key in stretches]
+
+    def _scratch_for(self, bucket: Bucket) -> Scratch:
+        kind = working_type(bucket.params[0]._array)
+        if kind not in self._scratch:
+            self._scratch[kind] = Scratch(kind)
+        return self._scratch[kind]
+
+    def _forget_layout(self) -> None:
+        self._homes = {}
+        self._plan = []
+        self._known = []
+        self._scratch = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget_layout()
+
+
+def _is_kind(tensor: Any) -> bool:
+    return isinstance(tensor, Kind)
+
+
+def _as_reals(tensor: Any) -> Any:
+    """What the formula works on: complex numbers as pairs, 16-bit floats widened, others as they are."""
+    if tensor.is_complex():
+        return stack([tensor.real, tensor.imag], -1)
+    return tensor.float() if tensor.itemsize < 4 else tensor
+
+
+def _from_reals(tensor: Any, like: Tensor) -> Any:
+    """The same the other way."""
+    return (tensor[..., 0] + 1j * tensor[..., 1] if like.is_complex() else tensor).to(like.np_dtype)
+
+
+class Cell:
+    """Holds a tensor in the place of an array: what a ufunc is to write into the array, the cell holds from then on.
+
+    So a formula in terms of writes becomes one in terms of values, which can be recorded, batched and traced.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None) -> "Cell":
+        return self.__array_function__(getattr(ufunc, method), (), inputs, {}, out)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any, out: Any = None) -> "Cell":
+        result = func(*[a.value if isinstance(a, Cell) else a for a in args], **kwargs)
+        if out is None:
+            return Cell(result)
+        out[0].value = result
+        found: Cell = out[0]
+        return found
+
+
+def _check_state(name: str, value: Any, p: Tensor) -> None:
+    if value is not None and (not isinstance(value, Tensor) or value.shape != p.shape or _is_kind(value)):
+        found = f"of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise ValueError(f"the state {name!r} of a parameter of shape {p.shape} is {found}; it must have that shape")
+
+
+def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
+    """average += weight · (value - average)"""
+    subtract(value, average, u)
+    multiply(u, weight, u)
+    add(average, u, average)
+
+
+def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
+    """total = keep · total + weight · g²"""
+    multiply(g, g, u)
+    multiply(u, weight, u)
+    multiply(total, keep, total)
+    add(total, u, total)

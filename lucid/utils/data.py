@@ -1,0 +1,4 @@
+"""Another path to the names of `lucid.data`."""
+
+from lucid.data import *  # noqa: F403  # exactly what stands in its __all__
+from lucid.data import __all__ as __all__
