@@ -555,7 +555,13 @@ SAMPLES = [
     )
 ]  # fmt: skip
 SAMPLES += [
-    Sample(f.__name__, f, ref, refusal="overwritten by an in-place operation", refused=lambda nesting: nesting.on_tape)
+    Sample(
+        f.__name__,
+        f,
+        ref,
+        refusal="overwritten by an in-place|overwrites a value that",
+        refused=lambda nesting: nesting.on_tape,
+    )
     for f, ref in (
         (overwrites_itself, overwrites_itself_ref),
         (overwrites_through_views, overwrites_through_views_ref),

@@ -1,4 +1,4 @@
-"""Convolution: the table of checks for all spatial functions, and what the table cannot say about convolution."""
+"""Convolution: what the table cannot say, and errors."""
 
 import copy
 import pickle

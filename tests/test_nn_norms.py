@@ -1,4 +1,4 @@
-"""The table of normalisation, attention and recurrence; then normalisation: statistics, vmap, types and errors."""
+"""Normalisation: statistics, vmap, types and errors."""
 
 import numpy as np
 import pytest

@@ -4,18 +4,23 @@ import doctest
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import lucid
-import lucid.autograd
-import lucid.func
 from lucid.core.tensor import Tensor
 from lucid.ops.methods import method_table
 
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-NAMESPACES = {"lucid": lucid, "lucid.autograd": lucid.autograd, "lucid.func": lucid.func}
+NAMESPACES = {
+    "lucid": lucid,
+    **{
+        f"lucid.{name}": import_module(f"lucid.{name}")
+        for name in "autograd autograd.forward_ad func nn nn.functional nn.init nn.utils optim data amp checkpoints".split()
+    },
+}
 
 
 def public_callables() -> dict[str, object]:

@@ -12,7 +12,15 @@ from lucid.core.tensor import Tensor
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent, which is None if it has none at this level."""
+    """A value and its tangent, which is None if it has none at this level.
+
+    >>> import lucid
+    >>> from lucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     primal, tangent = forward_ad.unpack_dual(lucid.tensor(1.0))
+    >>> primal
+    Tensor(1.)
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -79,3 +87,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if isinstance(tensor, Dual) and tensor._level == chosen:
         return UnpackedDualTensor(tensor._array, tensor._aux)
     return UnpackedDualTensor(tensor, None)
+
+
+__all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]

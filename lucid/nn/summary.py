@@ -10,7 +10,6 @@ import lucid
 from lucid import Tensor
 from lucid.core import levels
 from lucid.core.kind import Kind
-from lucid.core.storage import storage_of
 from lucid.nn.module import Module
 
 __all__ = ["Summary", "summary"]
@@ -196,7 +195,6 @@ class Watched(Kind):
     def absorb(self, target: Tensor) -> None:
         """Make a tensor that the model has made a watched one."""
         inner = target.shell()
-        inner._meta = storage_of(target)
         target.__class__ = Watched
         target._array, target._aux, target._level = inner, self._aux, self._level
 
@@ -328,7 +326,10 @@ def _window_work(result: Any, weight: Any) -> int:
 # Primitive -> its multiply-adds, from its operands and result.
 _PRODUCTS: dict[str, Callable[[list[Any], Any, dict[str, Any]], int]] = {
     "matmul": _product_work,
+    "product": lambda operands, out, params: int(out.numel() * operands[0].shape[0 if params["flip_x"] else 1]),
     "vecmat": _product_work,
+    "linear": _product_work,
+    "outer_product": lambda operands, out, params: int(out.numel()),
     "einsum": _einsum_work,
     "convolution": lambda operands, out, params: _window_work(out, operands[1]),
     "convolution_input": lambda operands, out, params: _window_work(operands[0], operands[1]),

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core.primitive import Primitive
+from lucid.ops.fused import Fused
 from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, add_all, linear
 from lucid.ops.views import inverse
@@ -74,10 +75,12 @@ def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
     """Half precision is multiplied and summed in single precision."""
 
     @wraps(impl)
-    def run(a: Any, b: Any, geometry: Geometry) -> Any:
+    def run(a: Any, b: Any, geometry: Geometry, bias: Any = None) -> Any:
+        more = () if bias is None else (bias,)
         if a.dtype.itemsize > 2:
-            return impl(a, b, geometry)
-        return impl(a.astype(np.float32), b.astype(np.float32), geometry).astype(a.dtype)
+            return impl(a, b, geometry, *more)
+        single = [x.astype(np.float32) for x in (a, b, *more)]
+        return impl(*single[:2], geometry, *single[2:]).astype(a.dtype)
 
     return run
 
@@ -135,26 +138,32 @@ def _rows(depth: int, out: Sizes) -> int:
 
 
 @_in_single
-def _convolution_array(x: Any, w: Any, g: Geometry) -> Any:
+def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
     weight = w.reshape(g.groups, w.shape[0] // g.groups, -1)
-    if g.is_product:
-        return np.matmul(weight, x.reshape(len(x), g.groups, w.shape[1], -1)).reshape(len(x), w.shape[0], *g.out)
+    plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
     if not x.size:
-        out[...] = 0
+        out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
+    elif g.is_product:
+        product = out.reshape(len(x), *weight.shape[:2], -1)
+        np.matmul(weight, x.reshape(len(x), g.groups, w.shape[1], -1), out=product)
+        if plus is not None:
+            product += plus
     elif out.size:
-        in_parts(lambda some: _correlate(x[some], weight, g, out[some]), len(x), out.size * weight.shape[2])
+        in_parts(lambda some: _correlate(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
     return out
 
 
-def _correlate(x: Any, weight: Any, g: Geometry, out: Any) -> None:
+def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
     for examples, rows, columns in _columns(x, g):
         target = out[examples, :, rows]
         n, channels, *size = target.shape
-        if n == 1 and target.flags.c_contiguous:
-            np.matmul(weight, columns, out=target.reshape(*weight.shape[:2], -1))
-        else:
-            target[...] = np.matmul(weight, columns).reshape(channels, n, *size).swapaxes(0, 1)
+        is_direct = n == 1 and target.flags.c_contiguous
+        product = np.matmul(weight, columns, out=target.reshape(*weight.shape[:2], -1) if is_direct else None)
+        if plus is not None:
+            product += plus
+        if not is_direct:
+            target[...] = product.reshape(channels, n, *size).swapaxes(0, 1)
 
 
 @_in_single
@@ -422,4 +431,27 @@ patches_back = linear(
     _patches_back_array,
     transpose=lambda ct, geometry: P.patches(ct, geometry=geometry),
     batch=_by_example("patches_back"),
+)
+
+
+def _plus_bias(x: Any, w: Any, bias: Any, geometry: Geometry) -> Any:
+    return P.convolution(x, w, geometry=geometry) + P.reshape(bias, shape=(bias.shape[0], *(1,) * len(geometry.out)))
+
+
+def _biased_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, geometry: Geometry) -> list[Any]:
+    (ct,), (x, w, _) = cts, arrays
+    return [
+        _convolution_input_array(ct, _conj(w), geometry) if needs[0] else None,
+        _convolution_weight_array(_conj(x), ct, geometry) if needs[1] else None,
+        np.add.reduce(ct, axis=(0, *range(2, ct.ndim))) if needs[2] else None,
+    ]
+
+
+# A convolution that adds a bias to each block of results while it is at hand.
+biased_convolution = Fused(
+    "biased_convolution",
+    _plus_bias,
+    lambda x, w, bias, geometry: (_convolution_array(x, w, geometry, bias), (None,)),
+    _biased_backward,
+    operands=("x", "w", "bias"),
 )

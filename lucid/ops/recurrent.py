@@ -21,7 +21,7 @@ from lucid.ops.rules import P
 
 # A product of n x k and k x m is split into blocks of 64 columns between these values of n·k·m: 16 x 128 by 128 x 512
 # then takes half the time. Below, it is small anyway; above, BLAS gains more from its threads.
-_WHOLE, _THREADED = 1 << 18, 1 << 23
+_WHOLE, _THREADED = 1 << 18, 1 << 22
 _BLOCK = 64
 
 Sizes = tuple[int, ...]
@@ -275,20 +275,18 @@ def _rnn_backward(
     return [dx, dw_ih, dw_hh, db_ih, db_hh, dh]
 
 
-def _to_sigmoid(t: Any) -> None:
-    """tanh(z/2) to σ(z), in place."""
-    t *= 0.5
-    t += 0.5
+# NumPy takes arrays of no dimension faster than Python numbers, by a third of a small operation.
+_CONSTANTS = {kind: [np.asarray(c, kind) for c in (0.5, 1)] for kind in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
-# In the kernels of LSTM a step has i f o g, the cell before it, and tanh of the cell after it, in this order. Then i f and
-# g c give the cell in one product; and each of i f o, which go through σ, multiplies what stands three places further.
-_INSIDE = (0, 1, 3, 2)  # both ways: the kernels' order from that of the weights, and back
+# In the kernels of LSTM a step has i o f g, tanh of the cell after it, and the cell before it, in this order: each of
+# i o f, which go through σ, multiplies what stands three places further, and i o multiply (1 - x²) of g and tanh.
+_INSIDE, _BACK = (0, 3, 1, 2), (0, 2, 3, 1)  # the kernels' order from i f g o, and back
 
 
-def _reordered(w: Any) -> Any:
-    """Stacked gates with those of i f g o in the kernels' order."""
-    return w.reshape(4, -1)[list(_INSIDE)].reshape(w.shape)
+def _reordered(w: Any, order: tuple[int, ...]) -> Any:
+    """Four stacked gates in another order."""
+    return w.reshape(4, -1)[list(order)].reshape(w.shape)
 
 
 def _halved(w: Any, rows: int) -> Any:
@@ -302,28 +300,32 @@ def _lstm_forward(
     x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, c0: Any, w_hr: Any, sizes: Sizes, reverse: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     size, spans = c0.shape[1], _spans(sizes, reverse)
-    of_x, of_h, *biases = [w if w is None else _halved(_reordered(w), 3 * size) for w in (w_ih, w_hh, b_ih, b_hh)]
-    blocks = _blocks(x, 6, of_x, biases, 4, spans)
-    product = _Product(_stacked(of_h, 4), len(h0))
-    projected, pair = np.empty((4, len(h0), size), x.dtype), np.empty((2, len(h0), size), x.dtype)
+    half, _ = _CONSTANTS[x.dtype]
+    weights = [w if w is None else _halved(_reordered(w, _INSIDE), 3 * size) for w in (w_ih, w_hh, b_ih, b_hh)]
+    blocks = _blocks(x, 6, weights[0], weights[2:], 4, spans)
+    product = _Product(_stacked(weights[1], 4), len(h0))
+    projected, work = np.empty((4, len(h0), size), x.dtype), np.empty_like(c0)
     place = product.into(projected)
     y = np.empty((len(x), h0.shape[1]), x.dtype)
     h, c = h0, np.array(c0)
     for b, y_t in zip(blocks, _views(y, spans), strict=True):
         n = len(y_t)
-        c_t, pair_t, z = c[:n], pair[:, :n], b[:4]
+        c_t, work_t, z, sigmoids = c[:n], work[:n], b[:4], b[:3]
+        i, o, f, g, tanh, before = b
         np.matmul(h[:n], product.w, out=place[:, :, :n])
         z += projected[:, :n]
         np.tanh(z, out=z)
-        _to_sigmoid(b[:3])
-        b[4] = c_t
-        np.multiply(b[:2], b[3:5], out=pair_t)
-        np.add(pair_t[0], pair_t[1], out=c_t)
-        np.tanh(c_t, out=b[5])
+        sigmoids *= half
+        sigmoids += half
+        before[...] = c_t
+        c_t *= f
+        np.multiply(i, g, out=work_t)
+        c_t += work_t
+        np.tanh(c_t, out=tanh)
         if w_hr is None:
-            np.multiply(b[2], b[5], out=y_t)
+            np.multiply(o, tanh, out=y_t)
         else:
-            np.matmul(b[2] * b[5], w_hr.T, out=y_t)
+            np.matmul(o * tanh, w_hr.T, out=y_t)
         h = _after(h, y_t)
     return (y, np.array(h), c), (blocks, y)
 
@@ -331,37 +333,39 @@ def _lstm_forward(
 def _lstm_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Sizes, reverse: bool) -> list[Any]:
     (x, w_ih, w_hh, _, _, h0, c0, w_hr), (blocks, y) = arrays, residuals
     size, spans = c0.shape[1], _spans(sizes, reverse)
+    _, one = _CONSTANTS[x.dtype]
     dz = np.empty((len(x), 4 * size), x.dtype)
     dy, dh, dc = _given(cts[0], y), _own(cts[1], h0), _own(cts[2], c0)
     dw_hr = np.zeros_like(w_hr) if needs[7] else None
-    product = _Product(_reordered(w_hh)[None], len(h0))
+    product = _Product(_reordered(w_hh, _INSIDE)[None], len(h0))
     place = product.into(dh[None])
-    slopes, of_tanh = np.empty((2, 3 * len(h0) * size), x.dtype)
+    slopes = np.empty(5 * len(h0) * size, x.dtype)
     for b, dz_t, dy_t in zip(blocks[::-1], *[_views(a, spans[::-1]) for a in (dz, dy)], strict=True):
         n = len(dy_t)
-        dc_t, dr, each = dc[:n], dh[:n], _by_gate(dz_t, size)
-        slope, other = (a[: 3 * n * size].reshape(3, n, size) for a in (slopes, of_tanh))
+        dc_t, dr = dc[:n], dh[:n]
+        slope = slopes[: 5 * n * size].reshape(5, n, size)
+        of_sigmoids, of_tanhs, sigmoids = slope[:3], slope[3:], b[:3]
+        of_i, of_o, of_f, of_g, of_c = slope
         dr += dy_t
         if w_hr is not None:
             if dw_hr is not None:
-                dw_hr += dr.T @ (b[2] * b[5])
+                dw_hr += dr.T @ (b[1] * b[4])
             dr = dr @ w_hr
-        np.subtract(1, b[:3], out=slope)
-        slope *= b[:3]
-        slope *= b[3:]
-        np.multiply(b[3:], b[3:], out=other)
-        np.subtract(1, other, out=other)
-        other *= b[:3]  # i·(1 - g²), nothing, o·(1 - tanh²)
-        other[2] *= dr
-        dc_t += other[2]
-        np.multiply(slope[:2], dc_t, out=each[:2])
-        np.multiply(slope[2], dr, out=each[2])
-        np.multiply(other[0], dc_t, out=each[3])
-        dc_t *= b[1]
+        np.subtract(one, sigmoids, out=of_sigmoids)
+        of_sigmoids *= sigmoids
+        of_sigmoids *= b[3:]
+        np.square(b[3:5], out=of_tanhs)
+        np.subtract(one, of_tanhs, out=of_tanhs)
+        of_tanhs *= b[:2]
+        of_c *= dr
+        dc_t += of_c
+        for out, of, ct in zip(_by_gate(dz_t, size), (of_i, of_o, of_f, of_g), (dc_t, dr, dc_t, dc_t)):
+            np.multiply(of, ct, out=out)
+        dc_t *= b[2]
         np.matmul(dz_t, product.w, out=place[:, :, :n])
-    dx, dw_ih, db_ih = _of_input(dz, x, _reordered(w_ih), needs)
+    dx, dw_ih, db_ih = _of_input(dz, x, _reordered(w_ih, _INSIDE), needs)
     dw_hh, db_hh = _of_hidden(dz, _before(y, h0, spans), needs)
-    weights = [None if g is None else _reordered(g) for g in (dw_ih, dw_hh, db_ih, db_hh)]
+    weights = [None if g is None else _reordered(g, _BACK) for g in (dw_ih, dw_hh, db_ih, db_hh)]
     return [dx, *weights, dh, dc, dw_hr]
 
 
@@ -372,28 +376,32 @@ def _gru_forward(
     x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, sizes: Sizes, reverse: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     size, spans = h0.shape[1], _spans(sizes, reverse)
+    half, _ = _CONSTANTS[x.dtype]
     shared = None if b_hh is None else np.concatenate([b_hh[: 2 * size], np.zeros(size, x.dtype)])
-    of_x, of_h, *biases = [w if w is None else _halved(w, 2 * size) for w in (w_ih, w_hh, b_ih, shared)]
-    blocks = _blocks(x, 5, of_x, biases, 3, spans)
-    product = _Product(_stacked(of_h, 3), len(h0))
+    weights = [w if w is None else _halved(w, 2 * size) for w in (w_ih, w_hh, b_ih, shared)]
+    blocks = _blocks(x, 5, weights[0], weights[2:], 3, spans)
+    product = _Product(_stacked(weights[1], 3), len(h0))
     projected = np.empty((3, len(h0), size), x.dtype)
     place = product.into(projected)
-    own = 0 if b_hh is None else b_hh[2 * size :]
+    own = np.zeros(size, x.dtype) if b_hh is None else b_hh[2 * size :]
+    own = np.broadcast_to(own, h0.shape).copy()
     y = np.empty((len(x), size), x.dtype)
     h = h0
     for b, y_t in zip(blocks, _views(y, spans), strict=True):
         n = len(y_t)
-        h_t, r_z, new = h[:n], b[:2], b[2]
+        h_t, sigmoids = h[:n], b[:2]
+        r, z, new, inner, rest = b
         np.matmul(h_t, product.w, out=place[:, :, :n])
-        r_z += projected[:2, :n]
-        np.tanh(r_z, out=r_z)
-        _to_sigmoid(r_z)
-        np.add(projected[2, :n], own, out=b[3])
-        np.multiply(b[0], b[3], out=y_t)
+        sigmoids += projected[:2, :n]
+        np.tanh(sigmoids, out=sigmoids)
+        sigmoids *= half
+        sigmoids += half
+        np.add(projected[2, :n], own[:n], out=inner)
+        np.multiply(r, inner, out=y_t)
         new += y_t
         np.tanh(new, out=new)
-        np.subtract(h_t, new, out=b[4])
-        np.multiply(b[1], b[4], out=y_t)
+        np.subtract(h_t, new, out=rest)
+        np.multiply(z, rest, out=y_t)
         y_t += new
         h = _after(h, y_t)
     return (y, np.array(h)), (blocks, y)
@@ -402,6 +410,7 @@ def _gru_forward(
 def _gru_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Sizes, reverse: bool) -> list[Any]:
     (x, w_ih, w_hh, _, _, h0), (blocks, y) = arrays, residuals
     size, spans = h0.shape[1], _spans(sizes, reverse)
+    _, one = _CONSTANTS[x.dtype]
     dz = np.empty((len(x), 4 * size), x.dtype)  # of r, z, what r multiplies, and n
     dy, dh = _given(cts[0], y), _own(cts[1], h0)
     product = _Product(w_hh[None], len(h0))
@@ -410,18 +419,21 @@ def _gru_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Size
     slopes = np.empty(4 * len(h0) * size, x.dtype)
     for b, dz_t, dy_t in zip(blocks[::-1], *[_views(a, spans[::-1]) for a in (dz, dy)], strict=True):
         n = len(dy_t)
-        dh_t, slope = dh[:n], slopes[: 4 * n * size].reshape(4, n, size)
-        of_r_z, of_inner, of_new = slope[:2], slope[2], slope[3]
+        dh_t, sigmoids = dh[:n], b[:2]
+        slope = slopes[: 4 * n * size].reshape(4, n, size)
+        of_r_z = slope[:2]
+        of_r, of_z, of_inner, of_new = slope
         dh_t += dy_t
-        np.subtract(1, b[:2], out=of_r_z)
-        np.multiply(b[2], b[2], out=of_new)
-        np.subtract(1, of_new, out=of_new)
-        of_new *= slope[1]
-        of_r_z *= b[:2]
+        np.subtract(one, sigmoids, out=of_r_z)
+        np.square(b[2], out=of_new)
+        np.subtract(one, of_new, out=of_new)
+        of_new *= of_z
+        of_r_z *= sigmoids
         of_r_z *= b[3:]
-        slope[0] *= of_new
+        of_r *= of_new
         np.multiply(of_new, b[0], out=of_inner)
-        np.multiply(slope, dh_t, out=_by_gate(dz_t, size))
+        for out, of in zip(_by_gate(dz_t, size), slope):
+            np.multiply(of, dh_t, out=out)
         dh_t *= b[1]
         np.matmul(dz_t[:, : 3 * size], product.w, out=place[:, :, :n])
         dh_t += pulled[:n]

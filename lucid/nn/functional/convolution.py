@@ -46,13 +46,13 @@ def _raise_if_other_channels(name: str, x: Tensor, w: Tensor, channels: int, gro
         )
 
 
-def _plus_bias(name: str, out: Tensor, bias: Any, n: int) -> Tensor:
-    if bias is None:
-        return out
+def _bias(name: str, bias: Any, x: Tensor, channels: int) -> Tensor:
     b = lift(bias)
-    if b.shape != (out.shape[1],):
-        raise RuntimeError(f"{name}: expected a bias of shape ({out.shape[1]},), not {b.shape}")
-    return out + P.reshape(b, shape=(b.shape[0], *(1,) * n))
+    if b.shape != (channels,) or b.np_dtype != x.np_dtype:
+        raise RuntimeError(
+            f"{name}: expected a bias of shape ({channels},) and type {x.dtype}, not {b.shape}, {b.dtype}"
+        )
+    return b
 
 
 def _pairs(name: str, padding: Any, kernel: Sizes, stride: Sizes, dilation: Sizes) -> tuple[tuple[int, int], ...]:
@@ -105,7 +105,11 @@ def _conv(n: int) -> Any:
         _raise_if_other_channels(name, x, w, w.shape[1] * groups, groups)
         how = hashable(stride), hashable(padding), hashable(dilation)
         g = _geometry(name, x.shape[2:], w.shape[2:], *how, groups)
-        return without_batch(_plus_bias(name, P.convolution(x, w, geometry=g), bias, n), is_batched)
+        if bias is None:
+            out = P.convolution(x, w, geometry=g)
+        else:
+            out = P.biased_convolution(x, w, _bias(name, bias, x, w.shape[0]), geometry=g)
+        return without_batch(out, is_batched)
 
     return conv
 
@@ -167,7 +171,9 @@ def _conv_transpose(n: int) -> Any:
         how = hashable(stride), hashable(padding), hashable(output_padding), hashable(dilation)
         g = _transposed_geometry(name, x.shape[2:], w.shape[2:], *how, groups)
         out = P.convolution_input(x, w, geometry=g)
-        return without_batch(_plus_bias(name, out, bias, n), is_batched)
+        if bias is not None:
+            out = out + _bias(name, bias, x, out.shape[1]).reshape(-1, *(1,) * n)
+        return without_batch(out, is_batched)
 
     return conv_transpose
 
