@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from known_bugs import known_bug  # noqa: F401  # marks the tests of bugs that are known
 from nestings import MAIN, OTHERS, N, Nesting, X, nestings, tensor
 
 import lucid

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from known_bugs import known_bug  # noqa: F401  # marks the tests of bugs that are known
 
 import lucid
 from lucid import autograd

@@ -559,3 +559,15 @@ def test_a_training_step():
             want = want - 0.1 * 2 * x.T @ r / 8
         close(got, want)
         close(loss, expected_loss)
+
+
+def test_values_in_another_order_in_memory():
+    """What is a view when the program is traced may not be one of the values that it runs on."""
+
+    def f(x):
+        y = x * 1
+        y.view(6)[5] = 0.0
+        return y
+
+    x = np.arange(6.0).reshape(3, 2)
+    close(make_graph(f)(lucid.ones(2, 3, dtype=lucid.float64))(t(x).t()), [[0.0, 2.0, 4.0], [1.0, 3.0, 0.0]])

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from known_bugs import known_bug  # noqa: F401  # marks the tests of bugs that are known
 from nesting_samples import SAMPLES, Sample
 from nestings import CLOSURES, MAIN, OTHERS, Nesting, X, nestings, pairs, tensor
 

@@ -505,3 +505,17 @@ def test_writing_to_a_closed_over_tensor():
 
     close(grad(f)(t(A)), A + B)
     close(state, A + B)
+
+
+def test_a_write_through_a_view_with_a_cotangent_in_another_order():
+    """The cotangent of a transposed value lies in memory column by column."""
+
+    def f(x):
+        y = lucid.zeros(2, 3, dtype=lucid.float64)
+        y[0] = x
+        y.view(6)[5] = x[0] ** 2
+        return (y.t() * t([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).sum()
+
+    close(grad(f)(t(A)), [1.0 + 6 * 2 * A[0], 3.0, 5.0])
+    close(vmap(grad(f))(t(np.stack([A, B])))[1], [1.0 + 6 * 2 * B[0], 3.0, 5.0])
+    close(hessian(f)(t(A)), np.diag([12.0, 0.0, 0.0]))

@@ -949,3 +949,15 @@ def test_detach_in_place_makes_a_leaf():
     assert z.is_leaf and not z.requires_grad
     with pytest.raises(RuntimeError, match="view"):
         (x * 2)[0].detach_()
+
+
+def test_a_cotangent_in_another_order_of_memory():
+    """Views of the base and of its cotangent must show memory, whatever order that is in."""
+    x = lucid.tensor([1.1, 0.7, -0.4], dtype=lucid.float64, requires_grad=True)
+    y = lucid.zeros(2, 3, dtype=lucid.float64)
+    flipped = y.t()
+    flipped[:, 1] = x * x
+    y.view(6)[5] = x[0].exp()
+    flipped[2].sin().sum().backward()
+    expected = [float(x[0].exp() * x[0].exp().cos()), 0.0, 0.0]
+    np.testing.assert_allclose(x.grad.numpy(), expected)

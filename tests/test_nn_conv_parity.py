@@ -311,12 +311,14 @@ def test_fold_and_unpool_layers():
 
 @pytest.mark.parametrize("name", ["Conv2d", "ConvTranspose2d"])
 def test_initial_weights_have_the_same_spread(name):
-    mine, other = LAYERS[name](16, 32, 3), getattr(torch.nn, name)(16, 32, 3)
+    lucid.manual_seed(0)
+    torch.manual_seed(0)
+    mine, other = LAYERS[name](16, 64, 3), getattr(torch.nn, name)(16, 64, 3)
     for key, value in mine.state_dict().items():
-        theirs = other.state_dict()[key].numpy()
-        bound = np.abs(theirs).max()
-        assert np.abs(np.asarray(value)).max() <= bound * 1.1
-        assert abs(np.asarray(value).std() / theirs.std() - 1) < 0.3
+        a, b = np.abs(np.asarray(value)), np.abs(other.state_dict()[key].numpy())
+        # Both are even between the same bounds.
+        assert 0.9 < a.max() / b.max() < 1.1
+        assert 0.7 < a.mean() / b.mean() < 1.4
 
 
 def test_nan_and_infinities_in_pools():

@@ -381,7 +381,19 @@ def test_no_grad() -> None:
 
 
 def test_all_of_lucid_is_there() -> None:
-    adapted = {"argmax", "argmin", "autograd", "from_numpy", "load", "nn", "optim", "save", "tensor", "utils"}
+    adapted = {
+        "argmax",
+        "argmin",
+        "autograd",
+        "from_numpy",
+        "load",
+        "nn",
+        "optim",
+        "save",
+        "softmax",
+        "tensor",
+        "utils",
+    }
     differing = {n for n in lucid.__all__ if getattr(sorix, n) is not getattr(lucid, n)}
     assert differing == adapted | set(sorix._functions.ALSO_ON_ARRAYS)
     assert set(sorix.__all__) == set(dir(sorix))

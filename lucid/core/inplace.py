@@ -198,7 +198,7 @@ class _WriteView:
             mask = np.zeros(node.shape, bool)
             primitive.impl(mask, **settings)[...] = True
             return P.where(Tensor._wrap(mask), 0, ct), inside
-        outside = np.array(ct)
+        outside = np.array(ct, order="C")  # in another order, some views would be copies
         primitive.impl(outside, **settings)[...] = 0
         # `inside` may show memory of ct, which stays as it was.
         return outside, inside

@@ -70,7 +70,7 @@ class Trace:
         if not isinstance(operand, Tensor):
             return self._constant(operand) if isinstance(operand, np.ndarray) else operand
         outside = getattr(operand, "_born", 0) < self.level
-        if outside or operand._requires_grad or isinstance(operand, Kind):
+        if outside or operand.requires_grad or isinstance(operand, Kind):
             if not outside and operand._meta is not None:
                 operand = operand.clone()  # made inside, and may be written to before the end
             if id(operand) not in self.captured:
@@ -278,11 +278,11 @@ def _value_at(operand: Any, level: int) -> Any:
     """What an operand is in the run that is traced, without history: the program's runs have their own."""
     if isinstance(operand, Traced) and operand._level == level:
         operand = operand._array
-    return operand.shell() if isinstance(operand, Tensor) and operand._requires_grad else operand
+    return operand.shell() if isinstance(operand, Tensor) and operand.requires_grad else operand
 
 
 def _write_view_array(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> Any:
-    out = np.array(base)
+    out = np.array(base, order="C")  # in another order, some views would be copies
     through.impl(out, **settings)[...] = new
     return out
 
