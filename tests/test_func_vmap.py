@@ -495,7 +495,6 @@ def test_shapes_that_depend_on_values_are_refused(f):
         vmap(f)(t(A[:, :, 0]))
 
 
-@pytest.mark.xfail(strict=True, reason="copy and deepcopy go through pickling, which batched tensors refuse")
 def test_copies_inside():
     close(vmap(lambda x: copy.copy(x) * 2)(t(A)), 2 * A)
     close(vmap(lambda x: copy.deepcopy(x).mul_(2))(t(A)), 2 * A)

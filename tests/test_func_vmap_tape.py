@@ -72,11 +72,19 @@ def test_a_leaf_outside_adds_to_what_it_has():
     np.testing.assert_allclose(w.grad.numpy(), 100 + A.sum(0))
 
 
-def test_a_leaf_outside_that_does_not_meet_the_batch():
-    """Each of the four examples adds the same."""
+@pytest.mark.parametrize("how", [{}, {"chunk_size": 3}], ids=str)
+def test_a_leaf_outside_whose_gradient_is_the_same_for_all_examples(how):
+    """A loop over the four examples adds it four times, and so does every chunk for its own."""
     w = t([1.0, 2.0, 3.0], requires_grad=True)
-    vmap(lambda x: (w**2).sum().backward() or x)(t(A))
-    assert w.grad.tolist() == [8.0, 16.0, 24.0] or w.grad.tolist() == [2.0, 4.0, 6.0]
+    vmap(lambda x: (w + x).sum().backward() or x, **how)(t(A))
+    assert w.grad.tolist() == [4.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("how", [{}, {"chunk_size": 3}], ids=str)
+def test_autograd_grad_whose_gradient_is_the_same_for_all_examples(how):
+    w = t([1.0, 2.0, 3.0], requires_grad=True)
+    got = vmap(lambda x: autograd.grad((w + x).sum(), w), **how)(t(A))
+    assert got.tolist() == [[1.0, 1.0, 1.0]] * 4
 
 
 def test_leaves_inside_and_outside_in_two_vmaps():

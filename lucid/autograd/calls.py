@@ -107,6 +107,10 @@ class Call(Primitive):
         self.ran_level = 0  # the level of the tensors on which the calls for single examples ran
         self.examples: list[Call] | None = None  # the calls for each example, if the forward ran once for each
 
+    def raise_if_dirty(self, where: str) -> None:
+        if self.dirty:
+            raise RuntimeError(f"{self.name}: mark_dirty is not supported {where}; return a new tensor instead")
+
     def called_in(self, level: int, args: Sequence[Any]) -> None:
         """Note in which vmap the call runs, and which of its operands need a gradient there."""
         self.around = level
@@ -484,8 +488,7 @@ class BatchedCall(Call):
             self.examples = call.examples
         for name in ("ctx", "single", "dirty", "undifferentiable"):
             setattr(self, name, getattr(call, name))
-        if self.dirty:
-            raise RuntimeError(f"{self.name}: mark_dirty is not supported under vmap; return a new tensor instead")
+        self.raise_if_dirty("under vmap")
         self.saves, self.saves_batched = [], []
         for kind, value in call.saves:
             own = isinstance(value, Batched) and value._level == self.level

@@ -28,6 +28,10 @@ class Batch:
     def lifted(self, tensor: Tensor) -> "Batched":
         return Batched.shared(tensor, self.level, self.size)
 
+    def settled(self, gradient: Tensor) -> Tensor:
+        """A gradient that is the same for all examples, for a leaf from outside: each example adds it."""
+        return gradient * self.size
+
 
 class Batched(Kind):
     """Holds a tensor whose dimension 0 is the batch; its shape is that of one example.

@@ -29,6 +29,10 @@ class Pushforward:
     def lifted(self, tensor: Tensor) -> "Dual":
         return Dual.make(tensor, None, self.level)
 
+    def settled(self, gradient: Tensor) -> Tensor:
+        """A gradient without tangent, for a leaf from outside."""
+        return gradient
+
 
 class Dual(Kind):
     """Holds a primal tensor and its tangent, which may be None for zero."""
@@ -125,6 +129,8 @@ class Dual(Kind):
             changes: Any = [None] * len(out) if prim.multi else None
         elif prim.jvp is None:
             out = prim(*primals, **params)
+            if prim.is_call:
+                prim.raise_if_dirty("in forward mode, unless the Function has a jvp")
             changes = _by_transposing(prim, primals, tangents, params)
         else:
             out = prim(*primals, **params)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import modes
+from lucid.core import levels, modes
 from lucid.core.hooks import Hooks
 from lucid.core.kind import Kind
 from lucid.core.node import Freed, Node, accumulator, accumulators
@@ -373,6 +373,13 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
     if not leaf._requires_grad:
         return
     gradient = _take(held, leaf)
+    for transform in reversed(levels.active.get()):
+        if transform.level <= max(leaf._born, getattr(leaf, "_level", 0)):
+            break
+        if isinstance(gradient, Kind) and gradient._level == transform.level:
+            gradient = gradient.settled()
+        else:
+            gradient = transform.settled(gradient)
     while isinstance(gradient, Kind) and gradient._level > max(leaf._born, getattr(leaf, "_level", 0)):
         gradient = gradient.settled()
     _add_to_grad(leaf, gradient, create_graph)

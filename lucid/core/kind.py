@@ -30,6 +30,23 @@ class Kind(Tensor):
         """The numpy type of the elements."""
         return self._array.np_dtype
 
+    def __copy__(self) -> Tensor:
+        return self._copied(deep=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        memo[id(self)] = out = self._copied(deep=True)
+        return out
+
+    def _copied(self, deep: bool) -> Tensor:
+        """A leaf of this kind with the same contents, in other memory if `deep`."""
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
+        out = self.shell()
+        if deep:
+            out._copy_contents()
+        out._requires_grad = self._requires_grad
+        return out
+
     def _raise_if_read_only(self, name: str) -> None:
         self._array._raise_if_read_only(name)
 

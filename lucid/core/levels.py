@@ -11,7 +11,8 @@ _lock = Lock()
 # The last number given. Every tensor notes it at birth, so that a transform can tell the tensors made inside it.
 newest = 0
 
-# The transforms around the code that runs now, the innermost last. Each has `level` and `lifted(tensor)`.
+# The transforms around the code that runs now, the innermost last. Each has `level`, and
+# `lifted` and `settled` for tensors from further out.
 active: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
 
 

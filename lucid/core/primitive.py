@@ -81,6 +81,7 @@ class Primitive:
 
     runs_on_arrays = True  # whether its rules may be given bare arrays; views must note whose memory they show
     is_call = False  # whether it is a user's function, made of other primitives
+    raise_if_dirty: Callable[[str], None]  # refuses such a call that writes to its arguments
     called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 

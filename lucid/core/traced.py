@@ -60,6 +60,10 @@ class Trace:
     def new_input(self, value: Tensor) -> "Traced":
         return Traced.make(value, self, self.name(value.shape, value.dtype))
 
+    def settled(self, gradient: Tensor) -> Tensor:
+        """A gradient that does not depend on what is traced, for a leaf from outside."""
+        return gradient
+
     def lifted(self, tensor: Tensor) -> "Traced":
         return Traced.make(tensor, self, self.refer(tensor))
 

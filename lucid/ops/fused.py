@@ -36,8 +36,8 @@ class Fused(Primitive):
     """A primitive with a definition, `composite(*operands, **params)`, and kernels for plain arrays.
 
     `forward(*arrays, **params)` gives the result (a tuple if there are several) and a tuple of residuals, never empty,
-    among which may be results; `backward(cts, arrays, residuals, needs, **params)` turns cotangents of the results, None for those that were not
-    used, into cotangents of the operands that need one. Operands may be None.
+    among which may be results. `backward(cts, arrays, residuals, needs, **params)` turns cotangents of the results, None
+    for those that were not used, into cotangents of the operands that need one. Operands may be None.
     """
 
     def __init__(

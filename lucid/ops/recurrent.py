@@ -4,9 +4,8 @@ Sequences lie one step after the other, as in a packed sequence: x is (rows, fea
 `sizes[t]` rows, one for each sequence that is still running; `reverse` runs the steps from the last to the first.
 A sequence that does not take part in a step keeps its state.
 
-Kernels project all inputs at once and run the steps on views of arrays made beforehand. Going back, all that does not
-depend on later steps is computed for all steps at once, so that a step is one product and a few multiplications.
-Since σ(z) = (tanh(z/2) + 1)/2, all gates share one call of tanh.
+Kernels project all inputs at once and run the steps on arrays made beforehand, one for each step, in which gates lie
+one after the other; going back, they are all that is needed. Since σ(z) = (tanh(z/2) + 1)/2, gates share one call of tanh.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,16 +75,15 @@ def _blocks(x: Any, count: int, w: Any, biases: Sequence[Any], gates: int, spans
     for b in biases:
         if b is not None:
             weights[:, -1] += b
-    n, size = max(b - a for a, b in spans), len(w) // gates
-    product = _Product(_stacked(weights, gates), n)
+    projected, size = wide @ weights.T, len(w) // gates
     if _alike(spans):
+        n = spans[0][1] - spans[0][0]
         whole = np.empty((len(spans), count, n, size), x.dtype)
-        steps = wide.reshape(len(spans), 1, 1, n, wide.shape[1])
-        np.matmul(steps, product.w, out=product.into(whole[:, :gates]))
+        whole[:, :gates] = projected.reshape(len(spans), n, gates, size).swapaxes(1, 2)
         return list(whole[::-1] if spans[0][0] else whole)
     blocks = [np.empty((count, b - a, size), x.dtype) for a, b in spans]
-    for block, rows in zip(blocks, _views(wide, spans), strict=True):
-        np.matmul(rows, product.w, out=product.into(block[:gates]))
+    for block, rows in zip(blocks, _views(projected, spans), strict=True):
+        block[:gates] = _by_gate(rows, size)
     return blocks
 
 
@@ -156,10 +154,8 @@ def _linear(x: Any, w: Any, b: Any) -> Any:
 
 def _unrolled(cell: Callable[..., tuple[Any, ...]], x: Any, states: Sequence[Any], sizes: Sizes, reverse: bool) -> Any:
     """Run a cell over all steps; the first of its states is the result of each."""
-    ends = np.cumsum(sizes).tolist()
-    steps = [(end - n, end) for n, end in zip(sizes, ends, strict=True)]
     results = []
-    for start, end in reversed(steps) if reverse else steps:
+    for start, end in _spans(sizes, reverse):
         n = end - start
         new = cell(_slice(x, start, end), *[_slice(s, 0, n) for s in states])
         results.append(new[0])
