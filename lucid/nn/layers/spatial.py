@@ -18,6 +18,7 @@ class Spatial(Module):
     """
 
     _n: ClassVar[int]
+    _template: ClassVar[str] = ""
     _function: ClassVar[Callable[..., Any]]
     _family: ClassVar[tuple[ModuleType, str]]
 
@@ -25,6 +26,10 @@ class Spatial(Module):
         super().__init_subclass__(**rest)
         if functions is not None:
             cls._family = functions, stem
+        if "{name}" in (cls.__doc__ or ""):
+            # The example is the members'; the family itself has none that could run.
+            cls._template = cleandoc(cls.__doc__ or "")
+            cls.__doc__ = cls._template.partition("\n\n>>>")[0]
         if n:
             cls._n = n
             module, stem = cls._family
@@ -34,7 +39,7 @@ class Spatial(Module):
 
 def _document(cls: type, n: int) -> None:
     """Complete a docstring by that of the family, with {name}, {n} and sizes such as {s4} ("4, 4") filled in."""
-    family = cls.__base__
-    if cls.__doc__ and family is not None and family.__doc__:
+    template = getattr(cls.__base__, "_template", "") or cleandoc(cls.__base__.__doc__ or "")
+    if cls.__doc__ and template:
         sizes = {f"s{k}": ", ".join([str(k)] * n) for k in range(1, 10)}
-        cls.__doc__ = f"{cls.__doc__}\n\n{cleandoc(family.__doc__).format(name=cls.__name__, n=n, **sizes)}\n"
+        cls.__doc__ = f"{cls.__doc__}\n\n{template.format(name=cls.__name__, n=n, **sizes)}\n"
