@@ -66,8 +66,10 @@ _BITS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 def gate(ct: Any, x: Any) -> Any:
     """`ct` where x > 0 and exactly 0 elsewhere; large arrays in blocks, so that no mask of their size is made."""
     bits = _BITS.get(ct.dtype)
-    if bits is None or not ct.ndim or ct.shape != x.shape or not (x.flags.c_contiguous and ct.flags.c_contiguous):
+    if ct.shape != x.shape or not ct.ndim or not x.flags.c_contiguous or bits is None:
         return np.where(x > 0, ct, 0)
+    if not ct.flags.c_contiguous:
+        return _gate_by_rows(ct, x)
     out = np.empty(x.shape, ct.dtype)
     wanted, given, values = out.reshape(-1).view(bits), ct.reshape(-1).view(bits), x.reshape(-1)
     for start in range(0, x.size, _BLOCK):
@@ -75,6 +77,16 @@ def gate(ct: Any, x: Any) -> Any:
         # True is -1 as a number, all bits of which are set: a selection costs six times as much as these two steps.
         np.negative((values[block] > 0).view(np.int8), out=wanted[block])
         np.bitwise_and(wanted[block], given[block], out=wanted[block])
+    return out
+
+
+def _gate_by_rows(ct: Any, x: Any) -> Any:
+    """The same for a cotangent whose memory cannot be read in one go, as that of a sum, which is one number spread."""
+    out = np.zeros(x.shape, ct.dtype)
+    rows = max(1, _BLOCK * len(x) // max(x.size, 1)) if x.ndim > 1 else _BLOCK
+    for start in range(0, len(x), rows):
+        block = slice(start, start + rows)
+        np.copyto(out[block], ct[block], where=x[block] > 0)
     return out
 
 
