@@ -64,7 +64,7 @@ def _casting(function: F, method: Callable[..., list[Any]]) -> F:
             kwargs = dict(zip(kwargs, method(casting, *kwargs.values()), strict=True))
         return function(*args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return call  # type: ignore[return-value]  # wraps keeps the signature
 
 
 def in_low_precision(function: F) -> F:

@@ -339,10 +339,6 @@ def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     return out
 
 
-def _any_array(args: Sequence[Any]) -> bool:
-    return any(isinstance(a, ndarray) for a in args)
-
-
 def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor) -> None:
     """Remember that `out` shows `base`'s memory, if it does."""
     if not shares_memory(base, out):

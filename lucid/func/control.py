@@ -142,7 +142,8 @@ def _length(xs: Any, length: int | None) -> int:
     if length is not None:
         lengths.add(length)
     if len(lengths) != 1:
-        found = f"they have {sorted(lengths, key=int)}" if lengths else "there are no xs and no length"  # type: ignore[arg-type]
+        known = sorted(n for n in lengths if n is not None)
+        found = f"they have {known}" if known else "there are no xs and no length"
         raise ValueError(f"scan: all xs must have the same number of elements, the length if that is given; {found}")
     count = lengths.pop()
     assert count is not None

@@ -24,7 +24,7 @@ from lucid.core.traced import Instruction, Name
 from lucid.func.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse
 from lucid.func.control import _Branch, _Loop
 from lucid.func.graphs import Program
-from lucid.ops.rules import Elementwise, P, kept_shape, linear_jvp
+from lucid.ops.rules import Elementwise, P, bilinear_jvp, kept_shape, linear_jvp
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.
 Steps = list[Matrix] | None
@@ -36,7 +36,6 @@ _MOST_TURNS = 64  # of a loop, before everything in it counts as mixed up
 # Operands enter these by sums and products alone, as they do where a rule says that an operation is bilinear: where
 # arbitrary numbers give 0, all numbers do.
 _POLYNOMIAL = frozenset({"cross_entropy_back", "log_softmax_back", "softmax_back"})
-_BILINEAR_RULE = "_bilinear_jvp"
 
 
 class Fact(NamedTuple):
@@ -547,7 +546,7 @@ def _others(application: Application) -> list[tuple[Name, Any]]:
 def _is_fixed(application: Application) -> bool:
     """Whether the operation does the same to its operand for every `x`."""
     prim = application.prim
-    free = prim.name in _POLYNOMIAL or getattr(prim.jvp, "__name__", "") == _BILINEAR_RULE
+    free = prim.name in _POLYNOMIAL or prim.jvp is bilinear_jvp
     return all(v is not None or (free and o.dtype.numpy in DIFFERENTIABLE) for o, v in _others(application))
 
 

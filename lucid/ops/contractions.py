@@ -13,7 +13,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.elementwise import KEEP, promote
-from lucid.ops.rules import P, Variadic, add_all, align, sum_to
+from lucid.ops.rules import P, Variadic, add_all, align, bilinear_jvp, sum_to
 from lucid.ops.shaping import broadcast_tensors, expand
 
 ndarray = np.ndarray
@@ -61,19 +61,13 @@ def _pull_right(ct: Any, x: Any, y_shape: tuple[int, ...]) -> Any:
     return sum_to(P.matmul(_adjoint(x), ct), y_shape)
 
 
-def _bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    terms = ([] if tx is None else [prim(tx, y, **params)]) + ([] if ty is None else [prim(x, ty, **params)])
-    return add_all(terms)
-
-
 # Both operands are matrices or stacks of them; `matmul` below brings vectors into that form.
 matmul_primitive = Primitive(
     "matmul",
     _matmul_array,
     operands=("x", "y"),
     rules=(_pull_left, _pull_right),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: _batch_matmul(values, batched, size),
 )
 
@@ -116,7 +110,7 @@ outer_primitive = Primitive(
         lambda ct, y, x_shape: _row_sums(ct, y, x_shape),
         lambda ct, x, y_shape: _row_sums(mT(ct), x, y_shape),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: prim(*align(values, batched, size)),
 )
 
@@ -143,7 +137,7 @@ vecmat_primitive = Primitive(
         lambda ct, y, flip: P.vecmat(ct, _conj(y), flip=not flip),
         lambda ct, x, flip: P.outer_product(ct, _conj(x)) if flip else P.outer_product(_conj(x), ct),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=_batch_vecmat,
 )
 
@@ -211,7 +205,7 @@ product: Primitive = _Product(
         lambda ct, y, flip_x, flip_y: _pull_first(ct, _conj(y), flip_x, flip_y, product),
         lambda ct, x, flip_x, flip_y: _pull_second(ct, _conj(x), flip_x, flip_y, product),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: _batch_matmul(
         [_flipped(v, params[flip]) for v, flip in zip(values, ("flip_x", "flip_y"), strict=True)], batched, size
     ),

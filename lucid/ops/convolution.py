@@ -20,7 +20,7 @@ import numpy as np
 from lucid.core.primitive import Primitive
 from lucid.ops.fused import Fused
 from lucid.ops.parallel import in_parts
-from lucid.ops.rules import P, add_all, linear
+from lucid.ops.rules import P, bilinear_jvp, linear
 from lucid.ops.views import inverse
 
 ndarray = np.ndarray
@@ -301,11 +301,6 @@ def _conj(x: Any) -> Any:
     return P.conj(x) if x.dtype.kind == "c" else x
 
 
-def _bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    (a, b), (ta, tb) = primals, tangents
-    return add_all(([] if ta is None else [prim(ta, b, **params)]) + ([] if tb is None else [prim(a, tb, **params)]))
-
-
 def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     """The batch becomes part of a dimension that all letters that have it share, and no other letter has."""
     letters = _MEMBERS[prim.name]
@@ -358,7 +353,7 @@ convolution = Primitive(
         lambda ct, w, geometry: P.convolution_input(ct, _conj(w), geometry=geometry),
         lambda ct, x, geometry: P.convolution_weight(_conj(x), ct, geometry=geometry),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=_batch,
 )
 
@@ -370,7 +365,7 @@ convolution_input = Primitive(
         lambda ct, w, geometry: P.convolution(ct, _conj(w), geometry=geometry),
         lambda ct, y, geometry: P.convolution_weight(ct, _conj(y), geometry=geometry),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=_batch,
 )
 
@@ -382,7 +377,7 @@ convolution_weight = Primitive(
         lambda ct, y, geometry: P.convolution_input(_conj(y), ct, geometry=geometry),
         lambda ct, x, geometry: P.convolution(_conj(x), ct, geometry=geometry),
     ),
-    jvp=_bilinear_jvp,
+    jvp=bilinear_jvp,
     batch=_batch,
 )
 

@@ -294,6 +294,13 @@ def linear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) ->
     return prim(*[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params)
 
 
+def bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    """The product rule for a map that is linear in each of two operands."""
+    (x, y), (tx, ty) = primals, tangents
+    terms = ([] if tx is None else [prim(tx, y, **params)]) + ([] if ty is None else [prim(x, ty, **params)])
+    return add_all(terms)
+
+
 def linear(name: str, impl: Impl, transpose: Impl, batch: Impl, is_view: bool = False) -> Primitive:
     """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone."""
 
@@ -395,6 +402,7 @@ __all__ = [
     "add_all",
     "align",
     "batched_to_front",
+    "bilinear_jvp",
     "broadcast_to",
     "expand_reduced",
     "is_complex",
