@@ -14,6 +14,8 @@ import lucid
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch's own, about samples such as empty ones
+
 # Names that mean something else in PyTorch, or conventions in which Lucid differs on purpose.
 DIFFERENT = {
     "scatter": "with duplicates, only the write that lasts gets a gradient here",
