@@ -147,6 +147,7 @@ from lucid.ops.joining import (
     stack,
     vstack,
 )
+from lucid.ops.out import takes_out as _takes_out
 from lucid.ops.pieces import (
     chunk,
     diag,
@@ -328,6 +329,12 @@ from lucid.ops.unary import (
     trunc,
 )
 
+# The functions that PyTorch gives an `out=`, beside the elementwise ones, which have it themselves.
+_WITH_OUT = """
+add sub div clamp round
+"""
+globals().update({_name: _takes_out(globals()[_name]) for _name in _WITH_OUT.split()})
+
 # Other names that users know these by.
 half = float16
 float = float32
@@ -365,23 +372,18 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"lucid\.")
 
 
 if _TYPE_CHECKING:
-    from lucid import amp, data, nn, optim, utils
+    from lucid import amp, data, fft, linalg, nn, optim, signal, special, utils
     from lucid.checkpoints import load, save
     from lucid.func.control import cond, scan, while_loop
 
-# Names that load on first use, with the module that has them; a module stands for itself.
-_ON_DEMAND = {
-    "amp": "lucid.amp",
-    "cond": "lucid.func.control",
-    "data": "lucid.data",
-    "load": "lucid.checkpoints",
-    "nn": "lucid.nn",
-    "optim": "lucid.optim",
-    "save": "lucid.checkpoints",
-    "scan": "lucid.func.control",
-    "utils": "lucid.utils",
-    "while_loop": "lucid.func.control",
+# Names that load on first use, by the module that has them; a module stands for itself.
+_HOMES = {
+    "lucid.checkpoints": "load save",
+    "lucid.func.control": "cond scan while_loop",
 }
+_MODULES = "amp data fft linalg nn optim signal special utils"
+_ON_DEMAND = {name: home for home, names in _HOMES.items() for name in names.split()}
+_ON_DEMAND |= {name: f"lucid.{name}" for name in _MODULES.split()}
 
 
 def __getattr__(name: str) -> _Any:
@@ -403,27 +405,28 @@ __all__ = [
     "complex64", "concat", "concatenate", "cond", "conj", "contiguous", "copysign", "cos", "cosh", "count_nonzero",
     "cross", "cummax", "cummin", "cumprod", "cumsum", "data", "detach", "device", "diag", "diag_embed", "diagonal",
     "digamma", "div", "divide", "dot", "double", "dstack", "dtype", "e", "einsum", "empty", "empty_like",
-    "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_dims", "expm1", "eye", "finfo",
-    "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "from_dlpack", "from_numpy", "full", "full_like",
-    "func", "gather", "ge", "Generator", "get_default_dtype", "get_rng_state", "greater", "greater_equal", "gt",
-    "half", "hstack", "hypot", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put", "index_select",
-    "inf", "inference_mode", "initial_seed", "inner", "int", "int16", "int32", "int64", "int8", "is_complex",
-    "is_floating_point", "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "isclose", "isfinite", "isinf",
-    "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "lgamma", "linspace", "load", "log", "log10",
-    "log1p", "log2", "log_sigmoid", "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed", "masked_fill",
-    "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum",
-    "mm", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "newaxis", "nn", "no_grad", "nonzero",
-    "norm", "normal", "not_equal", "ones", "ones_like", "optim", "outer", "permute", "pi", "poisson", "polygamma",
-    "pow", "prod", "promote_types", "quantile", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm", "ravel", "real", "reciprocal", "relu", "remainder", "repeat_interleave", "reshape", "result_type",
-    "roll", "rot90", "round", "rsqrt", "save", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
-    "seed", "select", "set_default_dtype", "set_grad_enabled", "set_printoptions", "set_rng_state", "sgn", "short",
-    "sigmoid", "sign", "sin", "sinc", "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
-    "Tensor", "tensor", "tensor_split", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu",
-    "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "utils",
-    "var", "vstack", "where", "while_loop", "xlogy", "zeros", "zeros_like",
+    "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_dims", "expm1", "eye", "fft",
+    "finfo", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "floor", "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "from_dlpack", "from_numpy", "full",
+    "full_like", "func", "gather", "ge", "Generator", "get_default_dtype", "get_rng_state", "greater",
+    "greater_equal", "gt", "half", "hstack", "hypot", "iinfo", "imag", "index_add", "index_copy", "index_fill",
+    "index_put", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int16", "int32", "int64",
+    "int8", "is_complex", "is_floating_point", "is_grad_enabled", "is_inference_mode_enabled", "is_tensor",
+    "isclose", "isfinite", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "lgamma",
+    "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax", "logaddexp",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "long", "lt", "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum",
+    "mean", "median", "meshgrid", "min", "minimum", "mm", "moveaxis", "movedim", "msort", "mul", "multinomial",
+    "multiply", "mv", "nan", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg",
+    "negative", "newaxis", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "ones", "ones_like", "optim",
+    "outer", "permute", "pi", "poisson", "polygamma", "pow", "prod", "promote_types", "quantile", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "real", "reciprocal",
+    "relu", "remainder", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt", "save",
+    "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "set_default_dtype",
+    "set_grad_enabled", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign", "signal", "sin",
+    "sinc", "sinh", "softmax", "softplus", "sort", "special", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "sub", "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "Tensor",
+    "tensor", "tensor_split", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide",
+    "trunc", "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "utils", "var", "vstack",
+    "where", "while_loop", "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip

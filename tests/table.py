@@ -1,8 +1,7 @@
-"""The whole table: the rows of every family of operations."""
+"""The whole table: the rows of every family of operations, from all files called samples*.py."""
 
-import samples
-import samples_nn_conv
-import samples_nn_norms
-import samples_nn_softmax
+from importlib import import_module
+from pathlib import Path
 
-ROWS = [*samples.ROWS, *samples_nn_softmax.ROWS, *samples_nn_norms.ROWS, *samples_nn_conv.ROWS]
+FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("samples*.py"))
+ROWS = [row for family in FAMILIES for row in import_module(family).ROWS]

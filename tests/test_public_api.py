@@ -18,7 +18,7 @@ NAMESPACES = {
     "lucid": lucid,
     **{
         f"lucid.{name}": import_module(f"lucid.{name}")
-        for name in "autograd autograd.forward_ad func nn nn.functional nn.init nn.utils optim data amp checkpoints".split()
+        for name in "autograd autograd.forward_ad func nn nn.functional nn.init nn.utils optim data amp checkpoints linalg fft special signal".split()
     },
 }
 

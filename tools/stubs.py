@@ -6,6 +6,7 @@ python tools/stubs.py --check   fail if it is not up to date
 
 import inspect
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,13 @@ def parameter(p: inspect.Parameter) -> str:
 
 
 def method(name: str, function: Any) -> str:
+    if hasattr(function, "home"):
+        function = getattr(import_module(function.home), name)
     signature = inspect.signature(function)
     parts, star = ["self"], False
     for p in list(signature.parameters.values())[1:]:
+        if p.name == "out":  # an argument of functions; methods share their code
+            continue
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
             star = True

@@ -16,6 +16,7 @@ from lucid.core.node import ABSENT, Node, new_node, next_seq, save_input, save_o
 from lucid.core.place import climb, known_files
 from lucid.core.primitive import apply, attach, lift, look_at, synced
 from lucid.core.tensor import Tensor, shape_of
+from lucid.ops.out import into
 from lucid.ops.rules import Elementwise, P, Partial
 
 ndarray = np.ndarray
@@ -161,7 +162,9 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     differentiable = prim.differentiable
     accepts_integers = policy in (KEEP, BOOL)
 
-    def op(input: Any) -> Any:
+    def op(input: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, op, (input,), _NO_PARAMS)
         if type(input) is not Tensor:
             return general(prim, (input,), policy, _NO_PARAMS)
         x = input._array
@@ -217,7 +220,9 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     differentiable = prim.differentiable
     plan_x, plan_y, plan_both = (_plan(prim, needs) for needs in ((True, False), (False, True), (True, True)))
 
-    def op(input: Any, other: Any) -> Any:
+    def op(input: Any, other: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, op, (input, other), _NO_PARAMS)
         need_x = need_y = False
         if type(input) is Tensor:
             x = input._array

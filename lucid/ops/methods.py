@@ -1,6 +1,7 @@
 """Hands the operations to `Tensor` as methods and operators."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from lucid.core.tensor import Tensor
@@ -65,6 +66,9 @@ NAMES: dict[Any, str] = {
     random_fills: random_fills.METHODS,
 }
 
+# Methods whose code loads on first use, by the module that has it.
+LATER: dict[str, str] = {}
+
 
 def method_table() -> dict[str, Callable[..., Any]]:
     """Every method that operations give to `Tensor`, by name."""
@@ -74,7 +78,22 @@ def method_table() -> dict[str, Callable[..., Any]]:
     table |= inplace.ELEMENTWISE_INPLACE | conversion.CONVERTERS
     table |= {name: getattr(inplace, name) for name in ("copy_", "fill_", "zero_", "detach_")}
     table |= {"absolute": unary.abs, "conjugate": unary.conj, "where": _where_method}
+    table |= {name: _loaded_later(module, name) for module, names in LATER.items() for name in names.split()}
     return table
+
+
+def _loaded_later(module: str, name: str) -> Callable[..., Any]:
+    """A method that gives way to the one in `module` when it is first called."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(import_module(module), name)
+        setattr(Tensor, name, function)
+        return function(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`lucid.{name}` of this tensor."
+    method.home = module  # type: ignore[attr-defined]  # where the stubs find the signature
+    return method
 
 
 def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:

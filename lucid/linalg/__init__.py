@@ -1,0 +1,1 @@
+"""Linear algebra: norms, factorizations, solvers and eigenvalues, all with derivatives."""
