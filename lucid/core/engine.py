@@ -15,7 +15,7 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.hooks import Hooks
 from lucid.core.kind import Kind
-from lucid.core.node import Freed, Node, accumulator, accumulators
+from lucid.core.node import ABSENT, Freed, Node, accumulator, accumulators
 from lucid.core.place import here
 from lucid.core.primitive import NONFINITE, edge_of, synced
 from lucid.core.storage import storage_of
@@ -61,17 +61,30 @@ class Targets:
 
     def _find_the_way(self, roots: list[Any]) -> None:
         """Collect the numbers of the nodes from which some target can be reached."""
-        reached: dict[int, Node] = {}
+        reached: dict[int, tuple[Any, ...]] = {}
         frontier = roots
         oldest = 0 if self.leaves else min(self.nodes, default=0)
         while frontier:
             node = frontier.pop()
-            if node._seq > oldest and node._seq not in reached:
-                reached[node._seq] = node
-                frontier.extend([e for e in node.edges if e is not None])
+            seq = node._seq
+            if seq > oldest and seq not in reached:
+                others = node.others
+                if others is not None:
+                    others = tuple([e for e in others if e is not None])
+                else:
+                    left, right = node.left, node.right
+                    others = (
+                        (left,) if right is None or right is ABSENT else (right,) if left is None else (left, right)
+                    )
+                reached[seq] = others
+                frontier += others
+        nodes, leaves, needed = self.nodes, self.leaves, self.needed
         for seq in sorted(reached):
-            if any(e is not None and self.wants(e) for e in reached[seq].edges):
-                self.needed.add(seq)
+            for edge in reached[seq]:
+                own = edge._seq
+                if own in needed or own in nodes if own else id(edge) in leaves:
+                    needed.add(seq)
+                    break
 
 
 def run(
@@ -92,13 +105,16 @@ def run(
     arrays = modes.on_arrays.set(not create_graph)
     try:
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
-        for held in leaves.values():
-            held[1] = _leaf_hooked(held[0], held[1])
+        if accumulators:
+            for held in leaves.values():
+                held[1] = _leaf_hooked(held[0], held[1])
         if not accumulate:
             assert inputs is not None
             return [_result(t, captured, leaves) for t in inputs]
+        plain = not accumulators and not levels.active.get()
         for held in leaves.values():
-            _into_leaf(held, create_graph)
+            if not plain or not _into_plain_leaf(held):
+                _into_leaf(held, create_graph)
         for tensor in inputs or ():
             if tensor._node is not None and tensor._node._seq in captured and not _retains(tensor):
                 _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
@@ -366,6 +382,19 @@ def _leaf_hooked(leaf: Tensor, gradient: Any) -> Any:
         for hook in list(hooks.pre.values()):
             gradient = _prehooked(accumulator(leaf), hook, gradient)
     return gradient
+
+
+def _into_plain_leaf(held: list[Any]) -> bool:
+    """The first gradient of a leaf outside of transforms and hooks, an array that nobody else can reach, if it is that."""
+    leaf, gradient = held
+    if type(leaf) is not Tensor or leaf._grad is not None or type(gradient) is not ndarray or not leaf._requires_grad:
+        return False
+    held[1] = None
+    if getrefcount(gradient) != _ALONE or gradient.base is not None or gradient.dtype is not leaf._array.dtype:
+        held[1] = gradient
+        return False
+    leaf._grad = Tensor._wrap(gradient)
+    return True
 
 
 def _into_leaf(held: list[Any], create_graph: bool) -> None:

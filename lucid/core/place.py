@@ -4,6 +4,7 @@ import linecache
 import os
 import sys
 from types import CodeType, FrameType
+from typing import Any
 
 _PACKAGES = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), name) + os.sep
@@ -11,6 +12,7 @@ _PACKAGES = tuple(
 )
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
 known_files: dict[str, bool] = {}
+_is_ours = known_files.get
 
 
 def is_internal(filename: str) -> bool:
@@ -57,14 +59,15 @@ class Place:
 
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
-    found: FrameType | None = frame
-    while found is not None:
-        name = found.f_code.co_filename
-        ours = known_files.get(name)
-        if ours is False or (ours is None and not is_internal(name)):
-            return found
-        found = found.f_back
-    return frame
+    found: Any = frame
+    try:
+        while True:
+            while _is_ours(found.f_code.co_filename):
+                found = found.f_back
+            if not is_internal(found.f_code.co_filename):
+                return found
+    except AttributeError:  # above the outermost frame
+        return frame
 
 
 def here() -> Place:

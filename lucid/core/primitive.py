@@ -22,7 +22,6 @@ from lucid.core.node import (
     Packed,
     Saved,
     array_of,
-    new_node,
     next_seq,
     output_edge,
     raise_if_freed,
@@ -199,7 +198,7 @@ class Primitive:
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         """A cotangent for each operand that needs one, by the rules, from the cotangent of the result."""
         values = unpack(node, ct)
-        if len(node.edges) == 1:
+        if node.right is ABSENT:
             rule = self.rules[0]
             return (rule.fn(ct, *rule.arguments(values, node.params)),)  # type: ignore[union-attr]  # edges have rules
         return [
@@ -375,7 +374,7 @@ def attach(
     shape: Any,
 ) -> Node:
     """Give `out` a node. Called for every recorded operation, so written for speed."""
-    node = new_node(Node)
+    node = Node()
     node.prim = prim
     node.left = left
     node.right = right

@@ -12,7 +12,7 @@ import numpy as np
 
 from lucid.core import dtypes, levels, modes
 from lucid.core.cuts import cut
-from lucid.core.node import ABSENT, Node, new_node, next_seq, save_input, save_output
+from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
 from lucid.core.place import climb, known_files
 from lucid.core.primitive import apply, attach, lift, look_at, synced
 from lucid.core.tensor import Tensor, shape_of
@@ -162,7 +162,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     differentiable = prim.differentiable
     accepts_integers = policy in (KEEP, BOOL)
 
-    def op(input: Any, *, out: Any = None) -> Any:
+    def op(input: Any, out: Any = None) -> Any:
         if out is not None:
             return into(out, op, (input,), _NO_PARAMS)
         if type(input) is not Tensor:
@@ -207,20 +207,25 @@ def binary(
     return binary_door(Elementwise(name, impl, d, ("x", "y")), policy, doc)
 
 
+NOTHING = (False, False, False, -1)
+
+
 def _plan(prim: Elementwise, needs: tuple[bool, bool]) -> tuple[bool, bool, bool, int]:
     """Which of x, y and out to save, and the place of the one that is saved alone, or -1."""
     keep_x, keep_y, keep_out = kept = prim.wanted(needs)
+    if not any(kept):
+        return NOTHING
     return keep_x, keep_y, keep_out, kept.index(True) if sum(kept) == 1 else -1
 
 
 def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     impl = prim.impl
-    floats = policy == FLOAT
     integral = policy == INTEGRAL
+    picky = integral or policy == FLOAT
     differentiable = prim.differentiable
     plan_x, plan_y, plan_both = (_plan(prim, needs) for needs in ((True, False), (False, True), (True, True)))
 
-    def op(input: Any, other: Any, *, out: Any = None) -> Any:
+    def op(input: Any, other: Any, out: Any = None) -> Any:
         if out is not None:
             return into(out, op, (input, other), _NO_PARAMS)
         need_x = need_y = False
@@ -232,7 +237,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             need_x = input._requires_grad
             if type(other) is Tensor:
                 y = other._array
-                if kind is not y.dtype or integral or (floats and kind not in _DIFFERENTIABLE):
+                if kind is not y.dtype or (picky and (integral or kind not in _DIFFERENTIABLE)):
                     return general(prim, (input, other), policy, _NO_PARAMS)
                 if other._meta is not None:
                     synced(other)
@@ -270,14 +275,34 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             cut("no_grad", input if need_x else other)
             return out
         # What attach() does, written out: the call alone would cost a tenth of the operation.
-        keep_x, keep_y, keep_out, alone = (plan_both if need_y else plan_x) if need_x else plan_y
-        node = new_node(Node)
+        plan = (plan_both if need_y else plan_x) if need_x else plan_y
+        alone = plan[3]
+        node = Node()
         node.prim = prim
         node.left = node.right = node.others = node.shapes = node.hooks = None
+        # Operands whose shape is the result's need no sum in the backward pass; one tuple serves a whole chain.
+        shape = out._array.shape
         if need_x:
-            node.left = input if input._node is None else input._node
+            if input._node is None:
+                node.left = input
+                own = x.shape
+            else:
+                node.left = left = input._node
+                own = left.shape
+            if own == shape:
+                shape = own
+            else:
+                node.shapes = (x.shape, y.shape)
         if need_y:
-            node.right = other if other._node is None else other._node
+            if other._node is None:
+                node.right = other
+                own = y.shape
+            else:
+                node.right = right = other._node
+                own = right.shape
+            if own != shape:
+                node.shapes = (x.shape, y.shape)
+        node.shape = shape
         # One value is saved as it is, several as a tuple; a constant has no memory to free.
         saved: Any = None
         if alone == 1:
@@ -286,7 +311,8 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             saved = x if type(input) is not Tensor else input if input._meta is None else save_input(input)
         elif alone == 2:
             saved = save_output(out)
-        elif keep_x or keep_y or keep_out:
+        elif plan is not NOTHING:
+            keep_x, keep_y, keep_out, _ = plan
             saved = (
                 (x if type(input) is not Tensor else save_input(input)) if keep_x else None,
                 (y if type(other) is not Tensor else save_input(other)) if keep_y else None,
@@ -295,13 +321,6 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         node.saved = saved
         node.place_of_saved = alone
         node.params = _NO_PARAMS
-        shape = out._array.shape
-        left = node.left
-        if left is not None and left._seq and left.shape == shape:
-            shape = left.shape
-        node.shape = shape
-        if type(input) is Tensor and type(other) is Tensor and x.shape != y.shape:
-            node.shapes = (x.shape, y.shape)
         node._seq = next_seq()
         frame = _getframe(1)
         code = frame.f_code

@@ -21,11 +21,23 @@ def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
 
 
+_SMALL = 1 << 12  # elements that are written in less time than a view with strides of 0 is made in
+
+
+def _sum_back_array(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
+    if not ct.ndim and math.prod(x_shape) <= _SMALL:
+        out = np.empty(x_shape, ct.dtype)
+        out.fill(ct)
+        return out
+    return expand_reduced(ct, x_shape, dims, keepdim)
+
+
 sum_primitive = linear(
     "sum",
     _sum_array,
     transpose=lambda ct, x_shape, dims, keepdim: expand_reduced(ct, x_shape, dims, keepdim),
     batch=lambda x, size, dims, keepdim: P.sum(x, dims=shift(dims), keepdim=keepdim),
+    back=_sum_back_array,
 )
 
 

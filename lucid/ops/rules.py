@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.node import Freed, array_of, save_input
+from lucid.core.node import Freed, array_of, save_input, tensor_of
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
 
@@ -198,10 +198,14 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         minus = partials[1] == -1
 
         def signs(node: Any, ct: Any) -> Sequence[Any]:
-            if node.shapes is not None:
-                return general(node, ct)
-            right = node.right
-            return None if node.left is None else ct, None if right is None else -ct if minus else ct
+            left, right, shapes = node.left, node.right, node.shapes
+            if left is not None:
+                left = ct if shapes is None else sum_to(ct, shapes[0])
+            if right is not None:
+                right = ct if shapes is None else sum_to(ct, shapes[1])
+                if minus:
+                    right = -right
+            return left, right
 
         return signs
     reads: list[tuple[int, Any]] = []
@@ -217,9 +221,13 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
     if len(reads) > 2:
         return None
     (k, d), (m, e) = reads[0], reads[-1]
+    if len(reads) == 2 and _hands_on(d) and _hands_on(e):
+        return _product_vjp(general, k, m)
 
     def one(node: Any, ct: Any) -> Sequence[Any]:
         value = node.saved
+        if type(ct) is Tensor and _is_real(ct) and type(value) is not Freed:
+            return (ct * d(tensor_of(node, value if node.place_of_saved >= 0 else value[k])),)
         if type(ct) is not ndarray or type(value) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
             return general(node, ct)
         if node.place_of_saved < 0:
@@ -249,6 +257,59 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         return left, right
 
     return one if len(reads) == 1 else two
+
+
+def _hands_on(partial: Any) -> bool:
+    """Whether a derivative is the value that it reads."""
+    probe = object()
+    try:
+        return partial(probe) is probe
+    except (TypeError, AttributeError):
+        return False
+
+
+def _is_real(ct: Tensor) -> bool:
+    kind = ct._array.dtype
+    return kind is _F32 or kind is _F64
+
+
+def _factor(node: Any, saved: Any) -> Any:
+    """A saved operand of a product as a tensor, or as the number that it was."""
+    return saved.item() if type(saved) is ndarray else tensor_of(node, saved)
+
+
+def _product_vjp(general: Impl, k: int, m: int) -> Impl:
+    """The same where each derivative is a saved value: no calls but the product's."""
+
+    def product(node: Any, ct: Any) -> Sequence[Any]:
+        saved = node.saved
+        if type(ct) is Tensor and node.shapes is None and type(saved) is not Freed and _is_real(ct):
+            left, right = node.left, node.right
+            alone = node.place_of_saved >= 0
+            return (
+                None if left is None else ct * _factor(node, saved if alone else saved[k]),
+                None if right is None else ct * _factor(node, saved if alone else saved[m]),
+            )
+        if (
+            node.shapes is not None
+            or type(ct) is not ndarray
+            or type(saved) is Freed
+            or (ct.dtype is not _F32 and ct.dtype is not _F64)
+        ):
+            return general(node, ct)
+        left, right = node.left, node.right
+        alone = node.place_of_saved >= 0
+        if left is not None:
+            value = saved if alone else saved[k]
+            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
+            left = _multiply(ct, value)
+        if right is not None:
+            value = saved if alone else saved[m]
+            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
+            right = _multiply(ct, value)
+        return left, right
+
+    return product
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -301,18 +362,33 @@ def bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) 
     return add_all(terms)
 
 
-def linear(name: str, impl: Impl, transpose: Impl, batch: Impl, is_view: bool = False) -> Primitive:
-    """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone."""
+def linear(
+    name: str, impl: Impl, transpose: Impl, batch: Impl, is_view: bool = False, back: Impl | None = None
+) -> Primitive:
+    """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone.
+
+    `back(ct, x_shape, **params)` is the transpose for bare arrays, where backward passes should not wait for dispatch.
+    """
 
     def batch_rule(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return batch(values[0], size, **params)
 
-    return Primitive(name, impl, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view)
+    prim = Primitive(name, impl, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view)
+    if back is not None:
+        general = prim.vjp
+
+        def vjp(node: Any, ct: Any) -> Sequence[Any]:
+            if type(ct) is not ndarray:
+                return general(node, ct)
+            return (back(ct, node.saved[2], **node.params),)
+
+        prim.vjp = vjp  # type: ignore[method-assign]  # found before the method, and calls it
+    return prim
 
 
-def view(name: str, impl: Impl, transpose: Impl, batch: Impl) -> Primitive:
+def view(name: str, impl: Impl, transpose: Impl, batch: Impl, back: Impl | None = None) -> Primitive:
     """A linear map whose result shows the memory of its operand."""
-    return linear(name, impl, transpose, batch, is_view=True)
+    return linear(name, impl, transpose, batch, is_view=True, back=back)
 
 
 def shift(dims: tuple[int, ...]) -> tuple[int, ...]:

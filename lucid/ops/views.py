@@ -35,6 +35,7 @@ reshape = view(
     lambda x, shape: x.reshape(shape),
     transpose=lambda ct, x_shape: P.reshape(ct, shape=x_shape),
     batch=lambda x, size, shape: P.reshape(x, shape=(size, *shape)),
+    back=lambda ct, x_shape, shape: ct.reshape(x_shape),
 )
 
 permute = view(
@@ -55,6 +56,7 @@ broadcast = view(
     _broadcast_array,
     transpose=lambda ct, x_shape: sum_to(ct, x_shape),
     batch=_batch_broadcast,
+    back=lambda ct, x_shape, shape: sum_to(ct, x_shape),
 )
 
 
@@ -76,6 +78,7 @@ slice_ = view(
     _slice_array,
     transpose=lambda ct, x_shape, index: P.slice_back(ct, index=index, shape=x_shape),
     batch=lambda x, size, index: P.slice(x, index=(slice(None), *index)),
+    back=lambda ct, x_shape, index: _slice_back_array(ct, index, x_shape),
 )
 
 slice_back = linear(
