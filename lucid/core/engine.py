@@ -135,6 +135,7 @@ def _sweep(
     captured: dict[int, list[Any]] = {}
     freed = None if retain_graph else Freed(here())
     watch = modes.anomaly.get()
+    everything = targets is None
     visited: list[Node] = []
 
     for root, seed in zip(roots, seeds, strict=True):
@@ -188,13 +189,15 @@ def _sweep(
         edges = node.others
         if edges is None:
             # A link of a chain: one contribution, to a node that nothing else has reached yet.
-            if targets is None and (len(grads) == 1 or grads[1] is None):
+            if everything and (len(grads) == 1 or grads[1] is None):
                 g = grads[0]
                 edge = node.left
-                if g is not None and edge._seq and edge._seq not in pending:
-                    ahead, ahead_ct = edge, g
-                    grads = g = None
-                    continue
+                if g is not None:
+                    seq = edge._seq
+                    if seq and seq not in pending:
+                        ahead, ahead_ct = edge, g
+                        grads = g = None
+                        continue
             edges = (node.left, node.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             if g is None or (targets is not None and not targets.wants(edge)):

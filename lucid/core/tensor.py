@@ -15,6 +15,7 @@ else:
     Methods = object
 
 _new = object.__new__
+ndarray = np.ndarray
 
 
 class Tensor(Methods):
@@ -59,7 +60,7 @@ class Tensor(Methods):
     def _wrap(array: Any) -> "Tensor":
         """A tensor around an array that is used as it is."""
         out = _new(Tensor)
-        out._array = array if type(array) is np.ndarray else np.asarray(array)
+        out._array = array if type(array) is ndarray else np.asarray(array)
         out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None

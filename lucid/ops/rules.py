@@ -282,32 +282,27 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
     """The same where each derivative is a saved value: no calls but the product's."""
 
     def product(node: Any, ct: Any) -> Sequence[Any]:
+        if type(ct) is not ndarray:
+            return product_of_tensors(node, ct)
         saved = node.saved
-        if type(ct) is Tensor and node.shapes is None and type(saved) is not Freed and _is_real(ct):
-            left, right = node.left, node.right
-            alone = node.place_of_saved >= 0
-            return (
-                None if left is None else ct * _factor(node, saved if alone else saved[k]),
-                None if right is None else ct * _factor(node, saved if alone else saved[m]),
-            )
-        if (
-            node.shapes is not None
-            or type(ct) is not ndarray
-            or type(saved) is Freed
-            or (ct.dtype is not _F32 and ct.dtype is not _F64)
-        ):
+        kind = ct.dtype
+        if node.shapes is not None or type(saved) is Freed or (kind is not _F32 and kind is not _F64):
+            return general(node, ct)
+        if node.place_of_saved >= 0:  # one operand needs a gradient, and the other is what was saved
+            value = saved._array if type(saved) is Tensor and saved._meta is None else array_of(node, saved)
+            return (_multiply(ct, value), None) if node.right is None else (None, _multiply(ct, value))
+        return _multiply(ct, array_of(node, saved[k])), _multiply(ct, array_of(node, saved[m]))
+
+    def product_of_tensors(node: Any, ct: Any) -> Sequence[Any]:
+        saved = node.saved
+        if type(ct) is not Tensor or node.shapes is not None or type(saved) is Freed or not _is_real(ct):
             return general(node, ct)
         left, right = node.left, node.right
         alone = node.place_of_saved >= 0
-        if left is not None:
-            value = saved if alone else saved[k]
-            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            left = _multiply(ct, value)
-        if right is not None:
-            value = saved if alone else saved[m]
-            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            right = _multiply(ct, value)
-        return left, right
+        return (
+            None if left is None else ct * _factor(node, saved if alone else saved[k]),
+            None if right is None else ct * _factor(node, saved if alone else saved[m]),
+        )
 
     return product
 
