@@ -291,7 +291,10 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
         if node.place_of_saved >= 0:  # one operand needs a gradient, and the other is what was saved
             value = saved._array if type(saved) is Tensor and saved._meta is None else array_of(node, saved)
             return (_multiply(ct, value), None) if node.right is None else (None, _multiply(ct, value))
-        return _multiply(ct, array_of(node, saved[k])), _multiply(ct, array_of(node, saved[m]))
+        return (
+            None if node.left is None else _multiply(ct, array_of(node, saved[k])),
+            None if node.right is None else _multiply(ct, array_of(node, saved[m])),
+        )
 
     def product_of_tensors(node: Any, ct: Any) -> Sequence[Any]:
         saved = node.saved
