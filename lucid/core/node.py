@@ -4,6 +4,8 @@ import weakref
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lucid.core import modes
 from lucid.core.place import Place
 from lucid.core.storage import Storage, fingerprint, storage_of
@@ -12,6 +14,7 @@ from lucid.core.tensor import Tensor
 if TYPE_CHECKING:
     from lucid.core.hooks import Hooks
 
+ndarray = np.ndarray
 next_seq = count(1).__next__  # atomic under the GIL
 new_node = object.__new__
 
@@ -272,8 +275,11 @@ def array_of(node: Node, saved: Any) -> Any:
             _check_bare(node, saved._meta, saved._array)
         return saved._array
     if kind is Saved:
-        value = _check(node, saved)
-        return value._array if isinstance(value, Tensor) else value
+        storage = saved.storage
+        if storage.version != saved.version or storage.exposed or saved.print is not None:
+            _check(node, saved)
+        value = saved.value
+        return value if type(value) is ndarray else value._array if isinstance(value, Tensor) else value
     if kind is Packed:
         return _unpack(saved)._array
     if isinstance(saved, Tensor) and saved._meta is not None:

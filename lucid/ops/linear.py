@@ -21,7 +21,7 @@ _NO_PARAMS: dict[str, Any] = {}
 
 def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
     out = x.dot(weight.T) if x.ndim == 2 and x.dtype.char in "fd" else P.matmul.impl(x, weight.T)
-    return out if bias is None else np.add(out, bias, out=out)
+    return out if bias is None else np.add(out, bias, out)
 
 
 def _conj(x: Any) -> Any:
@@ -78,14 +78,21 @@ class _Linear(Primitive):
 
     def vjp(self, node: Any, ct: Any) -> Any:
         saved = node.saved
-        if type(ct) is not np.ndarray or ct.ndim != 2 or ct.dtype.char not in "fd" or type(saved) is not tuple:
+        if type(ct) is not np.ndarray or ct.ndim < 2 or ct.dtype.char not in "fd" or type(saved) is not tuple:
             return super().vjp(node, ct)
         to_x, to_weight, to_bias = node.others
-        return (
-            None if to_x is None else ct.dot(array_of(node, saved[1])),
-            None if to_weight is None else ct.T.dot(array_of(node, saved[0])),
-            None if to_bias is None else np.add.reduce(ct, axis=0),
-        )
+        front = None
+        if ct.ndim > 2:  # all rows as one matrix: one product instead of one for each example
+            front = ct.shape[:-1]
+            ct = ct.reshape(-1, ct.shape[-1])
+        if to_x is not None:
+            to_x = ct.dot(array_of(node, saved[1]))
+            if front is not None:
+                to_x = to_x.reshape(*front, to_x.shape[1])
+        if to_weight is not None:
+            x = array_of(node, saved[0])
+            to_weight = ct.T.dot(x if front is None else x.reshape(-1, x.shape[-1]))
+        return to_x, to_weight, None if to_bias is None else np.add.reduce(ct, axis=0)
 
 
 # x @ weight.T + bias for x of shape (..., in), weight (out, in), and bias (out,) or None.
@@ -111,22 +118,36 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> linear(lucid.tensor([1.0, 2.0]), lucid.tensor([[1.0, 1.0], [0.0, 1.0]]), lucid.tensor([10.0, 0.0]))
     Tensor([13.,  2.])
     """
-    _check(x, weight, bias)
-    operands = (x, weight, bias)
-    for t in operands:
-        if t is not None and (type(t) is not Tensor or (t._meta is not None and type(synced(t)) is not Tensor)):
-            return _general(x, weight, bias)
-    kind = weight._array.dtype
-    if x._array.dtype is not kind or (bias is not None and bias._array.dtype is not kind):
+    if type(x) is not Tensor or type(weight) is not Tensor or (bias is not None and type(bias) is not Tensor):
         return _general(x, weight, bias)
-    out = _wrap(_linear_array(x._array, weight._array, None if bias is None else bias._array))
+    if x._meta is not None:
+        synced(x)
+    if weight._meta is not None:
+        synced(weight)
+    if bias is not None and bias._meta is not None:
+        synced(bias)
+    rows, matrix, kind = x._array, weight._array, weight._array.dtype
+    offset = None if bias is None else bias._array
+    if rows.dtype is not kind or (offset is not None and offset.dtype is not kind):
+        return _general(x, weight, bias)
+    if matrix.ndim != 2 or not rows.ndim or (offset is not None and offset.shape != matrix.shape[:1]):
+        _check(x, weight, bias)
+    try:
+        out = _wrap(_linear_array(rows, matrix, offset))
+    except ValueError:
+        _check(x, weight, bias)
+        raise
     need_x, need_w, need_b = x._requires_grad, weight._requires_grad, bias is not None and bias._requires_grad
     if not (need_x or need_w or need_b):
         return out
     if not _recording():
         cut("no_grad", x if need_x else weight if need_w else bias)  # type: ignore[arg-type]  # not None if needed
         return out
-    edges = tuple([edge_of(t) if t is not None and t._requires_grad else None for t in operands])
+    edges = (
+        (x if x._node is None else x._node) if need_x else None,
+        (weight if weight._node is None else weight._node) if need_w else None,
+        edge_of(bias) if need_b else None,  # type: ignore[arg-type]  # not None if needed
+    )
     saved = (save_input(x) if need_w else None, save_input(weight) if need_x else None, None, None)
     attach(out, linear_primitive, None, None, edges, saved, -1, None, _NO_PARAMS, out._array.shape)
     return out
@@ -143,6 +164,7 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
 
 def _general(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Operands of any kind, and of several types."""
+    _check(x, weight, bias)
     if bias is None:
         x, weight = promote("linear", (x, weight), KEEP)
     else:
