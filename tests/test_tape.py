@@ -1114,3 +1114,12 @@ def test_order_of_recording_does_not_matter():
     y = early * late
     z = y + early + late * late
     same(grad(z, x), [3 * 3 * 4 + 4 + 36.0])
+
+
+def test_product_with_an_array_goes_back_to_the_tensor_alone() -> None:
+    x = tensor([1.0, 2.0], requires_grad=True)
+    factor = np.array([3.0, 4.0], np.float32)
+    (x * factor).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), factor)
+    (factor * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * factor)

@@ -130,6 +130,9 @@ def _unfold_array(x: Any, dim: int, size: int, step: int) -> Any:
 
 def _unfold_back_array(x: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
     out = np.zeros(shape, x.dtype)
+    if step >= size:  # windows that do not overlap
+        _unfold_array(out, dim, size, step)[...] = x
+        return out
     index: list[Any] = [slice(None)] * len(shape)
     count = x.shape[dim]
     for k in range(size):
