@@ -1117,7 +1117,7 @@ def test_order_of_recording_does_not_matter():
 
 
 def test_product_with_an_array_goes_back_to_the_tensor_alone() -> None:
-    x = tensor([1.0, 2.0], requires_grad=True)
+    x = lucid.tensor([1.0, 2.0], requires_grad=True)
     factor = np.array([3.0, 4.0], np.float32)
     (x * factor).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), factor)
