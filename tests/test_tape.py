@@ -1123,3 +1123,13 @@ def test_product_with_an_array_goes_back_to_the_tensor_alone() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), factor)
     (factor * x).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2 * factor)
+
+
+def test_gradient_of_another_shape_than_the_leaf_is_refused() -> None:
+    x = lucid.ones(2, requires_grad=True)
+    other = lucid.ones(2, requires_grad=True)
+    loss = (other + x * 3).sum()
+    x.data = lucid.ones(3)
+    with pytest.raises(RuntimeError, match=r"shape \(2,\) arrived at a leaf of shape \(3,\)"):
+        loss.backward()
+    assert x.grad is None and other.grad is None

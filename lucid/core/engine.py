@@ -111,6 +111,9 @@ def run(
         if not accumulate:
             assert inputs is not None
             return [_result(t, captured, leaves) for t in inputs]
+        for leaf, gradient in leaves.values():
+            if gradient.shape != leaf.shape:
+                _raise_misfit(leaf, gradient)
         plain = not accumulators and not levels.active.get()
         for held in leaves.values():
             if not plain or not _into_plain_leaf(held):
@@ -385,6 +388,13 @@ def _leaf_hooked(leaf: Tensor, gradient: Any) -> Any:
         for hook in list(hooks.pre.values()):
             gradient = _prehooked(accumulator(leaf), hook, gradient)
     return gradient
+
+
+def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
+    raise RuntimeError(
+        f"backward: a gradient of shape {gradient.shape} arrived at a leaf of shape {leaf.shape}: the leaf was given "
+        "other contents (by .data = or a change of shape) after operations on it were recorded"
+    )
 
 
 def _into_plain_leaf(held: list[Any]) -> bool:
