@@ -685,3 +685,11 @@ def test_inside_transforms():
 
 def test_names_of_methods_exist():
     assert all(callable(getattr(module, name)) for module in (random, random_fills) for name in module.METHODS.split())
+
+
+def test_integers_from_all_of_64_bits() -> None:
+    lucid.manual_seed(0)
+    signed = lucid.randint(-(2**63), 2**63, (1000,)).numpy()
+    assert (signed < 0).mean() == pytest.approx(0.5, abs=0.06)
+    unsigned = lucid.zeros(1000, dtype=lucid.uint64).random_().numpy()
+    assert unsigned.dtype == np.uint64 and (unsigned >= 2**63).mean() == pytest.approx(0.5, abs=0.06)

@@ -235,6 +235,8 @@ def integers(generator: Generator, count: int, low: int, high: int) -> Any:
     span = high - low
     if span <= 1 << 32:
         found = generator.draw(count, np.dtype(np.uint64), lambda w: w % np.uint64(span), 1)
+    elif span >= 1 << 64:
+        found = words(generator, count)
     else:
         pairs = words(generator, 2 * count).reshape(-1, 2)
         found, below = _high_product(pairs[:, 0], span)
