@@ -4,10 +4,10 @@ from typing import Any
 
 from lucid import Tensor
 from lucid.nn.module import Module
-from lucid.nn.utils import weight_norms
+from lucid.nn.utils import orthogonality, weight_norms
 from lucid.nn.utils.parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
@@ -97,8 +97,36 @@ def spectral_norm(
     >>> lucid.allclose(layer.weight, lucid.tensor([[1.0, 0.0], [0.0, 0.5]]), atol=1e-5)
     True
     """
-    weight: Any = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"{type(module).__name__} has no parameter or buffer {name!r} to normalize")
+    weight = _weight_of(module, name, "normalize")
     chosen = weight_norms.default_dim(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, chosen, eps))
+
+
+def _weight_of(module: Module, name: str, verb: str) -> Tensor:
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"{type(module).__name__} has no parameter or buffer {name!r} to {verb}")
+    return weight
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep the columns of a weight orthonormal, or its rows if there are fewer of them: Q* Q = I.
+
+    `orthogonal_map` makes it from free parameters: "matrix_exp", "cayley" or "householder"; by default the first for
+    square and complex weights, the last for others. With `use_trivialization` the result is multiplied by a base,
+    which is set when the weight is assigned, so that every orthonormal weight can be; without it only "householder"
+    takes assignments. Training starts from the nearest orthonormal matrix that a QR factorization gives, but without
+    `use_trivialization` from that of the parameters as they are, unless the map is "householder".
+
+    >>> import lucid
+    >>> from lucid import nn
+    >>> from lucid.nn.utils import parametrizations
+    >>> layer = parametrizations.orthogonal(nn.Linear(3, 2))
+    >>> lucid.allclose(layer.weight @ layer.weight.T, lucid.eye(2), atol=1e-5)
+    True
+    """
+    weight = _weight_of(module, name, "make orthogonal")
+    made = orthogonality.parametrization(weight, orthogonal_map, use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)

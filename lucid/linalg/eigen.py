@@ -1,0 +1,363 @@
+"""Eigenvalues and singular values with their vectors.
+
+The derivatives follow from F[i, j] = 1 / (w[j] - w[i]) off the diagonal and 0 on it, w being the eigenvalues:
+
+- A V = V diag(w): with M = V^-1 dA V, dw = diag(M) and dV = V (M·F), then kept at length 1;
+- A = U diag(s) V^H: with M = U^H dA V, ds = Re diag(M), and the vectors turn by F of the squares s².
+
+Where eigenvalues or singular values coincide their vectors have no derivative: it comes out as inf or nan.
+"""
+
+# ruff: noqa: N803, N806 -- matrices have the names that PyTorch gives them
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.core.dtypes import complex_of
+from lucid.core.primitive import P, Primitive
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    Factorization,
+    LinAlgError,
+    adjoint,
+    column,
+    diag,
+    diagonal,
+    hermitian_part,
+    identity,
+    matrix_operand,
+    over_stacks,
+    product,
+    raise_unless_finite,
+    raise_unless_phase_free,
+    real,
+    row,
+    square_operand,
+)
+from lucid.linalg.orthogonal import completed
+from lucid.linalg.solvers import solve_primitive
+from lucid.ops.rules import add_all, is_complex
+
+
+class Eigen(NamedTuple):
+    """What `eig` and `eigh` give.
+
+    >>> import lucid
+    >>> lucid.linalg.eigh(lucid.eye(2)).eigenvalues
+    Tensor([1., 1.])
+    """
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SVD(NamedTuple):
+    """What `svd` gives: A = U diag(S) Vh.
+
+    >>> import lucid
+    >>> lucid.linalg.svd(lucid.eye(2)).S
+    Tensor([1., 1.])
+    """
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _converged(name: str, function: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """Run one of NumPy's iterations on finite matrices."""
+    raise_unless_finite(name, x)
+    try:
+        return function(x, **options)
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"{name}: {error}") from None
+
+
+def inverse_gaps(values: Any) -> Any:
+    """1 / (w[j] - w[i]) off the diagonal, 0 on it."""
+    unit = identity(values.shape[-1], values)
+    return 1 / (row(values) - column(values) + unit) * (1 - unit)
+
+
+# --- hermitian matrices ------------------------------------------------------------------------------
+
+
+def _eigh_array(x: Any, UPLO: str) -> tuple[Any, Any]:
+    return tuple(_converged("linalg.eigh", np.linalg.eigh, x, UPLO=UPLO))
+
+
+def _pull_eigh(cts: Any, outs: Any, UPLO: str) -> Any:
+    (w, V), (g_values, g_vectors) = outs, cts
+    terms = [] if g_values is None else [diag(g_values)]
+    if g_vectors is not None:
+        turning = product(adjoint(V), g_vectors)
+        raise_unless_phase_free("linalg.eigh", "eigenvectors", turning)
+        terms.append(turning * inverse_gaps(w))
+    return _between(V, hermitian_part(add_all(terms)), adjoint(V))
+
+
+def _between(left: Any, middle: Any, right: Any) -> Any:
+    """A product of matrices where only the middle one may be real."""
+    if is_complex(left) and not is_complex(middle):
+        middle = P.complex_parts(middle, part=0)
+    return product(left, middle, right)
+
+
+def _push_eigh(t: Any, outs: Any, UPLO: str) -> tuple[Any, Any]:
+    w, V = outs
+    inner = product(adjoint(V), hermitian_part(t), V)
+    return real(diagonal(inner)), P.matmul(V, inner * inverse_gaps(w))
+
+
+eigh_primitive = Factorization("eigh", _eigh_array, _pull_eigh, _push_eigh)
+
+
+def _by_vectors(name: str, impl: Callable[..., Any], pull: Callable[..., Any], push: Callable[..., Any]) -> Primitive:
+    """Values alone: the vectors are found when a derivative is asked for. The rules see `x` and the parameters."""
+
+    def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+        return push(tangents[0], primals[0], **params)
+
+    return Primitive(name, impl, rules=(pull,), jvp=jvp, batch=over_stacks)
+
+
+def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
+    return _pull_eigh((ct, None), P.eigh(x, UPLO=UPLO), UPLO)
+
+
+eigvalsh_primitive = _by_vectors(
+    "eigvalsh",
+    lambda x, UPLO: _converged("linalg.eigvalsh", np.linalg.eigvalsh, x, UPLO=UPLO),
+    _pull_eigvalsh,
+    lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0],
+)
+
+
+def _triangle(UPLO: str) -> str:
+    found = UPLO.upper() if isinstance(UPLO, str) else UPLO
+    if found not in ("L", "U"):
+        raise RuntimeError(f"UPLO names the triangle to read: it must be 'L' or 'U', not {UPLO!r}")
+    return found
+
+
+def eigh(A: Any, UPLO: str = "L") -> Eigen:
+    """Eigenvalues of hermitian (real: symmetric) matrices, ascending, and orthonormal eigenvectors as columns.
+
+    Only the triangle that `UPLO` names is read. Eigenvectors are determined up to a sign, complex ones up to a phase: a
+    loss that depends on it has no derivative. Where eigenvalues coincide, that of the eigenvectors is inf or nan.
+
+    >>> import lucid
+    >>> w, V = lucid.linalg.eigh(lucid.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    >>> w
+    Tensor([1., 3.])
+    """
+    x = square_operand("linalg.eigh", A)
+    return Eigen(*P.eigh(x, UPLO=_triangle(UPLO)))
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
+    """Eigenvalues of hermitian (real: symmetric) matrices, ascending; only the triangle that `UPLO` names is read.
+
+    >>> import lucid
+    >>> lucid.linalg.eigvalsh(lucid.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    Tensor([1., 3.])
+    """
+    x = square_operand("linalg.eigvalsh", A)
+    out: Tensor = P.eigvalsh(x, UPLO=_triangle(UPLO))
+    return out
+
+
+# --- any square matrices -----------------------------------------------------------------------------
+
+
+def _eig_array(x: Any, is_real: bool) -> tuple[Any, Any]:
+    wide = complex_of(x.dtype)
+    w, V = _converged("linalg.eig", np.linalg.eig, x)
+    return w.astype(wide), V.astype(wide)
+
+
+def _eigvals_array(x: Any, is_real: bool) -> Any:
+    return _converged("linalg.eigvals", np.linalg.eigvals, x).astype(complex_of(x.dtype))
+
+
+def _pull_eig(cts: Any, outs: Any, is_real: bool) -> Any:
+    (w, V), (g_values, g_vectors) = outs, cts
+    terms = [] if g_values is None else [diag(g_values)]
+    if g_vectors is not None:
+        turning = product(adjoint(V), g_vectors)
+        raise_unless_phase_free("linalg.eig", "eigenvectors", turning)
+        turning = turning - product(adjoint(V), V) * row(P.real(diagonal(turning)))
+        terms.append(turning * P.conj(inverse_gaps(w)))
+    out = solve_primitive(adjoint(V), P.matmul(add_all(terms), adjoint(V)), strict=False)
+    return P.real(out) if is_real else out
+
+
+def _push_eig(t: Any, outs: Any, is_real: bool) -> tuple[Any, Any]:
+    w, V = outs
+    t = P.complex_parts(t, part=0) if is_real else t
+    inner = solve_primitive(V, P.matmul(t, V), strict=False)
+    turning = inner * inverse_gaps(w)
+    stretching = P.real(diagonal(product(adjoint(V), V, turning)))
+    return diagonal(inner), P.matmul(V, turning) - V * row(stretching)
+
+
+eig_primitive = Factorization("eig", _eig_array, _pull_eig, _push_eig)
+eigvals_primitive = _by_vectors(
+    "eigvals",
+    _eigvals_array,
+    lambda ct, x, is_real: _pull_eig((ct, None), P.eig(x, is_real=is_real), is_real),
+    lambda t, x, is_real: _push_eig(t, P.eig(x, is_real=is_real), is_real)[0],
+)
+
+
+def eig(A: Any) -> Eigen:
+    """Eigenvalues of square matrices, and eigenvectors of length 1 as columns: A V = V diag(w). Both are complex.
+
+    Eigenvectors are determined up to a phase: a loss that depends on it has no derivative. Where eigenvalues coincide,
+    that of the eigenvectors is inf or nan.
+
+    >>> import lucid
+    >>> w, V = lucid.linalg.eig(lucid.tensor([[0.0, -4.0], [1.0, 0.0]]))
+    >>> w
+    Tensor([0.+2.j, 0.-2.j], dtype=lucid.complex64)
+    """
+    x = square_operand("linalg.eig", A)
+    return Eigen(*P.eig(x, is_real=not is_complex(x)))
+
+
+def eigvals(A: Any) -> Tensor:
+    """Eigenvalues of square matrices, as complex numbers in no particular order.
+
+    >>> import lucid
+    >>> lucid.linalg.eigvals(lucid.tensor([[0.0, -4.0], [1.0, 0.0]]))
+    Tensor([0.+2.j, 0.-2.j], dtype=lucid.complex64)
+    """
+    x = square_operand("linalg.eigvals", A)
+    out: Tensor = P.eigvals(x, is_real=not is_complex(x))
+    return out
+
+
+# --- singular values ---------------------------------------------------------------------------------
+
+
+def _svd_array(x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
+    k = min(x.shape[-2:])
+    U, S, Vh = _converged("linalg.svd", np.linalg.svd, x, full_matrices=full)
+    rest = U[..., k:] if x.shape[-2] > k else Vh[..., k:, :].conj().swapaxes(-1, -2)
+    return np.ascontiguousarray(U[..., :k]), S, np.ascontiguousarray(Vh[..., :k, :]), np.ascontiguousarray(rest)
+
+
+def _pull_svd(cts: Any, outs: Any, full: bool) -> Any:
+    (U, S, Vh, _), (gU, gS, gVh, _) = outs, cts
+    gV = None if gVh is None else adjoint(gVh)
+    left = None if gU is None else product(adjoint(U), gU)
+    right = None if gV is None else product(Vh, gV)
+    terms = [] if gS is None else [diag(gS)]
+    terms += _turned(S, left, right)
+    out = _between(U, add_all(terms), Vh)
+    if gU is not None and U.shape[-2] > U.shape[-1]:
+        out = out + P.matmul((gU - P.matmul(U, left)) / row(S), Vh)
+    if gV is not None and Vh.shape[-1] > Vh.shape[-2]:
+        out = out + P.matmul(U, adjoint((gV - P.matmul(adjoint(Vh), right)) / row(S)))
+    return out
+
+
+def _turned(S: Any, left: Any, right: Any) -> list[Any]:
+    """What the cotangents U^H gU and V^H gV of the singular vectors ask of U^H dA V."""
+    both = [x for x in (left, right) if x is not None]
+    if not both:
+        return []
+    raise_unless_phase_free("linalg.svd", "singular vectors", add_all(both))
+    gaps = inverse_gaps(S * S)
+    terms = [] if left is None else [(left - adjoint(left)) * gaps * row(S)]
+    terms += [] if right is None else [(right - adjoint(right)) * gaps * column(S)]
+    if is_complex(both[0]):
+        phases = ([] if left is None else [P.imag(diagonal(left))]) + (
+            [] if right is None else [-P.imag(diagonal(right))]
+        )
+        terms.append(diag(P.complex_parts(add_all(phases) / (S * 2), part=1)))
+    return terms
+
+
+def _push_svd(t: Any, outs: Any, full: bool) -> tuple[Any, Any, Any, Any]:
+    U, S, Vh, _ = outs
+    V, flipped = adjoint(Vh), adjoint(t)
+    inner = product(adjoint(U), t, V)
+    mirrored = adjoint(inner)
+    gaps = inverse_gaps(S * S)
+    left = (inner * row(S) + mirrored * column(S)) * gaps
+    right = (inner * column(S) + mirrored * row(S)) * gaps
+    if is_complex(inner):
+        phases = diag(P.complex_parts(P.imag(diagonal(inner)) / (S * 2), part=1))
+        left, right = left + phases, right - phases
+    dU, dV = P.matmul(U, left), P.matmul(V, right)
+    if U.shape[-2] > U.shape[-1]:
+        dU = dU + (P.matmul(t, V) - P.matmul(U, inner)) / row(S)
+    if Vh.shape[-1] > Vh.shape[-2]:
+        dV = dV + (P.matmul(flipped, U) - P.matmul(V, mirrored)) / row(S)
+    return dU, real(diagonal(inner)), adjoint(dV), None
+
+
+# The fourth result completes U, or the adjoint of Vh, to a square matrix.
+svd_primitive = Factorization("svd", _svd_array, _pull_svd, _push_svd)
+
+
+def _pull_svdvals(ct: Any, x: Any) -> Any:
+    U, _, Vh, _ = P.svd(x, full=False)
+    return P.matmul(U * row(ct), Vh)
+
+
+def _push_svdvals(t: Any, x: Any) -> Any:
+    U, _, Vh, _ = P.svd(x, full=False)
+    return real(diagonal(product(adjoint(U), t, adjoint(Vh))))
+
+
+svdvals_primitive = _by_vectors(
+    "svdvals",
+    lambda x: _converged("linalg.svdvals", np.linalg.svd, x, compute_uv=False),
+    _pull_svdvals,
+    _push_svdvals,
+)
+
+
+def _raise_unless_default(name: str, driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(f"{name}: driver={driver!r} names a method for CUDA; there is one for the CPU, driver=None")
+
+
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+    """A = U diag(S) Vh with orthonormal columns in U and rows in Vh and the singular values S, descending.
+
+    With k the smaller dimension of an m by n matrix, U is m by m and Vh n by n, or m by k and k by n if not
+    `full_matrices`. Singular vectors are determined up to a common sign or phase of each pair, and those beyond the
+    k-th can be any basis of what is left: a loss that depends on the choice has no derivative, and asking for it is an
+    error. Where singular values coincide, the derivative of their vectors is inf or nan.
+
+    >>> import lucid
+    >>> U, S, Vh = lucid.linalg.svd(lucid.tensor([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]))
+    >>> U.shape, S, Vh.shape
+    ((3, 3), Tensor([2., 1.]), (2, 2))
+    """
+    _raise_unless_default("linalg.svd", driver)
+    x = matrix_operand("linalg.svd", A)
+    m, n = x.shape[-2:]
+    U, S, Vh, rest = P.svd(x, full=bool(full_matrices))
+    if full_matrices and m > n:
+        U = completed("linalg.svd", U, rest.detach())
+    if full_matrices and m < n:
+        Vh = adjoint(completed("linalg.svd", adjoint(Vh), rest.detach()))
+    return SVD(U, S, Vh)
+
+
+def svdvals(A: Any, *, driver: str | None = None) -> Tensor:
+    """The singular values of matrices, descending. Their derivative exists where they coincide, too.
+
+    >>> import lucid
+    >>> lucid.linalg.svdvals(lucid.tensor([[0.0, 2.0], [1.0, 0.0]]))
+    Tensor([2., 1.])
+    """
+    _raise_unless_default("linalg.svdvals", driver)
+    out: Tensor = P.svdvals(matrix_operand("linalg.svdvals", A))
+    return out

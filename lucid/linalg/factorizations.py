@@ -1,0 +1,432 @@
+"""Factorizations into triangles: Cholesky's A = L L^H of positive-definite matrices, and A = P L U.
+
+Cholesky: with F = L^-1 dA L^-H, the change of L is L·half(F), where half takes the lower triangle with half of the
+diagonal. Only one triangle of A is read; gradients are hermitian, as A is taken to be.
+
+LU: with F = L^-1 P^H dA U^-1 for square matrices, the change of L is L·(F below the diagonal) and that of U is
+(F from the diagonal upwards)·U. Rows or columns beyond the square follow from L2 = A2 U^-1 or U2 = L^-1 A2.
+"""
+
+# ruff: noqa: N803, N806 -- matrices have the names that PyTorch gives them
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
+
+from lucid.core.primitive import P, Primitive, lift
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    Factorization,
+    LinAlgError,
+    adjoint,
+    columns,
+    element,
+    hermitian_part,
+    identity,
+    matrix_operand,
+    over_stacks,
+    raise_unless_same_type,
+    rows,
+    square_operand,
+    stack_shape,
+    upper_half,
+)
+from lucid.linalg.matrices import adjoint as conjugate_transpose
+from lucid.linalg.triangular import solve_left, solve_right
+from lucid.ops.rules import np_dtype
+
+
+class CholeskyEx(NamedTuple):
+    """What `cholesky_ex` gives: the factor and, for each matrix, 0 or the order of a minor that is not positive.
+
+    >>> import lucid
+    >>> lucid.linalg.cholesky_ex(lucid.eye(2)).info
+    Tensor(0, dtype=lucid.int32)
+    """
+
+    L: Tensor
+    info: Tensor
+
+
+def _cholesky_array(x: Any, checked: str) -> tuple[Any, Any]:
+    info = np.zeros(x.shape[:-2], np.int32)
+    if not x.size:
+        return np.zeros_like(x), info
+    try:
+        found = np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        found = _one_by_one(x, info)
+    # Not every LAPACK says that nan is not positive.
+    lost = np.isnan(np.diagonal(found, axis1=-2, axis2=-1))
+    np.copyto(info, np.argmax(lost, -1) + 1, where=lost.any(-1) & (info == 0), casting="same_kind")
+    if checked and info.any():
+        wrong = int(np.argmax(info.reshape(-1) != 0))
+        raise LinAlgError(
+            f"{checked}: {element(wrong, x)}the matrix is not positive-definite: "
+            f"its leading minor of order {info.reshape(-1)[wrong]} is not positive"
+        )
+    return found, info
+
+
+def _one_by_one(x: Any, info: Any) -> Any:
+    """Each matrix as far as it goes, and into `info` how far that was."""
+    potrf = get_lapack_funcs("potrf", (x,))
+    out = np.empty(x.shape, x.dtype)
+    for i in np.ndindex(info.shape):
+        out[i], info[i] = potrf(x[i], lower=True, clean=True)
+    return out
+
+
+def _pull_cholesky(cts: Any, outs: Any, checked: str) -> Any:
+    L, g = outs[0], cts[0]
+    inner = adjoint(upper_half(adjoint(P.matmul(adjoint(L), g))))
+    both = solve_left(adjoint(L), inner, upper=True)
+    return hermitian_part(solve_right(L, both, upper=False))
+
+
+def _push_cholesky(t: Any, outs: Any, checked: str) -> tuple[Any, Any]:
+    L = outs[0]
+    inner = solve_right(adjoint(L), solve_left(L, hermitian_part(t), upper=False), upper=True)
+    return P.matmul(L, adjoint(upper_half(adjoint(inner)))), None
+
+
+cholesky_primitive = Factorization("cholesky", _cholesky_array, _pull_cholesky, _push_cholesky)
+
+
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+    """The Cholesky factor, and for each matrix 0 or the order of its first leading minor that is not positive.
+
+    A matrix that has no factor is reported in `info` and not by an error, unless `check_errors` asks for one.
+
+    >>> import lucid
+    >>> lucid.linalg.cholesky_ex(lucid.tensor([[1.0, 2.0], [2.0, 1.0]])).info
+    Tensor(2, dtype=lucid.int32)
+    """
+    return _factor("linalg.cholesky_ex", A, upper, check_errors)
+
+
+def _factor(name: str, A: Any, upper: bool, check: bool) -> CholeskyEx:
+    x = square_operand(name, A)
+    L, info = P.cholesky(adjoint(x) if upper else x, checked=name if check else "")
+    return CholeskyEx(adjoint(L) if upper else L, info)
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with A = L L^H, or the upper triangular U with A = U^H U.
+
+    The matrices must be hermitian (real: symmetric) and positive-definite; of each the triangle of that name is read.
+
+    >>> import lucid
+    >>> lucid.linalg.cholesky(lucid.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    Tensor([[2., 0.],
+            [1., 2.]])
+    """
+    return _factor("linalg.cholesky", A, upper, check=True).L
+
+
+def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
+    """The solution X of A X = B, given the Cholesky factor of A: `L`, or U if it is `upper`. Stacks broadcast.
+
+    >>> import lucid
+    >>> L = lucid.tensor([[2.0, 0.0], [1.0, 2.0]])
+    >>> lucid.cholesky_solve(lucid.tensor([[6.0], [7.0]]), L)
+    Tensor([[1.],
+            [1.]])
+    """
+    name = "cholesky_solve"
+    factor, right = square_operand(name, L, "L"), matrix_operand(name, B, "B")
+    raise_unless_same_type(name, right, factor)
+    if factor.shape[-1] != right.shape[-2]:
+        raise RuntimeError(f"{name}: a factor of shape {factor.shape} does not fit a right side of shape {right.shape}")
+    stack_shape(name, factor, right)
+    lower = adjoint(factor) if upper else factor
+    out: Tensor = solve_left(adjoint(lower), solve_left(lower, right, upper=False), upper=True)
+    return out
+
+
+def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
+    """The inverse of A, given the Cholesky factor of A: `L`, or U if it is `upper`.
+
+    >>> import lucid
+    >>> lucid.cholesky_inverse(lucid.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    Tensor([[0.25  , 0.    ],
+            [0.    , 0.0625]])
+    """
+    factor = square_operand("cholesky_inverse", L, "L")
+    return cholesky_solve(Tensor._wrap(identity(factor.shape[-1], factor)), factor, upper)
+
+
+# --- LU --------------------------------------------------------------------------------------------
+
+
+class LUFactor(NamedTuple):
+    """What `lu_factor` gives: L and U in one matrix, and for each row the one that it was exchanged with, from 1.
+
+    >>> import lucid
+    >>> lucid.linalg.lu_factor(lucid.eye(2)).pivots
+    Tensor([1, 2], dtype=lucid.int32)
+    """
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUFactorEx(NamedTuple):
+    """What `lu_factor_ex` gives: also, for each matrix, 0 or the place of the first zero on U's diagonal, from 1.
+
+    >>> import lucid
+    >>> lucid.linalg.lu_factor_ex(lucid.zeros(2, 2)).info
+    Tensor(1, dtype=lucid.int32)
+    """
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class PLU(NamedTuple):
+    """What `lu` gives: A = P L U.
+
+    >>> import lucid
+    >>> lucid.linalg.lu(lucid.eye(2)).L.shape
+    (2, 2)
+    """
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+def _lu_array(x: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
+    stack, k = x.shape[:-2], min(x.shape[-2:])
+    if not pivot:
+        out, pivots = _eliminated(x), np.zeros((*stack, k), np.int32) + np.arange(k, dtype=np.int32)
+    else:
+        out, pivots = np.empty(x.shape, x.dtype), np.empty((*stack, k), np.int32)
+        getrf = get_lapack_funcs("getrf", (x,))
+        for i in np.ndindex(stack) if x.size else ():
+            out[i], pivots[i], _ = getrf(x[i])
+    zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
+    info = np.where(zero.any(-1), np.argmax(zero, -1) + 1, 0).astype(np.int32) if k else np.zeros(stack, np.int32)
+    if checked and info.any():
+        wrong = int(np.argmax(info.reshape(-1) != 0))
+        at = info.reshape(-1)[wrong]
+        raise LinAlgError(
+            f"{checked}: {element(wrong, x)}U[{at}, {at}] is zero, counted from 1, so that lu_solve would divide by "
+            "zero; linalg.lu and linalg.lu_factor_ex factor such matrices too"
+        )
+    return out, pivots + np.int32(1), info
+
+
+def _eliminated(x: Any) -> Any:
+    """L and U in one matrix, without exchanges of rows, which LAPACK cannot leave out."""
+    out = np.array(x)
+    for j in range(min(x.shape[-2:])):
+        top = out[..., j, j]
+        out[..., j + 1 :, j] /= np.where(top == 0, 1, top)[..., None]
+        out[..., j + 1 :, j + 1 :] -= out[..., j + 1 :, j : j + 1] * out[..., j : j + 1, j + 1 :]
+    return out
+
+
+def _order_array(pivots: Any, m: int) -> Any:
+    """The exchanges of rows, one after the other, as the order of rows that they lead to."""
+    order = np.empty((*pivots.shape[:-1], m), np.int64)
+    order[...] = np.arange(m)
+    height = math.prod(pivots.shape[:-1])
+    flat, steps = order.reshape(height, m), pivots.reshape(height, pivots.shape[-1]).astype(np.int64) - 1
+    if steps.size and (steps.min() < 0 or steps.max() >= m):
+        raise RuntimeError(f"pivots must lie between 1 and {m}, the number of rows")
+    each = np.arange(len(flat))
+    for j in range(steps.shape[1]):
+        flat[each, j], flat[each, steps[:, j]] = flat[each, steps[:, j]], flat[each, j]
+    return order
+
+
+def _permutation_array(pivots: Any, m: int, type: Any) -> Any:
+    """The matrix P of A = P L U: its column i has a 1 in the row of A that became row i."""
+    order = _order_array(pivots, m)
+    return (np.arange(m)[:, None] == order[..., None, :]).astype(type)
+
+
+permutation = Primitive("permutation", _permutation_array, batch=over_stacks)
+
+
+def _exchanged(x: Any, pivots: Any) -> Any:
+    """P, by which the factorization of matrices like `x` begins."""
+    return P.permutation(pivots, m=x.shape[-2], type=np_dtype(x))
+
+
+def unit_lower(lu: Any) -> Any:
+    """The triangle below the diagonal, and ones on it."""
+    k = min(lu.shape[-2:])
+    return P.tril(columns(lu, 0, k), diagonal=-1) + np.eye(lu.shape[-2], k, dtype=np_dtype(lu))
+
+
+def _upper(lu: Any) -> Any:
+    return P.triu(rows(lu, 0, min(lu.shape[-2:])), diagonal=0)
+
+
+def _core(lu: Any) -> tuple[Any, int]:
+    """The square part of a factorization, or of anything of its shape, and its size."""
+    k = min(lu.shape[-2:])
+    return columns(rows(lu, 0, k), 0, k), k
+
+
+def pull_unpivoted(g: Any, lu: Any) -> Any:
+    """The cotangent of L U from that of both factors in one matrix."""
+    m, n = lu.shape[-2:]
+    core, k = _core(lu)
+    flipped = adjoint(core)
+    g_lower = g_upper = _core(g)[0]
+    beyond = None
+    if m > k:
+        beyond = solve_right(flipped, rows(g, k, m), upper=False)
+        g_upper = g_upper - P.matmul(adjoint(rows(lu, k, m)), beyond)
+    if n > k:
+        beyond = solve_left(flipped, columns(g, k, n), upper=True, unit=True)
+        g_lower = g_lower - P.matmul(beyond, adjoint(columns(lu, k, n)))
+    inner = P.tril(P.matmul(adjoint(unit_lower(core)), g_lower), diagonal=-1)
+    inner = inner + P.triu(P.matmul(g_upper, adjoint(P.triu(core, diagonal=0))), diagonal=0)
+    out = solve_right(flipped, solve_left(flipped, inner, upper=True, unit=True), upper=False)
+    return out if beyond is None else P.cat(out, beyond, dim=out.ndim - (2 if m > k else 1))
+
+
+def push_unpivoted(t: Any, lu: Any) -> Any:
+    """The tangent of both factors in one matrix from that of L U."""
+    m, n = lu.shape[-2:]
+    core, k = _core(lu)
+    inner = solve_right(core, solve_left(core, _core(t)[0], upper=False, unit=True), upper=True)
+    d_lower = P.matmul(unit_lower(core), P.tril(inner, diagonal=-1))
+    d_upper = P.matmul(P.triu(inner, diagonal=0), P.triu(core, diagonal=0))
+    out = d_lower + d_upper
+    if m > k:
+        below = rows(t, k, m) - P.matmul(rows(lu, k, m), d_upper)
+        out = P.cat(out, solve_right(core, below, upper=True), dim=out.ndim - 2)
+    if n > k:
+        beside = columns(t, k, n) - P.matmul(d_lower, columns(lu, k, n))
+        out = P.cat(out, solve_left(core, beside, upper=False, unit=True), dim=out.ndim - 1)
+    return out
+
+
+def _pull_lu(cts: Any, outs: Any, pivot: bool, checked: str) -> Any:
+    lu, pivots, _ = outs
+    return P.matmul(_exchanged(lu, pivots), pull_unpivoted(cts[0], lu))
+
+
+def _push_lu(t: Any, outs: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
+    lu, pivots, _ = outs
+    return push_unpivoted(P.matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
+
+
+lu_primitive = Factorization("lu_factor", _lu_array, _pull_lu, _push_lu)
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+    """The factors of A = P L U as `lu_factor` gives them, and where U has its first zero on the diagonal, or 0.
+
+    A zero is no error, unless `check_errors` makes it one. Without `pivot` no rows are exchanged.
+
+    >>> import lucid
+    >>> lucid.linalg.lu_factor_ex(lucid.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+    Tensor(2, dtype=lucid.int32)
+    """
+    x = matrix_operand("linalg.lu_factor_ex", A)
+    return LUFactorEx(*P.lu_factor(x, pivot=bool(pivot), checked="linalg.lu_factor_ex" if check_errors else ""))
+
+
+def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+    """The factors of A = P L U in compact form, as `lu_solve` takes them.
+
+    L below the diagonal (it has ones on it) and U from the diagonal upwards share one matrix. `pivots[i]` is the row
+    that row i was exchanged with, counted from 1. A zero on U's diagonal is an error.
+
+    >>> import lucid
+    >>> LU, pivots = lucid.linalg.lu_factor(lucid.tensor([[1.0, 3.0], [2.0, 4.0]]))
+    >>> LU, pivots
+    (Tensor([[2. , 4. ],
+            [0.5, 1. ]]), Tensor([2, 2], dtype=lucid.int32))
+    """
+    x = matrix_operand("linalg.lu_factor", A)
+    return LUFactor(*P.lu_factor(x, pivot=bool(pivot), checked="linalg.lu_factor")[:2])
+
+
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> PLU:
+    """P, L and U from what `lu_factor` gives; those that are not asked for are empty.
+
+    >>> import lucid
+    >>> P, L, U = lucid.lu_unpack(*lucid.linalg.lu_factor(lucid.tensor([[1.0, 3.0], [2.0, 4.0]])))
+    >>> P @ L @ U
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    lu, pivots = matrix_operand("lu_unpack", LU_data, "LU_data"), _pivots("lu_unpack", LU_data, LU_pivots)
+    permuted = lower = upper = Tensor._wrap(np.zeros(0, lu.np_dtype))
+    if unpack_pivots:
+        permuted = _exchanged(lu, pivots)
+    if unpack_data:
+        lower, upper = unit_lower(lu), _upper(lu)
+    return PLU(permuted, lower, upper)
+
+
+def _pivots(name: str, LU: Any, pivots: Any) -> Tensor:
+    lu, found = lift(LU), lift(pivots)
+    if found.np_dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: pivots must be integers, not {found.dtype}")
+    if found.shape != (*lu.shape[:-2], min(lu.shape[-2:])):
+        raise RuntimeError(f"{name}: pivots of shape {found.shape} do not belong to factors of shape {lu.shape}")
+    return found
+
+
+def lu(A: Any, *, pivot: bool = True) -> PLU:
+    """A = P L U with a permutation P, a lower triangular L with ones on its diagonal and an upper triangular U.
+
+    Without `pivot` no rows are exchanged and P is empty.
+
+    >>> import lucid
+    >>> P, L, U = lucid.linalg.lu(lucid.tensor([[1.0, 3.0], [2.0, 4.0]]))
+    >>> L, U
+    (Tensor([[1. , 0. ],
+            [0.5, 1. ]]), Tensor([[2., 4.],
+            [0., 1.]]))
+    """
+    x = matrix_operand("linalg.lu", A)
+    factors, pivots, _ = P.lu_factor(x, pivot=bool(pivot), checked="")
+    return lu_unpack(factors, pivots, unpack_pivots=pivot)
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """The solution X of A X = B, given the factors of A as `lu_factor` gives them. Stacks broadcast.
+
+    If not `left`, of X A = B; with `adjoint`, A^H takes the place of A.
+
+    >>> import lucid
+    >>> LU, pivots = lucid.linalg.lu_factor(lucid.tensor([[1.0, 3.0], [2.0, 4.0]]))
+    >>> lucid.linalg.lu_solve(LU, pivots, lucid.tensor([[4.0], [6.0]]))
+    Tensor([[1.],
+            [1.]])
+    """
+    name = "linalg.lu_solve"
+    factors, right = square_operand(name, LU, "LU"), matrix_operand(name, B, "B")
+    exchanges = _pivots(name, factors, pivots)
+    raise_unless_same_type(name, factors, right)
+    if factors.shape[-1] != right.shape[-2 if left else -1]:
+        equation = "A X = B" if left else "X A = B"
+        raise RuntimeError(
+            f"{name}: factors of shape {factors.shape} and B of shape {right.shape} do not fit the equation {equation}"
+        )
+    stack_shape(name, factors, right)
+    if left:
+        return _solved(factors, exchanges, right, adjoint)
+    out: Tensor = conjugate_transpose(_solved(factors, exchanges, conjugate_transpose(right), not adjoint))
+    return out
+
+
+def _solved(factors: Tensor, pivots: Tensor, right: Tensor, flipped: bool) -> Any:
+    permuted = _exchanged(factors, pivots)
+    if not flipped:
+        inner = solve_left(factors, P.matmul(conjugate_transpose(permuted), right), upper=False, unit=True)
+        return solve_left(factors, inner, upper=True)
+    other = conjugate_transpose(factors)
+    return P.matmul(permuted, solve_left(other, solve_left(other, right, upper=False), upper=True, unit=True))

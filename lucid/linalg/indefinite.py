@@ -1,0 +1,242 @@
+"""The factorization A = P^T L D L^* P of symmetric or hermitian matrices that need not be positive-definite.
+
+L^* is the transpose of L, or its adjoint for hermitian matrices. L has ones on its diagonal, and D consists of blocks of
+one or two rows along its own. With M = L^-1 P dA P^T L^-*, the change of D is M in its blocks, and that of L is
+L·(M below the blocks)·D^-1.
+
+LAPACK exchanges two rows in each step and stores each column of L as it was then: `settled` applies the later exchanges
+to the earlier columns, which gives L itself. `pivots` are LAPACK's: k for a block of one row that was exchanged with row
+k, and twice -k for a block of two of which the second was, counted from 1.
+"""
+
+# ruff: noqa: N803, N806 -- matrices have the names that PyTorch gives them
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
+
+from lucid.core.primitive import P, Primitive, lift
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    Factorization,
+    LinAlgError,
+    adjoint,
+    conj,
+    element,
+    identity,
+    matrix_operand,
+    product,
+    raise_unless_same_type,
+    square_operand,
+    stack_shape,
+)
+from lucid.linalg.solvers import solve_primitive
+from lucid.linalg.triangular import solve_left, solve_right
+from lucid.ops.contractions import mT
+from lucid.ops.rules import batched_to_front, np_dtype
+
+
+class LDLFactor(NamedTuple):
+    """What `ldl_factor` gives: L and D in one matrix, and the exchanges of rows.
+
+    >>> import lucid
+    >>> lucid.linalg.ldl_factor(lucid.eye(2)).pivots
+    Tensor([1, 2], dtype=lucid.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLFactorEx(NamedTuple):
+    """What `ldl_factor_ex` gives: also, for each matrix, 0 or the place of the first block of D that is 0, from 1.
+
+    >>> import lucid
+    >>> lucid.linalg.ldl_factor_ex(lucid.eye(2)).info
+    Tensor(0, dtype=lucid.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def _ldl_array(x: Any, hermitian: bool, checked: str) -> tuple[Any, Any, Any]:
+    stack, n = x.shape[:-2], x.shape[-1]
+    out = np.zeros(x.shape, x.dtype)
+    pivots, info = np.zeros((*stack, n), np.int32), np.zeros(stack, np.int32)
+    factor = get_lapack_funcs("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", (x,))
+    for i in np.ndindex(stack) if x.size else ():
+        out[i], pivots[i], info[i] = factor(x[i], lower=True)
+    if checked and info.any():
+        wrong = int(np.argmax(info.reshape(-1) != 0))
+        at = info.reshape(-1)[wrong]
+        raise LinAlgError(
+            f"{checked}: {element(wrong, x)}D[{at}, {at}] is zero, counted from 1, so that ldl_solve would divide by "
+            "zero; linalg.ldl_factor_ex factors such matrices too"
+        )
+    return np.tril(out), pivots, info
+
+
+def _exchanges(pivots: Any) -> list[tuple[int, int]]:
+    """The rows that were exchanged in each step, as numbers from 0, of one matrix."""
+    steps, k, n = [], 0, len(pivots)
+    while k < n:
+        p = int(pivots[k])
+        size = 1 if p > 0 else 2
+        if not 1 <= abs(p) <= n or k + size > n or (size == 2 and pivots[k + 1] != p):
+            raise RuntimeError(f"{pivots.tolist()} are not pivots that linalg.ldl_factor gives for {n} rows")
+        steps.append((k + size - 1, abs(p) - 1))
+        k += size
+    return steps
+
+
+def _settled_array(x: Any, pivots: Any, back: bool) -> Any:
+    out = np.array(x)
+    for i in np.ndindex(pivots.shape[:-1]):
+        steps = _exchanges(pivots[i])
+        for row, other in reversed(steps) if back else steps:
+            # A block of two begins one row above the one that was exchanged.
+            start = row - 1 if pivots[i][row] < 0 else row
+            out[i][[row, other], :start] = out[i][[other, row], :start]
+    return out
+
+
+settled = Primitive(
+    "ldl_settled",
+    _settled_array,
+    operands=("x", "pivots"),
+    rules=(lambda ct, pivots, back: P.ldl_settled(ct, pivots, back=not back), None),
+    jvp=lambda prim, primals, tangents, out, params: prim(tangents[0], primals[1], **params),
+    batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
+)
+
+
+def _order_array(pivots: Any, type: Any) -> Any:
+    """P, which puts the rows of A into the order of those of L."""
+    n = pivots.shape[-1]
+    out = np.zeros((*pivots.shape, n), type)
+    for i in np.ndindex(pivots.shape[:-1]):
+        order = np.arange(n)
+        for row, other in _exchanges(pivots[i]):
+            order[[row, other]] = order[[other, row]]
+        out[i][np.arange(n), order] = 1
+    return out
+
+
+def _blocks_array(pivots: Any, type: Any) -> Any:
+    """1 in the blocks of D, 0 elsewhere."""
+    n = pivots.shape[-1]
+    out = np.zeros((*pivots.shape, n), type)
+    out[..., np.arange(n), np.arange(n)] = 1
+    for i in np.ndindex(pivots.shape[:-1]):
+        for row, _ in _exchanges(pivots[i]):
+            if pivots[i][row] < 0:
+                out[i][[row, row - 1], [row - 1, row]] = 1
+    return out
+
+
+order = Primitive("ldl_order", _order_array, batch=lambda prim, v, batched, size, params: prim(*v, **params))
+blocks = Primitive("ldl_blocks", _blocks_array, batch=lambda prim, v, batched, size, params: prim(*v, **params))
+
+
+def _flipped(x: Any, hermitian: bool) -> Any:
+    return adjoint(x) if hermitian else mT(x)
+
+
+def _parts(ld: Any, pivots: Any, hermitian: bool) -> tuple[Any, Any, Any, Any]:
+    """P, L, D, and where the blocks of D are."""
+    type = np_dtype(ld)
+    inside = P.ldl_blocks(pivots, type=type)
+    final = P.ldl_settled(ld, pivots, back=False)
+    L = P.tril(final, diagonal=-1) * (1 - inside) + identity(ld.shape[-1], ld)
+    below = P.tril(final, diagonal=-1) * inside
+    D = P.tril(final, diagonal=0) * inside + _flipped(below, hermitian)
+    return P.ldl_order(pivots, type=type), L, D, inside
+
+
+def _below(x: Any, inside: Any) -> Any:
+    return P.tril(x, diagonal=-1) * (1 - inside)
+
+
+def _pull_ldl(cts: Any, outs: Any, hermitian: bool, checked: str) -> Any:
+    ld, pivots, _ = outs
+    permuted, L, D, inside = _parts(ld, pivots, hermitian)
+    g = P.tril(P.ldl_settled(cts[0], pivots, back=False), diagonal=0)
+    turning = P.matmul(adjoint(L), _below(g, inside))
+    inner = mT(solve_primitive(conj(D), mT(turning), strict=False))
+    inner = _below(inner, inside) + g * inside
+    # The transpose of X -> L^-1 X L^-* has L^-H on the left, and on the right L^-1 or, for L^T, its conjugate.
+    inner = solve_left(adjoint(L), inner, upper=True, unit=True)
+    inner = solve_right(L if hermitian else conj(L), inner, upper=False, unit=True)
+    out = product(mT(permuted), inner, permuted)
+    return (out + _flipped(out, hermitian)) * 0.5
+
+
+def _push_ldl(t: Any, outs: Any, hermitian: bool, checked: str) -> tuple[Any, Any, Any]:
+    ld, pivots, _ = outs
+    permuted, L, D, inside = _parts(ld, pivots, hermitian)
+    inner = product(permuted, (t + _flipped(t, hermitian)) * 0.5, mT(permuted))
+    inner = solve_left(L, inner, upper=False, unit=True)
+    inner = solve_right(_flipped(L, hermitian), inner, upper=True, unit=True)
+    turning = mT(solve_primitive(mT(D), mT(_below(inner, inside)), strict=False))
+    change = P.matmul(L, turning) + P.tril(inner * inside, diagonal=0)
+    return P.ldl_settled(change, pivots, back=True), None, None
+
+
+ldl_primitive = Factorization("ldl_factor", _ldl_array, _pull_ldl, _push_ldl)
+
+
+def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
+    """The factors that `ldl_factor` gives, and where D has its first zero, or 0; a zero is an error with `check_errors`.
+
+    >>> import lucid
+    >>> lucid.linalg.ldl_factor_ex(lucid.zeros(2, 2)).info
+    Tensor(1, dtype=lucid.int32)
+    """
+    x = square_operand("linalg.ldl_factor_ex", A)
+    return LDLFactorEx(
+        *P.ldl_factor(x, hermitian=bool(hermitian), checked="linalg.ldl_factor_ex" if check_errors else "")
+    )
+
+
+def ldl_factor(A: Any, *, hermitian: bool = False) -> LDLFactor:
+    """The factors of a symmetric matrix A = P^T L D L^T P, or of a `hermitian` one, as `ldl_solve` takes them.
+
+    They need no positive-definite matrix. The lower triangle of A is read. L stands below the blocks of D in one
+    matrix, in LAPACK's form, with LAPACK's pivots. A zero in D is an error.
+
+    >>> import lucid
+    >>> lucid.linalg.ldl_factor(lucid.tensor([[2.0, 1.0], [1.0, -1.0]])).LD
+    Tensor([[ 2. ,  0. ],
+            [ 0.5, -1.5]])
+    """
+    x = square_operand("linalg.ldl_factor", A)
+    return LDLFactor(*P.ldl_factor(x, hermitian=bool(hermitian), checked="linalg.ldl_factor")[:2])
+
+
+def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Tensor:
+    """The solution X of A X = B, given the factors of A as `ldl_factor` gives them. Stacks broadcast.
+
+    >>> import lucid
+    >>> LD, pivots = lucid.linalg.ldl_factor(lucid.tensor([[2.0, 1.0], [1.0, -1.0]]))
+    >>> lucid.linalg.ldl_solve(LD, pivots, lucid.tensor([[3.0], [0.0]]))
+    Tensor([[1.],
+            [1.]])
+    """
+    name = "linalg.ldl_solve"
+    factors, right, exchanges = square_operand(name, LD, "LD"), matrix_operand(name, B, "B"), lift(pivots)
+    raise_unless_same_type(name, factors, right)
+    if exchanges.np_dtype.kind not in "i" or exchanges.shape != factors.shape[:-1]:
+        raise RuntimeError(
+            f"{name}: pivots must be integers of shape {factors.shape[:-1]}, not {exchanges.dtype} of {exchanges.shape}"
+        )
+    if factors.shape[-1] != right.shape[-2]:
+        raise RuntimeError(f"{name}: factors of shape {factors.shape} do not fit B of shape {right.shape}")
+    stack_shape(name, factors, right)
+    permuted, L, D, _ = _parts(factors, exchanges, bool(hermitian))
+    inner = solve_left(L, P.matmul(permuted, right), upper=False, unit=True)
+    inner = solve_left(_flipped(L, bool(hermitian)), solve_primitive(D, inner, strict=False), upper=True, unit=True)
+    out: Tensor = P.matmul(mT(permuted), inner)
+    return out

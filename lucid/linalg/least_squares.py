@@ -1,0 +1,307 @@
+"""Pseudo-inverses, ranks and least squares.
+
+Derivatives of the pseudo-inverse P of A are those of Golub and Pereyra, for changes of A that keep its rank:
+dP = -P dA P + P P* dA* (I - A P) + (I - P A) dA* P* P. They do not divide by differences of singular values.
+"""
+
+# ruff: noqa: N803 -- matrices have the names that PyTorch gives them
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.node import Node
+from lucid.core.primitive import Primitive, lift, unpack
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    column,
+    conj,
+    element,
+    matrix_operand,
+    over_stacks,
+    product,
+    raise_unless_finite,
+    raise_unless_same_type,
+    real,
+    square_operand,
+    stack_shape,
+)
+from lucid.ops.elementwise import cast
+from lucid.ops.rules import P, add_all, sum_to
+
+# --- what counts as 0 ------------------------------------------------------------------------------
+
+
+def _counts(sizes: Any, atol: Any, rtol: Any) -> Any:
+    """Which singular values are above the tolerances, which are numbers or have the shape (…, 1, 1)."""
+    absolute, relative = (t[..., 0] if isinstance(t, np.ndarray) else t for t in (atol, rtol))
+    largest = np.max(sizes, axis=-1, keepdims=True, initial=0)
+    return sizes > np.maximum(absolute, relative * largest)
+
+
+def default_rtol(x: Tensor) -> float:
+    """The relative error that rounding alone makes in singular values."""
+    return max(x.shape[-2:]) * float(np.finfo(x.np_dtype).eps)
+
+
+def _tolerances(name: str, x: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """The absolute and the relative tolerance as `_counts` wants them."""
+    if rtol is None:
+        rtol = default_rtol(x)
+        if isinstance(atol, Tensor):
+            rtol = P.where(atol > 0, 0.0, rtol)
+        elif atol is not None and atol > 0:
+            rtol = 0.0
+    return _tolerance(name, x, 0.0 if atol is None else atol), _tolerance(name, x, rtol)
+
+
+def _tolerance(name: str, x: Tensor, value: Any) -> Any:
+    if isinstance(value, int | float):
+        return float(value)
+    t = lift(value).detach()
+    if t.is_complex():
+        raise RuntimeError(f"{name}: tolerances must be real, not {t.dtype}")
+    try:
+        np.broadcast_shapes(t.shape, x.shape[:-2])
+    except ValueError:
+        raise RuntimeError(f"{name}: a tolerance of shape {t.shape} does not fit the stack of {x.shape}") from None
+    return P.reshape(cast(t, dtypes.real_of(x.np_dtype)), shape=(*t.shape, 1, 1))
+
+
+# --- pseudo-inverses -------------------------------------------------------------------------------
+
+
+def _inverses(values: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """1 / s for the singular values or eigenvalues that count, 0 for the others; and which count."""
+    kept = _counts(np.abs(values), atol, rtol)
+    return np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype), kept
+
+
+def _pinv_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    raise_unless_finite("linalg.pinv", x)
+    if hermitian:
+        values, v = np.linalg.eigh(x)
+        u = v
+    else:
+        u, values, v = np.linalg.svd(x, full_matrices=False)
+        v = _adjoint_array(v)
+    return (v * _inverses(values, atol, rtol)[0][..., None, :]) @ _adjoint_array(u)
+
+
+def _adjoint_array(x: Any) -> Any:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def _pull_pinv(ct: Any, x: Any, out: Any) -> Any:
+    back, force = adjoint(out), adjoint(ct)
+    left = product(force, out, back)
+    right = product(back, out, force)
+    return left - product(x, out, left) + right - product(right, out, x) - product(back, ct, back)
+
+
+def _push_pinv(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    x, change, back = primals[0], adjoint(tangents[0]), adjoint(out)
+    left = product(out, back, change)
+    right = product(change, back, out)
+    return left - product(left, x, out) + right - product(out, x, right) - product(out, tangents[0], out)
+
+
+pinv_primitive = Primitive(
+    "pinv",
+    _pinv_array,
+    operands=("x", "atol", "rtol"),
+    rules=(_pull_pinv, None, None),
+    jvp=_push_pinv,
+    batch=over_stacks,
+)
+
+
+def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudo-inverse (Moore–Penrose) of matrices.
+
+    Singular values up to max(atol, rtol·σ₁) count as 0: numbers, or tensors with one for each matrix. `rtol` is by
+    default the rounding error, or 0 beside an `atol`; `rcond` is another name for it. A hermitian matrix, of which
+    only the lower triangle is read, is done by its eigenvalues. Derivatives hold where the rank does not change.
+
+    >>> import lucid
+    >>> lucid.linalg.pinv(lucid.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]]))
+    Tensor([[0.5 , 0.  , 0.  ],
+            [0.  , 0.  , 0.25]])
+    """
+    x = (square_operand if hermitian else matrix_operand)("linalg.pinv", A)
+    limits = _tolerances("linalg.pinv", x, atol, rcond if rtol is None else rtol)
+    out: Tensor = P.pinv(x, *limits, hermitian=bool(hermitian))
+    return out
+
+
+def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
+    """The pseudo-inverse, with singular values up to `rcond` times the largest taken as 0.
+
+    >>> import lucid
+    >>> lucid.pinverse(lucid.tensor([[2.0], [0.0]]))
+    Tensor([[0.5, 0. ]])
+    """
+    return pinv(input, rcond)
+
+
+# --- ranks -----------------------------------------------------------------------------------------
+
+
+def _rank_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    raise_unless_finite("linalg.matrix_rank", x)
+    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    return np.count_nonzero(_counts(sizes, atol, rtol), axis=-1)
+
+
+rank_primitive = Primitive("matrix_rank", _rank_array, operands=("x", "atol", "rtol"), batch=over_stacks)
+
+
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """How many singular values are above max(atol, rtol·σ₁).
+
+    `atol` and `rtol` are those of `pinv`; `tol` is another name for an `atol` with an `rtol` of 0.
+
+    >>> import lucid
+    >>> lucid.linalg.matrix_rank(lucid.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    Tensor(1)
+    """
+    x = (square_operand if hermitian else matrix_operand)("linalg.matrix_rank", A)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    limits = _tolerances("linalg.matrix_rank", x, atol, rtol)
+    out: Tensor = P.matrix_rank(x, *limits, hermitian=bool(hermitian))
+    return out
+
+
+# --- least squares ---------------------------------------------------------------------------------
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _lstsq_array(a: Any, b: Any, rcond: float, driver: str) -> Any:
+    """Solutions, ranks and singular values."""
+    raise_unless_finite("linalg.lstsq", a)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if driver == "gels" and min(a.shape[-2:]):
+        solutions = _full_rank_solutions(a, b, rcond)
+        return solutions, np.zeros(stack, np.int64), np.zeros(stack, dtypes.real_of(a.dtype))
+    u, sizes, v = np.linalg.svd(a, full_matrices=False)
+    inverses, kept = _inverses(sizes, 0.0, rcond)
+    solutions = _adjoint_array(v) @ (inverses[..., None] * (_adjoint_array(u) @ b))
+    ranks = np.array(np.broadcast_to(np.count_nonzero(kept, axis=-1), stack))
+    return solutions, ranks, np.array(np.broadcast_to(sizes, (*stack, sizes.shape[-1])))
+
+
+def _full_rank_solutions(a: Any, b: Any, rcond: float) -> Any:
+    """From the QR factors of A, or of A* where A has more columns than rows."""
+    tall = a.shape[-2] >= a.shape[-1]
+    q, r = np.linalg.qr(a if tall else _adjoint_array(a))
+    diagonal = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    deficient = (diagonal <= rcond * diagonal.max(-1, keepdims=True)).any(-1)
+    if deficient.any():
+        first = int(np.flatnonzero(deficient)[0])
+        raise LinAlgError(
+            f"linalg.lstsq: {element(first, a)}the matrix does not have full rank, which driver 'gels' needs; "
+            "use 'gelsd' for the shortest of all solutions"
+        )
+    if tall:
+        return np.linalg.solve(r, _adjoint_array(q) @ b)
+    return q @ np.linalg.solve(_adjoint_array(r), b)
+
+
+class _LeastSquares(Primitive):
+    """X = P B with the pseudo-inverse P of A."""
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        """With G = P* C for the cotangent C of X: -G X* + (B - A X)(P G)* + P* X (C - A* G)* and G."""
+        if 0 not in ct:
+            return None, None
+        back = ct[0]
+        a, b, *shapes = unpack(node, back)
+        p = P.pinv(a, 0.0, node.params["rcond"], hermitian=False)
+        x, force = P.matmul(p, b), P.matmul(adjoint(p), back)
+        to_a, to_b = node.edges
+        if to_a is not None:
+            to_a = (
+                P.matmul(b - P.matmul(a, x), adjoint(P.matmul(p, force)))
+                + product(adjoint(p), x, adjoint(back - P.matmul(adjoint(a), force)))
+                - P.matmul(force, adjoint(x))
+            )
+            to_a = sum_to(to_a, shapes[1])
+        return to_a, None if to_b is None else sum_to(force, shapes[2])
+
+
+def _push_lstsq(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (a, b), (ta, tb), x = primals, tangents, out[0]
+    p = P.pinv(a, 0.0, params["rcond"], hermitian=False)
+    terms = [] if tb is None else [P.matmul(p, tb)]
+    if ta is not None:
+        right = product(adjoint(ta), adjoint(p), x)
+        rest = product(p, adjoint(p), adjoint(ta), b - P.matmul(a, x))
+        terms += [rest, right - product(p, a, right), -product(p, ta, x)]
+    return add_all(terms), None, None
+
+
+lstsq_primitive = _LeastSquares(
+    "lstsq",
+    _lstsq_array,
+    operands=("a", "b"),
+    rules=(lambda ct, a, b, a_shape: ct, lambda ct, a, b_shape: ct),
+    jvp=_push_lstsq,
+    batch=over_stacks,
+    multi=True,
+)
+
+
+class LstsqResult(NamedTuple):
+    """What `lstsq` gives; what its driver does not find is empty."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
+    """The X for which ‖A X - B‖ is smallest, and of several the shortest.
+
+    `driver` is "gels", by a QR factorization for matrices of full rank, or one of LAPACK's other names "gelsy" (the
+    default), "gelsd" and "gelss", which all work by singular values here: those up to `rcond` times the largest count
+    as 0. All but "gels" give the `rank`, the last two `singular_values` too. All but "gelsy" give the `residuals`, the
+    squared lengths of A X - B for each column, where A has more rows than columns: of matrices without full rank too,
+    for the shape of a result does not depend on values. Derivatives hold where the rank does not change.
+
+    >>> import lucid
+    >>> A = lucid.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> lucid.linalg.lstsq(A, lucid.tensor([1.0, 3.0, 5.0])).solution
+    Tensor([1., 2.])
+    """
+    name, chosen = "linalg.lstsq", "gelsy" if driver is None else driver
+    if chosen not in DRIVERS:
+        raise RuntimeError(f"{name}: driver must be one of {', '.join(DRIVERS)}, not {driver!r}")
+    a, b = matrix_operand(name, A), lift(B)
+    raise_unless_same_type(name, a, b)
+    vector = b.ndim == 1 or b.shape == a.shape[:-1]
+    b = column(b) if vector else matrix_operand(name, b, "B")
+    if b.shape[-2] != a.shape[-2]:
+        raise RuntimeError(f"{name}: A of shape {a.shape} and B of shape {lift(B).shape} differ in their rows")
+    stack_shape(name, a, b)
+    x, rank, sizes = P.lstsq(a, b, rcond=default_rtol(a) if rcond is None else float(rcond), driver=chosen)
+    residuals = _nothing(sizes)
+    if a.shape[-2] > a.shape[-1] and chosen != "gelsy":
+        rest = b - P.matmul(a, x)
+        residuals = P.sum(real(rest * conj(rest)), dims=(rest.ndim - 2,), keepdim=False)
+    return LstsqResult(
+        P.reshape(x, shape=x.shape[:-1]) if vector else x,
+        residuals,
+        _nothing(rank) if chosen == "gels" else rank,
+        sizes.detach() if chosen in ("gelsd", "gelss") else _nothing(sizes),
+    )
+
+
+def _nothing(like: Tensor) -> Tensor:
+    return Tensor._wrap(np.empty(0, like.np_dtype))

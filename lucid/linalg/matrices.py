@@ -1,0 +1,222 @@
+"""What the operations on matrices share: reading operands, stacks and batches, adjoints and triangles, errors.
+
+A matrix is the last two dimensions of a tensor; the dimensions before them are a stack of matrices.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core.dtypes import DIFFERENTIABLE, dtype, of_numpy
+from lucid.core.node import Node, save_input, save_output, split_edges
+from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
+from lucid.core.tensor import Tensor
+from lucid.ops.contractions import mT
+from lucid.ops.rules import align, is_complex, np_dtype
+
+LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
+# How far a loss may depend on what a factorization leaves open before it is called ill-defined.
+GAUGE_TOLERANCE = 1e-2
+
+
+class LinAlgError(RuntimeError):
+    """A factorization or solution that does not exist, or an iteration that did not converge.
+
+    >>> import lucid
+    >>> try:
+    ...     lucid.linalg.cholesky(lucid.tensor([[-1.0]]))
+    ... except lucid.linalg.LinAlgError as error:
+    ...     print(error)
+    linalg.cholesky: the matrix is not positive-definite: its leading minor of order 1 is not positive
+    """
+
+
+# --- operands ------------------------------------------------------------------------------------
+
+
+def matrix_operand(name: str, value: Any, operand: str = "A") -> Tensor:
+    """An operand that is a matrix or a stack of matrices, of a type that LAPACK works in."""
+    x = lift(value)
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: {operand} must have at least 2 dimensions, not shape {x.shape}")
+    raise_unless_lapack(name, x, operand)
+    return x
+
+
+def raise_unless_lapack(name: str, x: Tensor, operand: str = "A") -> None:
+    if x.np_dtype not in LAPACK_TYPES:
+        found: dtype = of_numpy(x.np_dtype)
+        raise RuntimeError(
+            f"{name}: expected {operand} of type float32, float64, complex64 or complex128, not {found}; "
+            f"convert it, as in {operand}.float()"
+        )
+
+
+def square_operand(name: str, value: Any, operand: str = "A") -> Tensor:
+    """An operand that is a square matrix or a stack of them."""
+    x = matrix_operand(name, value, operand)
+    if x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(
+            f"{name}: {operand} must be a square matrix or a stack of them, "
+            f"but its matrices are {x.shape[-2]} by {x.shape[-1]}"
+        )
+    return x
+
+
+def raise_unless_same_type(name: str, *operands: Tensor) -> None:
+    """Operands of one operation must have one type."""
+    if len({x.np_dtype for x in operands}) > 1:
+        found = " and ".join(str(of_numpy(x.np_dtype)) for x in operands)
+        raise RuntimeError(f"{name}: the operands are of {found}; convert them to one type")
+
+
+def stack_shape(name: str, *operands: Tensor) -> tuple[int, ...]:
+    """The dimensions in front of the matrices, broadcast against each other."""
+    try:
+        return np.broadcast_shapes(*[x.shape[:-2] for x in operands])
+    except ValueError:
+        shapes = " and ".join(str(x.shape) for x in operands)
+        raise RuntimeError(f"{name}: the stacks of shapes {shapes} do not broadcast against each other") from None
+
+
+# --- arrays: which matrix of a stack failed ---------------------------------------------------------
+
+
+def element(index: int, x: Any) -> str:
+    """How errors name one matrix of a stack; nothing for a matrix alone."""
+    return f"(batch element {index}) " if x.ndim > 2 else ""
+
+
+def raise_unless_finite(name: str, x: Any) -> None:
+    """LAPACK's iterations do not end, or end anywhere, on infinities and nan."""
+    finite = np.isfinite(x)
+    if not finite.all():
+        wrong = int(np.argmin(finite.all((-2, -1)).reshape(-1)))
+        raise LinAlgError(f"{name}: {element(wrong, x)}the matrix contains inf or nan")
+
+
+# --- rules: written for arrays and for tensors of every kind ------------------------------------------
+
+
+def over_stacks(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    """A batch is one more dimension of the stack."""
+    return prim(*align(values, batched, size), **params)
+
+
+def conj(x: Any) -> Any:
+    return P.conj(x) if is_complex(x) else x
+
+
+def real(x: Any) -> Any:
+    return P.real(x) if is_complex(x) else x
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of each matrix."""
+    return mT(conj(x))
+
+
+def product(*matrices: Any) -> Any:
+    """The product of matrices, from the left to the right."""
+    out = matrices[0]
+    for factor in matrices[1:]:
+        out = P.matmul(out, factor)
+    return out
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonal of each matrix."""
+    return P.diagonal(x, offset=0, dim1=x.ndim - 2, dim2=x.ndim - 1)
+
+
+def diag(x: Any) -> Any:
+    """The last dimension as the diagonals of matrices."""
+    return P.diagonal_back(x, shape=(*x.shape, x.shape[-1]), offset=0, dim1=x.ndim - 1, dim2=x.ndim)
+
+
+def row(x: Any) -> Any:
+    """Vectors as matrices of one row, so that they scale columns."""
+    return P.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+
+
+def column(x: Any) -> Any:
+    """Vectors as matrices of one column, so that they scale rows."""
+    return P.reshape(x, shape=(*x.shape, 1))
+
+
+def identity(n: int, like: Any) -> Any:
+    """The identity matrix in the type of `like`."""
+    return np.eye(n, dtype=np_dtype(like))
+
+
+def hermitian_part(x: Any) -> Any:
+    return (x + adjoint(x)) * 0.5
+
+
+def upper_half(x: Any) -> Any:
+    """The upper triangle with half of the diagonal: U with U + U^H = X for a hermitian X."""
+    return (P.triu(x, diagonal=0) + P.triu(x, diagonal=1)) * 0.5
+
+
+def columns(x: Any, start: int, stop: int) -> Any:
+    return P.slice(x, index=(Ellipsis, slice(start, stop)))
+
+
+def rows(x: Any, start: int, stop: int) -> Any:
+    return P.slice(x, index=(Ellipsis, slice(start, stop), slice(None)))
+
+
+def _within_gauge_array(x: Any, name: str, freedom: str) -> Any:
+    if (np.abs(x) > GAUGE_TOLERANCE).any():
+        raise RuntimeError(
+            f"{name}: {freedom}. The loss depends on this choice, so it has no derivative; "
+            "make it of values that do not, such as absolute values or products in which the choice cancels"
+        )
+    return x
+
+
+# Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
+within_gauge = Primitive("within_gauge", _within_gauge_array, batch=over_stacks)
+
+
+def raise_unless_phase_free(name: str, vectors: str, turning: Any) -> None:
+    """Refuse losses that change with the phases of complex vectors; `turning` has their derivatives on its diagonal."""
+    if is_complex(turning):
+        freedom = f"complex {vectors} are determined up to a factor exp(i·phi) each"
+        P.within_gauge(P.imag(diagonal(turning)), name=name, freedom=freedom)
+
+
+class Factorization(Primitive):
+    """A primitive of one operand with several results, from which alone its derivatives are made.
+
+    `pull(cts, outs, **params)` gives the cotangent of the operand, where `cts` has None for results that nothing
+    depends on; `push(t, outs, **params)` gives the tangents of the results.
+    """
+
+    def __init__(self, name: str, impl: Callable[..., Any], pull: Callable[..., Any], push: Callable[..., Any]) -> None:
+        def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+            return push(tangents[0], out, **params)
+
+        super().__init__(name, impl, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True)
+        self.pull = pull
+
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any]:
+        return None, *[_saved_result(o, i) for i, o in enumerate(out)]
+
+    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
+        saved = self.save(args, needs, out)
+        node = attach(out[0], self, *split_edges((edge_of(args[0]),)), saved, -1, None, params, ())
+        split_outputs(node, out)
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        _, *outs = unpack(node, next(iter(ct.values())))
+        return (self.pull([ct.get(i) for i in range(len(outs))], outs, **node.params),)
+
+
+def _saved_result(out: Tensor, index: int) -> Any:
+    if out.np_dtype not in DIFFERENTIABLE:
+        return save_input(out)
+    saved = save_output(out)
+    saved.index = index
+    return saved

@@ -1,0 +1,157 @@
+"""Powers and exponentials of matrices, and matrices of powers."""
+
+# ruff: noqa: N803 -- matrices have the names that PyTorch gives them
+
+from math import comb, perm
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.primitive import Primitive, lift
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import adjoint, identity, over_stacks, square_operand
+from lucid.linalg.scales import balance
+from lucid.linalg.solvers import inv
+from lucid.ops.reductions import cumprod
+from lucid.ops.rules import P, broadcast_to, zeros_like
+
+# Degrees of Padé approximants, each with the 1-norm up to which it is good to rounding, in double and single precision.
+_REACH = {
+    8: {3: 0.01495585, 5: 0.2539398, 7: 0.9504178, 9: 2.097847, 13: 5.37192},
+    4: {3: 0.4258730, 5: 1.880152, 7: 3.925724},
+}
+
+
+def _matrix_exp_array(x: Any) -> Any:
+    """exp(A) = exp(A / 2ˢ)^(2ˢ), with an s for each matrix."""
+    if x.dtype.itemsize == 2:
+        return _matrix_exp_array(x.astype(np.float32)).astype(x.dtype)
+    finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    a = np.where(finite, x, 0)
+    size = np.abs(a).sum(-2, keepdims=True).max(-1, keepdims=True, initial=0)
+    reach = _REACH[size.dtype.itemsize]
+    largest = size.max(initial=0)
+    degree = next((d for d, r in reach.items() if largest <= r), max(reach))
+    doublings = np.ceil(np.log2(np.maximum(size / reach[degree], 1))).astype(int)
+    out = _pade(a * np.exp2(-doublings).astype(size.dtype), degree)
+    with np.errstate(all="ignore"):
+        for step in range(int(doublings.max(initial=0))):
+            out = np.where(step < doublings, out @ out, out)
+    return np.where(finite, out, np.nan).astype(x.dtype)
+
+
+def _pade(a: Any, degree: int) -> Any:
+    """p(A) / p(-A), where p has the coefficients (2m - j)! m! / (2m)! j! (m - j)!."""
+    coefficients = [comb(degree, j) / perm(2 * degree, j) for j in range(degree + 1)]
+    powers = [np.eye(a.shape[-1], dtype=a.dtype), a @ a]
+    while len(powers) < (degree // 2 + 1 if degree < 13 else 4):
+        powers.append(powers[-1] @ powers[1])
+
+    def sums(start: int) -> Any:
+        """The terms from `start` on, in steps of two, of the polynomial; where powers run out, they are multiplied."""
+        terms = coefficients[start::2]
+        low = sum(c * p for c, p in zip(terms, powers, strict=False))
+        high = terms[len(powers) :]
+        return low + powers[-1] @ sum(c * p for c, p in zip(high, powers[1:], strict=False)) if high else low
+
+    even, odd = sums(0), a @ sums(1)
+    return np.linalg.solve(even - odd, even + odd)
+
+
+def _change(x: Any, t: Any) -> Any:
+    """The derivative along T: the upper right block of the exponential of [[A, T], [0, A]].
+
+    It is linear in T, which is brought to the size of A first: a larger one would cost digits of A, a smaller one its own.
+    """
+    n = x.shape[-1]
+    scale = balance(x, t, least=1.0)
+    above = P.cat(x, t * scale, dim=x.ndim - 1)
+    below = P.cat(zeros_like(x), x, dim=x.ndim - 1)
+    blocks = P.matrix_exp(P.cat(above, below, dim=x.ndim - 2))
+    return P.slice(blocks, index=(Ellipsis, slice(0, n), slice(n, 2 * n))) / scale
+
+
+matrix_exp_primitive = Primitive(
+    "matrix_exp",
+    _matrix_exp_array,
+    rules=(lambda ct, x: _change(adjoint(x), ct),),
+    jvp=lambda prim, primals, tangents, out, params: _change(primals[0], tangents[0]),
+    batch=over_stacks,
+)
+
+
+def matrix_exp(A: Any) -> Tensor:
+    """The exponential Σ Aⁿ / n! of square matrices.
+
+    >>> import lucid
+    >>> lucid.linalg.matrix_exp(lucid.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    Tensor([[1., 1.],
+            [0., 1.]])
+    """
+    x = lift(A)
+    low = x.np_dtype in dtypes.FLOATING and x.np_dtype.itemsize == 2
+    square_operand("linalg.matrix_exp", x.float() if low else x)  # the exponential of low precision is made in float32
+    out: Tensor = P.matrix_exp(x)
+    return out
+
+
+def matrix_power(A: Any, n: int) -> Tensor:
+    """The n-th power of square matrices: of the inverse for a negative n, the identity for 0.
+
+    >>> import lucid
+    >>> lucid.linalg.matrix_power(lucid.tensor([[1.0, 1.0], [0.0, 1.0]]), -3)
+    Tensor([[ 1., -3.],
+            [ 0.,  1.]])
+    """
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"linalg.matrix_power: n must be an integer, not {n!r}")
+    exponent = n.__index__()
+    x = lift(A)
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"linalg.matrix_power: A must be a square matrix or a stack of them, not shape {x.shape}")
+    if exponent < 0:
+        return _power(inv(x), -exponent)
+    if exponent == 0:
+        return lift(np.array(broadcast_to(identity(x.shape[-1], x), x.shape)))
+    return _power(x, exponent)
+
+
+def _power(x: Tensor, n: int) -> Tensor:
+    """By squares: as many products as n has binary digits, and one for each 1 among them."""
+    if n == 1:
+        return x.clone()
+    out, square = None, x
+    while n:
+        if n & 1:
+            out = square if out is None else out @ square
+        n >>= 1
+        if n:
+            square = square @ square
+    assert out is not None
+    return out
+
+
+def powers_of(x: Tensor, count: int) -> Tensor:
+    """1, x, x², … in a new last dimension: a running product, so that derivatives are exact where x is 0."""
+    x = x.long() if x.np_dtype == dtypes.BOOL else x
+    ones = Tensor._wrap(np.ones((*x.shape, min(count, 1)), x.np_dtype))
+    column = P.reshape(x, shape=(*x.shape, 1))
+    factors = P.broadcast_to(column, shape=(*x.shape, max(count - 1, 0)))
+    return cumprod(P.cat(ones, factors, dim=x.ndim), x.ndim)
+
+
+def vander(x: Any, *, N: int | None = None) -> Tensor:
+    """The powers 1, x … xᴺ⁻¹ of each element in a new last dimension, as many as there are elements in the last one.
+
+    >>> import lucid
+    >>> lucid.linalg.vander(lucid.tensor([2, 3]), N=3)
+    Tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    v = lift(x)
+    v = v if v.ndim else P.reshape(v, shape=(1,))
+    count = v.shape[-1] if N is None else N
+    if count <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, not {count}")
+    return powers_of(v, count)

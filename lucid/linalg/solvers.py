@@ -1,0 +1,261 @@
+"""Systems of linear equations, and inverses."""
+
+# ruff: noqa: N803 -- matrices have the names that PyTorch gives them
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
+
+from lucid.core.node import Node
+from lucid.core.primitive import Primitive, lift, unpack
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    column,
+    element,
+    matrix_operand,
+    over_stacks,
+    product,
+    raise_unless_same_type,
+    square_operand,
+    stack_shape,
+)
+from lucid.ops.contractions import mT
+from lucid.ops.dims import one_dim
+from lucid.ops.out import takes_out
+from lucid.ops.rules import P, sum_to
+
+
+def _singularity_array(x: Any) -> Any:
+    """For each matrix 0, or the number of the first pivot that is 0."""
+    info = np.zeros(x.shape[:-2], np.int32)
+    try:
+        np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        (factor,) = get_lapack_funcs(("getrf",), (x,))
+        for i in np.ndindex(info.shape):
+            info[i] = factor(x[i])[2]
+    return info
+
+
+def _raise_if_singular(name: str, x: Any, info: Any) -> None:
+    if info.any():
+        first = int(np.flatnonzero(info)[0])
+        raise LinAlgError(
+            f"{name}: {element(first, x)}the matrix is singular: pivot {info.reshape(-1)[first]} of its elimination is 0"
+        )
+
+
+singular = Primitive("singularity", _singularity_array, batch=over_stacks)
+
+
+def singularity(x: Any) -> Tensor:
+    """For each matrix 0, or the number of the first pivot that is 0 in its elimination."""
+    found: Tensor = P.singularity(x)
+    return found
+
+
+def _solved(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
+    """The function of invertible matrices; of others nan, or an error if `strict`."""
+    with np.errstate(all="ignore"):
+        try:
+            return function(a, *right)
+        except np.linalg.LinAlgError:
+            info = _singularity_array(a)
+            if strict:
+                _raise_if_singular(name, a, info)
+        is_singular = (info > 0)[..., None, None]
+        found = function(np.where(is_singular, np.eye(a.shape[-1], dtype=a.dtype), a), *right)
+        return np.where(is_singular, np.array(np.nan, a.dtype), found)
+
+
+def inverses(x: Any, strict: bool) -> Any:
+    """The inverses of an array's matrices: of singular ones nan, or an error if `strict`."""
+    return _solved(np.linalg.inv, "linalg.inv", strict, x)
+
+
+inverse_primitive = Primitive(
+    "inverse",
+    inverses,
+    rules=(lambda ct, out: -product(adjoint(out), ct, adjoint(out)),),
+    jvp=lambda prim, primals, tangents, out, params: -product(out, tangents[0], out),
+    batch=over_stacks,
+)
+
+
+class _Solve(Primitive):
+    """A X = B for matrices B: one solution serves the cotangents of both operands."""
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        a, _, out, a_shape, b_shape = unpack(node, ct)
+        force = P.solve(adjoint(a), ct, **node.params)
+        to_a, to_b = node.edges
+        return (
+            None if to_a is None else sum_to(-P.matmul(force, adjoint(out)), a_shape),
+            None if to_b is None else sum_to(force, b_shape),
+        )
+
+
+def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (a, _), (ta, tb) = primals, tangents
+    if ta is None:
+        change = tb
+    else:
+        change = -P.matmul(ta, out) if tb is None else tb - P.matmul(ta, out)
+    return P.solve(a, change, **params)
+
+
+solve_primitive = _Solve(
+    "solve",
+    lambda a, b, strict: _solved(np.linalg.solve, "linalg.solve", strict, a, b),
+    operands=("a", "b"),
+    rules=(lambda ct, a, out, a_shape: ct, lambda ct, a, b_shape: ct),
+    jvp=_push_solution,
+    batch=over_stacks,
+)
+
+
+class InvExResult(NamedTuple):
+    """What `inv_ex` gives: `info` is 0 where the matrix has an inverse."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveExResult(NamedTuple):
+    """What `solve_ex` gives: `info` is 0 where there is a solution."""
+
+    result: Tensor
+    info: Tensor
+
+
+def inv(A: Any) -> Tensor:
+    """The inverse of square matrices; a singular one raises `LinAlgError`.
+
+    >>> import lucid
+    >>> lucid.linalg.inv(lucid.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    Tensor([[0.5 , 0.  ],
+            [0.  , 0.25]])
+    """
+    out: Tensor = P.inverse(square_operand("linalg.inv", A), strict=True)
+    return out
+
+
+@takes_out
+def inverse(input: Any) -> Tensor:
+    """The inverse of square matrices: `lucid.linalg.inv`.
+
+    >>> import lucid
+    >>> lucid.inverse(lucid.tensor([[4.0]]))
+    Tensor([[0.25]])
+    """
+    return inv(input)
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> InvExResult:
+    """The inverse of square matrices, nan for singular ones, and in `info` the number of the first pivot that is 0.
+
+    With `check_errors` a singular matrix raises `LinAlgError`.
+
+    >>> import lucid
+    >>> lucid.linalg.inv_ex(lucid.tensor([[0.0]]))
+    InvExResult(inverse=Tensor([[nan]]), info=Tensor(1, dtype=lucid.int32))
+    """
+    x = square_operand("linalg.inv_ex", A)
+    return InvExResult(P.inverse(x, strict=check_errors), singularity(x))
+
+
+def _is_vector(a: Tensor, b: Tensor) -> bool:
+    """Whether B is one vector, or one for each matrix of the stack."""
+    return b.ndim == 1 or b.shape == a.shape[:-1]
+
+
+def _solution(name: str, A: Any, B: Any, left: bool, strict: bool) -> tuple[Tensor, Tensor]:
+    a, b = square_operand(name, A), lift(B)
+    raise_unless_same_type(name, a, b)
+    vector = _is_vector(a, b)
+    b = column(b) if vector else matrix_operand(name, b, "B")
+    if b.shape[-2 if left else -1] != a.shape[-1]:
+        equation = "A X = B" if left else "X A = B"
+        raise RuntimeError(
+            f"{name}: A of shape {a.shape} and B of shape {lift(B).shape} do not fit in {equation}"
+            + ("; give B as a matrix of one row" if vector and not left else "")
+        )
+    stack_shape(name, a, b)
+    out: Tensor = P.solve(a, b, strict=strict) if left else mT(P.solve(mT(a), mT(b), strict=strict))
+    return (P.reshape(out, shape=out.shape[:-1]) if vector and left else out), a
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
+    """The solution X of A X = B, or of X A = B with `left=False`; a singular A raises `LinAlgError`.
+
+    B is a vector if it has one dimension or the shape of A without the last one; else it is a stack of matrices, which
+    broadcasts against that of A.
+
+    >>> import lucid
+    >>> lucid.linalg.solve(lucid.tensor([[2.0, 1.0], [1.0, 3.0]]), lucid.tensor([3.0, 4.0]))
+    Tensor([1., 1.])
+    """
+    return _solution("linalg.solve", A, B, left, strict=True)[0]
+
+
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
+    """The solution of `solve`, nan where A is singular, and in `info` the number of the first pivot that is 0.
+
+    With `check_errors` a singular matrix raises `LinAlgError`.
+
+    >>> import lucid
+    >>> lucid.linalg.solve_ex(lucid.tensor([[2.0]]), lucid.tensor([6.0])).result
+    Tensor([3.])
+    """
+    out, a = _solution("linalg.solve_ex", A, B, left, strict=check_errors)
+    return SolveExResult(out, singularity(a))
+
+
+def tensorinv(A: Any, ind: int = 2) -> Tensor:
+    """The inverse of a tensor as a map from its last dimensions to its first `ind` ones.
+
+    >>> import lucid
+    >>> lucid.linalg.tensorinv(lucid.eye(6).reshape(6, 2, 3), ind=1).shape
+    (2, 3, 6)
+    """
+    x = lift(A)
+    if not isinstance(ind, int) or ind <= 0:
+        raise RuntimeError(f"linalg.tensorinv: ind must be a positive integer, not {ind!r}")
+    first, last = x.shape[:ind], x.shape[ind:]
+    n = _equal_sizes("linalg.tensorinv", first, last)
+    flat = inv(P.reshape(x, shape=(n, n)))
+    return P.reshape(flat, shape=(*last, *first))
+
+
+def _equal_sizes(name: str, first: tuple[int, ...], last: tuple[int, ...]) -> int:
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            f"{name}: the dimensions {first} and {last} of A make a matrix of "
+            f"{math.prod(first)} by {math.prod(last)}, but it must be square"
+        )
+    return math.prod(first)
+
+
+def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Tensor:
+    """The solution X of tensordot(A, X, X.ndim) = B; the dimensions `dims` of A are first moved to the end.
+
+    >>> import lucid
+    >>> A = lucid.eye(6).reshape(2, 3, 6) * 2
+    >>> lucid.linalg.tensorsolve(A, lucid.ones(2, 3))
+    Tensor([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    """
+    a, b = lift(A), lift(B)
+    if dims is not None:
+        moved = [one_dim(d, a.ndim, "linalg.tensorsolve") for d in dims]
+        a = P.permute(a, dims=(*(d for d in range(a.ndim) if d not in moved), *moved))
+    first, last = a.shape[: b.ndim], a.shape[b.ndim :]
+    n = _equal_sizes("linalg.tensorsolve", first, last)
+    if b.numel() != n:
+        raise RuntimeError(f"linalg.tensorsolve: B of shape {b.shape} does not have the {n} elements that A needs")
+    solution = solve(P.reshape(a, shape=(n, n)), P.reshape(b, shape=(n,)))
+    return P.reshape(solution, shape=last)

@@ -1,0 +1,146 @@
+"""Norms made of singular values, with derivatives that are right where other singular values coincide.
+
+Derivatives of singular vectors divide by the gaps between singular values. In those of a norm the gaps that do not
+matter cancel, so its derivatives are made from other things. The sum of singular values is smooth wherever none of them
+is 0: its gradient is the factor W of A = W H with orthonormal columns and a positive H. The largest one (or the
+smallest) is smooth wherever it is simple: its gradient is W = u v*, with its own singular vectors alone.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.core.primitive import Primitive
+from lucid.linalg.matrices import adjoint, conj, identity, over_stacks, product, raise_unless_finite, real
+from lucid.ops.rules import P, is_complex, sum_to
+
+
+def _nuclear_norm_array(x: Any) -> Any:
+    raise_unless_finite("linalg.matrix_norm", x)
+    return np.linalg.svd(x, compute_uv=False).sum(-1)
+
+
+def _polar_array(x: Any) -> Any:
+    u, _, v = np.linalg.svd(x, full_matrices=False)
+    return u @ v
+
+
+def _polar_change(x: Any, w: Any, t: Any) -> Any:
+    """W Ω + (I - W W*) T H⁻¹, where Ω H + H Ω = W* T - T* W. As a map of T it is its own transpose."""
+    if x.shape[-2] < x.shape[-1]:
+        return adjoint(_polar_change(adjoint(x), adjoint(w), adjoint(t)))
+    h, inner = P.matmul(adjoint(w), x), P.matmul(adjoint(w), t)
+    turned = P.matmul(w, P.sylvester(h, inner - adjoint(inner)))
+    if x.shape[-2] == x.shape[-1]:
+        return turned
+    rest = t - P.matmul(w, inner)
+    return turned + adjoint(P.solve(h, adjoint(rest), strict=False))
+
+
+def _sylvester_array(h: Any, k: Any) -> Any:
+    """In the basis of H's eigenvectors the equation is one for each element."""
+    sizes, q = np.linalg.eigh(h)
+    back = np.conj(np.swapaxes(q, -1, -2))
+    return q @ ((back @ k @ q) / (sizes[..., :, None] + sizes[..., None, :])) @ back
+
+
+def _pull_factor(ct: Any, h: Any, out: Any, h_shape: tuple[int, ...]) -> Any:
+    force = P.sylvester(h, ct)
+    return sum_to(-(P.matmul(adjoint(out), force) + P.matmul(force, adjoint(out))), h_shape)
+
+
+def _push_sylvester(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    h, (th, tk) = primals[0], tangents
+    if th is not None:
+        turned = P.matmul(out, th) + P.matmul(th, out)
+        tk = -turned if tk is None else tk - turned
+    return P.sylvester(h, tk)
+
+
+def _extreme_array(x: Any, largest: bool) -> Any:
+    raise_unless_finite("linalg.matrix_norm", x)
+    return np.linalg.svd(x, compute_uv=False)[..., 0 if largest else -1]
+
+
+def _extreme_pair_array(x: Any, largest: bool) -> Any:
+    """u v* for the extreme singular value; several that are equal share."""
+    u, sizes, v = np.linalg.svd(x, full_matrices=False)
+    chosen = sizes == sizes[..., :1] if largest else sizes == sizes[..., -1:]
+    shares = chosen / chosen.sum(-1, keepdims=True).astype(sizes.dtype)
+    return (u * shares[..., None, :]) @ v
+
+
+def _pair_change(x: Any, w: Any, t: Any) -> Any:
+    """du v* + u dv*, where (s² I - A A*) du = s T v + A T* u and u* du = 0, and likewise for v.
+
+    Complex pairs also turn, by the angle Im(u* T v) / s. As a map of T it is its own transpose.
+    """
+    size, weight = _each(_along(w, x)), _each(_along(x, x))
+    back, flipped, pulled = adjoint(w), adjoint(x), adjoint(t)
+    left = _deflated(x, w, size, weight, size * product(t, back, w) + product(x, pulled, w))
+    right = _deflated(flipped, back, size, weight, size * product(pulled, w, back) + product(flipped, t, back))
+    change = left + adjoint(right)
+    if is_complex(x):
+        angle = _each(P.imag(P.sum(conj(w) * t, dims=_plane(x), keepdim=False))) / size
+        change = change + w * (angle * 1j)
+    return change
+
+
+def _deflated(x: Any, w: Any, size: Any, weight: Any, force: Any) -> Any:
+    """(s² I - A A*)⁺ F: the projector on u makes the matrix invertible, and is taken out of F."""
+    projector = P.matmul(w, adjoint(w))
+    matrix = size * size * identity(x.shape[-2], x) - P.matmul(x, adjoint(x)) + weight * projector
+    return P.solve(matrix, force - P.matmul(projector, force), strict=False)
+
+
+def _plane(x: Any) -> tuple[int, int]:
+    return x.ndim - 2, x.ndim - 1
+
+
+def _each(x: Any) -> Any:
+    """A number for each matrix, in the shape to multiply it by."""
+    return P.reshape(x, shape=(*x.shape, 1, 1))
+
+
+def _along(gradient: Any, t: Any) -> Any:
+    """Re<gradient, T> for each matrix."""
+    return P.sum(real(conj(gradient) * t), dims=_plane(t), keepdim=False)
+
+
+nuclear_norm = Primitive(
+    "nuclear_norm",
+    _nuclear_norm_array,
+    rules=(lambda ct, x: _each(ct) * P.polar_factor(x),),
+    jvp=lambda prim, primals, tangents, out, params: _along(P.polar_factor(primals[0]), tangents[0]),
+    batch=over_stacks,
+)
+extreme_singular_value = Primitive(
+    "extreme_singular_value",
+    _extreme_array,
+    rules=(lambda ct, x, largest: _each(ct) * P.extreme_pair(x, largest=largest),),
+    jvp=lambda prim, primals, tangents, out, params: _along(P.extreme_pair(primals[0], **params), tangents[0]),
+    batch=over_stacks,
+)
+extreme_pair = Primitive(
+    "extreme_pair",
+    _extreme_pair_array,
+    rules=(lambda ct, x, out: _pair_change(x, out, ct),),
+    jvp=lambda prim, primals, tangents, out, params: _pair_change(primals[0], out, tangents[0]),
+    batch=over_stacks,
+)
+polar_factor = Primitive(
+    "polar_factor",
+    _polar_array,
+    rules=(lambda ct, x, out: _polar_change(x, out, ct),),
+    jvp=lambda prim, primals, tangents, out, params: _polar_change(primals[0], out, tangents[0]),
+    batch=over_stacks,
+)
+# X H + H X = K for a positive H.
+sylvester = Primitive(
+    "sylvester",
+    _sylvester_array,
+    operands=("h", "k"),
+    rules=(_pull_factor, lambda ct, h, k_shape: sum_to(P.sylvester(h, ct), k_shape)),
+    jvp=_push_sylvester,
+    batch=over_stacks,
+)

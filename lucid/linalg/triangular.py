@@ -1,0 +1,116 @@
+"""Equations with a triangular matrix, on which the derivatives of most factorizations rest."""
+
+# ruff: noqa: N803 -- matrices have the names that PyTorch gives them
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs  # type: ignore[import-untyped]  # SciPy has no types
+
+from lucid.core.primitive import P, Primitive
+from lucid.core.tensor import Tensor
+from lucid.linalg.matrices import (
+    adjoint,
+    matrix_operand,
+    over_stacks,
+    raise_unless_same_type,
+    square_operand,
+    stack_shape,
+)
+from lucid.ops.contractions import mT
+from lucid.ops.rules import sum_to
+
+_SMALL = 16
+
+
+def _solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    n, k = b.shape[-2:]
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*stack, n, k), b.dtype)
+    if not out.size:
+        return out
+    a, b = np.broadcast_to(a, (*stack, n, n)), np.broadcast_to(b, out.shape)
+    if n <= _SMALL and out.size // (n * k) > 2 * n:
+        return _substitute(a, b, out, upper, unit)
+    # BLAS counts by columns, so it is asked for the transposes: X^T A^T = B^T.
+    trsm = get_blas_funcs("trsm", (a, b))
+    for i in np.ndindex(stack):
+        out[i] = trsm(1, a[i].T, b[i].T, side=1, lower=upper, diag=unit).T
+    return out
+
+
+def _substitute(a: Any, b: Any, out: Any, upper: bool, unit: bool) -> Any:
+    """Row by row for all matrices at once: for high stacks of small matrices in a third of the time."""
+    n = a.shape[-1]
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        rest = b[..., i, :] - (a[..., i : i + 1, known] @ out[..., known, :])[..., 0, :]
+        out[..., i, :] = rest if unit else rest / a[..., i, i, None]
+    return out
+
+
+def triangle(x: Any, upper: bool, unit: bool = False) -> Any:
+    """One triangle of each matrix, without the diagonal where that counts as ones."""
+    return P.triu(x, diagonal=int(unit)) if upper else P.tril(x, diagonal=-int(unit))
+
+
+def _pull_matrix(ct: Any, a: Any, out: Any, a_shape: Any, upper: bool, unit: bool) -> Any:
+    force = P.solve_triangular(adjoint(a), ct, upper=not upper, unit=unit)
+    return sum_to(triangle(-P.matmul(force, adjoint(out)), upper, unit), a_shape)
+
+
+def _pull_right_side(ct: Any, a: Any, b_shape: Any, upper: bool, unit: bool) -> Any:
+    return sum_to(P.solve_triangular(adjoint(a), ct, upper=not upper, unit=unit), b_shape)
+
+
+def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    """dX = A^-1 (dB - dA X), where only the triangle of dA is read."""
+    (a, _), (da, db) = primals, tangents
+    change = None if da is None else -P.matmul(triangle(da, **params), out)
+    if db is not None:
+        change = db if change is None else change + db
+    return prim(a, change, **params)
+
+
+solve_triangular_primitive = Primitive(
+    "solve_triangular",
+    _solve_triangular_array,
+    operands=("a", "b"),
+    rules=(_pull_matrix, _pull_right_side),
+    jvp=_push_solution,
+    batch=over_stacks,
+)
+
+
+def solve_left(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
+    """A^-1 B for a triangular A, in rules."""
+    return P.solve_triangular(a, b, upper=upper, unit=unit)
+
+
+def solve_right(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
+    """B A^-1 for a triangular A, in rules."""
+    return mT(P.solve_triangular(mT(a), mT(b), upper=not upper, unit=unit))
+
+
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """The solution X of A X = B (or of X A = B, if not `left`) for triangular matrices A.
+
+    Only the triangle that `upper` names is read, without the diagonal if that is `unitriangular`: all ones. Stacks
+    broadcast. A zero on the diagonal gives infinities, not an error.
+
+    >>> import lucid
+    >>> A = lucid.tensor([[2.0, 1.0], [0.0, 4.0]])
+    >>> lucid.linalg.solve_triangular(A, lucid.tensor([[4.0], [8.0]]), upper=True)
+    Tensor([[1.],
+            [2.]])
+    """
+    name = "linalg.solve_triangular"
+    a, b = square_operand(name, A), matrix_operand(name, B, "B")
+    raise_unless_same_type(name, a, b)
+    if a.shape[-1] != b.shape[-2 if left else -1]:
+        equation = "A X = B" if left else "X A = B"
+        raise RuntimeError(f"{name}: A of shape {a.shape} and B of shape {b.shape} do not fit the equation {equation}")
+    stack_shape(name, a, b)
+    solve = solve_left if left else solve_right
+    out: Tensor = solve(a, b, bool(upper), bool(unitriangular))
+    return out
