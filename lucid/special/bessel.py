@@ -1,0 +1,153 @@
+"""Bessel functions and their kin. The derivative of each is a sum over the neighbouring orders.
+
+A family is declared by its functions F_n and the weights of F_(n-1), F_n and F_(n+1) in F_n'. Applied `by` times, that
+gives every derivative in closed form, also at 0, where formulas with 1/x have none.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lucid.ops.elementwise import FLOAT, general
+from lucid.ops.inplace import inplace
+from lucid.ops.rules import Elementwise, P
+from lucid.special.doors import declare, one, special
+
+Array = Any
+Weights = tuple[Any, Any, Any]
+
+
+def _derivative(value: Callable[[float, Array], Array], weights: Callable[[float, Array], Weights]) -> Any:
+    """The impl of a family: its function of some order, differentiated `by` times."""
+
+    def impl(x: Array, order: float, by: int) -> Array:
+        terms: dict[float, Any] = {order: 1.0}
+        for _ in range(by):
+            following: dict[float, Any] = {}
+            for n, c in terms.items():
+                for neighbour, weight in zip((n - 1, n, n + 1), weights(n, x), strict=True):
+                    if not (np.isscalar(weight) and weight == 0):
+                        following[neighbour] = following.get(neighbour, 0.0) + c * weight
+            terms = following
+        return sum(c * value(n, x) for n, c in terms.items())
+
+    return impl
+
+
+def _family(
+    name: str, value: Callable[[float, Array], Array], weights: Callable[[float, Array], Weights]
+) -> Elementwise:
+    def slope(x: Any, order: float, by: int) -> Any:
+        return getattr(P, name)(x, order=order, by=by + 1)
+
+    return declare(name, _derivative(value, weights), (slope,))
+
+
+def _by_order(
+    general: Callable[..., Array],
+    fast: tuple[Callable[..., Array], Callable[..., Array]],
+    reflected: int,
+) -> Callable[[float, Array], Array]:
+    """F_n by the routines for orders 0 and 1 where they serve; F_(-n) = reflectedⁿ F_n for whole n."""
+
+    def value(n: float, x: Array) -> Array:
+        if n < 0 and n == int(n):
+            return reflected ** int(-n) * value(-n, x)
+        return fast[int(n)](x) if n in (0, 1) else general(n, x)
+
+    return value
+
+
+_HALF = 0.5
+bessel_j = _family("bessel_j", _by_order(special.jv, (special.j0, special.j1), -1), lambda n, x: (_HALF, 0.0, -_HALF))
+bessel_y = _family("bessel_y", _by_order(special.yv, (special.y0, special.y1), -1), lambda n, x: (_HALF, 0.0, -_HALF))
+bessel_i = _family("bessel_i", _by_order(special.iv, (special.i0, special.i1), 1), lambda n, x: (_HALF, 0.0, _HALF))
+bessel_k = _family("bessel_k", _by_order(special.kv, (special.k0, special.k1), 1), lambda n, x: (-_HALF, 0.0, -_HALF))
+# e^(-|x|) I_n(x), whose kink at 0 gets the mean of both slopes, and e^x K_n(x).
+scaled_bessel_i = _family(
+    "scaled_bessel_i",
+    _by_order(special.ive, (special.i0e, special.i1e), 1),
+    lambda n, x: (_HALF, -np.sign(x), _HALF),
+)
+scaled_bessel_k = _family(
+    "scaled_bessel_k", _by_order(special.kve, (special.k0e, special.k1e), 1), lambda n, x: (-_HALF, 1.0, -_HALF)
+)
+spherical_bessel_j = _family(
+    "spherical_bessel_j",
+    lambda n, x: special.spherical_jn(int(n), x),
+    lambda n, x: (n / (2 * n + 1), 0.0, -(n + 1) / (2 * n + 1)),
+)
+
+
+def _airy(x: Array, by: int) -> Array:
+    """Ai and Ai' with polynomial factors, by Ai'' = x Ai."""
+    value, slope = np.poly1d([1.0]), np.poly1d([0.0])
+    for _ in range(by):
+        value, slope = value.deriv() + np.poly1d([1.0, 0.0]) * slope, slope.deriv() + value
+    ai, ai_slope = special.airy(x)[:2]
+    return sum(p(x) * f for p, f in ((value, ai), (slope, ai_slope)) if p.coeffs.any())
+
+
+airy = declare("airy_ai", _airy, (lambda x, by: P.airy_ai(x, by=by + 1),))
+airy_ai = one(airy, "The Airy function Ai(x). | [0.0, 1.0] -> Tensor([0.355 , 0.1353])", by=0)
+
+bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (
+    one(family, f"{text} of order {order}. | [1.0, 2.0] -> Tensor([{result}])", name=name, order=order, by=0)
+    for family, text, order, name, result in (
+        (bessel_j, "Bessel function of the first kind", 0, "bessel_j0", "0.7652, 0.2239"),
+        (bessel_j, "Bessel function of the first kind", 1, "bessel_j1", "0.4401, 0.5767"),
+        (bessel_y, "Bessel function of the second kind", 0, "bessel_y0", "0.0883, 0.5104"),
+        (bessel_y, "Bessel function of the second kind", 1, "bessel_y1", "-0.7812, -0.107 "),
+        (bessel_i, "Modified Bessel function of the first kind", 0, "i0", "1.2661, 2.2796"),
+        (bessel_i, "Modified Bessel function of the first kind", 1, "i1", "0.5652, 1.5906"),
+        (scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 0, "i0e", "0.4658, 0.3085"),
+        (scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 1, "i1e", "0.2079, 0.2153"),
+        (bessel_i, "Modified Bessel function of the first kind", 0, "modified_bessel_i0", "1.2661, 2.2796"),
+        (bessel_i, "Modified Bessel function of the first kind", 1, "modified_bessel_i1", "0.5652, 1.5906"),
+        (bessel_k, "Modified Bessel function of the second kind", 0, "modified_bessel_k0", "0.421 , 0.1139"),
+        (bessel_k, "Modified Bessel function of the second kind", 1, "modified_bessel_k1", "0.6019, 0.1399"),
+        (scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 0,
+         "scaled_modified_bessel_k0", "1.1445, 0.8416"),
+        (scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 1,
+         "scaled_modified_bessel_k1", "1.6362, 1.0335"),
+        (spherical_bessel_j, "Spherical Bessel function of the first kind", 0, "spherical_bessel_j0", "0.8415, 0.4546"),
+    )
+)  # fmt: skip
+(
+    modified_bessel_i0,
+    modified_bessel_i1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+    spherical_bessel_j0,
+) = _modified
+i0_ = inplace(i0, example=("[1.0, 2.0]", ""))
+
+
+def _of_any_order(family: Elementwise, name: str, kind: str, result: str) -> Callable[..., Any]:
+    def op(v: float, z: Any) -> Any:
+        if not isinstance(v, int | float):
+            raise TypeError(
+                f"{name}: the order must be a Python number, not {type(v).__name__}: the derivative by the order is no "
+                "Bessel function"
+            )
+        return general(family, (z,), FLOAT, {"order": v, "by": 0})
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"""{kind} of any real order `v`, a number.
+
+    >>> import lucid
+    >>> lucid.special.{name}(2, lucid.tensor([1.0]))
+    Tensor([{result}])
+    """
+    return op
+
+
+jv = _of_any_order(bessel_j, "jv", "Bessel function of the first kind", "0.1149")
+yv = _of_any_order(bessel_y, "yv", "Bessel function of the second kind", "-1.6507")
+iv = _of_any_order(bessel_i, "iv", "Modified Bessel function of the first kind", "0.1357")
+kv = _of_any_order(bessel_k, "kv", "Modified Bessel function of the second kind", "1.6248")
+ive = _of_any_order(scaled_bessel_i, "ive", "exp(-|z|) times the modified Bessel function of the first kind", "0.0499")
+kve = _of_any_order(scaled_bessel_k, "kve", "exp(z) times the modified Bessel function of the second kind", "4.4168")

@@ -1,0 +1,196 @@
+"""Gamma, beta and zeta functions."""
+
+import math
+from typing import Any
+
+from lucid.core.tensor import Tensor
+from lucid.ops.elementwise import FLOAT, general
+from lucid.ops.inplace import inplace
+from lucid.ops.out import into
+from lucid.ops.rules import P
+from lucid.ops.unary import digamma, polygamma
+from lucid.ops.unary import lgamma as gammaln
+from lucid.special import incomplete, series
+from lucid.special.doors import declare, one, special, two
+
+gamma = one(
+    declare("gamma", special.gamma, (lambda x, out: out * P.digamma(x),)),
+    "Γ(x), which is (x-1)! for whole numbers. | [0.5, 5.0] -> Tensor([ 1.7725, 24.    ])",
+)
+
+# --- incomplete gamma functions ----------------------------------------------------------------
+
+declare(
+    "gamma_density",
+    incomplete.gamma_density,
+    (
+        lambda a, x, by_a, by_x: P.gamma_density(a, x, by_a=by_a + 1, by_x=by_x),
+        lambda a, x, by_a, by_x: P.gamma_density(a, x, by_a=by_a, by_x=by_x + 1),
+    ),
+    "a x",
+)
+declare(
+    "gammainc_by_a",
+    incomplete.gammainc_by_a,
+    (
+        lambda a, x, order: P.gammainc_by_a(a, x, order=order + 1),
+        lambda a, x, order: P.gamma_density(a, x, by_a=order, by_x=0),
+    ),
+    "a x",
+)
+_lower = declare(
+    "gammainc",
+    special.gammainc,
+    (
+        lambda a, x: P.gammainc_by_a(a, x, order=1),
+        lambda a, x: P.gamma_density(a, x, by_a=0, by_x=0),
+    ),
+    "a x",
+)
+_upper = declare(
+    "gammaincc",
+    special.gammaincc,
+    (
+        lambda a, x: -P.gammainc_by_a(a, x, order=1),
+        lambda a, x: -P.gamma_density(a, x, by_a=0, by_x=0),
+    ),
+    "a x",
+)
+_LOWER = (
+    "The part of ∫ t^(a-1) exp(-t) dt that lies below x, for a = input and x = other; differentiable by both."
+    " | [1.0, 2.0]; [1.0, 3.0] -> Tensor([0.6321, 0.8009])"
+)
+_UPPER = (
+    "The part of ∫ t^(a-1) exp(-t) dt that lies above x, for a = input and x = other; differentiable by both."
+    " | [1.0, 2.0]; [1.0, 3.0] -> Tensor([0.3679, 0.1991])"
+)
+gammainc, igamma = two(_lower, _LOWER), two(_lower, _LOWER, "lucid", "igamma")
+gammaincc, igammac = two(_upper, _UPPER), two(_upper, _UPPER, "lucid", "igammac")
+igamma_, igammac_ = inplace(igamma), inplace(igammac)
+
+# --- several dimensions ------------------------------------------------------------------------
+
+multigammaln_primitive = declare(
+    "multigammaln",
+    lambda x, p: p * (p - 1) / 4 * math.log(math.pi) + sum(special.gammaln(x - j / 2) for j in range(p)),
+    (lambda x, p: sum((P.digamma(x - j / 2) for j in range(1, p)), P.digamma(x)),),
+)
+
+
+def multigammaln(input: Any, p: int, *, out: Any = None) -> Tensor:
+    """The logarithm of the gamma function of dimension p: p(p-1)/4 · log π + Σ lgamma(x - j/2) over j < p.
+
+    >>> import lucid
+    >>> lucid.special.multigammaln(lucid.tensor([2.0, 3.0]), 2)
+    Tensor([0.4516, 1.5502])
+    """
+    if isinstance(p, bool) or not isinstance(p, int) or p < 1:
+        raise RuntimeError(f"multigammaln: p must be a whole number from 1 on, not {p!r}")
+    if out is not None:
+        return into(out, multigammaln, (input, p), {})
+    return general(multigammaln_primitive, (input,), FLOAT, {"p": p})
+
+
+def mvlgamma(input: Any, p: int, *, out: Any = None) -> Tensor:
+    """The logarithm of the gamma function of dimension p, as `lucid.special.multigammaln`.
+
+    >>> import lucid
+    >>> lucid.mvlgamma(lucid.tensor([2.0, 3.0]), 2)
+    Tensor([0.4516, 1.5502])
+    """
+    return multigammaln(input, p, out=out)
+
+
+mvlgamma_ = inplace(mvlgamma)
+
+# --- beta --------------------------------------------------------------------------------------
+
+beta = two(
+    declare(
+        "beta",
+        special.beta,
+        (
+            lambda x, y, out: out * (P.digamma(x) - P.digamma(x + y)),
+            lambda x, y, out: out * (P.digamma(y) - P.digamma(x + y)),
+        ),
+        "x y",
+    ),
+    "B(a, b) = Γ(a) Γ(b) / Γ(a + b). | [1.0, 2.0]; [2.0, 3.0] -> Tensor([0.5   , 0.0833])",
+)
+betaln = two(
+    declare(
+        "betaln",
+        special.betaln,
+        (lambda x, y: P.digamma(x) - P.digamma(x + y), lambda x, y: P.digamma(y) - P.digamma(x + y)),
+        "x y",
+    ),
+    "log |B(a, b)|, without overflow. | [1.0, 2.0]; [2.0, 3.0] -> Tensor([-0.6931, -2.4849])",
+)
+
+
+declare(
+    "beta_density",
+    incomplete.beta_density,
+    (
+        lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a + 1, by_b=by_b, by_x=by_x),
+        lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a, by_b=by_b + 1, by_x=by_x),
+        lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a, by_b=by_b, by_x=by_x + 1),
+    ),
+    "a b x",
+)
+declare(
+    "betainc_by_parameters",
+    incomplete.betainc_by_parameters,
+    (
+        lambda a, b, x, by_a, by_b: P.betainc_by_parameters(a, b, x, by_a=by_a + 1, by_b=by_b),
+        lambda a, b, x, by_a, by_b: P.betainc_by_parameters(a, b, x, by_a=by_a, by_b=by_b + 1),
+        lambda a, b, x, by_a, by_b: P.beta_density(a, b, x, by_a=by_a, by_b=by_b, by_x=0),
+    ),
+    "a b x",
+)
+betainc_primitive = declare(
+    "betainc",
+    special.betainc,
+    (
+        lambda a, b, x: P.betainc_by_parameters(a, b, x, by_a=1, by_b=0),
+        lambda a, b, x: P.betainc_by_parameters(a, b, x, by_a=0, by_b=1),
+        lambda a, b, x: P.beta_density(a, b, x, by_a=0, by_b=0, by_x=0),
+    ),
+    "a b x",
+)
+
+
+def betainc(a: Any, b: Any, x: Any, *, out: Any = None) -> Tensor:
+    """The part of ∫ t^(a-1) (1-t)^(b-1) dt over [0, 1] that lies below x; differentiable by all three.
+
+    >>> import lucid
+    >>> lucid.special.betainc(lucid.tensor([1.0, 2.0]), lucid.tensor([1.0, 3.0]), lucid.tensor([0.25, 0.5]))
+    Tensor([0.25  , 0.6875])
+    """
+    if out is not None:
+        return into(out, betainc, (a, b, x), {})
+    return general(betainc_primitive, (a, b, x), FLOAT, {})
+
+
+# --- zeta --------------------------------------------------------------------------------------
+
+
+def _zeta_by_q(x: Any, q: Any, order: int) -> Any:
+    """-x ζ(x+1, q), differentiated `order` times by x."""
+    found = x * P.zeta(x + 1, q, order=order)
+    return -(found + order * P.zeta(x + 1, q, order=order - 1) if order else found)
+
+
+zeta = two(
+    declare("zeta", series.zeta, (lambda x, q, order: P.zeta(x, q, order=order + 1), _zeta_by_q), "x q"),
+    "Hurwitz' zeta function Σ (q + k)^(-x) over k >= 0, for x = input and q = other; differentiable by both."
+    " | [2.0, 3.0]; [1.0, 2.0] -> Tensor([1.6449, 0.2021])",
+    order=0,
+)
+
+psi = digamma
+
+__all__ = [
+    "beta", "betainc", "betaln", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "multigammaln", "polygamma",
+    "psi", "zeta",
+]  # fmt: skip
