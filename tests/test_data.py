@@ -343,7 +343,7 @@ def same(found, expected):
         ([b"a", b"b"], [b"a", b"b"]),
         ([np.float32(1), np.float32(2)], lucid.tensor([1.0, 2.0])),
         ([np.int8(1), np.int8(2)], lucid.tensor([1, 2], dtype=lucid.int8)),
-        ([np.uint16(1), np.uint16(2)], lucid.tensor([1, 2], dtype=lucid.int32)),
+        ([np.uint16(1), np.uint16(2)], lucid.tensor([1, 2], dtype=lucid.uint16)),
         ([np.array([1, 2]), np.array([3, 4])], lucid.tensor([[1, 2], [3, 4]])),
         ([np.array(1.0), np.array(2.0)], lucid.tensor([1.0, 2.0], dtype=lucid.float64)),
         ([lucid.tensor([1.0]), lucid.tensor([2.0])], lucid.tensor([[1.0], [2.0]])),

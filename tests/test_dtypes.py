@@ -60,6 +60,23 @@ SCALARS = {
     "complex128": "c16 c16 c16 c16",
 }
 NUMBERS = (True, 1, 1.0, 1j)
+# PyTorch knows these beside floats only; beside integers they follow NumPy.
+UNSIGNED = ["uint16", "uint32", "uint64"]
+WITH_UNSIGNED = {
+    "bool": "uint16 uint32 uint64",
+    "uint8": "uint16 uint32 uint64",
+    "int8": "int32 int64 -",
+    "int16": "int32 int64 -",
+    "int32": "int32 int64 -",
+    "int64": "int64 int64 -",
+    "uint16": "uint16 uint32 uint64",
+    "uint32": "uint32 uint32 uint64",
+    "uint64": "uint64 uint64 uint64",
+    "float16": "float16 float16 float16",
+    "bfloat16": "bfloat16 bfloat16 bfloat16",
+    "float32": "float32 float32 float32",
+    "complex64": "complex64 complex64 complex64",
+}
 pairs = pytest.mark.parametrize(("a", "b"), [(a, b) for a in NAMES for b in NAMES])
 
 
@@ -112,6 +129,54 @@ def test_tensor_and_number(name, position):
         assert dtype_name(t * number) == want
         assert dtype_name(number * t) == want
         assert dtype_name(t + number) == want
+
+
+@pytest.mark.parametrize("a", WITH_UNSIGNED)
+@pytest.mark.parametrize("b", UNSIGNED)
+def test_wide_unsigned_types(a, b):
+    want = WITH_UNSIGNED[a].split()[UNSIGNED.index(b)]
+    if want == "-":
+        for call in (lambda: full(a) * full(b), lambda: full(b) + full(a), lambda: lucid.promote_types(a, b)):
+            with pytest.raises(RuntimeError, match="no integer type holds both"):
+                call()
+        return
+    assert dtype_name(full(a) * full(b)) == dtype_name(full(b) + full(a)) == want
+    assert lucid.promote_types(a, b) is lucid.promote_types(b, a) is getattr(lucid, want)
+
+
+@pytest.mark.parametrize("name", UNSIGNED)
+def test_wide_unsigned_types_compute(name):
+    top = lucid.iinfo(name).max
+    x = lucid.tensor([3, top], dtype=name)
+    assert x.tolist() == [3, top]
+    assert repr(x).endswith(f"dtype=lucid.{name})")
+    assert (x - 3).tolist() == [0, top - 3] and dtype_name(x - 3) == name
+    assert (x // 2).tolist() == [1, top // 2]
+    assert (x > 3).tolist() == [False, True]
+    assert x.sum().item() == (top + 3) % 2**64
+    assert dtype_name(x.sum()) == ("uint64" if name == "uint64" else "int64")
+    assert dtype_name(x / 2) == dtype_name(x * 0.5) == "float32"
+    assert x.sort(descending=True).values.tolist() == [top, 3]
+    assert lucid.arange(5)[lucid.tensor([4, 1], dtype=name)].tolist() == [4, 1]
+    assert x.to(lucid.float64).to(name)[0].item() == 3
+    assert np.asarray(x).dtype == name and lucid.from_numpy(np.asarray(x)).dtype is getattr(lucid, name)
+    assert lucid.randint(0, 9, (4,), dtype=name).max().item() < 9
+    with pytest.raises(ValueError, match="outside the range"):
+        x + -1
+    with pytest.raises(ValueError, match=r"negative|outside the range"):
+        lucid.tensor([-1, 2], dtype=name)
+
+
+def test_integers_beyond_int64():
+    assert lucid.tensor([1, 2**63 + 5], dtype=lucid.uint64).tolist() == [1, 2**63 + 5]
+    assert lucid.tensor([], dtype=lucid.uint64).shape == (0,)
+    assert lucid.tensor([1.0, 2.0], dtype=lucid.uint64).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="uint64"):
+        lucid.tensor([2**63])
+    with pytest.raises(ValueError, match="negative"):
+        lucid.tensor([-1, 2**63], dtype=lucid.uint64)
+    with pytest.raises(ValueError, match="64 bits"):
+        lucid.tensor([1, 2**64], dtype=lucid.uint64)
 
 
 def test_number_and_0d_tensor_and_tensor_together():
@@ -247,7 +312,7 @@ def test_default_must_be_a_float_type(wrong, restored_default):
 # --- names and limits -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *UNSIGNED])
 def test_dtype_objects(name):
     d = getattr(lucid, name)
     assert repr(d) == f"lucid.{name}"
@@ -257,7 +322,7 @@ def test_dtype_objects(name):
     assert pickle.loads(pickle.dumps(d)) is d and copy.deepcopy(d) is d
     assert d.is_floating_point == (name.startswith(("float", "bfloat")))
     assert d.is_complex == name.startswith("complex")
-    assert d.is_signed == (name not in ("bool", "uint8"))
+    assert d.is_signed == (name != "bool" and not name.startswith("uint"))
 
 
 @pytest.mark.parametrize(
@@ -311,6 +376,9 @@ def test_finfo(name, bits, eps, largest, tiny):
     ("name", "bits", "low", "high"),
     [
         ("uint8", 8, 0, 255),
+        ("uint16", 16, 0, 65535),
+        ("uint32", 32, 0, 4294967295),
+        ("uint64", 64, 0, 18446744073709551615),
         ("int8", 8, -128, 127),
         ("int16", 16, -32768, 32767),
         ("int32", 32, -2147483648, 2147483647),

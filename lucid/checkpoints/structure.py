@@ -28,8 +28,7 @@ _EXACT_INT = 1 << 63
 _MAPPINGS: dict[str, type] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
 _TAG_OF_MAPPING = {kind: tag for tag, kind in _MAPPINGS.items()}
 _TENSOR_TYPES = {t.name: t for t in dtypes.ALL}
-# What arrays may hold: all that tensors can, and unsigned integers besides.
-ARRAY_TYPES = {t.name: t.numpy for t in dtypes.ALL} | {n: np.dtype(n) for n in ("uint16", "uint32", "uint64")}
+ARRAY_TYPES = {t.name: t.numpy for t in dtypes.ALL}
 _COMPLEX128 = np.dtype(np.complex128)
 # What reading a structure that nobody wrote may run into.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, struct.error)
@@ -308,15 +307,10 @@ def _refuse(constant: str) -> Any:
     raise CheckpointError(f"its structure has {constant}, which is not JSON")
 
 
-# Integers that tensors do not have become the next larger ones that they do.
-_WIDER = {np.dtype(np.uint16): np.dtype(np.int32), np.dtype(np.uint32): np.dtype(np.int64)}
-
-
 def as_tensor(array: Any) -> Tensor:
     """A tensor over an array that was read."""
-    dtype = _WIDER.get(array.dtype, array.dtype)
-    dtypes.of_numpy(dtype)
-    return Tensor._wrap(array if dtype == array.dtype else array.astype(dtype))
+    dtypes.of_numpy(array.dtype)
+    return Tensor._wrap(array)
 
 
 __all__ = ["ARRAY_TYPES", "Decoder", "Encoder", "as_tensor", "little_endian"]

@@ -62,6 +62,9 @@ class dtype:
 
 bool_ = dtype("bool", np.bool_)
 uint8 = dtype("uint8", np.uint8)
+uint16 = dtype("uint16", np.uint16)
+uint32 = dtype("uint32", np.uint32)
+uint64 = dtype("uint64", np.uint64)
 int8 = dtype("int8", np.int8)
 int16 = dtype("int16", np.int16)
 int32 = dtype("int32", np.int32)
@@ -74,7 +77,8 @@ complex64 = dtype("complex64", np.complex64)
 complex128 = dtype("complex128", np.complex128)
 
 ALL: Final = (
-    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+    float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
 
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}
@@ -96,6 +100,7 @@ COMPLEX: Final = frozenset(d.numpy for d in ALL if d.category == CATEGORY_COMPLE
 DIFFERENTIABLE: Final = FLOATING | COMPLEX
 BOOL: Final = bool_.numpy
 INT64: Final = int64.numpy
+UINT64: Final = uint64.numpy
 
 _default = float32
 
@@ -187,7 +192,10 @@ _promoted: dict[tuple[Any, Any], np.dtype[Any]] = {}
 
 
 def promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """Promotion of two types of equal standing: floats absorb integers of any width."""
+    """Promotion of two types of equal standing: floats absorb integers of any width.
+
+    PyTorch leaves integers beside uint16, uint32 and uint64 out; they follow NumPy, as the array API standard does.
+    """
     if a is b:
         return a
     found = _promoted.get((a, b))
@@ -201,6 +209,8 @@ def promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
             found = np.promote_types(high, complex_of(low))
         else:
             found = np.promote_types(a, b)
+            if found.kind == "f" and category(high) == CATEGORY_INT:
+                raise RuntimeError(f"no integer type holds both {a} and {b}; convert one of the operands first")
         _promoted[a, b] = found
     return found
 

@@ -1,0 +1,45 @@
+"""What other libraries must be told of tensors, told when they are imported and not before."""
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from typing import Any
+
+# A module of another library -> the module here that tells it of tensors.
+INTRODUCTIONS = {"einops._backends": "lucid.interop.einops"}
+
+
+class Introduction:
+    """A finder of modules that finds none itself: it waits for one import, and adds ours behind it."""
+
+    def __init__(self, awaited: str, ours: str) -> None:
+        self.awaited = awaited
+        self.ours = ours
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != self.awaited:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_introduce(module: Any) -> None:
+                run(module)
+                import_module(self.ours)
+
+            spec.loader.exec_module = run_and_introduce  # type: ignore[method-assign]  # of this one loader
+        return spec
+
+
+def introduce() -> None:
+    """Tell those libraries that are there already, and wait for the others."""
+    for awaited, ours in INTRODUCTIONS.items():
+        if awaited in sys.modules:
+            import_module(ours)
+        else:
+            sys.meta_path.insert(0, Introduction(awaited, ours))
+
+
+__all__ = ["introduce"]
