@@ -961,3 +961,14 @@ def test_a_cotangent_in_another_order_of_memory():
     flipped[2].sin().sum().backward()
     expected = [float(x[0].exp() * x[0].exp().cos()), 0.0, 0.0]
     np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+def test_windows_are_views_of_what_they_show() -> None:
+    leaf = lucid.ones(6, requires_grad=True)
+    x = leaf * 1
+    square = x * x
+    x[1:].unfold(0, 2, 2).mul_(10.0)
+    with pytest.raises(RuntimeError, match="overwritten"):
+        square.sum().backward()
+    x.sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), [1, 10, 10, 10, 10, 1])

@@ -353,7 +353,10 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
     a, b = base._array, out._array
     if isinstance(b, Tensor):
         return isinstance(b._meta, View) if not isinstance(a, Tensor) or b is not a else True
-    return b is a or (b.base is not None and (b.base is a or b.base is a.base))
+    owner = b.base
+    if type(owner) is not ndarray and owner is not None:
+        owner = getattr(owner, "base", owner)  # NumPy's as_strided puts an object of its own in between
+    return b is a or (owner is not None and (owner is a or owner is a.base))
 
 
 def edge_of(tensor: Tensor) -> Any:

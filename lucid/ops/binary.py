@@ -11,8 +11,8 @@ from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import BOOL as TRUTH
 from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, shape_error
-from lucid.ops.rules import Elementwise, P, Pair, ones_like
-from lucid.ops.unary import real_only, square
+from lucid.ops.rules import Elementwise, P, Pair, Selects, ones_like
+from lucid.ops.unary import LOG2, real_only, square
 
 _NUMBERS = (bool, int, float, complex)
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
@@ -35,7 +35,8 @@ def _inverse(y: Any) -> Any:
 true_divide = binary(
     "div",
     np.true_divide,
-    (lambda y: _inverse(y), lambda y, out: -out / y),
+    # From the operands, not from the result, which programs like to write into.
+    (lambda y: _inverse(y), lambda x, y: -(x / y) / y),
     "Quotient of two tensors, element by element; integers give floats. | [1.0, 3.0]; [2.0, 4.0] -> Tensor([0.5 , 0.75])",
     FLOAT,
 )
@@ -59,6 +60,16 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     Tensor([0., 1.])
     """
     return minus(input, other if alpha == 1 else mul(lift(other), alpha))
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input.
+
+    >>> import lucid
+    >>> lucid.rsub(lucid.tensor([1.0, 2.0]), 10, alpha=2)
+    Tensor([8., 6.])
+    """
+    return minus(other, input if alpha == 1 else mul(lift(input), alpha))
 
 
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -285,17 +296,39 @@ fmin = binary(
 )
 
 
+def _log_of_sum(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), counted from the operand with the larger real part."""
+    if np.result_type(x, y).kind != "c":
+        return np.logaddexp(x, y)
+    kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
+    x, y = np.broadcast_arrays(np.asarray(x, kind), np.asarray(y, kind))
+    first = x.real >= y.real
+    high, low = np.where(first, x, y), np.where(first, y, x)
+    same = np.isinf(high.real) & (x == y)  # their difference is not a number
+    return np.where(same, high, high + np.log1p(np.exp(np.where(same, 0, low - high))))
+
+
 def _share(x: Any, out: Any) -> Any:
-    """exp(x - out), and exactly 0 or 1/2 where both are infinite."""
+    """exp(x - out), and exactly 1 or 1/2 where both are infinite."""
     same = (x == out) & ~P.isfinite(x)
-    return P.where(same & (x > 0), 1, P.where(same, 0.5, P.exp(x - P.where(same, 0, out))))
+    rest = P.exp(x - P.where(same, 0, out))
+    if rest.dtype.kind == "c":
+        return P.where(same, 0.5, rest)
+    return P.where(same & (x > 0), 1, P.where(same, 0.5, rest))
 
 
 logaddexp = binary(
     "logaddexp",
-    np.logaddexp,
+    _log_of_sum,
     (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
     "log(exp(input) + exp(other)) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([0.6931, 2.3133])",
+    FLOAT,
+)
+logaddexp2 = binary(
+    "logaddexp2",
+    real_only("logaddexp2", np.logaddexp2),
+    (lambda x, out: _share(x * LOG2, out * LOG2), lambda y, out: _share(y * LOG2, out * LOG2)),
+    "log2(2^input + 2^other) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([1.   , 2.585])",
     FLOAT,
 )
 copysign = binary(
@@ -321,6 +354,28 @@ xlogy = binary(
     "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
 )
+
+_heaviside = binary(
+    "heaviside",
+    real_only("heaviside", lambda x, y: np.where(x == 0, y, x > 0).astype(y.dtype)),
+    (0, Selects(lambda x: x == 0)),
+    "0 where input is negative, 1 where it is positive, other where it is 0.",
+)
+
+
+def heaviside(input: Any, values: Any, *, out: Any = None) -> Tensor:
+    """The step function: 0 below 0, 1 above 0, and `values` at 0.
+
+    >>> import lucid
+    >>> lucid.heaviside(lucid.tensor([-1.5, 0.0, 2.0]), lucid.tensor([0.5]))
+    Tensor([0. , 0.5, 1. ])
+    """
+    x, y = lift(input), lift(values)
+    if x.np_dtype != y.np_dtype:
+        raise RuntimeError(f"heaviside needs two tensors of one type, not {x.dtype} and {y.dtype}")
+    result: Tensor = _heaviside(x, y, out=out)
+    return result
+
 
 eq = binary(
     "eq",

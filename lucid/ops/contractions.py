@@ -509,8 +509,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     right = [one_dim(d, y.ndim, "tensordot") for d in right]
     if len(set(left)) != len(left) or len(set(right)) != len(right):
         raise RuntimeError(f"tensordot: dims {dims} name a dimension twice")
-    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=True)):
+    pairs = list(zip(left, right))
+    if len(left) != len(right) or any(x.shape[i] != y.shape[j] and 1 not in (x.shape[i], y.shape[j]) for i, j in pairs):
         raise RuntimeError(f"tensordot: dims {left} of {x.shape} and {right} of {y.shape} do not match")
+    x = _summed_where_alone(x, [i for i, j in pairs if y.shape[j] == 1])
+    y = _summed_where_alone(y, [j for i, j in pairs if x.shape[i] == 1])
     free_x = [d for d in range(x.ndim) if d not in left]
     free_y = [d for d in range(y.ndim) if d not in right]
     shared = math.prod(x.shape[d] for d in left)
@@ -518,6 +521,12 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     flat_x = P.reshape(P.permute(x, dims=(*free_x, *left)), shape=(math.prod(rows), shared))
     flat_y = P.reshape(P.permute(y, dims=(*right, *free_y)), shape=(shared, math.prod(columns)))
     return P.reshape(matmul(flat_x, flat_y), shape=(*rows, *columns))
+
+
+def _summed_where_alone(x: Tensor, dims: list[int]) -> Tensor:
+    """Elements that all meet the same one on the other side, added up first."""
+    alone = tuple(d for d in dims if x.shape[d] != 1)
+    return P.sum(x, dims=alone, keepdim=True).to(x.np_dtype) if alone else x
 
 
 def kron(input: Any, other: Any) -> Tensor:
@@ -578,7 +587,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     Tensor([[11., 11.],
             [11., 11.]])
     """
-    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+    return scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -590,10 +599,11 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     >>> lucid.baddbmm(lucid.ones(1, 1, 1), lucid.ones(1, 1, 3), lucid.ones(1, 3, 1), beta=0.5)
     Tensor([[[3.5]]])
     """
-    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+    return scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
-def _scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+def scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product, where `input` broadcasts to the product."""
     if (casting := _autocast()) is not None:
         (input,) = casting.low(input)
     expand(input, product.shape)  # raises if it does not fit

@@ -1,6 +1,7 @@
 """Making tensors: from data, filled, counted."""
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.dims import shape_from
+from lucid.ops.dims import by_name, shape_from
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -25,6 +26,8 @@ def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Te
 
 def _array_from(data: Any, dtype: Any) -> Any:
     """A new array: Python floats take the default type, arrays keep theirs."""
+    if hasattr(data, "__array__") and (found := np.asarray(data)).dtype.kind != "O":
+        data = found  # another library's array or column, which keeps its type too
     if isinstance(data, np.ndarray | np.generic):
         array = np.array(data)
         if dtype is None:
@@ -36,7 +39,10 @@ def _array_from(data: Any, dtype: Any) -> Any:
         return _array_from(np.array(_without_tensors(data)), dtype)
     array = _from_sequence(data)
     if dtype is not None:
-        return _converted(array, dtypes.as_numpy(dtype))
+        target = dtypes.as_numpy(dtype)
+        return _converted(_whole(data, array) if target == dtypes.UINT64 else array, target)
+    if array.dtype == dtypes.UINT64 and isinstance(_first_odd(data), int):
+        raise ValueError("an integer in the data does not fit into int64; give dtype=lucid.uint64, or floats")
     if array.dtype == np.float64:
         return array.astype(dtypes.default_float())
     if array.dtype == np.complex128:
@@ -46,10 +52,8 @@ def _array_from(data: Any, dtype: Any) -> Any:
 
 
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same type in this machine's byte order; unsigned types widen to signed ones that hold them."""
-    wider = {"u2": "i4", "u4": "i8"}
-    plain = dtype.newbyteorder("=")
-    return np.dtype(wider.get(plain.str[1:], plain))
+    """The same type in this machine's byte order."""
+    return dtype.newbyteorder("=")
 
 
 def _converted(array: Any, dtype: np.dtype[Any]) -> Any:
@@ -78,6 +82,18 @@ def _from_sequence(data: Any) -> Any:
     if array.size == 0 and array.dtype == np.float64:
         return array.astype(dtypes.default_float())
     return array
+
+
+def _whole(data: Any, array: Any) -> Any:
+    """The array as integers if the data are: NumPy reads large ones beside small ones as floats."""
+    if array.dtype != np.float64 or not array.size:
+        return array
+    exact = np.array(data, dtype=object)
+    if not all(isinstance(value, int) for value in exact.flat):
+        return array
+    if exact.min() < 0:
+        raise ValueError("the data has negative integers, which uint64 does not hold")
+    return exact.astype(dtypes.UINT64)
 
 
 def _holds_tensors(data: Any) -> bool:
@@ -163,8 +179,8 @@ def from_numpy(array: Any) -> Tensor:
     return out
 
 
-def _sizes(size: tuple[Any, ...], name: str) -> tuple[int, ...]:
-    shape = shape_from(size, name)
+def _sizes(size: tuple[Any, ...], name: str, named: dict[str, Any] | None = None) -> tuple[int, ...]:
+    shape = shape_from(by_name(size, named, "size", name) if named else size, name)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"{name}: sizes must not be negative, got {shape}")
     return shape
@@ -174,7 +190,7 @@ def _float_type(dtype: Any) -> np.dtype[Any]:
     return dtypes.default_float() if dtype is None else dtypes.as_numpy(dtype)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
     """A tensor of zeros.
 
     >>> import lucid
@@ -182,27 +198,27 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _made(np.zeros(_sizes(size, "zeros"), _float_type(dtype)), None, requires_grad, device)
+    return _made(np.zeros(_sizes(size, "zeros", named), _float_type(dtype)), None, requires_grad, device)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
     """A tensor of ones.
 
     >>> import lucid
     >>> lucid.ones((2,), dtype=lucid.int64)
     Tensor([1, 1])
     """
-    return _made(np.ones(_sizes(size, "ones"), _float_type(dtype)), None, requires_grad, device)
+    return _made(np.ones(_sizes(size, "ones", named), _float_type(dtype)), None, requires_grad, device)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
     """A tensor whose elements are whatever was in memory.
 
     >>> import lucid
     >>> lucid.empty(2, 3).shape
     (2, 3)
     """
-    return _made(np.empty(_sizes(size, "empty"), _float_type(dtype)), None, requires_grad, device)
+    return _made(np.empty(_sizes(size, "empty", named), _float_type(dtype)), None, requires_grad, device)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -272,27 +288,35 @@ def full_like(
     return full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-def new_tensor(input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A new tensor with a copy of `data`, of this tensor's type unless another is given.
 
     >>> import lucid
     >>> lucid.zeros(2, dtype=lucid.float64).new_tensor([1, 2])
     Tensor([1., 2.], dtype=lucid.float64)
     """
-    return tensor(data, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    kind = input.dtype if dtype is None else dtype
+    return tensor(data, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-def new_zeros(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_zeros(
+    input: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any
+) -> Tensor:
     """Zeros of this tensor's type.
 
     >>> import lucid
     >>> lucid.tensor([1, 2]).new_zeros(3)
     Tensor([0, 0, 0])
     """
-    return zeros(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    kind = input.dtype if dtype is None else dtype
+    return zeros(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
 
 
-def new_ones(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_ones(
+    input: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any
+) -> Tensor:
     """Ones of this tensor's type.
 
     >>> import lucid
@@ -300,31 +324,40 @@ def new_ones(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool =
     Tensor([[1, 1],
             [1, 1]])
     """
-    return ones(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    kind = input.dtype if dtype is None else dtype
+    return ones(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
 
 
-def new_empty(input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_empty(
+    input: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any
+) -> Tensor:
     """Whatever was in memory, of this tensor's type.
 
     >>> import lucid
     >>> lucid.tensor([1, 2]).new_empty(3).dtype
     lucid.int64
     """
-    return empty(*size, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    kind = input.dtype if dtype is None else dtype
+    return empty(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
 
 
-def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def new_full(
+    input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """One value everywhere, of this tensor's type.
 
     >>> import lucid
     >>> lucid.tensor([1.0, 2.0]).new_full((3,), 7)
     Tensor([7., 7., 7.])
     """
-    return full(size, fill_value, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    kind = input.dtype if dtype is None else dtype
+    return full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor) else value
+def _bound(value: Any, dtype: Any) -> Any:
+    """A number to count from or to; for integers it is one itself."""
+    number = value.item() if isinstance(value, Tensor) else value
+    return int(number) if dtype is not None and dtypes.as_numpy(dtype).kind in "iu" else number
 
 
 def arange(
@@ -342,7 +375,7 @@ def arange(
     """
     if end is None:
         start, end = 0, start
-    start, end, step = _number(start), _number(end), _number(step)
+    start, end, step = (_bound(value, dtype) for value in (start, end, step))
     if step == 0:
         raise ValueError("arange: the step must not be 0")
     if (end - start) / step < 0:
@@ -365,7 +398,8 @@ def linspace(
     """
     if steps < 0:
         raise ValueError(f"linspace: the number of steps must not be negative, got {steps}")
-    return _made(np.linspace(_number(start), _number(end), steps), _float_type(dtype), requires_grad, device)
+    values = np.linspace(_bound(start, dtype), _bound(end, dtype), steps)
+    return _made(values, _float_type(dtype), requires_grad, device)
 
 
 def logspace(
@@ -386,7 +420,8 @@ def logspace(
     """
     if steps < 0:
         raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
-    return _made(np.logspace(_number(start), _number(end), steps, base=base), _float_type(dtype), requires_grad, device)
+    values = np.logspace(_bound(start, dtype), _bound(end, dtype), steps, base=base)
+    return _made(values, _float_type(dtype), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -400,3 +435,68 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     if n < 0 or (m is not None and m < 0):
         raise ValueError(f"eye: sizes must not be negative, got {n} and {m}")
     return _made(np.eye(n, m, dtype=_float_type(dtype)), None, requires_grad, device)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor with one number, of the default type unless another is given.
+
+    >>> import lucid
+    >>> lucid.scalar_tensor(3)
+    Tensor(3.)
+    """
+    kind = dtypes.default_complex() if dtype is None and isinstance(s, complex) else _float_type(dtype)
+    return full((), s, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector over the memory of an object with Python's buffer protocol, from `offset` bytes on.
+
+    >>> import lucid
+    >>> lucid.frombuffer(bytearray([1, 2, 3]), dtype=lucid.uint8, offset=1)
+    Tensor([2, 3], dtype=lucid.uint8)
+    """
+    kind = dtypes.as_numpy(dtype)
+    size = memoryview(buffer).nbytes
+    if not 0 <= offset < size:
+        raise ValueError(f"frombuffer: offset {offset} lies outside a buffer of {size} bytes")
+    left = size - offset
+    if (count < 0 and left % kind.itemsize) or count * kind.itemsize > left or count == 0:
+        raise ValueError(f"frombuffer: {left} bytes do not hold {count if count > 0 else 'whole'} elements of {dtype}")
+    out = Tensor._wrap(np.frombuffer(buffer, kind, count, offset))
+    storage_of(out).expose(out._array)
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A vector of the first `size` elements of a file, read as they are needed.
+
+    Writes reach the file only if it is `shared`, which also makes the file or makes it longer.
+
+    >>> import lucid, os, tempfile
+    >>> name = os.path.join(tempfile.mkdtemp(), "numbers")
+    >>> x = lucid.from_file(name, shared=True, size=2).fill_(3.0)
+    >>> lucid.from_file(name, size=2)
+    Tensor([3., 3.])
+    """
+    as_device(device)
+    kind = _float_type(dtype)
+    if size < 0:
+        raise ValueError(f"from_file: size must not be negative, got {size}")
+    if not size:
+        return empty(0, dtype=kind, requires_grad=requires_grad)
+    held = os.path.getsize(filename) if os.path.exists(filename) else 0
+    if held < size * kind.itemsize:
+        if not shared:
+            raise RuntimeError(f"from_file: {filename} has {held} bytes, too few for {size} elements of {kind.name}")
+        with open(filename, "ab") as file:
+            file.truncate(size * kind.itemsize)
+    out = from_numpy(np.memmap(filename, kind, "r+" if shared else "c", shape=(size,)))
+    return out.requires_grad_() if requires_grad else out

@@ -58,6 +58,15 @@ def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
     return tuple(sorted(dims)) if ndim else ()
 
 
+def by_name(args: tuple[Any, ...], named: dict[str, Any], parameter: str, name: str) -> tuple[Any, ...]:
+    """What a function takes one by one or as a sequence, if it may also be given by the parameter's name."""
+    if not named:
+        return args
+    if args or set(named) != {parameter}:
+        raise TypeError(f"{name}: unexpected arguments {', '.join(named)}; expected {parameter}, once")
+    return (named[parameter],)
+
+
 def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
     """A shape given as several numbers or as one sequence."""
     if len(args) == 1 and not hasattr(args[0], "__index__"):

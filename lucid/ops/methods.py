@@ -7,31 +7,36 @@ from typing import Any
 from lucid.core.tensor import Tensor
 from lucid.ops import (
     binary,
+    complex_parts,
     contractions,
     conversion,
     creation,
     dlpack,
+    floating,
     indexing,
     inplace,
+    integers,
     pieces,
     random,
     random_fills,
     reductions,
     scatter,
+    shape_writes,
     shaping,
     softmax,
     sorting,
     unary,
 )
+from lucid.ops.aliases import with_aliases
 
 _UNARY = (
     "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh sigmoid logit relu softplus erf erfc erfinv lgamma digamma sinc floor ceil round trunc frac "
-    "clamp clip nan_to_num isnan isinf isfinite conj angle sign sgn logical_not bitwise_not"
+    "clamp clamp_min clamp_max nan_to_num isnan isinf isfinite sign logical_not bitwise_not deg2rad rad2deg positive"
 )
 _BINARY = (
     "add sub mul div true_divide floor_divide remainder fmod pow float_power atan2 hypot maximum minimum fmax fmin "
-    "logaddexp copysign xlogy lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
+    "logaddexp logaddexp2 heaviside copysign xlogy lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isclose allclose equal"
 )
 _REDUCTIONS = (
@@ -39,7 +44,7 @@ _REDUCTIONS = (
     "logcumsumexp count_nonzero nansum nanmean"
 )
 _SHAPING = (
-    "reshape view view_as reshape_as flatten ravel unflatten squeeze unsqueeze transpose swapaxes swapdims "
+    "adjoint reshape view view_as reshape_as flatten ravel unflatten squeeze unsqueeze transpose "
     "permute t movedim moveaxis expand broadcast_to expand_as repeat tile repeat_interleave flip fliplr flipud "
     "roll rot90 clone contiguous detach"
 )
@@ -52,6 +57,9 @@ _INDEXING = "take_along_dim"
 NAMES: dict[Any, str] = {
     unary: _UNARY,
     binary: _BINARY,
+    complex_parts: complex_parts.METHODS,
+    floating: floating.METHODS,
+    integers: integers.METHODS,
     reductions: _REDUCTIONS,
     shaping: _SHAPING,
     pieces: _PIECES,
@@ -67,7 +75,30 @@ NAMES: dict[Any, str] = {
 }
 
 # Methods whose code loads on first use, by the module that has it.
-LATER: dict[str, str] = {}
+LATER: dict[str, str] = {
+    "lucid.array_api.data_types": "astype",
+    "lucid.array_api.methods": "__array_namespace__ to_device",
+    "lucid.signal.spectra": "istft stft",
+    "lucid.linalg": "cholesky_inverse cholesky_solve",
+    "lucid.linalg.classic": "cholesky geqrf lu lu_solve orgqr ormqr qr svd triangular_solve",
+    "lucid.linalg.determinants": "det logdet slogdet",
+    "lucid.linalg.least_squares": "pinverse",
+    "lucid.linalg.powers": "matrix_exp matrix_power",
+    "lucid.linalg.solvers": "inverse",
+    "lucid.nn.functional": "hardshrink prelu",
+    "lucid.ops.assembly": "diagflat dsplit hsplit split_with_sizes sum_to_size vsplit",
+    "lucid.ops.counting": "bincount histc histogram nonzero_static",
+    "lucid.ops.differences": "diff",
+    "lucid.ops.distances": "dist renorm renorm_",
+    "lucid.ops.matrix_sums": "addbmm addbmm_ addmv addmv_ addr addr_ vdot",
+    "lucid.ops.placement": "index_reduce index_reduce_ put put_",
+    "lucid.ops.queries": "get_device is_same_size is_signed ndimension",
+    "lucid.ops.statistics": "aminmax corrcoef cov mode",
+    "lucid.special.bessel": "i0 i0_",
+    "lucid.special.gamma_functions": "igamma igamma_ igammac igammac_ mvlgamma mvlgamma_",
+    "lucid.ops.strides": "as_strided as_strided_scatter diagonal_scatter narrow_copy new_empty_strided "
+    "select_scatter slice_scatter",
+}
 
 
 def method_table() -> dict[str, Callable[..., Any]]:
@@ -75,11 +106,11 @@ def method_table() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {
         name: getattr(module, name) for module, names in NAMES.items() for name in names.split()
     }
-    table |= inplace.ELEMENTWISE_INPLACE | conversion.CONVERTERS
-    table |= {name: getattr(inplace, name) for name in ("copy_", "fill_", "zero_", "detach_")}
-    table |= {"absolute": unary.abs, "conjugate": unary.conj, "where": _where_method}
+    table |= inplace.INPLACE | shape_writes.METHODS | conversion.CONVERTERS
+    table |= {"to_numpy": conversion.numpy}  # the name by which matplotlib asks for arrays
+    table |= {"where": _where_method, "polygamma": _polygamma_method}
     table |= {name: _loaded_later(module, name) for module, names in LATER.items() for name in names.split()}
-    return table
+    return with_aliases(table)
 
 
 def _loaded_later(module: str, name: str) -> Callable[..., Any]:
@@ -100,6 +131,11 @@ def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
     """Elements of this tensor where `condition` holds, of `other` elsewhere."""
     out: Tensor = binary.where(condition, self, other)
     return out
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma."""
+    return unary.polygamma(n, self)
 
 
 def _swapped(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -162,12 +198,12 @@ def operator_table() -> dict[str, Any]:
         table[f"__{name}__"] = function
         table[f"__r{name}__"] = function if name in _COMMUTATIVE else _swapped(function, f"__r{name}__")
     for name, method in _INPLACE_OPERATORS.items():
-        table[f"__i{name}__"] = inplace.ELEMENTWISE_INPLACE[method]
+        table[f"__i{name}__"] = inplace.INPLACE[method]
     table |= {f"__{n}__": getattr(binary, n) for n in ("lt", "le", "gt", "ge")}
     table |= {f"__{n}__": _comparison(getattr(binary, n), f"__{n}__") for n in ("eq", "ne")}
     table |= {
         "__neg__": unary.neg,
-        "__pos__": lambda self: self,
+        "__pos__": unary.positive,
         "__abs__": unary.abs,
         "__invert__": unary.bitwise_not,
         "__getitem__": indexing.getitem,
@@ -184,10 +220,19 @@ def operator_table() -> dict[str, Any]:
         "mT": property(_matrix_transposed, doc="The last two dimensions exchanged."),
         "H": property(lambda self: unary.conj(_square_dims(self, "H").transpose(0, 1)), doc="The adjoint of a matrix."),
         "mH": property(lambda self: unary.conj(_matrix_transposed(self)), doc="The adjoint of matrices."),
-        "real": property(unary.real, doc=unary.real.__doc__),
-        "imag": property(unary.imag, doc=unary.imag.__doc__),
+        "real": _part(complex_parts.real),
+        "imag": _part(complex_parts.imag),
     }
     return table
+
+
+def _part(function: Callable[[Tensor], Tensor]) -> property:
+    """A part of the memory as a property; assigning to it writes there."""
+
+    def assign(self: Tensor, value: Any) -> None:
+        inplace.copy_(function(self), value)
+
+    return property(function, assign, doc=function.__doc__)
 
 
 def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

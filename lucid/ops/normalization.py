@@ -146,7 +146,7 @@ def _shared(sums: Any, groups: int) -> Any:
     if not groups:
         return np.add.reduce(sums, axis=0, keepdims=True)
     batch, channels = sums.shape
-    total = np.add.reduce(sums.reshape(batch, groups, -1), axis=2)
+    total = np.add.reduce(sums.reshape(batch, groups, channels // groups), axis=2)
     return np.repeat(total, channels // groups, axis=1)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,12 @@ def _expand_dims(a: Any, axis: Any) -> Tensor:
         raise ValueError(f"expand_dims: axes {axes} name a dimension twice")
     sizes = iter(x.shape)
     return x.reshape(tuple(1 if d in new else next(sizes) for d in range(rank)))
+
+
+def _broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
+    if any(a is None for a in args):  # which NumPy takes for an object
+        raise NoCounterpartError
+    return shaping.broadcast_tensors(*args)
 
 
 def _concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
@@ -335,6 +342,27 @@ def _meshgrid(*xi: Any, indexing: str = "xy", copy: bool = True) -> tuple[Tensor
     return shaping.meshgrid(*[lift(x).reshape(-1) for x in xi], indexing=indexing)
 
 
+def _fourier(name: str) -> Function:
+    """A function of numpy.fft by the one of lucid.fft, which loads when it is needed."""
+
+    def call(a: Any, *args: Any) -> Tensor:
+        x = lift(a)
+        if x.is_floating_point() and x.dtype.itemsize == 2 and len(args) > 1:  # NumPy computes it in single precision
+            x = x.to(np.float32)
+        return getattr(import_module("lucid.fft"), name)(x, *args)
+
+    if name.endswith("shift"):
+        return lambda x, axes=None: call(x, axes)
+    if name.endswith("2"):
+        return lambda a, s=None, axes=(-2, -1), norm=None: call(a, s, axes, norm)
+    if name.endswith("n"):
+        return lambda a, s=None, axes=None, norm=None: call(a, s, axes, norm)
+    return lambda a, n=None, axis=-1, norm=None: call(a, n, axis, norm)
+
+
+_FOURIER = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
+
+
 def _size(a: Any, axis: int | None = None) -> int:
     return a.numel() if axis is None else a.shape[axis]
 
@@ -388,7 +416,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.broadcast_to: lambda array, shape: shaping.broadcast_to(
         array, (shape,) if hasattr(shape, "__index__") else shape
     ),
-    np.broadcast_arrays: lambda *args: shaping.broadcast_tensors(*args),
+    np.broadcast_arrays: _broadcast_arrays,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: joining.stack(list(arrays), axis),
     np.hstack: lambda tup: joining.hstack([lift(a) for a in tup]),
@@ -442,6 +470,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.full_like: _full_like,
     np.copy: lambda a: lift(a).clone(),
     np.meshgrid: _meshgrid,
+    **{getattr(np.fft, name): _fourier(name) for name in _FOURIER.split()},
 }
 if hasattr(np, "astype"):  # since NumPy 2.1
     FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: lift(x).to(dtype, copy=copy)

@@ -8,6 +8,7 @@ the arrays and gives arrays, unless that would lose a gradient silently.
 import importlib
 import inspect
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -217,13 +218,21 @@ def _speaks_for_itself(x: Any) -> bool:
 
 
 def _counterpart(ufunc: np.ufunc) -> Function:
-    found = UFUNCS.get(ufunc)
+    found = UFUNCS.get(ufunc) or _of_scipy(ufunc)
     if found is None:
-        found = SCIPY_UFUNCS.get(ufunc.__name__)
-        # Other people's ufuncs may have the same names.
-        if found is None or getattr(importlib.import_module("scipy.special"), ufunc.__name__, None) is not ufunc:
-            raise NoCounterpartError
+        raise NoCounterpartError
     return found
+
+
+def _of_scipy(ufunc: np.ufunc) -> Function | None:
+    """The counterpart of a ufunc of SciPy's; other people's may have the same names."""
+    scipy = sys.modules.get("scipy.special")
+    if scipy is None:  # so it is not one of SciPy's
+        return None
+    if getattr(scipy, ufunc.__name__, None) is ufunc and ufunc.__name__ in SCIPY_UFUNCS:
+        return SCIPY_UFUNCS[ufunc.__name__]
+    known: dict[np.ufunc, Function] = importlib.import_module("lucid.special.scipy_ufuncs").UFUNCS
+    return known.get(ufunc)
 
 
 def _ufunc_result(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:

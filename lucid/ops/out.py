@@ -31,7 +31,7 @@ def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: di
     for target, value in zip(targets, results, strict=True):
         _raise_if_unfit(name, target, value)
     for target, value in zip(targets, results, strict=True):
-        if not target.numel() and target.shape != value.shape:
+        if target.shape != value.shape:
             target.data = Tensor._wrap(np.empty(value.shape, target.np_dtype))
         target.copy_(value)
     if isinstance(result, Tensor):
@@ -42,7 +42,9 @@ def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: di
 def _raise_if_unfit(name: str, target: Tensor, value: Tensor) -> None:
     if not dtypes.can_cast(value.dtype, target.dtype):
         raise RuntimeError(f"{name}: a result of type {value.dtype} cannot be written into out of type {target.dtype}")
-    if target.numel() and target.shape != value.shape:
+    if target.shape == value.shape:
+        target._raise_if_read_only(name)
+    elif target.numel() or type(target) is not Tensor:
         raise RuntimeError(
             f"{name}: out has shape {target.shape} but the result has shape {value.shape}; "
             "give out that shape, or no elements to have it resized"
@@ -55,5 +57,22 @@ def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         return function(*args, **kwargs) if out is None else into(out, function, args, kwargs)
+
+    return call
+
+
+def fills_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a function that makes a tensor: it makes one of the type of `out`."""
+
+    @wraps(function)
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs)
+        if isinstance(out, Tensor):
+            dtype = kwargs.setdefault("dtype", out.dtype)
+            if dtype is not None and dtypes.as_dtype(dtype) != out.dtype:
+                raise RuntimeError(f"{function.__name__}: dtype {dtype} is not that of out, {out.dtype}")
+            kwargs["dtype"] = out.dtype
+        return into(out, function, args, kwargs)
 
     return call

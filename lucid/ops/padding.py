@@ -39,22 +39,24 @@ def _reflected(x: Any, low: int, high: int) -> tuple[Any, Any]:
     return x[low:0:-1], x[-2 : -2 - high : -1]
 
 
-def _replicated(x: Any, low: int, high: int) -> tuple[Any, Any]:
-    return np.repeat(x[:1], low), np.repeat(x[-1:], high)
-
-
 def _wrapped(x: Any, low: int, high: int) -> tuple[Any, Any]:
     return x[len(x) - low :], x[:high]
 
 
-COPIES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+COPIES = {"reflect": _reflected, "circular": _wrapped}
+MODES = (*COPIES, "replicate")
 
 
 @lru_cache(maxsize=512)
 def padding_map(mode: str, size: int, low: int, high: int) -> AxisMap:
     """One dimension with copies of its elements in front and behind; negative numbers cut elements off before that."""
-    middle = np.arange(max(-low, 0), size - max(-high, 0))
-    before, behind = COPIES[mode](middle, max(low, 0), max(high, 0))
+    if mode == "replicate":  # the nearest element, even where it is among those cut off
+        wanted = np.arange(size + low + high) - low
+        nearest = np.clip(wanted, 0, size - 1)
+        before, middle, behind = nearest[wanted < 0], nearest[wanted == nearest], nearest[wanted >= size]
+    else:
+        middle = np.arange(max(-low, 0), size - max(-high, 0))
+        before, behind = COPIES[mode](middle, max(low, 0), max(high, 0))
     edge = len(before) + len(middle)
     places = np.arange(edge + len(behind))
     return AxisMap(

@@ -133,6 +133,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
     x = lift(input)
     d = real_dim(x, dim, "tensor_split")
     n = x.shape[d]
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim:
+        indices_or_sections = indices_or_sections.tolist()
     if hasattr(indices_or_sections, "__index__"):
         count = indices_or_sections.__index__()
         if count <= 0:
@@ -156,10 +158,11 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
     """
     x = lift(input)
     d = one_dim(dimension, x.ndim, "unfold")
+    length = x.shape[d] if x.ndim else 1
+    if size < 0 or size > length or step <= 0:
+        raise RuntimeError(f"unfold: windows of {size} every {step} do not fit dimension {d} of size {length}")
     if not x.ndim:
-        x = x.reshape(1)
-    if size < 0 or size > x.shape[d] or step <= 0:
-        raise RuntimeError(f"unfold: windows of {size} every {step} do not fit dimension {d} of size {x.shape[d]}")
+        return x.reshape(1)[:size]
     return P.unfold(x, dim=d, window=size, step=step)
 
 

@@ -1,6 +1,7 @@
 """Reductions over dimensions and scans along one."""
 
 import math
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from lucid.ops import binary, indexing, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.elementwise import cast
 from lucid.ops.rules import P, broadcast_to, expand_reduced, linear, np_dtype, ones_like, reduction, shift
+from lucid.ops.special_arrays import running_logsumexp
 
 Dims = int | tuple[int, ...] | list[int] | None
 
@@ -185,14 +187,12 @@ def _number(difference: Any) -> Any:
     return P.where(difference == difference, difference, 0)
 
 
-def _logcumsumexp_array(x: Any, dim: int) -> Any:
-    return np.logaddexp.accumulate(x, axis=dim) if x.shape[dim] else x.copy()
-
-
 logcumsumexp_primitive = Primitive(
     "logcumsumexp",
-    _logcumsumexp_array,
-    rules=(lambda ct, x, out, dim: _recurrence_pull(ct, _steps(out, dim), dim) * P.exp(_number(x - out)),),
+    running_logsumexp,
+    rules=(
+        lambda ct, x, out, dim: _recurrence_pull(ct, _conj(_steps(out, dim)), dim) * _conj(P.exp(_number(x - out))),
+    ),
     jvp=lambda prim, primals, tangents, out, params: P.recurrence(
         _steps(out, params["dim"]), tangents[0] * P.exp(_number(primals[0] - out)), dim=params["dim"]
     ),
@@ -254,12 +254,15 @@ def _ordered(input: Any, name: str) -> Tensor:
     return x
 
 
+_NOT_WIDENED = dtypes.DIFFERENTIABLE | {dtypes.UINT64}
+
+
 def _widened(input: Any, dtype: Any) -> Tensor:
-    """Sums and products of small integers are made in int64."""
+    """Sums and products of integers are made in int64, unless that cannot hold the integers themselves."""
     x = lift(input)
     if dtype is not None:
         return x.to(dtype)
-    return x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, dtypes.INT64)
+    return x if x.np_dtype in _NOT_WIDENED else cast(x, dtypes.INT64)
 
 
 @numpy_names
@@ -464,6 +467,7 @@ def var(
     Tensor(1.25)
     """
     x = _floats(input, "var")
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dims = many_dims(dim, x.ndim, "var")
     less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
     centred = x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims)
@@ -492,6 +496,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
     """The p-norm over `dim`: (Σ|x|ᵖ)^(1/p), the largest or smallest |x| for ±inf, the count of non-zeros for 0.
 
     The gradient at 0 is 0. Over several dimensions the elements count as one vector, so that "fro" is the same as 2.
+    "nuc" is the sum of the singular values of matrices.
 
     >>> import lucid
     >>> x = lucid.tensor([3.0, -4.0])
@@ -499,10 +504,11 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
     (Tensor(5.), Tensor(7.), Tensor(4.))
     """
     x = _floats(input, "norm")
-    if p == "fro":
-        p = 2
-    if isinstance(p, str):
-        raise ValueError(f"norm: p must be a number or 'fro', not {p!r}")
+    if p == "nuc":
+        return import_module("lucid.linalg").matrix_norm(x, p, (0, 1) if dim is None else dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', not {p!r}")
+    p = 2 if p == "fro" else p
     dims = many_dims(dim, x.ndim, "norm")
     if p in (math.inf, -math.inf):
         return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
@@ -532,7 +538,8 @@ def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     >>> lucid.logsumexp(lucid.tensor([1000.0, 1000.0]), dim=0)
     Tensor(1000.6932)
     """
-    x = _floats(input, "logsumexp")
+    x = lift(input)
+    x = x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, dtypes.default_float())
     return P.logsumexp(x, dims=many_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
 
 
@@ -632,7 +639,7 @@ def logcumsumexp(input: Any, dim: int) -> Tensor:
     >>> lucid.logcumsumexp(lucid.tensor([0.0, 0.0, 0.0]), dim=0)
     Tensor([0.    , 0.6931, 1.0986])
     """
-    return _scan("logcumsumexp", _ordered(_floats(input, "logcumsumexp"), "logcumsumexp"), dim, None)
+    return _scan("logcumsumexp", _floats(input, "logcumsumexp"), dim, None)
 
 
 def _running_positions(x: Any, dim: int, largest: bool) -> Any:

@@ -49,14 +49,29 @@ def _other_factors(prim: Any, args: Any, params: Any) -> tuple[Any, Any]:
     """The product of all other factors at the same place. Zeros are counted apart, so that it is exact with them."""
     x, source, *positions = args
     dtype = np_dtype(x)
-    zero_x, zero_s = (P.cast(v == 0, dtype=dtype, source=dtypes.BOOL) for v in (x, source))
-    zeros = P.index_put(zero_x, zero_s, *positions, accumulate=True)
+    flags = [P.cast(v == 0, dtype=dtype, source=dtypes.BOOL) for v in (x, source)]
+    zeros = _added(flags, positions)
     rest = prim(P.where(x == 0, 1, x), P.where(source == 0, 1, source), *positions)
+    # One zero among the others stands for itself, two for their product (p² - q) / 2 from the sums p of zeros and q of
+    # their squares: they are 0, but not their derivatives, which higher orders ask for.
+    own = [P.where(v == 0, v, 0) for v in (x, source)] if isinstance(x, Tensor) else None
+    sums = None if own is None else (_added(own, positions), _added([o * o for o in own], positions))
 
-    def others(factor: Any, is_zero: Any, zeros: Any, rest: Any) -> Any:
-        return P.where(zeros == is_zero, rest, 0) / P.where(factor == 0, 1, factor)
+    def others(k: int, factor: Any, at: Callable[[Any], Any]) -> Any:
+        left = at(zeros) - flags[k]
+        vanishing: Any = 0
+        if own is not None and sums is not None:
+            single = at(sums[0]) - own[k]
+            pair = (single * single - at(sums[1]) + own[k] * own[k]) / 2
+            vanishing = P.where(left == 1, single, P.where(left == 2, pair, 0))
+        return P.where(left == 0, 1, vanishing) * at(rest) / P.where(factor == 0, 1, factor)
 
-    return others(x, zero_x, zeros, rest), others(source, zero_s, P.index(zeros, *positions), P.index(rest, *positions))
+    return others(0, x, lambda v: v), others(1, source, lambda v: P.index(v, *positions))
+
+
+def _added(parts: Sequence[Any], positions: Sequence[Any]) -> Any:
+    """What stands at each place and what goes there, added up."""
+    return P.index_put(parts[0], parts[1], *positions, accumulate=True)
 
 
 index_prod = _fold("index_prod", _index_prod_array, _other_factors)

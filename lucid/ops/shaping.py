@@ -12,7 +12,7 @@ from lucid.core.primitive import lift
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing
-from lucid.ops.dims import many_dims, numpy_names, one_dim, real_dim, shape_from
+from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.rules import P
 
 _ALL = slice(None)
@@ -33,7 +33,7 @@ def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]
     return shape
 
 
-def reshape(input: Any, *shape: Any) -> Tensor:
+def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1.
 
     >>> import lucid
@@ -42,7 +42,8 @@ def reshape(input: Any, *shape: Any) -> Tensor:
             [3, 4, 5]])
     """
     x = lift(input)
-    return P.reshape(x, shape=_full_shape(x, shape_from(shape, "reshape"), "reshape"))
+    wanted = shape_from(by_name(shape, named, "shape", "reshape"), "reshape")
+    return P.reshape(x, shape=_full_shape(x, wanted, "reshape"))
 
 
 def view(input: Tensor, *shape: Any) -> Tensor:
@@ -163,7 +164,7 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
 expand_dims = unsqueeze
 
 
-def permute(input: Any, *dims: Any) -> Tensor:
+def permute(input: Any, *dims: Any, **named: Any) -> Tensor:
     """The dimensions in another order.
 
     >>> import lucid
@@ -171,7 +172,7 @@ def permute(input: Any, *dims: Any) -> Tensor:
     (4, 2, 3)
     """
     x = lift(input)
-    order = tuple(one_dim(d, x.ndim, "permute") for d in shape_from(dims, "permute"))
+    order = tuple(one_dim(d, x.ndim, "permute") for d in shape_from(by_name(dims, named, "dims", "permute"), "permute"))
     if sorted(order) != list(range(x.ndim)):
         raise RuntimeError(f"permute: {order} does not name each of the {x.ndim} dimensions once")
     return P.permute(x, dims=order)
@@ -211,6 +212,21 @@ def t(input: Any) -> Tensor:
     return P.permute(x, dims=tuple(reversed(range(x.ndim))))
 
 
+def adjoint(input: Any) -> Tensor:
+    """The last two dimensions exchanged, and the elements conjugated.
+
+    >>> import lucid
+    >>> lucid.adjoint(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    Tensor([[1., 3.],
+            [2., 4.]])
+    """
+    x = lift(input)
+    if x.ndim < 2:
+        raise RuntimeError(f"adjoint: expected matrices, not shape {x.shape}")
+    turned = P.permute(x, dims=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return P.conj(turned) if x.is_complex() else turned
+
+
 def movedim(input: Any, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other places; the rest keep their order.
 
@@ -238,7 +254,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
 moveaxis = movedim
 
 
-def expand(input: Any, *sizes: Any) -> Tensor:
+def expand(input: Any, *sizes: Any, **named: Any) -> Tensor:
     """Repeat dimensions of size 1 without copying; -1 keeps a size.
 
     More sizes than dimensions add new ones in front.
@@ -249,7 +265,7 @@ def expand(input: Any, *sizes: Any) -> Tensor:
             [2, 2, 2]])
     """
     x = lift(input)
-    wanted = shape_from(sizes, "expand")
+    wanted = shape_from(by_name(sizes, named, "size", "expand"), "expand")
     extra = len(wanted) - x.ndim
     if extra < 0:
         raise RuntimeError(f"expand: {wanted} has fewer dimensions than shape {x.shape}")
@@ -262,7 +278,7 @@ def expand(input: Any, *sizes: Any) -> Tensor:
     return P.broadcast_to(x, shape=shape)
 
 
-def broadcast_to(input: Any, shape: Any) -> Tensor:
+def broadcast_to(input: Any, size: Any = None, *, shape: Any = None) -> Tensor:
     """Repeat dimensions of size 1 without copying, to the shape given.
 
     >>> import lucid
@@ -270,7 +286,9 @@ def broadcast_to(input: Any, shape: Any) -> Tensor:
     Tensor([[1, 2, 3],
             [1, 2, 3]])
     """
-    return expand(input, tuple(shape))
+    if (size is None) == (shape is None):
+        raise TypeError("broadcast_to: give the shape, once")
+    return expand(input, tuple(shape if size is None else size))
 
 
 def expand_as(input: Any, other: Tensor) -> Tensor:
@@ -300,7 +318,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(P.broadcast_to(x, shape=shape) for x in found)
 
 
-def repeat(input: Any, *repeats: Any) -> Tensor:
+def repeat(input: Any, *repeats: Any, **named: Any) -> Tensor:
     """Copies side by side: `repeats` of them along each dimension.
 
     More counts than dimensions add new ones in front.
@@ -311,7 +329,7 @@ def repeat(input: Any, *repeats: Any) -> Tensor:
             [1, 2, 1, 2, 1, 2]])
     """
     x = lift(input)
-    counts = shape_from(repeats, "repeat")
+    counts = shape_from(by_name(repeats, named, "repeats", "repeat"), "repeat")
     if len(counts) < x.ndim:
         raise RuntimeError(f"repeat: {len(counts)} repeats for {x.ndim} dimensions")
     if any(c < 0 for c in counts):
@@ -322,7 +340,7 @@ def repeat(input: Any, *repeats: Any) -> Tensor:
     return P.reshape(copies, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
 
 
-def tile(input: Any, *dims: Any) -> Tensor:
+def tile(input: Any, *dims: Any, **named: Any) -> Tensor:
     """Copies side by side, as `repeat`, with missing counts taken as 1.
 
     >>> import lucid
@@ -331,15 +349,18 @@ def tile(input: Any, *dims: Any) -> Tensor:
             [3, 4, 3, 4]])
     """
     x = lift(input)
-    counts = shape_from(dims, "tile")
+    counts = shape_from(by_name(dims, named, "dims", "tile"), "tile")
     return repeat(x, (1,) * (x.ndim - len(counts)) + counts)
 
 
 @numpy_names
-def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element `repeats` times in a row, along `dim` or flattened.
 
-    `repeats` is one number for all elements or a tensor with one for each.
+    `repeats` is one number for all elements or a tensor with one for each. With counts alone, each index is repeated as
+    often as its count says. `output_size`, the size along `dim` afterwards, is checked if it is given.
 
     >>> import lucid
     >>> x = lucid.tensor([1, 2, 3])
@@ -349,6 +370,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tenso
     Tensor([2, 3, 3, 3])
     """
     x = lift(input)
+    if repeats is None:
+        x, repeats = Tensor._wrap(np.arange(x.numel())), x
     if dim is None:
         x, dim = x.reshape(-1), 0
     d = one_dim(dim, x.ndim, "repeat_interleave")
@@ -358,10 +381,12 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None) -> Tenso
     if counts.size not in (1, x.shape[d]):
         raise RuntimeError(f"repeat_interleave: {counts.size} repeats for dimension {d} of size {x.shape[d]}")
     positions = np.repeat(np.arange(x.shape[d]), counts.reshape(-1))
+    if output_size is not None and output_size != len(positions):
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats give {len(positions)}")
     return indexing.getitem(x, (*(_ALL,) * d, Tensor._wrap(positions)))
 
 
-def flip(input: Any, *dims: Any) -> Tensor:
+def flip(input: Any, *dims: Any, **named: Any) -> Tensor:
     """The order of the elements reversed along `dims`.
 
     >>> import lucid
@@ -370,7 +395,9 @@ def flip(input: Any, *dims: Any) -> Tensor:
             [2, 1]])
     """
     x = lift(input)
-    along = shape_from(dims, "flip")
+    if "axis" in named:
+        named["dims"] = named.pop("axis")
+    along = shape_from(by_name(dims, named, "dims", "flip"), "flip")
     return P.flip(x, dims=many_dims(along, x.ndim, "flip") if along else ())
 
 

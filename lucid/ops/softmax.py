@@ -192,31 +192,40 @@ def _floating(input: Any, name: str, dtype: Any = None) -> Tensor:
     return x
 
 
-def _normalised(prim: Primitive, input: Any, dim: int, dtype: Any) -> Tensor:
+def _only_axis(dim: int | None, axis: int) -> int:
+    """`axis`, which is NumPy's name for `dim`."""
+    if dim is not None:
+        raise TypeError("give dim or axis, not both")
+    return axis
+
+
+def _normalised(prim: Primitive, input: Any, dim: int | None, dtype: Any) -> Tensor:
     if type(input) is Tensor and dtype is None and type(dim) is int and input._array.dtype in dtypes.FLOATING:
         ndim = input._array.ndim
         if -ndim <= dim < ndim:
             return apply_to_one(prim, input, {"dim": dim if dim >= 0 else dim + ndim})
+    if dim is None:
+        raise TypeError(f"{prim.name}: dim is missing; say along which dimension, as in dim=-1")
     x = _floating(input, prim.name, dtype)
     d = one_dim(dim, x.ndim, prim.name)
     return prim(x, dim=d) if x.ndim else P.reshape(prim(P.reshape(x, shape=(1,)), dim=0), shape=())
 
 
-def softmax(input: Any, dim: int, dtype: Any = None) -> Tensor:
+def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, axis: int | None = None) -> Tensor:
     """exp(x) / Σ exp(x) along `dim`, without overflow.
 
     >>> import lucid
     >>> lucid.softmax(lucid.tensor([1.0, 1.0, 1001.0]), dim=0)
     Tensor([0., 0., 1.])
     """
-    return _normalised(softmax_primitive, input, dim, dtype)
+    return _normalised(softmax_primitive, input, dim if axis is None else _only_axis(dim, axis), dtype)
 
 
-def log_softmax(input: Any, dim: int, dtype: Any = None) -> Tensor:
+def log_softmax(input: Any, dim: int | None = None, dtype: Any = None, *, axis: int | None = None) -> Tensor:
     """x - log Σ exp(x) along `dim`, without overflow.
 
     >>> import lucid
     >>> lucid.log_softmax(lucid.tensor([0.0, 1000.0]), dim=0)
     Tensor([-1000.,     0.])
     """
-    return _normalised(log_softmax_primitive, input, dim, dtype)
+    return _normalised(log_softmax_primitive, input, dim if axis is None else _only_axis(dim, axis), dtype)

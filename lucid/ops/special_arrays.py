@@ -71,13 +71,20 @@ def gate(ct: Any, x: Any) -> Any:
     if not ct.flags.c_contiguous:
         return _gate_by_rows(ct, x)
     out = np.empty(x.shape, ct.dtype)
+    if x.size <= _BLOCK:
+        _keep_bits(x, ct.view(bits), out.view(bits))
+        return out
     wanted, given, values = out.reshape(-1).view(bits), ct.reshape(-1).view(bits), x.reshape(-1)
     for start in range(0, x.size, _BLOCK):
         block = slice(start, start + _BLOCK)
-        # True is -1 as a number, all bits of which are set: a selection costs six times as much as these two steps.
-        np.negative((values[block] > 0).view(np.int8), out=wanted[block])
-        np.bitwise_and(wanted[block], given[block], out=wanted[block])
+        _keep_bits(values[block], given[block], wanted[block])
     return out
+
+
+def _keep_bits(x: Any, given: Any, out: Any) -> None:
+    """True is -1 as a number, all bits of which are set: a selection costs six times as much as these two steps."""
+    np.negative((x > 0).view(np.int8), out)
+    np.bitwise_and(out, given, out)
 
 
 def _gate_by_rows(ct: Any, x: Any) -> Any:
@@ -126,3 +133,17 @@ def power(x: Any, exponent: Any) -> Any:
     if exponent == 0.5:
         return np.sqrt(x)
     return in_single(lambda a: np.power(a, exponent), x)
+
+
+def running_logsumexp(x: Any, dim: int) -> Any:
+    """log of the running sum of exp(x); of complex numbers the imaginary parts are those of the principal logarithm."""
+    if not x.shape[dim]:
+        return x.copy()
+    if x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, axis=dim)
+    out = np.moveaxis(x.copy(), dim, 0)
+    for i in range(1, len(out)):
+        peak = np.maximum(out[i - 1].real, out[i].real)
+        peak = np.where(np.isfinite(peak), peak, 0)
+        out[i] = np.log(np.exp(out[i - 1] - peak) + np.exp(out[i] - peak)) + peak
+    return np.moveaxis(out, 0, dim)

@@ -9,9 +9,14 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
+from lucid.ops.complex_parts import angle as angle
+from lucid.ops.complex_parts import conj as conj
+from lucid.ops.complex_parts import imag as imag
+from lucid.ops.complex_parts import real as real
+from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import BOOL as TRUTH
 from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, unary
-from lucid.ops.rules import Elementwise, P, Pair, Selects, is_complex, linear, view, zeros_like
+from lucid.ops.rules import Elementwise, P, Pair, Selects, is_complex, linear
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
@@ -236,7 +241,7 @@ sinc = unary(
 
 sign = unary(
     "sign",
-    real_only("sign", np.sign),
+    real_only("sign", lambda x: x.copy() if x.dtype.kind == "b" else np.sign(x)),
     0,
     "-1, 0 or 1 by the sign of each element. | [-2.0, 0.0, 3.0] -> Tensor([-1.,  0.,  1.])",
     KEEP,
@@ -265,6 +270,17 @@ trunc = unary(
 frac = unary(
     "frac", lambda x: x - np.trunc(x), 1, "The part after the decimal point. | [1.5, -1.5] -> Tensor([ 0.5, -0.5])"
 )
+
+
+def _scaled_by(name: str, factor: float, doc: str) -> Any:
+    def impl(x: Any) -> Any:
+        return (x * factor).astype(x.dtype, copy=False)
+
+    return unary(name, real_only(name, impl), lambda: factor, doc)
+
+
+deg2rad = _scaled_by("deg2rad", math.pi / 180, "Degrees as radians. | [180.0, 90.0] -> Tensor([3.1416, 1.5708])")
+rad2deg = _scaled_by("rad2deg", 180 / math.pi, "Radians as degrees. | [1.0, 3.0] -> Tensor([ 57.2958, 171.8873])")
 
 isnan = unary("isnan", np.isnan, None, 'Where elements are nan. | [1.0, float("nan")] -> Tensor([False,  True])', TRUTH)
 isinf = unary(
@@ -305,102 +321,6 @@ abs = unary(
 )
 
 
-def _sgn_derivative(ct: Any, x: Any, out: Any) -> Any:
-    """Only the part of a change that turns x (at right angles to it) changes its direction."""
-    if not is_complex(x):
-        return zeros_like(ct)
-    size = P.abs(x)
-    turning = ct - out * P.real(P.conj(out) * ct)
-    return P.where(size == 0, 0, turning / P.where(size == 0, 1, size))
-
-
-sgn = unary(
-    "sgn",
-    arrays.sgn,
-    Pair(_sgn_derivative),
-    "x / |x|, and 0 at 0: the sign of real or complex numbers. | [3 + 4j, 0j] -> Tensor([0.6+0.8j, 0. +0.j ], dtype=lucid.complex64)",
-    KEEP,
-)
-conj = unary(
-    "conj",
-    lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x),
-    Pair(lambda ct: P.conj(ct)),
-    "Complex conjugate. | [1 + 2j] -> Tensor([1.-2.j], dtype=lucid.complex64)",
-    KEEP,
-)
-
-
-def _turn(x: Any) -> Any:
-    """i·x / |x|²: how the angle of x changes."""
-    size = P.real(x * P.conj(x))
-    return P.where(size == 0, 0, 1j * x / P.where(size == 0, 1, size))
-
-
-angle = unary(
-    "angle",
-    np.angle,
-    Pair(
-        lambda ct, x: ct * _turn(x) if is_complex(x) else zeros_like(ct),
-        lambda t, x: P.real(t * P.conj(_turn(x))) if is_complex(x) else zeros_like(t),
-    ),
-    "The angle of each complex number in the plane. | [1j, -1.0 + 0j] -> Tensor([1.5708, 3.1416])",
-)
-
-real_primitive = view(
-    "real",
-    lambda x: x.real,
-    transpose=lambda ct: P.complex_parts(ct, part=0),
-    batch=lambda x, size: P.real(x),
-)
-imag_primitive = view(
-    "imag",
-    lambda x: x.imag,
-    transpose=lambda ct: P.complex_parts(ct, part=1),
-    batch=lambda x, size: P.imag(x),
-)
-
-
-def _complex_parts(x: Any, part: int) -> Any:
-    out = np.zeros(x.shape, dtypes.complex_of(x.dtype))
-    if part:
-        out.imag = x
-    else:
-        out.real = x
-    return out
-
-
-complex_parts = linear(
-    "complex_parts",
-    _complex_parts,
-    transpose=lambda ct, part: P.imag(ct) if part else P.real(ct),
-    batch=lambda x, size, part: P.complex_parts(x, part=part),
-)
-
-
-def real(input: Tensor) -> Tensor:
-    """The real part, as a view; a real tensor is its own real part.
-
-    >>> import lucid
-    >>> lucid.real(lucid.tensor([1 + 2j, 3 - 4j]))
-    Tensor([1., 3.])
-    """
-    x = lift(input)
-    return P.real(x) if x.is_complex() else x
-
-
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part, as a view.
-
-    >>> import lucid
-    >>> lucid.imag(lucid.tensor([1 + 2j, 3 - 4j]))
-    Tensor([ 2., -4.])
-    """
-    x = lift(input)
-    if not x.is_complex():
-        raise RuntimeError(f"imag needs a complex tensor, not {x.dtype}")
-    return P.imag(x)
-
-
 clamp_primitive = Elementwise(
     "clamp",
     real_only("clamp", lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype, copy=False)),
@@ -439,6 +359,39 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if target.kind in "iu":
         min, max = _bounds_within(target, min, max)
     return general(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})
+
+
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """Raise each element to at least `min`, a number or a tensor.
+
+    >>> import lucid
+    >>> lucid.clamp_min(lucid.tensor([-1.0, 0.5]), 0)
+    Tensor([0. , 0.5])
+    """
+    return clamp(input, min=min)
+
+
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """Lower each element to at most `max`, a number or a tensor.
+
+    >>> import lucid
+    >>> lucid.clamp_max(lucid.tensor([0.5, 2.0]), 1)
+    Tensor([0.5, 1. ])
+    """
+    return clamp(input, max=max)
+
+
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself, as `+x` gives it.
+
+    >>> import lucid
+    >>> lucid.positive(lucid.tensor([1.0, -2.0]))
+    Tensor([ 1., -2.])
+    """
+    x = lift(input)
+    if x.np_dtype == dtypes.BOOL:
+        raise RuntimeError("positive: truth values have no sign; convert them to numbers first, as with .int()")
+    return x
 
 
 def _bounds_within(target: np.dtype[Any], lo: int | None, hi: int | None) -> tuple[int | None, int | None]:
