@@ -389,6 +389,7 @@ def test_all_of_lucid_is_there() -> None:
         "load",
         "nn",
         "optim",
+        "repeat",
         "save",
         "softmax",
         "tensor",
