@@ -317,7 +317,8 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """The same for one plain tensor, which is the commonest case."""
-    if x._meta is not None:
+    meta = x._meta
+    if meta is not None and type(meta) is View and meta.version != meta.storage.version:
         synced(x)
     result = prim.impl(x._array, **params)
     out = _new(Tensor)

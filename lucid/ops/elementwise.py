@@ -15,6 +15,7 @@ from lucid.core.cuts import cut
 from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
 from lucid.core.place import climb, known_files
 from lucid.core.primitive import apply, attach, lift, look_at, synced
+from lucid.core.storage import View
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.out import into
 from lucid.ops.rules import Elementwise, P, Partial
@@ -170,7 +171,8 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         x = input._array
         if x.dtype is not _F32 and not accepts_integers and x.dtype not in _DIFFERENTIABLE:
             return general(prim, (input,), policy, _NO_PARAMS)
-        if input._meta is not None:
+        meta = input._meta
+        if meta is not None and type(meta) is View and meta.version != meta.storage.version:
             synced(input)
         y = impl(x)
         out = _new(Tensor)
@@ -232,14 +234,16 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         if type(input) is Tensor:
             x = input._array
             kind = x.dtype
-            if input._meta is not None:
+            meta = input._meta
+            if meta is not None and type(meta) is View and meta.version != meta.storage.version:
                 synced(input)
             need_x = input._requires_grad
             if type(other) is Tensor:
                 y = other._array
                 if kind is not y.dtype or (picky and (integral or kind not in _DIFFERENTIABLE)):
                     return general(prim, (input, other), policy, _NO_PARAMS)
-                if other._meta is not None:
+                meta = other._meta
+                if meta is not None and type(meta) is View and meta.version != meta.storage.version:
                     synced(other)
                 need_y = other._requires_grad
             elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
@@ -251,7 +255,8 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             if y.dtype is not _F32 and y.dtype is not _F64:
                 return general(prim, (input, other), policy, _NO_PARAMS)
             x = constant(input, y.dtype)
-            if other._meta is not None:
+            meta = other._meta
+            if meta is not None and type(meta) is View and meta.version != meta.storage.version:
                 synced(other)
             need_y = other._requires_grad
         else:
