@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid.core.kind import Kind
-from lucid.core.node import Packed, Saved
+from lucid.core.node import ABSENT, Packed, Saved
 from lucid.core.primitive import edge_of
 from lucid.core.tensor import Tensor
 
@@ -23,21 +23,35 @@ def carries_grad(tensor: Any) -> bool:
 
 def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> bool:
     """Whether the outputs depend on anything but the variables that somebody could differentiate by."""
-    known = {id(edge_of(v)) for v in variables}
-    if any(v._node is not None or carries_grad(v) for v in variables):
-        return True
+    for v in variables:
+        if v._node is not None or carries_grad(v):
+            return True
+    seen = {id(v) for v in variables}
     frontier: list[Any] = [edge_of(o) for o in outputs if o._requires_grad]
-    seen: set[int] = set()
     while frontier:
         edge = frontier.pop()
-        if id(edge) in seen or id(edge) in known:
+        if id(edge) in seen:
             continue
         seen.add(id(edge))
         if not edge._seq:
             return True
-        for item in edge.saved if type(edge.saved) in (tuple, list) else (edge.saved,):
-            value = item.value if type(item) is Saved else item
-            if type(item) is Packed or (type(value) is not Tensor and carries_grad(value)):
-                return True
-        frontier.extend(e for e in edge.edges if e is not None)
+        saved = edge.saved
+        if type(saved) is tuple:
+            for item in saved:
+                if item is not None and type(item) is not Tensor and _carried(item):
+                    return True
+        elif saved is not None and type(saved) is not Tensor and _carried(saved):
+            return True
+        others = edge.others
+        if others is None:
+            if edge.left is not None:
+                frontier.append(edge.left)
+            if edge.right is not None and edge.right is not ABSENT:
+                frontier.append(edge.right)
+        else:
+            frontier += [e for e in others if e is not None]
     return any(carries_grad(o) for o in outputs)
+
+
+def _carried(saved: Any) -> bool:
+    return type(saved) is Packed or carries_grad(saved.value if type(saved) is Saved else saved)
