@@ -191,16 +191,24 @@ def _sweep(
         ct = None
         edges = node.others
         if edges is None:
-            # A link of a chain: one contribution, to a node that nothing else has reached yet.
-            if everything and (len(grads) == 1 or grads[1] is None):
-                g = grads[0]
-                edge = node.left
-                if g is not None:
+            # Most nodes hand on one contribution, and in a chain the node that it goes to is the next to run.
+            edge, g = node.left, grads[0]
+            if len(grads) == 2:
+                if g is None:
+                    edge, g = node.right, grads[1]
+                elif grads[1] is not None:
+                    edge = None
+            if edge is not None:
+                if g is not None and (everything or targets.wants(edge)):  # type: ignore[union-attr]
                     seq = edge._seq
-                    if seq and seq not in pending:
+                    if not seq:
+                        _to_leaf(leaves, edge, g)
+                    elif seq in pending:
+                        _add_to(pending, seq, g)
+                    else:
                         ahead, ahead_ct = edge, g
-                        grads = g = None
-                        continue
+                grads = g = None
+                continue
             edges = (node.left, node.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             if g is None or (targets is not None and not targets.wants(edge)):
