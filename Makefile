@@ -14,10 +14,10 @@ PIP   := python -m pip --disable-pip-version-check install --quiet
 # Two test processes on two cores: BLAS threads beside them would only get in the way.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help test demo bench parity format clean
+.PHONY: help test demo bench parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | demo | bench | parity | format | clean"
+	@echo "make test | demo | bench | parity | parity-report | coverage-table | format | clean"
 
 test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check .
@@ -32,10 +32,17 @@ demo: $(VENV)/installed-examples
 bench: $(BENCH)/installed
 	$(BENCH)/$(BIN)/python -m benchmarks $(ARGS)
 
-# The table of operations against PyTorch, in the environment of the benchmarks.
-parity: $(BENCH)/installed
-	$(BENCH)/$(BIN)/$(PIP) --editable ".[test]"
+# Lucid against PyTorch, in the environment of the benchmarks; PyTorch's own samples need the package expecttest.
+parity: $(BENCH)/installed-parity
 	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_*parity.py
+
+# How much of PyTorch's own table of operations is there, and what is missing.
+parity-report: $(BENCH)/installed-parity
+	$(BENCH)/$(BIN)/python tools/parity_report.py
+
+# docs/coverage.md: what is tested for every operation, and the reason for every hole.
+coverage-table: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/python tools/coverage_table.py
 
 format: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check --fix .
@@ -62,6 +69,10 @@ $(VENV)/installed-examples: $(VENV)/installed
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(VENV)/$(BIN)/$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(BENCH)/installed-parity: $(BENCH)/installed
+	$(BENCH)/$(BIN)/$(PIP) --editable ".[test]" expecttest
 	@touch $@
 
 # Peers are optional: the table has a column for each one that is there.

@@ -425,16 +425,18 @@ def check_undifferentiable(row: Row, dtype: str) -> None:
 
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-REFUSABLE = ("int64", "complex128")
+REFUSABLE = ("int64", "complex128", "float64")
 
 
 def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     """The checks that apply to a row: name, check, type of the operands."""
     fields = (("float64",) if row.floats else ()) + (("complex128",) if row.complex else ())
-    taken = (*(FLOATS if row.floats else ()), *row.ints, *(("complex128", "complex64") if row.complex else ()))
+    floats = (FLOATS if row.halves else FLOATS[:2]) if row.floats else ()
+    taken = (*floats, *row.ints, *(("complex128", "complex64") if row.complex else ()))
     for dtype in taken:
         yield "values", check_values, dtype
-    for dtype in (d for d in (*REFUSABLE, "float64") if d not in taken):
+    refusable = REFUSABLE if row.halves else (*REFUSABLE, "float16")
+    for dtype in (d for d in refusable if d not in taken):
         yield "refused", check_refused, dtype
     derivatives = (("reverse", check_reverse), ("forward", check_forward), ("second", check_second))
     for dtype in fields:
@@ -459,16 +461,56 @@ RULES = ("impl", "vjp", "jvp", "batch")
 
 
 def exercise(primitives: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    """Run rows until every rule of every primitive was used; what remains, as `primitive.rule`."""
+    """Run rows until every rule of every primitive was used; what remains, as `primitive.rule`.
+
+    First the rules alone, then, for what is left, the checks, which take much longer.
+    """
     wanted = {(name, rule) for name, prim in primitives.items() for rule in RULES if _has(prim, rule)}
     with spying(primitives, wanted):
-        for row in rows:
-            dtypes_of_row = ("float64",) * row.floats + ("complex128",) * row.complex or row.ints[:1]
-            for name, check, dtype in planned(row):
-                if wanted and dtype in dtypes_of_row and name in ("values", "reverse", "forward", "second", "vmap"):
-                    with suppress(*REFUSALS, AssertionError):  # they have tests of their own
-                        check(row, dtype)
+        for run in (_run_rules, _run_checks):
+            for row in rows:
+                for dtype in ("float64",) * row.floats + ("complex128",) * row.complex or row.ints[:1]:
+                    if wanted:
+                        run(row, dtype)
     return sorted(".".join(w) for w in wanted)
+
+
+def _run_checks(row: Row, dtype: str) -> None:
+    for name, check, checked in planned(row):
+        if checked == dtype and name in ("values", "reverse", "forward", "second", "vmap"):
+            with suppress(*REFUSALS, AssertionError):  # they have tests of their own
+                check(row, dtype)
+
+
+def _run_rules(row: Row, dtype: str) -> None:
+    """Every sample once: by itself, pulled back, pushed forward, twice, and in a batch of one with its gradient."""
+    checks = {name for name, _, checked in planned(row) if checked == dtype}
+    for plain in cases(row, dtype):
+        case = Case(row, plain.sample, dtype, squares="second" in checks)
+        weights: list[Array] = []
+        with suppress(*REFUSALS):
+            weights = case.like([array(o) for o in case.op(*case.operands(requires_grad=False)) if is_float(o)])
+        directions = case.like([case.arrays[k] for k in case.floats])
+        if "reverse" in checks:
+            with suppress(*REFUSALS):
+                reverse_of_reverse(case, weights, directions)
+        if "forward" in checks and case.floats:
+            with suppress(*REFUSALS):
+                pushed(case, directions)
+                primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
+                func.jvp(gradient_function(case, weights), primals, tuple(map(from_numpy, directions)))
+        if "vmap" in checks:
+            with suppress(*REFUSALS):
+                _run_batched(case, weights if "reverse" in checks else [])
+
+
+def _run_batched(case: Case, weights: list[Array]) -> None:
+    dims = tuple(0 if a.dtype.kind not in case.row.unbatched else None for a in case.arrays)
+    batch = [a[None] if d == 0 else a for a, d in zip(case.arrays, dims, strict=True)]
+    func.vmap(lambda *v: tuple(case.op(*v)), in_dims=dims)(*case.operands(batch, False))
+    if weights and case.floats:
+        gradients = func.vmap(lambda *v: _gradient_inside(case, v), in_dims=(*dims, *(None for _ in weights)))
+        gradients(*case.operands(batch, False), *map(from_numpy, weights))
 
 
 def _has(prim: Any, rule: str) -> bool:

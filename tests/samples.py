@@ -122,6 +122,7 @@ class Row:
     differentiable: bool = True
     complex: bool = False
     floats: bool = True
+    halves: bool = True  # float16 and bfloat16 too; LAPACK does not have them
     ints: tuple[str, ...] = ()
     # Kinds of operands that vmap cannot batch, because the result's shape depends on their values.
     unbatched: str = ""
@@ -453,6 +454,10 @@ def close_pairs(make: Make) -> Iterator[Sample]:
         yield kink(make.at(*SPECIAL), make.at(*SPECIAL), equal_nan=True)
 
 
+def log_of_sum(x: Any, y: Any) -> Any:
+    return np.log(np.exp(x) + np.exp(y)) if np.result_type(x, y).kind == "c" else np.logaddexp(x, y)
+
+
 TIE = ((([1.0, 2.0, 3.0], [1.0, 3.0, 2.0]), ([0.5, 0, 1], [0.5, 1, 0])),)
 LESS = ((([1.0, 2.0, 3.0], [1.0, 3.0, 2.0]), ([0.5, 1, 0], [0.5, 0, 1])),)
 
@@ -474,7 +479,7 @@ BINARY = [
     b("minimum", np.minimum, pins=LESS, ints=BOOLS, samples=whole_numbers),
     b("fmax", np.fmax, pins=((([1.0, math.nan], [math.nan, 1.0]), ([1, 0], [0, 1])), *TIE)),
     b("fmin", np.fmin, pins=((([1.0, math.nan], [math.nan, 1.0]), ([1, 0], [0, 1])), *LESS)),
-    b("logaddexp", np.logaddexp, result="float"),
+    b("logaddexp", log_of_sum, result="float", complex=True),
     b("copysign", np.copysign, -2, 2, 0.1, result="float"),
     b("xlogy", special.xlogy, 0.3, 2, result="float", pins=((([0.0], [2.0]), ([math.log(2)], [0])),)),
     b("gate", lambda x, y: np.where(y > 0, x, 0), -2, 2, 0.1, op=unary.gate,
@@ -671,6 +676,7 @@ def variances(make: Make) -> Iterator[Sample]:
     yield from (x for x in with_empty(make) if math.prod(x.args[0].shape) != 1)
     yield s(make(2, 3), 1, False)
     yield s(make(2, 3), dim=0, correction=0)
+    yield s(make(2, 3), False)
     yield kink(make(1, 3), dim=0)
 
 
@@ -688,7 +694,12 @@ def variance(x: Array, axis: Any, keepdims: bool, unbiased: bool = True, correct
 
 def with_unbiased(ref: Callable[..., Any]) -> Callable[..., Any]:
     inner = numpy_reduction(ref)
-    return lambda x, dim=None, unbiased=True, keepdim=False, **kw: inner(x, dim, keepdim, unbiased=unbiased, **kw)
+
+    def call(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **kwargs: Any) -> Any:
+        dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+        return inner(x, dim, keepdim, unbiased=unbiased, **kwargs)
+
+    return call
 
 
 ZEROS = ([[0.0, 2.0, 3.0], [0.0, 0.0, 4.0], [1.0, 2.0, 3.0], [1.0, 2.0, 0.0]],)
@@ -717,7 +728,7 @@ REDUCTIONS = [
     Row("norm", lucid.norm,
         lambda x, p=2, dim=None, keepdim=False: numpy_reduction(p_norm)(x, dim, keepdim, p=p),
         norms, result="real", complex=True, domain=Domain(-2, 2, 0.1), pins=((([0.0, 0.0],), ([0, 0],)),)),
-    r("logsumexp", log_sum_exp, complex=True,
+    r("logsumexp", log_sum_exp, complex=True, result="float", ints=BOOLS,
       samples=with_points(log_sums, *INFINITE, smooth=False, dim=1)),
     r("all", np.all, -1, 1, result="bool", differentiable=False, samples=random_values(with_empty), complex=True,
       ints=BOOLS),
@@ -733,8 +744,9 @@ REDUCTIONS = [
     Row("cumsum", lucid.cumsum, numpy_scan(np.cumsum), scanned, result="sum", complex=True, ints=BOOLS),
     Row("cumprod", lucid.cumprod, numpy_scan(np.cumprod), with_points(scanned, *ZEROS, dim=1), result="sum",
         complex=True, ints=BOOLS),
-    Row("logcumsumexp", lucid.logcumsumexp, numpy_scan(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
-        with_points(scanned, *INFINITE, smooth=False, dim=1)),
+    Row("logcumsumexp", lucid.logcumsumexp, numpy_scan(lambda x, axis: np.log(np.cumsum(np.exp(x), axis))
+        if x.dtype.kind == "c" else np.logaddexp.accumulate(x, axis=axis)),
+        with_points(scanned, *INFINITE, smooth=False, dim=1), complex=True),
     Row("cummax", lucid.cummax, running(np.maximum, np.greater_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
     Row("cummin", lucid.cummin, running(np.minimum, np.less_equal), chooser_scans, result=VALUES_INDICES, ints=INTS),
 ]  # fmt: skip
@@ -776,7 +788,8 @@ def chunks(x: Array, count: int, dim: int = 0) -> Any:
 
 
 def windows(x: Array, dim: int, size: int, step: int) -> Array:
-    x = x if x.ndim else x.reshape(1)
+    if not x.ndim:
+        return x.reshape(1)[:size]
     dim %= x.ndim
     seen = np.lib.stride_tricks.sliding_window_view(x, size, dim)
     return np.moveaxis(np.moveaxis(seen, dim, 0)[::step], 0, dim)
@@ -855,10 +868,11 @@ SHAPES = [
         pairs(((2,), (3,)), ((2,), (3,), (2,))), **ANY_TYPE),
     v("repeat", np.tile, ((2, 3), (2, 1)), ((3,), (2, 2)), ((), (2,)), ((2, 3), (0, 1)), (("T", 3, 2), (1, 2))),
     v("tile", np.tile, ((2, 3), (2, 1)), ((2, 3), (2,)), ((3,), (2, 2)), ((), (2,))),
-    v("repeat_interleave", lambda x, n, dim=None: np.repeat(x, n, dim),
+    v("repeat_interleave", lambda x, n, dim=None, output_size=None: np.repeat(x, n, dim),
+      ((2, 3), np.array([2, 1]), {"dim": 0, "output_size": 3}),
       ((2, 3), 2), ((2, 3), 2, {"dim": 1}), ((2, 3), np.array([1, 0, 2]), {"dim": -1}), ((0, 3), 2, {"dim": 0}),
       unbatched="i"),
-    v("flip", on_vectors(np.flip), ((2, 3), (0,)), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
+    v("flip", on_vectors(lambda x, dims: np.flip(x, dims)), ((2, 3), (0,)), ((2, 3), {"dims": (1,)}), ((2, 3), (0, -1)), ((2, 0), (1,)), (("T", 2, 3), (1,))),
     v("fliplr", np.fliplr, ((2, 3),)),
     v("flipud", np.flipud, ((2, 3),), ((3,),)),
     v("roll", rolled, ((2, 3), 1), ((2, 3), -2, 1), ((2, 3), (1, 2), (0, 1)), ((0, 3), 1, 0), ((2, 3), 1, {"dims": 0})),
@@ -870,7 +884,8 @@ SHAPES = [
     v("unbind", lambda x, dim=0: tuple(np.moveaxis(x, dim, 0)), ((2, 3),), ((2, 3), 1), ((2, 1, 3), -1), ((2, 0),)),
     v("split", split_up, ((2, 3), 2, 1), ((3, 2), 2), ((2, 3), (1, 0, 2), 1), ((2, 3), 5)),
     v("chunk", chunks, ((3, 2), 2), ((2, 3), 2, 1), ((2, 3), 7, 1)),
-    v("tensor_split", pieces(np.array_split), ((3, 2), 2), ((2, 3), 4, 1), ((2, 3), (1, 2), 1), ((3,), (2, 1))),
+    v("tensor_split", pieces(np.array_split), ((3, 2), 2), ((2, 3), 4, 1), ((2, 3), (1, 2), 1), ((3,), (2, 1)),
+      ((5,), np.array([1, 3])), unbatched="i"),
     v("unfold", windows, ((5,), 0, 2, 1), ((2, 5), 1, 3, 2), ((5, 2), 0, 2, 3), ((2, 3), -1, 1, 1), ((), 0, 1, 1)),
     v("diagonal", np.diagonal, ((2, 3),), ((3, 2), 1), ((2, 3, 2), -1, 1, 2), ((2, 3, 3), 0, -1, 0), ((0, 3),), ((2,
       2), 5)),
@@ -936,6 +951,18 @@ def tensor_products(make: Make) -> Iterator[Sample]:
     )
     yield s(make(2), make(3), 0)
     yield s(make(2, 0), make(0, 3), 1)
+    yield s(make(1, 1, 3), make(2, 1, 3), dims=([0, 1], [2, 0]))
+    yield s(make(2, 3), make(1, 2), dims=([1, 0], [0, 1]))
+
+
+def tensor_dot(x: Array, y: Array, dims: Any = 2) -> Array:
+    """With sizes of 1 that stand for any."""
+    left, right = (range(x.ndim - dims, x.ndim), range(dims)) if isinstance(dims, int) else dims
+    for i, j in zip(left, right, strict=True):
+        n, m = x.shape[i], y.shape[j]
+        x = np.repeat(x, m, i) if n == 1 else x
+        y = np.repeat(y, n, j) if m == 1 else y
+    return np.tensordot(x, y, dims)
 
 
 def matrix_sums(*shapes: tuple[int, ...]) -> Samples:
@@ -975,7 +1002,7 @@ CONTRACTIONS = [
     c("inner", np.inner, ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2, 3)), ((2, 1, 3), (2, 3)), ((2, 0),
       (3, 0))),
     c("outer", np.outer, ((2,), (3,)), ((0,), (3,)), ((1,), (1,))),
-    c("tensordot", lambda x, y, dims=2: np.tensordot(x, y, dims), samples=tensor_products),
+    c("tensordot", tensor_dot, samples=tensor_products),
     c("kron", np.kron, ((2, 3), (3, 2)), ((3,), (2, 2)), ((), (2,)), ((2, 1), (2,))),
     c("cross", cross, samples=crosses),
     c("trace", lambda x: np.sum(np.diagonal(x)), ((2, 3),), ((3, 3),), ((0, 2),), result="sum"),
@@ -1182,6 +1209,12 @@ def every(*families: Samples) -> Samples:
     return lambda make: (sample for family in families for sample in family(make))
 
 
+def zero_factors(make: Make) -> Iterator[Sample]:
+    """No, one, two and three zeros among the factors of a place."""
+    x, source = make.at(2, 0, 3, 0, 0), make.at(3, 2, 0, 2, 0, 5, 0, 0)
+    yield s(x, 0, np.array([0, 0, 1, 2, 2, 3, 3, 4]), source, "prod")
+
+
 def scatter_numbers(make: Make) -> Iterator[Sample]:
     yield s(make(2, 3), 1, np.array([[0, 2], [1, 1]]), 2)
     yield s(make(2, 3), 1, np.array([[0, 2], [1, 0]]), make(2, 2), reduce="add")
@@ -1289,7 +1322,8 @@ SCATTER = [
     sc("scatter", lambda x, d, i, v, reduce="last": scattered(x, d, i, v, reduce), every(scatters(), scatter_numbers)),
     sc("scatter_add", lambda *a: scattered(*a, "sum"), scatters()),
     sc("scatter_reduce", scattered,
-       every(*[scatters(how, **kw) for how in ("sum", "prod", "mean") for kw in ({}, {"include_self": False})])),
+       every(*[scatters(how, **kw) for how in ("sum", "prod", "mean") for kw in ({}, {"include_self": False})],
+             zero_factors)),
     Row("scatter_extreme", lucid.scatter_reduce, scattered, ints=INTS,
         samples=every(*[scatters(how, **kw) for how in ("amax", "amin") for kw in ({}, {"include_self": False})])),
     sc("index_select", on_vectors(lambda x, dim, i: np.take(x, np.atleast_1d(i), dim)), every(slices, calls(((2, 3),
@@ -1508,7 +1542,9 @@ def spread_over(x: Array, y: Any) -> Array:
 
 
 IN_PLACE = [
-    *[in_place(row) for row in UNARY + BINARY + SCATTER if row.name + "_" in METHODS],
+    *[in_place(row) for row in UNARY + BINARY + SCATTER if row.name + "_" in METHODS and row.name != "polygamma"],
+    u("polygamma_", special.polygamma, 0.5, 3, op=lambda n, x: x.clone().polygamma_(n), samples=polygamma_samples,
+      result="keep", ints=(), inplace=True),
     Row("copy_", lambda x, y: x.clone().copy_(y), spread_over, overwrites, inplace=True, **ANY_TYPE),
     Row("fill_", lambda x, y: x.clone().fill_(y), spread_over,
         lambda make: (x for x in overwrites(make) if np.ndim(x.args[1]) == 0), inplace=True, **ANY_TYPE),

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from samples import Array, Domain, Make, Row, Sample, s
 
+import lucid
 from lucid.nn.functional import convolution, padding, pooling, vision
+from lucid.nn.functional import fractional as fractional_pooling
 from lucid.ops.pooling import window_map, windows
 from lucid.ops.rules import P
 
@@ -153,7 +155,7 @@ def folded(make: Make) -> Iterator[Sample]:
     yield s(make(1, 12, 2), (5, 3), (3, 2), stride=2)
 
 
-SUMS = {"complex": True}
+SUMS = {"complex": True, "ints": ("int64",)}
 CONVOLUTIONS = [
     *(
         Row(f"conv{n}d", getattr(convolution, f"conv{n}d"), one_example(conv, n + 2), partial(conv_samples, n), **SUMS)
@@ -169,8 +171,8 @@ CONVOLUTIONS = [
         )
         for n in (1, 2, 3)
     ),
-    Row("unfold2d", convolution.unfold, unfold, columns, ints=("int64",), **SUMS),
-    Row("fold2d", convolution.fold, fold, folded, ints=("int64",), **SUMS),
+    Row("unfold2d", convolution.unfold, unfold, columns, **SUMS),
+    Row("fold2d", convolution.fold, fold, folded, **SUMS),
 ]
 
 
@@ -257,7 +259,8 @@ def avg_pool(
 
     def mean(values: Array, places: Any, inside: Any) -> Array:
         counted = [p for p in places if all(i < e for i, e in zip(p, ends, strict=True))]
-        return values.sum(-1) / (divisor_override or len(counted if count_include_pad else inside))
+        found = values.sum(-1) / (divisor_override or len(counted if count_include_pad else inside))
+        return np.trunc(found).astype(x.dtype) if x.dtype.kind == "i" else found
 
     return pooled(x, all_ranges(n, x, kernel_size, stride, padding, 1, ceil_mode), mean)
 
@@ -342,6 +345,39 @@ def unpool_samples(n: int, make: Make) -> Iterator[Sample]:
     yield s(make(*shape), np.stack(rows).reshape(shape), 2, output_size=more)
 
 
+def chances(x: Any, n: int) -> Array:
+    """Numbers that look random, for each plane and dimension."""
+    planes = (1, *x.shape)[-n - 2 : -n]
+    return np.asarray((np.arange(math.prod(planes) * n) * 0.37 + 0.11) % 1).reshape(*planes, n)
+
+
+def fractional(n: int, x: Any, kernel_size: int, output_size: Any) -> Any:
+    pool = getattr(fractional_pooling, f"fractional_max_pool{n}d")
+    samples = lucid.tensor(chances(x, n)).to(x.dtype if x.is_floating_point() else lucid.float32)
+    return pool(x, kernel_size, output_size, return_indices=True, _random_samples=samples)
+
+
+def fractional_reference(n: int, x: Array, kernel_size: int, output_size: Any) -> tuple[Array, Array]:
+    """Plane by plane, over the windows that begin where the definition says; in two dimensions columns come first."""
+    lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
+    values, places = [], []
+    for plane, us in zip(x.reshape(-1, *sizes), chances(x, n).reshape(-1, n), strict=True):
+        windows = []
+        for size, out, u in zip(sizes, each(output_size, n), us[::-1] if n == 2 else us, strict=True):
+            alpha = (size - kernel_size) / max(out - 1, 1)
+            begins = [math.floor((i + u) * alpha) - math.floor(u * alpha) for i in range(out - 1)]
+            windows.append([list(range(b, b + kernel_size)) for b in (*begins, size - kernel_size)])
+        for found, part in zip(with_indices(windows, plane[None]), (values, places), strict=True):
+            part.append(found[0])
+    shape = (*lead, *each(output_size, n))
+    return np.stack(values).reshape(shape), np.stack(places).reshape(shape)
+
+
+def fractional_samples(n: int, make: Make) -> Iterator[Sample]:
+    yield s(make.spread(2, 1, *shape_for(n, 5, 3, 2)), 2, shape_for(n, 3, 2, 1))
+    yield s(make.spread(2, *shape_for(n, 3, 5, 2)), 2, shape_for(n, 1, 3, 1))
+
+
 def indexed(n: int, name: str) -> Any:
     return partial(getattr(pooling, f"{name}{n}d"), return_indices=True)
 
@@ -354,7 +390,8 @@ POOLINGS = [
         Row(f"max_pool{n}d", getattr(pooling, f"max_pool{n}d"), partial(max_pool, n), partial(max_samples, n), **REAL),
         Row(f"max_pool{n}d_indices", indexed(n, "max_pool"), partial(max_pool_indices, n), partial(index_samples, n),
             result=("keep", "int64"), **REAL),
-        Row(f"avg_pool{n}d", getattr(pooling, f"avg_pool{n}d"), partial(avg_pool, n), partial(avg_samples, n)),
+        Row(f"avg_pool{n}d", getattr(pooling, f"avg_pool{n}d"), partial(avg_pool, n), partial(avg_samples, n),
+            **SUMS),
         Row(f"lp_pool{n}d", getattr(pooling, f"lp_pool{n}d"), partial(lp_pool, n), partial(lp_samples, n),
             Domain(0.5, 2)),
         Row(f"adaptive_max_pool{n}d", getattr(pooling, f"adaptive_max_pool{n}d"), partial(adaptive_max_pool, n),
@@ -363,7 +400,7 @@ POOLINGS = [
             lambda x, size, n=n: with_indices(adaptive(n, x, size), x), partial(adaptive_samples, n),
             result=("keep", "int64"), **REAL),
         Row(f"adaptive_avg_pool{n}d", getattr(pooling, f"adaptive_avg_pool{n}d"), partial(adaptive_avg_pool, n),
-            partial(adaptive_samples, n)),
+            partial(adaptive_samples, n), complex=True),
         Row(f"max_unpool{n}d", getattr(pooling, f"max_unpool{n}d"), partial(unpooled, n), partial(unpool_samples, n),
             complex=True, ints=("int64",),
             without={"vmap": "rotated indices of other planes would meet at one place"} if n > 1 else {}),
@@ -381,6 +418,12 @@ def taken_at_maxima(t: Array, x: Array) -> Array:
     return np.take_along_axis(t.reshape(*lead, -1), where.reshape(*lead, -1), -1).reshape(where.shape)
 
 
+POOLINGS += [
+    Row(f"fractional_max_pool{n}d", partial(fractional, n), partial(fractional_reference, n),
+        partial(fractional_samples, n), result=("keep", "int64"), ints=("int64",))
+    for n in (2, 3)
+]  # fmt: skip
+
 # Beneath max_pool, whose public form checks the types.
 POOLINGS.append(
     Row("max_pool_take", lambda t, x: P.max_pool_take(t, x, maps=maps_for(x)), taken_at_maxima,
@@ -391,11 +434,15 @@ POOLINGS.append(
 # --- padding -------------------------------------------------------------------------------------
 
 
-NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "circular": "wrap"}
 
 
 def padded(x: Array, pad: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Array:
     pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+    if mode == "replicate":
+        for axis, (n, (low, high)) in enumerate(zip(x.shape, pairs, strict=True)):
+            x = x.take(np.arange(n + low + high) - low, axis, mode="clip")
+        return x
     cut = tuple(slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(x.shape, pairs, strict=True))
     widths = [(max(low, 0), max(high, 0)) for low, high in pairs]
     values = {"constant_values": value} if mode == "constant" else {}
@@ -418,6 +465,8 @@ def copies(make: Make) -> Iterator[Sample]:
         yield s(make(1, 3, 5), (2, 3, 1, 0), mode=mode)
         yield s(make(2, 1, 3, 2, 2), (1, 1, 0, 1, 2, 1), mode=mode)
         yield s(make(2, 6), (-1, 2), mode)
+    yield s(make(2, 3), (-3, 5), "replicate")
+    yield s(make(2, 3), (3, -5), "replicate")
 
 
 ANYTHING = {"complex": True, "ints": ("int64", "uint8")}
@@ -596,7 +645,13 @@ def channel_shuffle(x: Array, groups: int) -> Array:
 
 RESAMPLINGS = [
     Row("interpolate_nearest", vision.interpolate, interpolate, steps, **ANYTHING),
-    Row("interpolate_smooth", vision.interpolate, interpolate, smooth_samples),
+    Row("upsample", vision.upsample, interpolate, steps, **ANYTHING),
+    Row("upsample_nearest", vision.upsample_nearest, interpolate,
+        lambda make: [s(make(2, 2, 3), 5), s(make(1, 2, 3, 5), scale_factor=(2, 0.6))], **ANYTHING),
+    Row("upsample_bilinear", vision.upsample_bilinear,
+        lambda x, size: interpolate(x, size, mode="bilinear", align_corners=True),
+        lambda make: [s(make(2, 1, 2, 3), (3, 5)), s(make(1, 2, 3, 3), (2, 2))], complex=True),
+    Row("interpolate_smooth", vision.interpolate, interpolate, smooth_samples, complex=True),
     Row("grid_sample", vision.grid_sample, grid_sample, grids, Domain(-2, 2, 0.05)),
     Row("affine_grid", vision.affine_grid, affine_grid, thetas),
     Row("pixel_shuffle", vision.pixel_shuffle, pixel_shuffle, lambda make: [s(make(2, 12, 3, 1), 2), s(make(9, 2, 1), 3)],

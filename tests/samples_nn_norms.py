@@ -106,12 +106,24 @@ def local_response_norm(x: Array, size: int, alpha: float = 1e-4, beta: float = 
 
 NORMS = [
     Row("layer_norm", normalization.layer_norm, layer_norm, layers),
-    Row("rms_norm", normalization.rms_norm, rms_norm, roots),
+    Row("rms_norm", normalization.rms_norm, rms_norm, roots, complex=True),
     Row("batch_norm", normalization.batch_norm, batch_norm, lambda make: channels(make, None, None, training=True)),
     Row("batch_norm by running statistics", normalization.batch_norm, batch_norm, running),
     Row("instance_norm", normalization.instance_norm, instance_norm, instances),
-    Row("group_norm", normalization.group_norm, group_norm, lambda make: channels(make, 2)),
-    Row("local_response_norm", normalization.local_response_norm, local_response_norm, responses),
+    Row(
+        "group_norm",
+        normalization.group_norm,
+        group_norm,
+        lambda make: (*channels(make, 2), s(make(0, 2), 1, make(2), make(2))),
+    ),
+    Row(
+        "local_response_norm",
+        normalization.local_response_norm,
+        local_response_norm,
+        responses,
+        result="float",
+        ints=("int64",),
+    ),
 ]
 
 
@@ -134,6 +146,31 @@ def attentions(make: Make) -> Iterator[Sample]:
     yield s(make(2, 3), make(2, 3), make(2, 3), np.array([[True, False], [False, False]]))
     yield s(make(6, 2, 3), make(3, 2, 3), make(3, 2, 3), enable_gqa=True)
     yield s(make(2, 1, 5) * make.at(100), make(2, 2, 5), make(2, 2, 3), scale=3.0)
+
+
+def in_heads(x: Array, heads: int) -> Array:
+    """(length, batch, size) as (batch, heads, length, size of a head)."""
+    return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2, 0, 3)
+
+
+def many_heads(q: Array, k: Array, v: Array, w: Array, b: Array, w_out: Array, b_out: Array, heads: int) -> list[Array]:
+    q, k, v = (x @ p.T + c for x, p, c in zip((q, k, v), np.split(w, 3), np.split(b, 3), strict=True))
+    q, k, v = (in_heads(x, heads) for x in (q, k, v))
+    weights = softmax(q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]), -1)
+    out = (weights @ v).transpose(2, 0, 1, 3)
+    return [out.reshape(*out.shape[:2], -1) @ w_out.T + b_out, weights.mean(1)]
+
+
+def of_heads(q: Any, k: Any, v: Any, w: Any, b: Any, w_out: Any, b_out: Any, heads: int) -> Any:
+    """`multi_head_attention_forward` without the arguments that are None here."""
+    return attention.multi_head_attention_forward(
+        q, k, v, q.shape[-1], heads, w, b, None, None, False, 0.0, w_out, b_out
+    )
+
+
+def heads_and_projections(make: Make) -> Iterator[Sample]:
+    inputs = (make(3, 2, 6), make(5, 2, 6), make(5, 2, 6))
+    yield s(*inputs, make(18, 6), make(18), make(6, 6), make(6), 2)
 
 
 def runs(sizes: tuple[int, ...], reverse: bool) -> list[tuple[int, int]]:
@@ -199,6 +236,14 @@ SMALL = Domain(-1, 1)
 
 ATTENTION = [
     Row("scaled_dot_product_attention", attention.scaled_dot_product_attention, attended, attentions),
+    Row(
+        "multi_head_attention_forward",
+        of_heads,
+        many_heads,
+        heads_and_projections,
+        Domain(-1, 1),
+        without={"refused": "takes what its parts take"},
+    ),
 ]
 
 RECURRENT = [

@@ -101,7 +101,7 @@ def inner(name: str, ref: Callable[..., Any], **flags: Any) -> Row:
 
 
 def sigmoid(x: Array) -> Array:
-    return special.expit(x)
+    return special.expit(x) if x.dtype.kind != "c" else 1 / (1 + np.exp(-x))
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
@@ -142,6 +142,7 @@ def selu(x: Array) -> Array:
 
 
 def hardtanh(x: Array, lo: float = -1.0, hi: float = 1.0) -> Array:
+    lo, hi = (int(lo), int(hi)) if x.dtype.kind in "iu" else (lo, hi)
     return np.minimum(np.maximum(x, lo), hi)
 
 
@@ -154,7 +155,7 @@ def leaky(x: Array, slope: float = 0.01) -> Array:
 
 
 def threshold(x: Array, bound: float, value: float) -> Array:
-    return np.where(x <= bound, value, x)
+    return np.where(x <= bound, int(value) if x.dtype.kind in "iu" else value, x)
 
 
 def slopes(make: Make) -> Iterator[Sample]:
@@ -212,31 +213,35 @@ def elu_slope(x: Array, alpha: float, scale: float, rate: float) -> Array:
 
 
 ACTIVATIONS = [
-    a("relu6", lambda x: hardtanh(x, 0, 6), domain=(-3, 9), pins=((([0.0, 6.0, 1.0],), ([0, 0, 1],)),)),
-    a("hardtanh", hardtanh, (), (-0.3, 2.0), pins=((([-1.0, 1.0, 0.5],), ([0, 0, 1],)),)),
-    a("hardtanh_", hardtanh, (-0.3, 2.0), op=lambda x, *args: activations.hardtanh_(x.clone(), *args), inplace=True, ints=(), result="keep"),
-    a("threshold", threshold, (0.25, 7.0), pins=((([0.25, 1.0], 0.25, 7.0), ([0, 1],)),)),
+    a("relu6", lambda x: hardtanh(x, 0, 6), domain=(-3, 9), result="keep", pins=((([0.0, 6.0, 1.0],), ([0, 0, 1],)),)),
+    a("hardtanh", hardtanh, (), (-0.3, 2.0), result="keep", ints=("int64",), pins=((([-1.0, 1.0, 0.5],), ([0, 0, 1],)),)),
+    a("hardtanh_", hardtanh, (-0.3, 2.0), op=lambda x, *args: activations.hardtanh_(x.clone(), *args), inplace=True, ints=("int64",), result="keep"),
+    a("threshold", threshold, (0.25, 7.0), result="keep", pins=((([0.25, 1.0], 0.25, 7.0), ([0, 1],)),)),
     a("leaky_relu", leaky, (), (0.3,), (1.5,), (-0.2,), pins=((([0.0, -1.0, 1.0], 0.3), ([0.3, 0.3, 1],)),)),
     a("leaky_relu_", leaky, (0.3,), op=lambda x, *args: activations.leaky_relu_(x.clone(), *args), inplace=True, ints=(), result="keep"),
     Row("prelu", activations.prelu, prelu, slopes, result="float", ints=("int64",)),
     a("rrelu", lambda x, lo=1 / 8, hi=1 / 3: leaky(x, (lo + hi) / 2), (), (0.1, 0.5)),
     a("elu", elu, (), (0.5,)),
     a("elu_", elu, (0.5,), op=lambda x, *args: activations.elu_(x.clone(), *args), inplace=True, ints=(), result="keep"),
+    a("threshold_", threshold, (0.25, 7.0), op=lambda x, *args: activations.threshold_(x.clone(), *args), inplace=True, result="keep"),
+    a("rrelu_", lambda x, lo=1 / 8, hi=1 / 3: leaky(x, (lo + hi) / 2), (), (0.1, 0.5), op=lambda x, *args: activations.rrelu_(x.clone(), *args), inplace=True, ints=(), result="keep"),
+    a("selu_", selu, op=lambda x: activations.selu_(x.clone()), inplace=True, ints=(), result="keep"),
+    a("celu_", celu, (), (2.0,), op=lambda x, *args: activations.celu_(x.clone(), *args), inplace=True, ints=(), result="keep"),
     a("selu", selu),
     a("celu", celu, (), (2.0,)),
     a("gelu", gelu, (), ("tanh",), samples=lambda make: (
         x._replace(args=(*x.args, *more)) for more in ((), ("tanh",)) for x in one_operand(make) if x.smooth)),
-    a("silu", lambda x: x * sigmoid(x), samples=finite(one_operand)),
-    a("silu_", lambda x: x * sigmoid(x), op=lambda x: activations.silu(x.clone(), inplace=True), inplace=True, ints=(), result="keep", samples=finite(one_operand)),
+    a("silu", lambda x: x * sigmoid(x), samples=finite(one_operand), complex=True),
+    a("silu_", lambda x: x * sigmoid(x), op=lambda x: activations.silu(x.clone(), inplace=True), inplace=True, complex=True, ints=(), result="keep", samples=finite(one_operand)),
     a("mish", mish, samples=finite(one_operand)),
     a("hardsigmoid", hardsigmoid, pins=((([-3.0, 3.0, 0.0],), ([0, 0, 1 / 6],)),)),
     a("hardswish", lambda x: x * hardsigmoid(x), samples=finite(one_operand), pins=((([-3.0, 3.0],), ([0, 1],)),)),
     a("softshrink", lambda x, b=0.5: np.sign(x) * np.maximum(np.abs(x) - b, 0), (), (0.2,), pins=((([0.5, 1.0],), ([0, 1],)),)),
     a("hardshrink", lambda x, b=0.5: np.where(np.abs(x) <= b, 0, x), (), (0.2,), pins=((([0.5, 1.0],), ([0, 1],)),)),
-    a("tanhshrink", lambda x: x - np.tanh(x)),
-    a("softsign", lambda x: x / (1 + np.abs(x))),
+    a("tanhshrink", lambda x: x - np.tanh(x), complex=True),
+    a("softsign", lambda x: x / (1 + np.abs(x)), complex=True),
     a("logsigmoid", special.log_expit),
-    Row("glu", activations.glu, glu, halves, without=AS_PARTS),
+    Row("glu", activations.glu, glu, halves, complex=True, without=AS_PARTS),
     Row("within", lambda g, x, **how: P.within(g, x, **how), within, bounded, without=NO_DOOR),
     inner("step", lambda x, above, below: np.where(x > 0, above, below), samples=with_settings(above=2.0, below=0.1)),
     inner("elu_slope", elu_slope, samples=with_settings(**ELU)),
@@ -316,7 +321,7 @@ def with_last(name: str, function: Callable[..., Any], before: int = 2) -> Calla
 def with_weight(make: Make) -> Iterator[Sample]:
     yield from pairs()(make)
     for reduction in WAYS:
-        yield s(make(2, 3), make(2, 3), make(2, 3) + make.at(3), reduction=reduction)
+        yield s(make(2, 3), make(2, 3), make.real(2, 3) + make.at(3).real, reduction=reduction)
 
 
 def huber(x: Array, y: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
@@ -444,7 +449,7 @@ def triplets(make: Make) -> Iterator[Sample]:
 def multi_margin(
     x: Array, y: Array, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
 ) -> Array:
-    x, y, alone = np.atleast_2d(x), np.atleast_1d(y), x.ndim == 1
+    x, y, alone = np.atleast_2d(x), np.atleast_1d(y), x.ndim < 2
     values = np.zeros(len(x), x.dtype)
     for n, (row, t) in enumerate(zip(x, y, strict=True)):
         w = 1 if weight is None else weight[t]
@@ -457,10 +462,11 @@ def ranked(make: Make) -> Iterator[Sample]:
         yield s(make(3, 5), np.array([4, 0, 2]), reduction=reduction)
     yield s(make(3, 5), np.array([4, 0, 2]), 2, 0.5, make(5))
     yield s(make(5), np.array(1))
+    yield s(make(), np.array(0))
 
 
 def multilabel_margin(x: Array, y: Array, reduction: str = "mean") -> Array:
-    rows, labels, alone = np.atleast_2d(x), np.atleast_2d(y), x.ndim == 1
+    rows, labels, alone = np.atleast_2d(x), np.atleast_2d(y), x.ndim < 2
     values = np.zeros(len(rows), x.dtype)
     for n, (row, given) in enumerate(zip(rows, labels, strict=True)):
         mine = [int(t) for t in given[: next((k for k, t in enumerate(given) if t < 0), len(given))]]
@@ -473,6 +479,7 @@ def labelled(make: Make) -> Iterator[Sample]:
     for reduction in WAYS:
         yield s(make(3, 5), np.array([[4, 0, -1, 2, 3], [-1, 0, 0, 0, 0], [1, 2, 3, -1, -1]]), reduction=reduction)
     yield s(make(5), np.array([3, 1, -1, 0, 0]))
+    yield s(make(), np.array(0))
 
 
 def multilabel_soft(x: Array, y: Array, weight: Any = None, reduction: str = "mean") -> Array:
@@ -499,7 +506,7 @@ def bare(name: str, ref: Callable[..., Any], samples: Samples, **flags: Any) -> 
 
 LOSSES = [
     loss("mse_loss", mse, with_weight, op=with_last("weight", losses.mse_loss)),
-    loss("l1_loss", l1, with_weight, op=with_last("weight", losses.l1_loss)),
+    loss("l1_loss", l1, with_weight, complex=True, result="real", op=with_last("weight", losses.l1_loss)),
     loss("huber_loss", huber, pairs({}, {"delta": 0.4})),
     loss("smooth_l1_loss", smooth_l1, pairs({}, {"beta": 0.4}, {"beta": 0.0})),
     loss("binary_cross_entropy", bce, chances, 0.1, 0.9),
@@ -512,7 +519,9 @@ LOSSES = [
     loss("soft_margin_loss", soft_margin, one_and_target()),
     loss("margin_ranking_loss", ranking, pairs({"margin": 0.3}, last=signs)),
     loss("cosine_embedding_loss", cosine_loss, vectors_and_signs),
-    loss("triplet_margin_loss", triplet, triplets),
+    loss("triplet_margin_loss", triplet, triplets, complex=True, result="real"),
+    loss("triplet_margin_with_distance_loss", triplet, complex=True, result="real",
+         samples=lambda make: (x for x in triplets(make) if "p" not in x.kwargs)),
     loss("multi_margin_loss", multi_margin, ranked),
     loss("multilabel_margin_loss", multilabel_margin, labelled),
     loss("multilabel_soft_margin_loss", multilabel_soft, soft_labels),
@@ -723,12 +732,15 @@ def scan(emit: Array, allowed: Array) -> Array:
 
 CLASSES = [
     Row("cross_entropy", classification.cross_entropy, cross_entropy, scores),
+    Row("linear_cross_entropy", classification.linear_cross_entropy,
+        lambda x, w, y, reduction="mean": cross_entropy(x @ w.T, y, reduction=reduction),
+        lambda make: (s(make(3, 2), make(5, 2), np.array([4, 0, 2]), reduction=how) for how in WAYS), without=AS_PARTS),
     Row("nll_loss", classification.nll_loss, nll, classes),
     Row("ctc_loss", classification.ctc_loss, spelled, sequences, Domain(-2, -0.2), unbatched="i", without=AS_PARTS),
-    bare("pick_class", lambda x, y, ignore_index: picked(x, y, ignore_index)[0], rows_to_classes),
-    bare("place_class", place, placed),
-    bare("fold_rows", fold, folds(whole=True)),
-    bare("spread_rows", spread, folds(whole=False)),
+    bare("pick_class", lambda x, y, ignore_index: picked(x, y, ignore_index)[0], rows_to_classes, complex=True),
+    bare("place_class", place, placed, complex=True),
+    bare("fold_rows", fold, folds(whole=True), complex=True),
+    bare("spread_rows", spread, folds(whole=False), complex=True),
     bare("cross_entropy_back", entropy_back, exponents),
     bare("lattice", lattice, lattices),
     Row("ctc_scan", scan_op, scan, scans, Domain(-2, -0.2), without=NO_DOOR),
@@ -861,14 +873,18 @@ MAPS = [
     Row("linear", functional.linear, affine, layers, complex=True, ints=("int64",)),
     Row("bilinear", functional.bilinear, bilinear, bilinears, complex=True, ints=("int64",)),
     Row("embedding", functional.embedding, lambda index, weight, *_, **__: weight[index], tables, complex=True, ints=("int64",)),
+    Row("one_hot", functional.one_hot, lambda x, n=-1: np.eye(n if n > 0 else int(x.max()) + 1, dtype=np.int64)[x],
+        lambda make: [s(np.array([[0, 2], [1, 1]]), 3), s(np.array(1), 2), s(np.array([0, 3]), 5)],
+        floats=False, ints=("int64",), result="int64", differentiable=False,
+        without={"refused": "the operands are positions, whatever the type under test"}),
     bare("scale_gradient", lambda x, scale: x + 0 * scale, scaled, pins=((([1.0, 2.0], [0.5, 3.0]), ([0.5, 3.0], [0, 0])),)),
     bare("gather_rows", gathered, padded_tables, complex=True, ints=("int64",)),
     bare("scatter_rows", scattered, row_sums, complex=True),
     Row("embedding_bag", functional.embedding_bag, bag, bags, unbatched="i", without=AS_PARTS),
     Row("cosine_similarity", similarity.cosine_similarity, cosine, vectors({}, {"dim": -1}), without=AS_PARTS),
     Row("pairwise_distance", similarity.pairwise_distance, distance,
-        vectors({}, {"p": 1.0}, {"p": 3.0, "keepdim": True}, {"p": math.inf}), without=AS_PARTS),
-    Row("normalize", similarity.normalize, normalized, lengths, without=AS_PARTS),
+        vectors({}, {"p": 1.0}, {"p": 3.0, "keepdim": True}, {"p": math.inf}), complex=True, result="real", without=AS_PARTS),
+    Row("normalize", similarity.normalize, normalized, lengths, complex=True, without=AS_PARTS),
     Row("pdist", similarity.pdist, all_pairs, lambda make: (s(x, *p) for p in ((), (3.0,)) for x in (make(3, 2), make(5, 1))[: 2 - len(p)]), without=AS_PARTS),
     Row("dropout", functional.dropout, lambda x, p, training=True: x * (1 - p * training), channels,
         complex=True, without=AS_PARTS),

@@ -237,7 +237,7 @@ REFUSED = [
     (lambda x: functions.prelu(x, lucid.ones(2)), ValueError, "3 channels"),
     (lambda x: functions.softmax(x, 2), IndexError, "out of range"),
     (lambda x: functions.softmax(x.long(), 1), TypeError, "floating-point"),
-    (lambda x: functions.silu(x.to(lucid.complex64)), TypeError, "real"),
+    (lambda x: functions.mish(x.to(lucid.complex64)), TypeError, "real"),
     (lambda x: layers.Softmax2d()(x), ValueError, "C, H, W"),
     (lambda x: layers.Hardtanh(1.0, 1.0)(x), ValueError, "above min_val"),
 ]

@@ -329,3 +329,17 @@ def test_nan_and_infinities_in_pools():
     np.testing.assert_array_equal(np.asarray(where), places.numpy())
     got = pooling.avg_pool1d(lucid.tensor(x), 2)
     np.testing.assert_array_equal(np.asarray(got), torch.nn.functional.avg_pool1d(torch.tensor(x), 2).numpy())
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_fractional_windows_are_where_the_samples_say(n):
+    (x,), u = operands((2, 3, 9, 7, 6)[: n + 2]), np.random.default_rng(1).uniform(size=(2, 3, n))
+    name = f"fractional_max_pool{n}d"
+    want = getattr(torch.nn.functional, name)(
+        torch.tensor(x), 2, (5, 3, 2)[:n], return_indices=True, _random_samples=torch.tensor(u)
+    )
+    got = getattr(lucid.nn.functional, name)(
+        lucid.tensor(x), 2, (5, 3, 2)[:n], return_indices=True, _random_samples=lucid.tensor(u)
+    )
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())

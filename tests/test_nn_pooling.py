@@ -150,7 +150,7 @@ WRONG = [
     (lambda x: F.max_pool2d(x, 9), "does not fit"),
     (lambda x: F.max_pool1d(x, 2), "dimensions"),
     (lambda x: F.max_pool2d(x, (2, 2, 2)), "2 of them"),
-    (lambda x: F.avg_pool2d(x.long(), 2), "floating-point"),
+    (lambda x: F.avg_pool2d(x.byte(), 2), "with a sign"),
     (lambda x: F.avg_pool2d(x, 2, divisor_override=0), "divisor_override"),
     (lambda x: F.max_pool2d(x > 0, 2), "real numbers"),
     (lambda x: F.max_pool2d(x[:, :0], 2), "number of examples"),

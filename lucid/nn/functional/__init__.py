@@ -44,6 +44,7 @@ from lucid.nn.functional.attention import (
 from lucid.nn.functional.classification import (
     cross_entropy,
     ctc_loss,
+    linear_cross_entropy,
     nll_loss,
 )
 from lucid.nn.functional.convolution import (
@@ -68,6 +69,10 @@ from lucid.nn.functional.embedding import (
     embedding,
     embedding_bag,
     one_hot,
+)
+from lucid.nn.functional.fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool3d,
 )
 from lucid.nn.functional.linear import (
     bilinear,
@@ -139,6 +144,8 @@ from lucid.nn.functional.vision import (
     pixel_shuffle,
     pixel_unshuffle,
     upsample,
+    upsample_bilinear,
+    upsample_nearest,
 )
 
 __all__ = [
@@ -180,6 +187,8 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -201,6 +210,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -256,4 +266,6 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -25,6 +25,14 @@ def _run(function: Callable[..., Tensor], input: Tensor, inplace: bool, *args: A
     return (in_place_form(function) if inplace else function)(input, *args, **params)
 
 
+def _in_range(name: str, input: Tensor, *values: float) -> list[int]:
+    """Numbers as integers to compare with, or put among, those of the input."""
+    numbers = [int(value) for value in values]
+    if input.np_dtype.kind == "u" and min(numbers) < 0:
+        raise RuntimeError(f"{name}: {min(numbers)} is negative, but the input is {input.dtype}")
+    return numbers
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); the derivative at 0 is 0.
 
@@ -46,6 +54,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
+    if not input.is_floating_point():
+        return _run(lucid.clamp, input, inplace, *_in_range("hardtanh", input, min_val, max_val))
     return _run(ops.hardtanh, input, inplace, lo=float(min_val), hi=float(max_val))
 
 
@@ -57,7 +67,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     >>> relu6(lucid.tensor([-1.0, 2.0, 8.0]))
     Tensor([0., 2., 6.])
     """
-    return _run(ops.hardtanh, input, inplace, lo=0.0, hi=6.0)
+    return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -68,6 +78,9 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> threshold(lucid.tensor([0.0, 1.0, 2.0]), 1.0, -5.0)
     Tensor([-5., -5.,  2.])
     """
+    if not input.is_floating_point():
+        (number,) = _in_range("threshold", input, value)
+        return _run(lambda x: lucid.where(x > threshold, x, number), input, inplace)
     return _run(ops.threshold, input, inplace, threshold=float(threshold), value=float(value))
 
 
@@ -176,6 +189,8 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> silu(lucid.tensor([-1.0, 2.0]))
     Tensor([-0.2689,  1.7616])
     """
+    if input.is_complex():
+        return _run(lambda x: x * lucid.sigmoid(x), input, inplace)
     return _run(ops.silu, input, inplace) if inplace else ops.silu(input)
 
 
@@ -244,7 +259,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     >>> tanhshrink(lucid.tensor([-1.0, 2.0]))
     Tensor([-0.2384,  1.036 ])
     """
-    return ops.tanhshrink(input)
+    return input - lucid.tanh(input) if input.is_complex() else ops.tanhshrink(input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -255,7 +270,7 @@ def softsign(input: Tensor) -> Tensor:
     >>> softsign(lucid.tensor([-1.0, 3.0]))
     Tensor([-0.5 ,  0.75])
     """
-    return ops.softsign(input)
+    return input / (1 + input.abs()) if input.is_complex() else ops.softsign(input)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

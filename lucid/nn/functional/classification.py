@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 import lucid
-from lucid import Tensor
 from lucid.amp.autocasting import in_single_precision
+from lucid.core.tensor import Tensor
+from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
 from lucid.ops import cross_entropy as ops
 from lucid.ops.ctc import log_alpha
 from lucid.ops.softmax import log_softmax
 
-__all__ = ["cross_entropy", "ctc_loss", "nll_loss"]
+__all__ = ["cross_entropy", "ctc_loss", "linear_cross_entropy", "nll_loss"]
 
 
 def _class_weight(weight: Tensor | None, classes: int, name: str) -> Tensor | None:
@@ -277,3 +278,31 @@ def _skips(states: Tensor, blank: int) -> Tensor:
     here, before = states[:, 2:], states[:, :-2]
     allowed = lucid.where((here != blank) & (here != before), 0.0, -lucid.inf)
     return lucid.cat([lucid.full((states.shape[0], 2), -lucid.inf), allowed], 1)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`cross_entropy` of scores that a linear layer gives: x Wᵀ + b, with weights (classes, in) or (classes, …, in).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.classification import linear_cross_entropy
+    >>> linear_cross_entropy(lucid.ones(2, 3), lucid.zeros(4, 3), lucid.tensor([0, 3]))
+    Tensor(1.3863)
+    """
+    classes = linear_weight.shape[:-1]
+    flat = linear_weight.reshape(-1, linear_weight.shape[-1])
+    scores = linear(input, flat, None if linear_bias is None else linear_bias.reshape(-1))
+    scores = scores.reshape(*input.shape[:-1], *classes)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )

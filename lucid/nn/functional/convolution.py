@@ -31,8 +31,8 @@ def _operands(name: str, input: Any, weight: Any, n: int, groups: int) -> tuple[
         raise RuntimeError(f"{name}: expected a weight with {n + 2} dimensions, not shape {w.shape}")
     if w.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: the input is {x.dtype} and the weight {w.dtype}; convert one of them with .to()")
-    if not x.is_floating_point() and not x.is_complex():
-        raise RuntimeError(f"{name}: expected floating-point or complex tensors, not {x.dtype}; convert with .float()")
+    if x.np_dtype.kind in "bu":
+        raise RuntimeError(f"{name}: expected numbers with a sign, not {x.dtype}; convert with .float()")
     if type(groups) is not int or groups < 1 or w.shape[0] % groups:
         raise ValueError(f"{name}: a weight of shape {w.shape} does not fall into {groups!r} groups")
     return x, w, is_batched

@@ -131,6 +131,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     (2, 3, 4)
     """
     _check(p, "feature_alpha_dropout")
-    if input.ndim < 2:
+    if training and input.ndim < 2:
         raise ValueError(f"feature_alpha_dropout needs inputs of shape (N, C, ...), not {input.shape}")
     return _alpha(input, p, input.shape[:2] + (1,) * (input.ndim - 2), training, inplace)

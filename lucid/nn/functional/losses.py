@@ -397,9 +397,9 @@ def triplet_margin_with_distance_loss(
 
 def _rows_and_targets(input: Tensor, target: Tensor, per_row: int, name: str) -> tuple[Tensor, Tensor, bool]:
     """Scores as (N, C) and targets to match, with `per_row` dimensions of their own; and whether there was no batch."""
-    alone = input.ndim == 1
-    x = input.unsqueeze(0) if alone else input
-    y = target.unsqueeze(0) if target.ndim == per_row else target
+    alone = input.ndim < 2
+    x = input.reshape(1, -1) if alone else input
+    y = target.reshape(1, *[-1] * per_row) if target.ndim <= per_row else target
     expected = x.shape[:1] + x.shape[1:] * per_row
     if x.ndim != 2 or y.shape != expected:
         raise ValueError(f"{name}: targets of shape {target.shape} do not fit an input of shape {input.shape}")

@@ -49,10 +49,20 @@ def rms_norm(
     >>> rms_norm(lucid.tensor([3.0, 4.0, 5.0]), [3], eps=0.0)
     Tensor([0.7348, 0.9798, 1.2247])
     """
+    if input.is_complex():
+        return _complex_rms_norm(input, normalized_shape, weight, eps)
     (x, w), kind = in_working_type("rms_norm", input, weight)
     ndim = _trailing("rms_norm", x, normalized_shape, weight=w)
     eps = float(np.finfo(x.np_dtype).eps) if eps is None else eps
     return given_back(ops.row_norm(x, w, None, ndim=ndim, eps=eps, centred=False), kind)
+
+
+def _complex_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None) -> Tensor:
+    """The same formula, which is analytic: squares of complex numbers, not of their sizes."""
+    dims = tuple(range(-_trailing("rms_norm", x, normalized_shape, weight=weight), 0))
+    eps = float(np.finfo(x.np_dtype).eps) if eps is None else eps
+    y = x * lucid.rsqrt((x * x).mean(dims, keepdim=True) + eps)
+    return y if weight is None else y * weight
 
 
 def _trailing(name: str, x: Tensor, normalized_shape: Any, **affine: Tensor | None) -> int:
@@ -227,7 +237,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     >>> local_response_norm(lucid.ones(1, 3, 1), size=3, alpha=3.0, beta=1.0)[0, :, 0]
     Tensor([0.3333, 0.25  , 0.3333])
     """
-    (x,), kind = in_working_type("local_response_norm", input)
+    (x,), kind = in_working_type("local_response_norm", input.float() if input.np_dtype.kind in "iu" else input)
     if x.ndim < 3:
         raise ValueError(f"local_response_norm needs (batch, channels, ...), 3 or more dimensions, not {x.shape}")
     if size < 1:

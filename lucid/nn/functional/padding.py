@@ -5,7 +5,7 @@ from typing import Any
 
 from lucid import Tensor
 from lucid.core.primitive import lift
-from lucid.ops.padding import COPIES, padding_map
+from lucid.ops.padding import MODES, padding_map
 from lucid.ops.rules import P
 
 __all__ = ["pad"]
@@ -34,7 +34,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     pairs = _pairs(x, pad)
     if mode == "constant":
         return _constant(x, pairs, 0 if value is None else value)
-    if mode not in COPIES:
+    if mode not in MODES:
         raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', not {mode!r}")
     if value:
         raise ValueError(f"pad: mode {mode!r} copies elements and takes no value, but {value} was given")
@@ -64,7 +64,7 @@ def _pairs(x: Tensor, pad: Sequence[int]) -> Pairs:
 
 
 def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
-    left = size + min(low, 0) + min(high, 0)
+    left = size + (low + high if mode == "replicate" else min(low, 0) + min(high, 0))
     most = {"reflect": left - 1, "circular": left}.get(mode, max(low, high))
     if left < 1:
         raise RuntimeError(f"pad: ({low}, {high}) leaves nothing of a dimension of {size}")

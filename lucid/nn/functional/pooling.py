@@ -4,9 +4,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from lucid import Tensor, scatter, zeros
+from lucid import Tensor, div, scatter, zeros
 from lucid.core.primitive import lift
-from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_floats
+from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
 from lucid.ops.rules import P
@@ -104,10 +104,11 @@ max_pool1d, max_pool2d, max_pool3d = for_dimensions(
 )
 
 
-def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, divisor: int | None) -> Tensor:
+def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, given: int | None) -> Tensor:
     total: Tensor = P.resample(x, maps=tuple([window_map(w) for w in found]))
-    count = window_counts(found, count_include_pad) if divisor is None else divisor
-    return total / (count if isinstance(count, int) else Tensor._wrap(count.astype(x.np_dtype)))
+    count = window_counts(found, count_include_pad) if given is None else given
+    divisor = count if isinstance(count, int) else Tensor._wrap(count.astype(x.np_dtype))
+    return total / divisor if x.np_dtype.kind != "i" else div(total, divisor, rounding_mode="trunc")
 
 
 def _avg_pooled(
@@ -122,7 +123,8 @@ def _avg_pooled(
 ) -> Tensor:
     name = f"avg_pool{n}d"
     x = _spatial(name, input, n)
-    require_floats(x, name)
+    if x.np_dtype.kind in "bu":
+        raise RuntimeError(f"{name}: expected numbers with a sign, not {x.dtype}; convert it, as in x.float()")
     if divisor_override == 0:
         raise ValueError(f"{name}: divisor_override must not be 0")
     how = hashable(kernel_size), hashable(stride), hashable(padding)
@@ -226,7 +228,7 @@ def _adaptive_avg_pool(n: int) -> Any:
 
     def adaptive_avg_pool(input: Any, output_size: Any) -> Tensor:
         x = _spatial(name, input, n)
-        require_floats(x, name)
+        require_fractions(x, name)
         return _means(x, _equal_shares(name, x, output_size, n), True, None)
 
     return adaptive_avg_pool

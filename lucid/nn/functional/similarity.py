@@ -2,11 +2,13 @@
 
 import lucid
 from lucid import Tensor
+from lucid.ops.out import takes_out
 from lucid.ops.softmax import softmax
 
 __all__ = ["cosine_similarity", "gumbel_softmax", "normalize", "pairwise_distance", "pdist"]
 
 
+@takes_out
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """x / max(‖x‖, eps) with the p-norm along `dim`.
 

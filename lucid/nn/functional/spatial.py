@@ -56,8 +56,9 @@ def without_batch(out: Tensor, is_batched: bool) -> Tensor:
     return out if is_batched else out.reshape(out.shape[1:])
 
 
-def require_floats(x: Tensor, name: str) -> None:
-    if not x.is_floating_point():
+def require_fractions(x: Tensor, name: str) -> None:
+    """Linear maps with weights between 0 and 1 are for floating-point and complex numbers."""
+    if not x.is_floating_point() and not x.is_complex():
         raise RuntimeError(f"{name}: expected a floating-point tensor, not {x.dtype}; convert it, as in x.float()")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import lucid
 from lucid import Tensor
 from lucid.core.primitive import lift
-from lucid.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from lucid.nn.functional.spatial import Sizes, each, require_floats
+from lucid.nn.functional import pooling
+from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
 from lucid.ops.rules import P
@@ -21,9 +21,10 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
-_AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 # Modes with the number of spatial dimensions that they are for, and what they do along each.
 _SMOOTH = {"linear": (1, "linear"), "bilinear": (2, "linear"), "trilinear": (3, "linear"), "bicubic": (2, "cubic")}
 _STEPS = ("nearest", "nearest-exact", "area")
@@ -60,10 +61,10 @@ def interpolate(
     _raise_if_wrong_mode(mode, n, align_corners, antialias)
     sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        found: Tensor = _AREA[n - 1](x, sizes)
+        found: Tensor = getattr(pooling, f"adaptive_avg_pool{n}d")(x, sizes)
         return found
     if mode not in _STEPS:
-        require_floats(x, f"interpolate: mode {mode!r}")
+        require_fractions(x, f"interpolate: mode {mode!r}")
     maps = []
     for old, new, scale in zip(x.shape[2:], sizes, scales, strict=True):
         maps.append(
@@ -122,6 +123,28 @@ def upsample(
     (1, 1, 6, 6)
     """
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """An older name of `interpolate` in the mode "nearest".
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import upsample_nearest
+    >>> upsample_nearest(lucid.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    Tensor([[[1., 1., 3., 3.]]])
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """An older name of `interpolate` in the mode "bilinear" with corners that stay.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.vision import upsample_bilinear
+    >>> upsample_bilinear(lucid.tensor([[[[1.0, 3.0]]]]), size=(1, 3))
+    Tensor([[[[1., 2., 3.]]]])
+    """
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
 # --- sampling on a grid --------------------------------------------------------------------------
@@ -258,7 +281,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
         raise RuntimeError(
             f"affine_grid: for a size of {sizes} theta must have shape ({sizes[0]}, {n}, {n + 1}), not {t.shape}"
         )
-    require_floats(t, "affine_grid")
+    if not t.is_floating_point():
+        raise RuntimeError(f"affine_grid: expected a floating-point theta, not {t.dtype}; convert it, as in x.float()")
     if min(sizes) < 1:
         raise ValueError(f"affine_grid: sizes must be positive, not {sizes}")
     axes = [_ticks(s, bool(align_corners)).to(t.dtype) for s in sizes[2:]]
