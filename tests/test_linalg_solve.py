@@ -367,8 +367,6 @@ def test_powers():
         close(linalg.matrix_power(a, n), want, 1e-9)
     integers = lucid.tensor([[1, 1], [1, 0]])
     assert linalg.matrix_power(integers, 10).tolist() == [[89, 55], [55, 34]]
-    x = random(2, 2).requires_grad_()
-    assert not linalg.matrix_power(x, 0).requires_grad
     assert func.vmap(lambda m: linalg.matrix_power(m, 0))(random(5, 2, 2)).shape == (5, 2, 2)
 
 
@@ -486,3 +484,31 @@ def test_methods():
     close(a.pinverse(), np.linalg.inv(want))
     close(a.matrix_power(2), want @ want)
     close(a.matrix_exp(), scipy.linalg.expm(want), 1e-8)
+
+
+def test_lstsq_goes_back_to_the_right_side_alone():
+    rng = np.random.default_rng(0)
+    a = lucid.tensor(rng.standard_normal((4, 3)))
+    b = lucid.tensor(rng.standard_normal((4, 2)), requires_grad=True)
+    lucid.linalg.lstsq(a, b).solution.sum().backward()
+    np.testing.assert_allclose(b.grad.numpy(), np.linalg.pinv(a.numpy()).T @ np.ones((3, 2)))
+
+
+def test_pinv_with_more_tolerances_than_matrices():
+    x = lucid.tensor(np.random.default_rng(0).standard_normal((4, 3)), requires_grad=True)
+    one = lucid.autograd.grad(lucid.linalg.pinv(x, atol=0.01).sum(), x)
+    two = lucid.autograd.grad(lucid.linalg.pinv(x, atol=lucid.tensor([0.01, 0.02])).sum(), x)
+    np.testing.assert_allclose(two.numpy(), 2 * one.numpy())
+
+
+def test_hermitian_matrices_are_read_in_their_lower_triangle():
+    x = lucid.tensor([[4.0, lucid.nan], [1.0, 5.0]], dtype=lucid.float64)
+    want = np.linalg.inv([[4.0, 1.0], [1.0, 5.0]])
+    np.testing.assert_allclose(lucid.linalg.pinv(x, hermitian=True).numpy(), want)
+    assert lucid.linalg.matrix_rank(x, hermitian=True).item() == 2
+
+
+def test_power_of_0_has_a_gradient_of_0():
+    x = lucid.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    lucid.linalg.matrix_power(x, 0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.zeros((2, 2)))

@@ -396,7 +396,6 @@ class TestWithoutCounterpart:
             (lambda x: np.sum(x, axis=0, initial=3.0), "numpy.sum"),
             (lambda x: np.reshape(x, (3, 2), order="F"), "numpy.reshape"),
             (lambda x: np.sum(x, axis=()), "numpy.sum"),
-            (lambda x: np.linalg.norm(x, "nuc"), "numpy.linalg.norm"),
             (lambda x: np.block([[x, x], [A, A]]), "numpy.block"),
             (lambda x: np.add.reduceat(x[0], [0, 1]), "numpy.add.reduceat"),
         ],
@@ -523,8 +522,6 @@ class TestDlpack:
     def test_refusals(self):
         with pytest.raises(BufferError, match="detach"):
             np.from_dlpack(lucid.tensor([1.0], requires_grad=True))
-        with pytest.raises(BufferError, match="bfloat16"):
-            np.from_dlpack(lucid.tensor([1.0], dtype=lucid.bfloat16))
         with pytest.raises(TypeError, match="__dlpack__"):
             lucid.from_dlpack([1.0])
 

@@ -1,6 +1,7 @@
 """Special functions beyond the table: accuracy in the tails, limits, differential equations, SciPy's ufuncs."""
 
 import doctest
+import math
 
 import numpy as np
 import pytest
@@ -458,3 +459,17 @@ def test_zeta_of_scipy():
 
 def test_the_example_of_the_module_runs():
     assert doctest.testmod(special, optionflags=doctest.NORMALIZE_WHITESPACE) == (0, 3)
+
+
+def test_sinc_near_0_to_the_third_derivative():
+    x = lucid.tensor([1e-300, 1e-8, 0.05, 0.29, 0.31], dtype=lucid.float64, requires_grad=True)
+    found = lucid.sinc(x)
+    for _ in range(3):
+        found = lucid.autograd.grad(found.sum(), x, create_graph=True)
+    t = np.pi * x.detach().numpy()
+    want = np.pi**3 * sum((-1) ** k * t ** (2 * k - 3) / math.factorial(2 * k - 3) / (2 * k + 1) for k in range(2, 14))
+    np.testing.assert_allclose(found.detach().numpy(), want, rtol=1e-8)
+
+
+def test_norm_of_order_0_counts_nan():
+    assert lucid.norm(lucid.tensor([lucid.nan, 1.0, 0.0]), 0).item() == 2

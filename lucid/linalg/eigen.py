@@ -84,8 +84,13 @@ def inverse_gaps(values: Any) -> Any:
 # --- hermitian matrices ------------------------------------------------------------------------------
 
 
+def _of_triangle(name: str, function: Callable[..., Any], x: Any, UPLO: str) -> Any:
+    """The same of hermitian matrices, of which the other triangle may hold anything."""
+    return _converged(name, function, np.tril(x) if UPLO == "L" else np.triu(x), UPLO=UPLO)
+
+
 def _eigh_array(x: Any, UPLO: str) -> tuple[Any, Any]:
-    return tuple(_converged("linalg.eigh", np.linalg.eigh, x, UPLO=UPLO))
+    return tuple(_of_triangle("linalg.eigh", np.linalg.eigh, x, UPLO))
 
 
 def _pull_eigh(cts: Any, outs: Any, UPLO: str) -> Any:
@@ -129,7 +134,7 @@ def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
 
 eigvalsh_primitive = _by_vectors(
     "eigvalsh",
-    lambda x, UPLO: _converged("linalg.eigvalsh", np.linalg.eigvalsh, x, UPLO=UPLO),
+    lambda x, UPLO: _of_triangle("linalg.eigvalsh", np.linalg.eigvalsh, x, UPLO),
     _pull_eigvalsh,
     lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0],
 )
@@ -264,15 +269,22 @@ def _pull_svd(cts: Any, outs: Any, full: bool) -> Any:
     return out
 
 
+def _weights(S: Any) -> tuple[Any, Any]:
+    """s[j] and s[i] over s[j]² - s[i]² off the diagonal, 0 on it; made without squares, which may overflow."""
+    gaps = inverse_gaps(S)
+    sums = row(S) + column(S) + identity(S.shape[-1], S)
+    return row(S) / sums * gaps, column(S) / sums * gaps
+
+
 def _turned(S: Any, left: Any, right: Any) -> list[Any]:
     """What the cotangents U^H gU and V^H gV of the singular vectors ask of U^H dA V."""
     both = [x for x in (left, right) if x is not None]
     if not both:
         return []
     raise_unless_phase_free("linalg.svd", "singular vectors", add_all(both))
-    gaps = inverse_gaps(S * S)
-    terms = [] if left is None else [(left - adjoint(left)) * gaps * row(S)]
-    terms += [] if right is None else [(right - adjoint(right)) * gaps * column(S)]
+    ahead, behind = _weights(S)
+    terms = [] if left is None else [(left - adjoint(left)) * ahead]
+    terms += [] if right is None else [(right - adjoint(right)) * behind]
     if is_complex(both[0]):
         phases = ([] if left is None else [P.imag(diagonal(left))]) + (
             [] if right is None else [-P.imag(diagonal(right))]
@@ -286,9 +298,9 @@ def _push_svd(t: Any, outs: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     V, flipped = adjoint(Vh), adjoint(t)
     inner = product(adjoint(U), t, V)
     mirrored = adjoint(inner)
-    gaps = inverse_gaps(S * S)
-    left = (inner * row(S) + mirrored * column(S)) * gaps
-    right = (inner * column(S) + mirrored * row(S)) * gaps
+    ahead, behind = _weights(S)
+    left = inner * ahead + mirrored * behind
+    right = inner * behind + mirrored * ahead
     if is_complex(inner):
         phases = diag(P.complex_parts(P.imag(diagonal(inner)) / (S * 2), part=1))
         left, right = left + phases, right - phases

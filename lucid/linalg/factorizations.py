@@ -146,8 +146,23 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
     return out
 
 
+def _checked_factor_array(x: Any) -> Any:
+    zero = np.diagonal(x, axis1=-2, axis2=-1) == 0
+    if zero.any():
+        wrong = int(np.argmax(zero.any(-1).reshape(-1)))
+        at = int(np.argmax(zero.reshape(-1, zero.shape[-1])[wrong])) + 1
+        raise LinAlgError(
+            f"cholesky_inverse: {element(wrong, x)}L[{at}, {at}] is zero, counted from 1, so that A has no inverse"
+        )
+    return x
+
+
+# Looks at the diagonal of a factor, and gives nothing to anything.
+checked_factor = Primitive("checked_factor", _checked_factor_array, batch=over_stacks)
+
+
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
-    """The inverse of A, given the Cholesky factor of A: `L`, or U if it is `upper`.
+    """The inverse of A, given the Cholesky factor of A: `L`, or U if it is `upper`. A zero on its diagonal is an error.
 
     >>> import lucid
     >>> lucid.cholesky_inverse(lucid.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -155,6 +170,7 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
             [0.    , 0.0625]])
     """
     factor = square_operand("cholesky_inverse", L, "L")
+    P.checked_factor(factor.detach())
     return cholesky_solve(Tensor._wrap(identity(factor.shape[-1], factor)), factor, upper)
 
 

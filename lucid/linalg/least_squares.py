@@ -81,8 +81,16 @@ def _inverses(values: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype), kept
 
 
+def _read(name: str, x: Any, hermitian: bool) -> Any:
+    """What is read of the matrices, all of it finite: of hermitian ones the lower triangle."""
+    if hermitian:
+        x = np.tril(x) + _adjoint_array(np.tril(x, -1))
+    raise_unless_finite(name, x)
+    return x
+
+
 def _pinv_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    raise_unless_finite("linalg.pinv", x)
+    x = _read("linalg.pinv", x, hermitian)
     if hermitian:
         values, v = np.linalg.eigh(x)
         u = v
@@ -96,11 +104,12 @@ def _adjoint_array(x: Any) -> Any:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _pull_pinv(ct: Any, x: Any, out: Any) -> Any:
+def _pull_pinv(ct: Any, x: Any, out: Any, x_shape: tuple[int, ...]) -> Any:
     back, force = adjoint(out), adjoint(ct)
     left = product(force, out, back)
     right = product(back, out, force)
-    return left - product(x, out, left) + right - product(right, out, x) - product(back, ct, back)
+    # Tolerances may have more dimensions in front than the matrices.
+    return sum_to(left - product(x, out, left) + right - product(right, out, x) - product(back, ct, back), x_shape)
 
 
 def _push_pinv(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -152,7 +161,7 @@ def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
 
 
 def _rank_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    raise_unless_finite("linalg.matrix_rank", x)
+    x = _read("linalg.matrix_rank", x, hermitian)
     sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
     return np.count_nonzero(_counts(sizes, atol, rtol), axis=-1)
 
@@ -223,9 +232,10 @@ class _LeastSquares(Primitive):
         back = ct[0]
         a, b, *shapes = unpack(node, back)
         p = P.pinv(a, 0.0, node.params["rcond"], hermitian=False)
-        x, force = P.matmul(p, b), P.matmul(adjoint(p), back)
+        force = P.matmul(adjoint(p), back)
         to_a, to_b = node.edges
         if to_a is not None:
+            x = P.matmul(p, b)
             to_a = (
                 P.matmul(b - P.matmul(a, x), adjoint(P.matmul(p, force)))
                 + product(adjoint(p), x, adjoint(back - P.matmul(adjoint(a), force)))

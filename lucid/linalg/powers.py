@@ -14,7 +14,7 @@ from lucid.linalg.matrices import adjoint, identity, over_stacks, square_operand
 from lucid.linalg.scales import balance
 from lucid.linalg.solvers import inv
 from lucid.ops.reductions import cumprod
-from lucid.ops.rules import P, broadcast_to, zeros_like
+from lucid.ops.rules import P, zeros_like
 
 # Degrees of Padé approximants, each with the 1-norm up to which it is good to rounding, in double and single precision.
 _REACH = {
@@ -113,7 +113,8 @@ def matrix_power(A: Any, n: int) -> Tensor:
     if exponent < 0:
         return _power(inv(x), -exponent)
     if exponent == 0:
-        return lift(np.array(broadcast_to(identity(x.shape[-1], x), x.shape)))
+        ones: Tensor = P.overwrite(x, lift(identity(x.shape[-1], x)))  # still connected to A, with a derivative of 0
+        return ones
     return _power(x, exponent)
 
 

@@ -306,24 +306,6 @@ def _unique(ar: Any, *, return_inverse: bool = False, return_counts: bool = Fals
     return sorting.unique(lift(ar), return_inverse=return_inverse, return_counts=return_counts, dim=axis)
 
 
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    t = as_floats(x)
-    of_matrices = len(axis) == 2 if isinstance(axis, tuple) else axis is None and t.ndim == 2
-    if ord is None or (of_matrices and ord == "fro"):
-        return reductions.norm(t, 2, axis, keepdims)
-    if not of_matrices:
-        if axis is None and t.ndim != 1:
-            raise ValueError(f"norm: an order needs a vector, a matrix or an axis, not shape {t.shape} alone")
-        return reductions.norm(t, ord, axis, keepdims)
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise NoCounterpartError
-    rows, columns = (one_dim(d, t.ndim, "norm") for d in (axis or (0, 1)))
-    summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    sums = reductions.sum(unary.abs(t), summed, True)
-    found = (reductions.amax if ord > 0 else reductions.amin)(sums, chosen, True)
-    return found if keepdims else found.squeeze((rows, columns))
-
-
 def _real(val: Any) -> Tensor:
     return unary.real(lift(val))
 
@@ -451,8 +433,6 @@ FUNCTIONS: dict[Any, Function] = {
     np.cross: _cross,
     np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(lift(a), lift(b)), axes),
     np.einsum: _einsum,
-    np.linalg.norm: _norm,
-    np.linalg.outer: lambda x1, x2, /: contractions.outer(x1, x2),
     np.where: _where,
     np.clip: _clip,
     np.round: lambda a, decimals=0: unary.round(a, decimals),

@@ -21,6 +21,7 @@ from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, contractions, conversion, reductions, unary
 from lucid.ops.numpy_functions import DEGREE, FUNCTIONS, Function, NoCounterpartError, as_floats
+from lucid.ops.numpy_linalg import LINALG
 
 _NO_VALUE = np._NoValue
 _TYPES = (Tensor, np.ndarray)
@@ -282,6 +283,7 @@ def _copyto(dst: Any, src: Any) -> None:
 
 
 FUNCTIONS[np.copyto] = _copyto
+FUNCTIONS.update(LINALG)
 
 # Functions whose result has no derivative to lose: they always run on the arrays.
 READERS = frozenset(

@@ -124,8 +124,9 @@ def gamma_density(a: Array, x: Array, by_a: int, by_x: int) -> Array:
     factors = exponential_derivatives(_gamma_slopes(a, np.log(x)), by_a, 0)
     total = np.zeros(a.shape)
     for j in range(by_x + 1):  # j of the derivatives fall on the power, the others on exp(-x)
-        at_zero = np.exp(special.xlogy(a - 1 - j, x) - special.gammaln(a + 1))
-        power = np.where(x == 0, at_zero, poisson(a, x) * x ** (-1.0 - j))
+        # Below 1, x^a may underflow where x^(a-1-j) does not.
+        below = np.exp(special.xlogy(a - 1 - j, x) - x - special.gammaln(a + 1))
+        power = np.where(x < 1, below, poisson(a, x) * x ** (-1.0 - j))
         polynomial = falling_derivatives(a, j + 1, by_a)
         for i in range(by_a + 1):
             weight = math.comb(by_x, j) * (-1) ** (by_x - j) * math.comb(by_a, i)
