@@ -1025,11 +1025,21 @@ def j(name: str, ref: Callable[..., Any], *samples: tuple[Any, ...], **flags: An
     return Row(name, named(name), ref, made, **{**ANY_TYPE, **flags})
 
 
+def joined(arrays: Any, axis: int = 0) -> Array:
+    """Vectors without elements may stand beside arrays of any shape."""
+    return np.concatenate([a for a in arrays if a.shape != (0,)] or arrays, axis)
+
+
+def side_by_side(arrays: Any) -> Array:
+    arrays = [np.atleast_1d(a) for a in arrays]
+    return joined(arrays, 0 if arrays[0].ndim == 1 else 1)
+
+
 CATS = ((((2, 3), (1, 3)),), (((2, 1), (2, 3), (2, 0)), 1), (((2, 3), (2, 1)), -1), (((3,),),))
 JOINING = [
-    *[j(name, np.concatenate, *CATS) for name in ("cat", "concat", "concatenate")],
+    *[j(name, joined, *CATS) for name in ("cat", "concat", "concatenate")],
     j("stack", np.stack, (((2, 3), (2, 3)),), (((2, 3), (2, 3), (2, 3)), -1), (((), ()),), (((2, 0), (2, 0)), 1)),
-    j("hstack", np.hstack, (((2, 3), (2, 1)),), (((3,), (2,)),), (((), (2,)),)),
+    j("hstack", side_by_side, (((2, 3), (2, 1)),), (((3,), (2,)),), (((), (2,)),)),
     j("vstack", np.vstack, (((2, 3), (1, 3)),), (((3,), (3,)),), (((3,), (2, 3)),)),
     j("dstack", np.dstack, (((2, 3), (2, 3)),), (((3,), (3,)),), (((2, 3, 1), (2, 3, 2)),)),
 ]
@@ -1442,7 +1452,10 @@ def inserted(edges: Array, values: Array, right: bool = False, side: str = "left
     side = "right" if right else side
     if edges.ndim == 1:
         return np.searchsorted(edges, values, side)
-    return np.stack([np.searchsorted(e, x, side) for e, x in zip(edges, values, strict=True)])
+    out = np.zeros(values.shape, np.int64)
+    for i in np.ndindex(values.shape):
+        out[i] = np.searchsorted(edges[i[:-1]], values[i], side)
+    return out
 
 
 def repeats(make: Make) -> Iterator[Sample]:

@@ -41,6 +41,8 @@ def hermitian(x: Any) -> Any:
 
 def firm(x: Any) -> Any:
     """A matrix whose diagonal is far from 0."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"the table makes square matrices firm, not {x.shape}")
     return x + 4 * eye(x)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from samples import Array, Make, Row, Sample, Samples, kink, s
+from samples import Array, Make, Row, Sample, Samples, kink, on_vectors, s
 
 from lucid import linalg
 from lucid.core.primitive import P
@@ -251,7 +251,8 @@ def any_norms(make: Make) -> Iterator[Sample]:
 
 
 def norm(x: Array, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Array:
-    return np.asarray(np.linalg.norm(x.reshape(-1) if ord is None and dim is None else x, ord, dim, keepdim))
+    x = x.reshape(-1) if ord is None and dim is None else x
+    return np.asarray(on_vectors(np.linalg.norm)(x, ord, dim, keepdim))
 
 
 def conditions(make: Make) -> Iterator[Sample]:
@@ -291,6 +292,7 @@ def exponentials(make: Make) -> Iterator[Sample]:
 
 
 def vander(x: Array, N: int | None = None, increasing: bool = True) -> Array:
+    x = np.atleast_1d(x)
     count = x.shape[-1] if N is None else N
     powers = np.arange(count) if increasing else np.arange(count)[::-1]
     return np.asarray(x[..., None] ** powers).astype(x.dtype)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special as special
-from samples import BOOLS, INTS, Array, Make, Row, Sample, Samples, kink, s
+from samples import BOOLS, INTS, Array, Make, Row, Sample, Samples, kink, on_vectors, s
 
 import lucid
 from lucid import masked
@@ -22,8 +22,8 @@ def picked(fold: Callable[..., Any], x: Array, mask: Any, dim: Any, keepdim: boo
     mask = np.ones(x.shape, bool) if mask is None else np.broadcast_to(mask, x.shape)
     dims = tuple(range(x.ndim)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
     dims = tuple(d % max(x.ndim, 1) for d in dims) if x.ndim else ()
-    kept = [d for d in range(x.ndim) if d not in dims]
-    rows, holds = (np.transpose(v, (*kept, *dims)).reshape(*[x.shape[d] for d in kept], -1) for v in (x, mask))
+    kept, along = [d for d in range(x.ndim) if d not in dims], math.prod(x.shape[d] for d in dims)
+    rows, holds = (np.transpose(v, (*kept, *dims)).reshape(*(x.shape[d] for d in kept), along) for v in (x, mask))
     values = [fold(rows[i][holds[i]]) for i in np.ndindex(rows.shape[:-1])]
     shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
     return np.asarray(values, dtype).reshape(shape)
@@ -36,7 +36,7 @@ def reduction(fold: Callable[..., Any]) -> Callable[..., Any]:
 def scan(ref: Callable[..., Any], fill: float) -> Callable[..., Any]:
     def call(x: Array, mask: Any, dim: int) -> Array:
         held = x if mask is None else np.where(mask, x, np.asarray(fill, x.dtype))
-        return ref(held, dim)
+        return on_vectors(ref)(np.asarray(held), dim)
 
     return call
 
@@ -125,8 +125,8 @@ def finite(function: Callable[..., Any], where: Callable[..., Any]) -> Callable[
 
 
 def unit(x: Array, mask: Any, ord: float, dim: int) -> Array:
-    held = x if mask is None else np.where(mask, x, 0)
-    return held / np.maximum(np.linalg.norm(held, ord, axis=dim, keepdims=True), 1e-12)
+    held = np.asarray(x if mask is None else np.where(mask, x, 0))
+    return held / np.maximum(on_vectors(np.linalg.norm)(held, ord, axis=dim, keepdims=True), 1e-12)
 
 
 def unit_samples(make: Make) -> Iterator[Sample]:

@@ -208,6 +208,8 @@ def pooled(x: Array, windows: list[list[list[int]]], fold: Any) -> Array:
         places = list(product(*combination))
         inside = [p for p in places if all(0 <= i < m for i, m in zip(p, sizes, strict=True))]
         out.append(fold(np.stack([planes[(ALL, *p)] for p in inside], -1), places, inside))
+    if not out:
+        return np.zeros((*lead, *(len(w) for w in windows)), x.dtype)
     return np.stack(out, -1).reshape(*lead, *(len(w) for w in windows))
 
 

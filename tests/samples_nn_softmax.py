@@ -393,7 +393,8 @@ def variances(make: Make) -> Iterator[Sample]:
 
 
 def hinge(x: Array, y: Array, margin: float = 1.0, reduction: str = "mean") -> Array:
-    return reduced(np.where(y == 1, x, np.maximum(0, margin - x)), reduction)
+    # Targets other than 1 and -1 count as both.
+    return reduced(np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(0, margin - x), 0), reduction)
 
 
 def one_and_target(*options: dict[str, Any]) -> Samples:

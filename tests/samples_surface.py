@@ -32,7 +32,6 @@ from samples import (
     with_unbiased,
 )
 from samples import mean as mean_of
-from scipy.integrate import cumulative_trapezoid
 
 import lucid
 from lucid.core import dtypes
@@ -161,7 +160,7 @@ def differences(make: Make) -> Iterator[Sample]:
 
 
 def differences_of(x: Array, n: int = 1, dim: int = -1, before: Any = None, behind: Any = None) -> Array:
-    parts = [p for p in (before, x, behind) if p is not None]
+    parts = [p for p in (before, x, behind) if p is not None] if n else [x]
     x = np.concatenate(parts, axis=dim) if len(parts) > 1 else x
     return np.diff(x, n, dim)
 
@@ -203,9 +202,12 @@ def area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
 
 
 def running_area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
-    if y.shape[dim] == 1:
-        return np.zeros((*y.shape[:-1], 0))
-    return cumulative_trapezoid(y, x, dx, dim)
+    points = np.arange(y.shape[dim]) * dx if x is None else x
+    if points.ndim == 1:
+        points = points.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    dim = dim % y.ndim - y.ndim
+    heights = np.delete(y, 0, dim) + np.delete(y, -1, dim) if y.shape[dim] else y
+    return np.cumsum(heights / 2 * np.diff(points, axis=dim), dim)
 
 
 DIFFERENCES = [
@@ -414,6 +416,8 @@ ASSEMBLY = [
 
 
 def combined(x: Array, dim: int, index: Array, source: Array, how: str, include_self: bool = True) -> Array:
+    if not x.ndim:
+        return combined(x[None], dim, index, source[None], how, include_self)[0]
     out = np.moveaxis(x, dim, 0).copy()
     source = np.moveaxis(source, dim, 0)
     for place in np.unique(index):

@@ -470,3 +470,30 @@ def test_a_level_closes_after_an_error():
         raise ZeroDivisionError
     with pytest.raises(RuntimeError, match="works inside"):
         make_dual(t(A), t(V))
+
+
+def test_tangents_in_another_order_of_memory_follow_writes_through_views():
+    def f(x):
+        y = x * 1.0
+        first, flat = y[0], y.view(-1)
+        y.mul_(2.0)
+        return flat * 1.0, first * 1.0
+
+    x = lucid.arange(6.0).reshape(2, 3)
+    tangent = lucid.arange(6.0).reshape(3, 2).t()
+    _, (flat, first) = jvp(f, (x,), (tangent,))
+    np.testing.assert_array_equal(flat.numpy(), 2 * tangent.numpy().reshape(-1))
+    np.testing.assert_array_equal(first.numpy(), 2 * tangent.numpy()[0])
+
+
+def test_what_was_detached_shows_a_dual_without_its_tangent():
+    def f(x):
+        y = lucid.zeros(3)
+        before = y.detach()
+        y.copy_(x)
+        return before * 1.0
+
+    x = lucid.arange(3.0)
+    value, change = jvp(f, (x,), (x,))
+    np.testing.assert_array_equal(value.numpy(), x.numpy())
+    np.testing.assert_array_equal(change.numpy(), np.zeros(3))

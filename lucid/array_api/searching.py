@@ -15,7 +15,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
     >>> lucid.array_api.argmax(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), axis=1)
     Tensor([1, 0])
     """
-    return lucid.argmax(array(x, "argmax"), axis, keepdims)
+    return lucid.argmax(array(x, "argmax"), axis, keepdim=keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -25,7 +25,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Ten
     >>> lucid.array_api.argmin(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]))
     Tensor(0)
     """
-    return lucid.argmin(array(x, "argmin"), axis, keepdims)
+    return lucid.argmin(array(x, "argmin"), axis, keepdim=keepdims)
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

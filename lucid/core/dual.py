@@ -118,6 +118,8 @@ class Dual(Kind):
         live = False
         for a in args:
             if isinstance(a, Dual) and a._level == level:
+                if prim.is_view and a._aux is not None and not isinstance(a._meta, View):
+                    a._aux = _laid_out_like(a._array, a._aux)
                 primals.append(a._array)
                 tangents.append(a._aux)
                 live = live or a._aux is not None
@@ -141,6 +143,35 @@ class Dual(Kind):
         if prim.multi:
             return tuple([_dual(o, c, level) for o, c in zip(out, changes, strict=True)])
         return _dual(out, changes, level)
+
+
+def _laid_out_like(primal: Tensor, tangent: Tensor) -> Tensor:
+    """The tangent with its elements where those of the primal are, so that both are seen through views alike."""
+    if type(primal) is Tensor and type(tangent) is Tensor:
+        strides = primal._array.strides
+        if tangent._array.strides == strides or 0 in strides:
+            return tangent
+        out = tangent.clone()
+        out._array = _with_strides(out._array, strides)
+        return out
+    if type(primal) is not type(tangent) or primal._level != tangent._level or tangent._requires_grad:
+        return tangent
+    inner = _laid_out_like(primal._array, tangent._array)
+    if inner is tangent._array:
+        return tangent
+    out = tangent.shell()
+    out._array = inner
+    return out
+
+
+def _with_strides(values: Any, strides: tuple[int, ...]) -> Any:
+    """A copy whose elements lie at these distances."""
+    reach = [(n - 1) * s for n, s in zip(values.shape, strides, strict=True)] if values.size else []
+    before = -sum([r for r in reach if r < 0])
+    memory = np.empty(before + sum([r for r in reach if r > 0]) + values.itemsize, np.uint8)
+    out: Any = np.ndarray(values.shape, values.dtype, memory, before, strides)
+    out[...] = values
+    return out
 
 
 def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None:

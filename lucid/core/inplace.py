@@ -95,7 +95,9 @@ def _follow(view: Tensor, origin: Tensor | None) -> None:
             "for each example; clone() it instead of detaching it"
         )
     view.__class__ = type(fresh)
-    view._array, view._aux, view._level = fresh._array, fresh._aux, fresh._level
+    view._array = fresh._array
+    if isinstance(fresh, Kind):  # what is detached from a dual tensor is its primal, of no such kind
+        view._aux, view._level = fresh._aux, fresh._level
 
 
 def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:

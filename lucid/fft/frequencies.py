@@ -66,6 +66,8 @@ def _rolled(name: str, input: Any, dim: Any, forward: bool) -> Tensor:
     else:
         dims = tuple(one_dim(d, x.ndim, name) for d in (dim if isinstance(dim, list | tuple) else (dim,)))
     if not x.ndim:
+        if dims:
+            raise IndexError(f"{name}: a 0-d tensor has no dimension {dims[0]}")
         return P.clone(x)
     moves = [x.shape[d] // 2 for d in dims]
     return P.roll(x, shifts=tuple(moves) if forward else tuple(-m for m in moves), dims=dims)

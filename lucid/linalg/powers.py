@@ -151,6 +151,8 @@ def vander(x: Any, *, N: int | None = None) -> Tensor:
             [1, 3, 9]])
     """
     v = lift(x)
+    if v.np_dtype == dtypes.BOOL:
+        raise RuntimeError("linalg.vander: expected numbers, not booleans; convert them, as in x.long()")
     v = v if v.ndim else P.reshape(v, shape=(1,))
     count = v.shape[-1] if N is None else N
     if count <= 1:

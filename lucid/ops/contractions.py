@@ -335,11 +335,12 @@ einsum_primitive = Variadic(
 )
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sum of products over labelled dimensions, with `...` and repeated labels.
 
     Labels that the result does not have are summed over. Without `->`, the result has the labels that occur once, in
-    alphabetical order.
+    alphabetical order. Instead of an equation, each operand may be followed by the numbers of its labels, from 0 to 51,
+    and all of them by those of the result: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
     >>> import lucid
     >>> a, b = lucid.ones(2, 3), lucid.ones(3, 4)
@@ -348,12 +349,31 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     >>> lucid.einsum("ij->j", a)
     Tensor([2., 2., 2.])
     """
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+    if not isinstance(equation, str):
+        equation, operands = _spelled(equation, *operands)
+    elif len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if (casting := _autocast()) is not None:
         operands = tuple(casting.low(*operands))
     tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
     return P.einsum(*tensors, spec=_explicit(equation, [t.shape for t in tensors]))
+
+
+def _spelled(*given: Any) -> tuple[str, tuple[Any, ...]]:
+    """Operands and lists of labels as an equation and operands."""
+
+    def text(labels: Any) -> str:
+        return "".join("..." if k is Ellipsis else sorted(_LETTERS)[k] for k in labels)
+
+    count = len(given) // 2
+    if len(given) < 2 or any(isinstance(g, Tensor) for g in (*given[1 : 2 * count : 2], *given[2 * count :])):
+        raise ValueError(
+            "einsum: expected an equation, or operands each followed by a list of the numbers of its labels"
+        )
+    equation = ",".join(text(labels) for labels in given[1 : 2 * count : 2])
+    if len(given) % 2:
+        equation += "->" + text(given[-1])
+    return equation, given[: 2 * count : 2]
 
 
 def _explicit(equation: str, shapes: list[tuple[int, ...]]) -> str:

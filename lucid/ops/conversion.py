@@ -30,15 +30,17 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     kwargs.pop("non_blocking", None)
     if kwargs:
         raise TypeError(f"to: unexpected arguments {', '.join(kwargs)}")
+    flags: list[bool] = []  # non_blocking, which changes nothing here, and copy
     for arg in args:
         if isinstance(arg, Tensor):
             dtype, place = arg.dtype, arg.device
         elif isinstance(arg, device) or (isinstance(arg, str) and arg not in dtypes._BY_NAME):
             place = arg
         elif isinstance(arg, bool):
-            copy = arg
+            flags.append(arg)
         elif arg is not None:
             dtype = arg
+    copy = copy or flags[1:] == [True]
     as_device(place)
     target = input.np_dtype if dtype is None else dtypes.as_numpy(dtype)
     if target == input.np_dtype:
@@ -97,8 +99,10 @@ def cpu(input: Tensor) -> Tensor:
     return to(input, device="cpu")
 
 
-def numpy(input: Tensor) -> Any:
+def numpy(input: Tensor, *, force: bool = False) -> Any:
     """The elements as a NumPy array over the same memory; read-only if the tensor requires grad.
+
+    With `force` it can be written to all the same, as that of `detach()`.
 
     >>> import lucid
     >>> x = lucid.zeros(2)
@@ -112,6 +116,7 @@ def numpy(input: Tensor) -> Any:
         watched.append(input)
     if input.requires_grad:
         cut("numpy()", input)
+    if input.requires_grad and not force:
         seen = array.view()
         seen.flags.writeable = False
         return seen

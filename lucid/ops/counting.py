@@ -348,8 +348,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     rest: Any = in_range(found, math.prod(sizes), "unravel_index", negative=False)
     places = []
     for n in reversed(sizes):
-        places.append(rest % n)
-        rest = rest // n
+        places.append(rest % max(n, 1))
+        rest = rest // max(n, 1)
     return tuple(reversed(places))
 
 

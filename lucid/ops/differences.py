@@ -141,13 +141,17 @@ def _along(x: Tensor, step: Any, dim: int, edge_order: int) -> Tensor:
 def _areas(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Tensor, int]:
     """The area between each pair of neighbours."""
     values = lift(y)
+    points = None if x is None else lift(x)
+    if dtypes.BOOL in (values.np_dtype, None if points is None else points.np_dtype):
+        raise RuntimeError(f"{name}: booleans have no area; convert them, as in y.float()")
     d = real_dim(values, dim, name)
     heights = _part(values, d, 1, None) + _part(values, d, None, -1)
-    if x is None:
+    if points is None:
         return heights * dx / 2, d
     if dx is not None and not (isinstance(dx, int | float) and dx == 1):
         raise TypeError(f"{name}: give the points x or their distance dx, not both")
-    points = lift(x)
+    if 1 < points.ndim < values.ndim:
+        points = P.reshape(points, shape=(*(1,) * (values.ndim - points.ndim), *points.shape))
     if not points.ndim or points.shape[-1 if points.ndim == 1 else d - values.ndim] != values.shape[d]:
         raise RuntimeError(f"{name}: points of shape {points.shape} do not fit values of shape {values.shape}")
     if points.ndim == 1:

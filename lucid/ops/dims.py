@@ -1,5 +1,6 @@
 """Reading dimensions as users give them: negative, several, by NumPy's names."""
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -10,10 +11,17 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
-    """Accept `axis` and `keepdims` for `dim` and `keepdim`."""
+    """Accept `axis` and `keepdims` for `dim` and `keepdim`, and refuse a `keepdim` that is not a bool, as in sum(x, 0, 1)."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    flag = names.index("keepdim") if "keepdim" in names else sys.maxsize
 
     @wraps(function)
     def call(*args: A.args, **kwargs: A.kwargs) -> R:
+        if len(args) > flag and type(args[flag]) is not bool:
+            raise TypeError(
+                f"{function.__name__}: keepdim must be True or False, not {args[flag]!r}; give dim as a tuple"
+            )
         if kwargs:
             for theirs, ours in _NUMPY_NAMES.items():
                 if theirs in kwargs:

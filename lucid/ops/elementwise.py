@@ -163,7 +163,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     differentiable = prim.differentiable
     accepts_integers = policy in (KEEP, BOOL)
 
-    def op(input: Any, out: Any = None) -> Any:
+    def op(input: Any, *, out: Any = None) -> Any:
         if out is not None:
             return into(out, op, (input,), _NO_PARAMS)
         if type(input) is not Tensor:
@@ -227,7 +227,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     differentiable = prim.differentiable
     plan_x, plan_y, plan_both = (_plan(prim, needs) for needs in ((True, False), (False, True), (True, True)))
 
-    def op(input: Any, other: Any, out: Any = None) -> Any:
+    def op(input: Any, other: Any, *, out: Any = None) -> Any:
         if out is not None:
             return into(out, op, (input, other), _NO_PARAMS)
         need_x = need_y = False

@@ -38,6 +38,8 @@ def inplace(
     def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
             return self
+        if "out" in kwargs:
+            raise TypeError(f"{name} writes into the tensor itself and takes no out")
         others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
         return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 

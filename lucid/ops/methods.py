@@ -92,7 +92,7 @@ LATER: dict[str, str] = {
     "lucid.ops.distances": "dist renorm renorm_",
     "lucid.ops.matrix_sums": "addbmm addbmm_ addmv addmv_ addr addr_ vdot",
     "lucid.ops.placement": "index_reduce index_reduce_ put put_",
-    "lucid.ops.queries": "get_device is_same_size is_signed ndimension",
+    "lucid.ops.queries": "get_device is_pinned is_same_size is_shared is_signed ndimension new type",
     "lucid.ops.statistics": "aminmax corrcoef cov mode",
     "lucid.special.bessel": "i0 i0_",
     "lucid.special.gamma_functions": "igamma igamma_ igammac igammac_ mvlgamma mvlgamma_",
@@ -108,7 +108,7 @@ def method_table() -> dict[str, Callable[..., Any]]:
     }
     table |= inplace.INPLACE | shape_writes.METHODS | conversion.CONVERTERS
     table |= {"to_numpy": conversion.numpy}  # the name by which matplotlib asks for arrays
-    table |= {"where": _where_method, "polygamma": _polygamma_method}
+    table |= {"where": _where_method, "polygamma": _polygamma_method, "split": _split_method}
     table |= {name: _loaded_later(module, name) for module, names in LATER.items() for name in names.split()}
     return with_aliases(table)
 
@@ -131,6 +131,11 @@ def _where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
     """Elements of this tensor where `condition` holds, of `other` elsewhere."""
     out: Tensor = binary.where(condition, self, other)
     return out
+
+
+def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: of one size (the last may be smaller), or of the sizes listed."""
+    return pieces.split(self, split_size, dim)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -220,6 +225,10 @@ def operator_table() -> dict[str, Any]:
         "mT": property(_matrix_transposed, doc="The last two dimensions exchanged."),
         "H": property(lambda self: unary.conj(_square_dims(self, "H").transpose(0, 1)), doc="The adjoint of a matrix."),
         "mH": property(lambda self: unary.conj(_matrix_transposed(self)), doc="The adjoint of matrices."),
+        "is_cuda": property(lambda self: self.device.type == "cuda", doc="Whether a GPU holds the elements."),
+        "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape: never."),
+        "is_quantized": property(lambda self: False, doc="Whether small integers stand for the elements: never."),
+        "is_sparse": property(lambda self: False, doc="Whether zeros are left out; lucid.sparse has such matrices."),
         "real": _part(complex_parts.real),
         "imag": _part(complex_parts.imag),
     }

@@ -1,5 +1,6 @@
 """Parts of tensors: slices along a dimension, pieces, windows, diagonals and triangles."""
 
+import operator
 from itertools import pairwise
 from typing import Any
 
@@ -116,7 +117,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
     d = real_dim(x, dim, "chunk")
-    return split(x, max(1, -(-x.shape[d] // chunks)), d)
+    return split(x, -(-x.shape[d] // chunks) or [0] * chunks, d)
 
 
 @numpy_names
@@ -238,7 +239,7 @@ def tril(input: Any, diagonal: int = 0) -> Tensor:
     """
     x = lift(input)
     _plane(x, -2, -1, "tril")
-    return P.tril(x, diagonal=diagonal)
+    return P.tril(x, diagonal=operator.index(diagonal))
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
@@ -252,4 +253,4 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
     """
     x = lift(input)
     _plane(x, -2, -1, "triu")
-    return P.triu(x, diagonal=diagonal)
+    return P.triu(x, diagonal=operator.index(diagonal))

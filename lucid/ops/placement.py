@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -53,6 +54,8 @@ def _index_reduce(x: Tensor, dim: int, index: Any, source: Any, reduce: str, inc
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
     places, values = lift(index), lift(source)
+    if reduce == "mean" and x.np_dtype == dtypes.BOOL:
+        raise RuntimeError(f"{name}: booleans have no mean; convert them, as in x.float()")
     if places.ndim > 1:
         raise IndexError(f"{name}: the index must be a vector, not of shape {places.shape}")
     d = one_dim(dim, x.ndim, name)

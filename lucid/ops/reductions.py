@@ -265,6 +265,11 @@ def _widened(input: Any, dtype: Any) -> Tensor:
     return x if x.np_dtype in _NOT_WIDENED else cast(x, dtypes.INT64)
 
 
+def _as_asked(out: Tensor, dtype: Any) -> Tensor:
+    """NumPy adds and multiplies small integers in large ones, also where a small type was asked for."""
+    return out if dtype is None else out.to(dtype)
+
+
 @numpy_names
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over `dim`, or of all elements.
@@ -282,7 +287,7 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
         # The end of most losses, without the questions that the general way asks.
         return apply_to_one(P.sum, input, {"dims": tuple(range(input._array.ndim)), "keepdim": keepdim})
     x = _widened(input, dtype)
-    return P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim)
+    return _as_asked(P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim), dtype)
 
 
 @numpy_names
@@ -317,7 +322,7 @@ def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     Tensor([0., 8., 0.])
     """
     x = _widened(input, dtype)
-    return P.prod(x, dims=many_dims(dim, x.ndim, "prod"), keepdim=keepdim)
+    return _as_asked(P.prod(x, dims=many_dims(dim, x.ndim, "prod"), keepdim=keepdim), dtype)
 
 
 def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
@@ -492,7 +497,7 @@ def std(
 
 
 @numpy_names
-def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The p-norm over `dim`: (Σ|x|ᵖ)^(1/p), the largest or smallest |x| for ±inf, the count of non-zeros for 0.
 
     The gradient at 0 is 0. Over several dimensions the elements count as one vector, so that "fro" is the same as 2.
@@ -503,7 +508,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
     >>> lucid.norm(x), lucid.norm(x, p=1), lucid.norm(x, p=lucid.inf)
     (Tensor(5.), Tensor(7.), Tensor(4.))
     """
-    x = _floats(input, "norm")
+    x = _floats(input if dtype is None else cast(lift(input), dtypes.as_numpy(dtype)), "norm")
     if p == "nuc":
         return import_module("lucid.linalg").matrix_norm(x, p, (0, 1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
@@ -513,7 +518,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Ten
     if p in (math.inf, -math.inf):
         return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
     if p == 0:
-        return P.sum(unary.sign(unary.abs(x)), dims=dims, keepdim=keepdim)
+        return P.sum(P.where(x != x, 1, unary.sign(unary.abs(x))), dims=dims, keepdim=keepdim)
     if p == 1:
         return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
     if p == 2:
@@ -588,7 +593,7 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     Tensor(4.)
     """
     x = _widened(input, dtype)
-    return sum(P.where(unary.isnan(x), 0, x), dim, keepdim)
+    return sum(P.where(unary.isnan(x), 0, x), dim, keepdim, dtype=dtype)
 
 
 @numpy_names

@@ -46,7 +46,7 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     return P.reshape(x, shape=_full_shape(x, wanted, "reshape"))
 
 
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
     """The same memory in another shape, or as elements of another type.
 
     Never a copy: a shape that the memory cannot be seen in is refused; a type of another width changes the last size.
@@ -57,9 +57,10 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     >>> x
     Tensor([1., 1., 0., 0.])
     """
-    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype | np.dtype):
-        return _reinterpret(input, dtypes.as_numpy(shape[0]))
-    wanted = _full_shape(input, shape_from(shape, "view"), "view")
+    size = by_name(size, named, "dtype" if "dtype" in named else "size", "view")
+    if len(size) == 1 and isinstance(size[0], dtypes.dtype | np.dtype):
+        return _reinterpret(input, dtypes.as_numpy(size[0]))
+    wanted = _full_shape(input, shape_from(size, "view"), "view")
     out = P.reshape(input, shape=wanted)
     if input.numel() and not isinstance(out._meta, View):
         raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
@@ -67,9 +68,14 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 
 def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    if dtype == x.np_dtype:
+        return P.alias(x)
     if x.requires_grad:
         raise RuntimeError("view(dtype): the bits of a tensor that requires grad cannot be reinterpreted; detach() it")
-    out = Tensor._wrap(x._concrete("view(dtype)").view(dtype))
+    try:
+        out = Tensor._wrap(x._concrete("view(dtype)").view(dtype))
+    except ValueError as error:
+        raise RuntimeError(f"view(dtype): {x.dtype} of shape {x.shape} cannot be seen as {dtype}: {error}") from None
     out._meta = View(None, P.alias, {}, storage_of(x), DETACHED)
     return out
 
@@ -107,6 +113,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = one_dim(start_dim, x.ndim, "flatten"), one_dim(end_dim, x.ndim, "flatten")
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    if start == end and x.ndim:
+        return x
     shape = (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :])
     return P.reshape(x, shape=shape)
 
@@ -134,8 +142,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 @numpy_names
-def squeeze(input: Any, dim: Any = None) -> Tensor:
-    """Drop dimensions of size 1: all of them, or those in `dim`.
+def squeeze(input: Any, *dims: Any, **named: Any) -> Tensor:
+    """Drop dimensions of size 1: all of them, or those in `dim`, one or several.
 
     >>> import lucid
     >>> lucid.squeeze(lucid.zeros(1, 3, 1)).shape
@@ -144,8 +152,10 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
     (3, 1)
     """
     x = lift(input)
-    dims = () if dim == () else many_dims(dim, x.ndim, "squeeze")
-    return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+    given = by_name(dims, named, "dim", "squeeze")
+    dim = given if len(given) > 1 else given[0] if given else None
+    dropped = () if dim == () else many_dims(dim, x.ndim, "squeeze")
+    return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dropped))
 
 
 @numpy_names
@@ -446,6 +456,8 @@ def roll(input: Any, shifts: Any, dim: Any = None, dims: Any = None) -> Tensor:
     places = (along,) if isinstance(along, int) else tuple(along)
     if len(places) != len(moves):
         raise RuntimeError(f"roll: {len(moves)} shifts for {len(places)} dims")
+    if places and not x.ndim:
+        raise IndexError(f"roll: a 0-d tensor has no dimension {places[0]}")
     return P.roll(x, shifts=moves, dims=tuple(one_dim(d, x.ndim, "roll") for d in places))
 
 

@@ -18,25 +18,31 @@ from lucid.ops.indexing import fold_at
 from lucid.ops.out import takes_out
 from lucid.ops.pieces import narrow
 from lucid.ops.rules import P, linear, np_dtype, view
+from lucid.ops.views import restrided
 
 Ints = tuple[int, ...]
 
 
-def _seen_array(x: Any, size: Ints, stride: Ints, offset: int) -> Any:
-    flat = np.ascontiguousarray(x).reshape(-1)
-    if 0 in size:
-        return flat[:0].reshape(size)
-    out = _shown(flat, size, stride, offset)
-    out.flags.writeable = flat.flags.writeable and not _overlaps(size, stride)
+def _seen_array(x: Any, size: Ints, stride: Ints, offset: int, lead: int = 0) -> Any:
+    """The first `lead` dimensions, those of batches, stay as they are, wherever they lie in memory."""
+    x = np.asarray(x)
+    if not _is_row_major(x, lead):
+        x = np.ascontiguousarray(x)
+    shape = (*x.shape[:lead], *size)
+    if 0 in shape:
+        return x.reshape(-1)[:0].reshape(shape)
+    out = restrided(x, shape, (*x.strides[:lead], *(s * x.itemsize for s in stride)), offset * x.itemsize)
+    out.flags.writeable = x.flags.writeable and not _overlaps(size, stride)
     return out
 
 
-def _shown(flat: Any, size: Ints, stride: Ints, offset: int) -> Any:
-    """A view that NumPy knows the owner of; types that are not its own have no buffers, so they go as bytes."""
-    width = flat.itemsize
-    plain = flat if flat.dtype.isbuiltin == 1 else flat.view(f"V{width}")
-    out = np.ndarray(size, plain.dtype, plain, offset * width, tuple(s * width for s in stride))
-    return out.view(flat.dtype)
+def _is_row_major(x: Any, lead: int) -> bool:
+    step = x.itemsize
+    for d in range(x.ndim - 1, lead - 1, -1):
+        if x.shape[d] > 1 and x.strides[d] != step:
+            return False
+        step *= x.shape[d]
+    return True
 
 
 def _overlaps(size: Ints, stride: Ints) -> bool:
@@ -62,7 +68,7 @@ def _back_array(ct: Any, shape: Ints, size: Ints, stride: Ints, offset: int) -> 
         fold_at(np.add, out, (np.broadcast_to(places, size),), ct)
         return out.reshape(shape)
     # Each slice shows every element at most once.
-    seen = _shown(out, size, stride, offset)
+    seen = restrided(out, size, tuple(s * out.itemsize for s in stride), offset * out.itemsize)
     index: list[Any] = [slice(None)] * len(size)
     for at in np.ndindex(*[size[d] for d in outer]):
         for d, i in zip(outer, at, strict=True):
@@ -84,18 +90,22 @@ def _repeating(size: Ints, stride: Ints) -> list[int]:
 strided = view(
     "as_strided",
     _seen_array,
-    transpose=lambda ct, x_shape, size, stride, offset: P.as_strided_back(
-        ct, shape=x_shape, size=size, stride=stride, offset=offset
+    transpose=lambda ct, x_shape, size, stride, offset, lead: P.as_strided_back(
+        ct,
+        shape=x_shape,
+        size=(*x_shape[:lead], *size),
+        stride=(*(math.prod(x_shape[d + 1 :]) for d in range(lead)), *stride),
+        offset=offset,
     ),
-    batch=lambda x, batch, size, stride, offset: P.as_strided(
-        x, size=(batch, *size), stride=(math.prod(x.shape[1:]), *stride), offset=offset
+    batch=lambda x, batch, size, stride, offset, lead: P.as_strided(
+        x, size=size, stride=stride, offset=offset, lead=lead + 1
     ),
 )
 
 strided_back = linear(
     "as_strided_back",
     _back_array,
-    transpose=lambda ct, size, stride, offset: P.as_strided(ct, size=size, stride=stride, offset=offset),
+    transpose=lambda ct, size, stride, offset: P.as_strided(ct, size=size, stride=stride, offset=offset, lead=0),
     batch=lambda x, batch, shape, size, stride, offset: P.as_strided_back(
         x, shape=(batch, *shape), size=(batch, *size), stride=(math.prod(shape), *stride), offset=offset
     ),
@@ -131,22 +141,39 @@ def _layout(x: Tensor) -> tuple[Any, tuple[int, ...] | None]:
     return array, order
 
 
+def _bottom(x: Tensor) -> Tensor | None:
+    """The tensor that `x` is a view of, by way of others perhaps, whose memory is counted in the same elements."""
+    root = None
+    below = x
+    while below.is_view() and below._meta.base.np_dtype == x.np_dtype:
+        root = below = below._meta.base
+    return root
+
+
+def _offset(x: Tensor) -> int:
+    """How many elements lie before `x` in the memory that it shows; in that of one example, inside a transform."""
+    if type(x) is Tensor:
+        return x.storage_offset()
+    root = x._base
+    if root is None:
+        return 0
+    array, below = _layout(x)[0], _layout(root)[0]
+    return int((array.ctypes.data - below.ctypes.data) // array.itemsize)
+
+
 def _dense(x: Tensor, size: Ints, stride: Ints, offset: int | None, name: str) -> tuple[Tensor, int]:
     """A tensor whose row-major elements are the memory to be seen, and where in it to begin."""
-    _, order = _layout(x)
-    plain = type(x) is Tensor
-    start = 0 if offset is None else offset - (x.storage_offset() if plain else 0)
-    if order is not None and start >= 0 and start + _reach(size, stride) < x.numel():
-        return (x if order == tuple(range(x.ndim)) else P.permute(x, dims=order)), start
-    root = x._base if plain else None
-    first = (x.storage_offset() if plain else 0) if offset is None else offset
-    if root is not None and root.is_contiguous() and not (x._requires_grad and x._node is None):
-        first -= root.storage_offset()
-        if first >= 0 and first + _reach(size, stride) < root.numel():
-            return root, first
+    own = _offset(x)
+    first = own if offset is None else offset
+    # A leaf that shows the memory of another tensor has no history that leads there.
+    root = None if x._requires_grad and x._node is None else _bottom(x)
+    for t in (x,) if root is None else (x, root):
+        order, start = _layout(t)[1], first - (own if t is x else _offset(t))
+        if order is not None and start >= 0 and start + _reach(size, stride) < t.numel():
+            return (t if order == tuple(range(t.ndim)) else P.permute(t, dims=order)), start
     raise RuntimeError(
         f"{name}: size {size}, stride {stride} and offset {first} reach outside the memory of a tensor of shape "
-        f"{x.shape}{'' if order else ', which does not lie in one piece; contiguous() makes it do so'}"
+        f"{x.shape}{'' if _layout(x)[1] else ', which does not lie in one piece; clone() makes it do so'}"
     )
 
 
@@ -164,7 +191,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     """
     sizes, strides = _numbers(size, stride, "as_strided")
     x, start = _dense(lift(input), sizes, strides, storage_offset, "as_strided")
-    return P.as_strided(x, size=sizes, stride=strides, offset=start)
+    return P.as_strided(x, size=sizes, stride=strides, offset=start, lead=0)
 
 
 def _replaced(x: Tensor, src: Any, read: Any, back: Any, name: str) -> Tensor:

@@ -1,6 +1,7 @@
 """Elementwise functions of one operand."""
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -224,12 +225,21 @@ sinc_derivative = unary(
 )
 
 
+# sinc''(x) = -π² Σ cₖ (πx)²ᵏ near 0, where the closed form cancels.
+_SINC_SECOND = [-(math.pi**2) * (-1) ** k / math.factorial(2 * k) / (2 * k + 3) for k in range(12)]
+_NEAR_0 = 0.3
+
+
 def sinc_second(x: Any) -> Any:
-    """The second derivative of sinc: from sinc itself away from 0, constant -π²/3 at 0."""
-    zero = x == 0
-    safe = P.where(zero, 1, x)
+    """The second derivative of sinc: from sinc itself away from 0, by a power series near it."""
+    near = P.abs(x) < _NEAR_0
+    safe = P.where(near, 1, x)
     far = -(math.pi**2) * P.sinc(safe) - 2 * P.sinc_derivative(safe) / safe
-    return P.where(zero, -(math.pi**2) / 3, far)
+    square = P.where(near, x * math.pi, 0) ** 2
+    series = _SINC_SECOND[-1]
+    for c in reversed(_SINC_SECOND[:-1]):
+        series = series * square + c
+    return P.where(near, series, far)
 
 
 sinc = unary(
@@ -490,6 +500,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     >>> lucid.polygamma(1, lucid.tensor([1.0, 2.0]))
     Tensor([1.6449, 0.6449])
     """
+    n = operator.index(n)
     if n < 0:
         raise ValueError(f"polygamma needs n >= 0, got {n}")
     return digamma(input) if n == 0 else general(polygamma_primitive, (input,), FLOAT, {"order": n})

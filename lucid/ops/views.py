@@ -121,11 +121,39 @@ diagonal_back = linear(
 )
 
 
+def _owner(x: Any) -> Any:
+    while isinstance(x.base, ndarray):
+        x = x.base
+    return x
+
+
+def restrided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
+    """The memory of an array from `offset` bytes behind its start on, with other sizes and strides in bytes.
+
+    Unlike NumPy's `as_strided`, NumPy knows the owner of the result, by which `storage_offset` is counted.
+    """
+    memory = x if x.flags.c_contiguous else _owner(x)
+    if not memory.flags.forc:
+        start = np.lib.stride_tricks.as_strided(x.view(f"V{x.itemsize}"), (offset + 1,), (1,))[offset:]
+        return np.lib.stride_tricks.as_strided(start, shape, strides).view(x.dtype)
+    if memory is not x:
+        offset += x.ctypes.data - memory.ctypes.data
+        memory = memory if memory.flags.c_contiguous else memory.T
+    if memory.dtype.isbuiltin != 1:  # types that are not NumPy's own have no buffers, so they go as bytes
+        memory = memory.view(f"V{memory.itemsize}")
+    kind = x.dtype if x.dtype.isbuiltin == 1 else np.dtype(f"V{x.itemsize}")
+    return ndarray(shape, kind, memory, offset, strides).view(x.dtype)
+
+
 def _unfold_array(x: Any, dim: int, size: int, step: int) -> Any:
     count = (x.shape[dim] - size) // step + 1
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=step >= size and x.flags.writeable)
+    if 0 in shape:
+        return x.reshape(-1)[:0].reshape(shape)
+    out = restrided(x, shape, strides)
+    out.flags.writeable = (step >= size or count == 1) and x.flags.writeable
+    return out
 
 
 def _unfold_back_array(x: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from lucid.core import dtypes
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.elementwise import FLOAT, general
 from lucid.ops.inplace import inplace
@@ -88,7 +90,10 @@ def multigammaln(input: Any, p: int, *, out: Any = None) -> Tensor:
         raise RuntimeError(f"multigammaln: p must be a whole number from 1 on, not {p!r}")
     if out is not None:
         return into(out, multigammaln, (input, p), {})
-    return general(multigammaln_primitive, (input,), FLOAT, {"p": p})
+    x = lift(input)
+    if x.np_dtype == dtypes.BOOL:
+        raise RuntimeError("multigammaln: expected numbers, not booleans; convert them, as in x.float()")
+    return general(multigammaln_primitive, (x,), FLOAT, {"p": p})
 
 
 def mvlgamma(input: Any, p: int, *, out: Any = None) -> Tensor:

@@ -471,6 +471,11 @@ def multilabel_soft_margin_loss(
     >>> multilabel_soft_margin_loss(lucid.tensor([[0.0, 0.0]]), lucid.tensor([[1.0, 0.0]]))
     Tensor(0.6931)
     """
+    if not input.ndim or input.shape != target.shape:
+        raise ValueError(
+            "multilabel_soft_margin_loss: input and target must have the same shape, with the classes in the last "
+            f"dimension, not {input.shape} and {target.shape}"
+        )
     loss = ops.logit_entropy(input, target)
     if weight is not None:
         loss = loss * weight
