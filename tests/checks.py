@@ -428,15 +428,19 @@ FLOATS = ("float64", "float32", "float16", "bfloat16")
 REFUSABLE = ("int64", "complex128", "float64")
 
 
+def taken(row: Row) -> tuple[str, ...]:
+    """The types of operands that the row lists."""
+    floats = (FLOATS if row.halves else FLOATS[:2]) if row.floats else ()
+    return (*floats, *row.ints, *(("complex128", "complex64") if row.complex else ()))
+
+
 def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     """The checks that apply to a row: name, check, type of the operands."""
     fields = (("float64",) if row.floats else ()) + (("complex128",) if row.complex else ())
-    floats = (FLOATS if row.halves else FLOATS[:2]) if row.floats else ()
-    taken = (*floats, *row.ints, *(("complex128", "complex64") if row.complex else ()))
-    for dtype in taken:
+    for dtype in taken(row):
         yield "values", check_values, dtype
     refusable = REFUSABLE if row.halves else (*REFUSABLE, "float16")
-    for dtype in (d for d in refusable if d not in taken):
+    for dtype in (d for d in refusable if d not in taken(row)):
         yield "refused", check_refused, dtype
     derivatives = (("reverse", check_reverse), ("forward", check_forward), ("second", check_second))
     for dtype in fields:
@@ -445,7 +449,7 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
             yield "undifferentiable", check_undifferentiable, dtype
     for dtype in fields or row.ints[:1]:
         yield "vmap", check_vmap, dtype
-    for dtype in taken if row.differentiable else ():
+    for dtype in taken(row) if row.differentiable else ():
         if dtype not in FLOATS[1:] and dtype != "complex64":
             continue
         yield "types", check_types, dtype

@@ -779,11 +779,13 @@ def pieces(ref: Callable[..., Any]) -> Callable[..., Any]:
 
 def split_up(x: Array, size: Any, dim: int = 0) -> Any:
     n = x.shape[dim]
-    cuts = list(range(size, n, size)) if isinstance(size, int) else list(np.cumsum(size)[:-1])
+    cuts = list(range(size, n, size or 1)) if isinstance(size, int) else list(np.cumsum(size)[:-1])
     return tuple(np.split(x, cuts, dim))
 
 
 def chunks(x: Array, count: int, dim: int = 0) -> Any:
+    if not x.shape[dim]:
+        return (x,) * count
     return split_up(x, max(1, -(-x.shape[dim] // count)), dim)
 
 
@@ -801,6 +803,11 @@ def embedded(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array
     at = np.arange(x.shape[-1])
     out[..., at + max(-offset, 0), at + max(offset, 0)] = x
     return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def unflattened(x: Array, dim: int, sizes: tuple[int, ...]) -> Array:
+    sizes = np.empty(x.shape[dim]).reshape(sizes).shape  # a size of -1 follows from this dimension alone
+    return np.reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim:][1:]))
 
 
 def squeezed(x: Array, dim: Any = None) -> Array:
@@ -844,7 +851,7 @@ SHAPES = [
     v("view", np.reshape, ((2, 3), (3, 2)), ((2, 3), (-1,)), ((), (1,)), ((1, 3), (3,))),
     v("flatten", flat_between, ((2, 3),), ((2, 1, 3), 1), (("T", 2, 3), 0, 1), ((),), ((2, 0),)),
     v("ravel", lambda x: x.reshape(-1), ((2, 3),), (("T", 2, 3),), ((),)),
-    v("unflatten", lambda x, dim, sizes: np.reshape(x, (*x.shape[:dim], *sizes, *x.shape[dim:][1:])),
+    v("unflatten", unflattened,
       ((2, 6), 1, (2, 3)), ((6,), 0, (-1, 2)), ((0, 6), 1, (3, 2))),
     v("squeeze", squeezed, ((1, 2, 1),), ((1, 2, 1), 0), ((1, 2, 1), (0, -1)), ((),), ((1, 0),)),
     v("unsqueeze", np.expand_dims, ((2, 3), 0), ((2, 3), -1), ((), 0), (("T", 2, 3), 1)),

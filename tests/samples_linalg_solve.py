@@ -303,6 +303,10 @@ def vecdot(x: Array, y: Array, dim: int = -1) -> Array:
     return np.asarray(terms.sum(axis=dim) if terms.ndim else terms)
 
 
+def tensorinv(x: Array, ind: int = 2) -> Array:
+    return np.linalg.tensorinv(x, ind) if x.size else x.reshape(*x.shape[ind:], *x.shape[:ind])
+
+
 def rows_of(name: str, *rest: Any, **options: Any) -> Row:
     return Row(name, *rest, **{**MATRICES, **options})
 
@@ -321,7 +325,7 @@ ROWS = [
     rows_of("linalg.solve", linalg.solve, solve, equations),
     rows_of("linalg.solve_ex", linalg.solve_ex,
         lambda x, y, **how: (solve(x, y, **how), np.zeros(x.shape[:-2], np.int32)), equations, result=("keep", "int32")),
-    rows_of("linalg.tensorinv", linalg.tensorinv, np.linalg.tensorinv,
+    rows_of("linalg.tensorinv", linalg.tensorinv, tensorinv,
         lambda make: [s(firm(make, 6, 6).reshape(2, 3, 6), 2), s(firm(make, 6, 6).reshape(6, 3, 2), 1)]),
     rows_of("linalg.tensorsolve", linalg.tensorsolve, np.linalg.tensorsolve,
         lambda make: [s(firm(make, 6, 6).reshape(2, 3, 6), make(2, 3)),

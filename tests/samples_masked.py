@@ -74,11 +74,11 @@ def place(best: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
 
 def least(dtype: Any) -> Any:
-    return -math.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -math.inf if dtype.kind == "f" else dtype.kind != "b" and np.iinfo(dtype).min
 
 
 def most(dtype: Any) -> Any:
-    return math.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return math.inf if dtype.kind == "f" else dtype.kind == "b" or np.iinfo(dtype).max
 
 
 def middle(v: Array) -> Any:
@@ -111,7 +111,7 @@ def variance(x: Array, mask: Any, dim: Any = None, unbiased: Any = None, correct
 
 
 def normal(soft: Callable[..., Any], fill: float) -> Callable[..., Any]:
-    return lambda x, mask, dim: soft(x if mask is None else np.where(mask, x, fill), dim)
+    return lambda x, mask, dim: soft(x if mask is None else np.where(mask, x, fill), dim) if x.size else x
 
 
 def finite(function: Callable[..., Any], where: Callable[..., Any]) -> Callable[..., Any]:

@@ -98,6 +98,8 @@ def conv_transpose(
 
 def unfold(x: Array, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """A convolution with all kernels that pick one element."""
+    if x.ndim == 3:
+        return unfold(x[None], kernel_size, dilation, padding, stride)[0]
     kernel = each(kernel_size, 2)
     taps = math.prod(kernel)
     picks = np.eye(taps).reshape(taps, 1, *kernel).astype(x.dtype)
@@ -188,7 +190,7 @@ def ranges(
         window = [start + k * dilation for k in range(kernel)]
         fits = window[-1] < size + pad
         # One more window may begin inside if the one before leaves something at the end.
-        if not fits and not (ceil_mode and start < size and found[-1][-1] < size + pad - 1):
+        if not fits and not (ceil_mode and start < size and (not found or found[-1][-1] < size + pad - 1)):
             break
         found.append(window)
     return found
@@ -445,10 +447,12 @@ def padded(x: Array, pad: tuple[int, ...], mode: str = "constant", value: float 
         for axis, (n, (low, high)) in enumerate(zip(x.shape, pairs, strict=True)):
             x = x.take(np.arange(n + low + high) - low, axis, mode="clip")
         return x
-    cut = tuple(slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(x.shape, pairs, strict=True))
     widths = [(max(low, 0), max(high, 0)) for low, high in pairs]
-    values = {"constant_values": value} if mode == "constant" else {}
-    return np.pad(x[cut], widths, mode=NUMPY_MODES[mode], **values)
+    if mode == "constant":
+        x = np.pad(x, widths, constant_values=value)
+    cut = (slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(x.shape, pairs, strict=True))
+    x = x[tuple(cut)]
+    return x if mode == "constant" else np.pad(x, widths, mode=NUMPY_MODES[mode])
 
 
 def constants(make: Make) -> Iterator[Sample]:
@@ -642,6 +646,8 @@ def pixel_unshuffle(x: Array, r: int) -> Array:
 
 
 def channel_shuffle(x: Array, groups: int) -> Array:
+    if not x.size:
+        return x
     return np.concatenate([x[:, k :: x.shape[1] // groups] for k in range(x.shape[1] // groups)], 1)
 
 

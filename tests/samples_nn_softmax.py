@@ -416,8 +416,10 @@ def ranking(x: Array, y: Array, target: Array, margin: float = 0.0, reduction: s
 
 
 def cosine_loss(x: Array, y: Array, target: Array, margin: float = 0.0, reduction: str = "mean") -> Array:
-    cosine = (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
-    return reduced(np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin)), reduction)
+    cosine = (x * y).sum(-1) / np.sqrt(((x * x).sum(-1) + 1e-12) * ((y * y).sum(-1) + 1e-12))
+    # Targets other than 1 and -1 count for nothing.
+    apart = np.where(target == -1, np.maximum(0, cosine - margin), 0)
+    return reduced(np.where(target == 1, 1 - cosine, apart), reduction)
 
 
 def vectors_and_signs(make: Make) -> Iterator[Sample]:
@@ -468,11 +470,11 @@ def ranked(make: Make) -> Iterator[Sample]:
 
 def multilabel_margin(x: Array, y: Array, reduction: str = "mean") -> Array:
     rows, labels, alone = np.atleast_2d(x), np.atleast_2d(y), x.ndim < 2
-    values = np.zeros(len(rows), x.dtype)
+    values = np.zeros(len(rows))
     for n, (row, given) in enumerate(zip(rows, labels, strict=True)):
         mine = [int(t) for t in given[: next((k for k, t in enumerate(given) if t < 0), len(given))]]
         others = [i for i in range(len(row)) if i not in mine]
-        values[n] = sum(max(0, 1 - row[j] + row[i]) for j in mine for i in others) / len(row)
+        values[n] = sum(max(0, 1 - row[j] + row[i]) for j in mine for i in others) / np.float64(len(row))
     return reduced(values[0] if alone else values, reduction)
 
 
@@ -559,8 +561,8 @@ def cross_entropy(
     if x.ndim == 1:
         values = cross_entropy(x[None], y[None], weight, ignore_index, reduction, label_smoothing)
         return values[0] if reduction == "none" else values
-    classes = x.shape[1]
-    w = np.ones(classes) if weight is None else weight
+    classes = np.float64(x.shape[1])
+    w = np.ones(x.shape[1]) if weight is None else weight
     across = w.reshape(-1, *(1,) * (x.ndim - 2))
     logs = log_softmax(x, 1)
     if y.dtype.kind == "f":
@@ -570,7 +572,7 @@ def cross_entropy(
     found, keep = picked(logs, y, ignore_index)
     share = keep * w[np.where(keep, y, 0)]
     values = (1 - label_smoothing) * -found * share - label_smoothing / classes * keep * (logs * across).sum(1)
-    return values.sum() / share.sum() if reduction == "mean" else reduced(values, reduction)
+    return values.sum() / np.float64(share.sum()) if reduction == "mean" else reduced(values, reduction)
 
 
 IGNORED = np.array([2, -100, 0])
@@ -830,9 +832,10 @@ def bag(
         groups = list(index)
     else:
         ends = [*offsets[1:], *([] if include_last_offset else [len(index)])]
-        groups = [index[a:b] for a, b in zip(offsets, ends, strict=not include_last_offset)]
+        groups = [index[a:b] for a, b in zip(offsets, ends, strict=False)]
     combine = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
-    return np.stack([combine(weight[g], axis=0) if len(g) else np.zeros(weight.shape[1]) for g in groups])
+    rows = [combine(weight[g], axis=0) if len(g) else np.zeros(weight.shape[1]) for g in groups]
+    return np.array(rows, weight.dtype).reshape(len(groups), weight.shape[1])
 
 
 def vectors(*options: dict[str, Any]) -> Samples:
@@ -846,7 +849,8 @@ def vectors(*options: dict[str, Any]) -> Samples:
 
 def cosine(x: Array, y: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     x, y = np.broadcast_arrays(x, y)
-    return (x * y).sum(dim) / np.sqrt((x * x).sum(dim) * (y * y).sum(dim))
+    lengths = [np.maximum(np.sqrt((v * v).sum(dim)), eps) for v in (x, y)]
+    return (x * y).sum(dim) / (lengths[0] * lengths[1])
 
 
 def normalized(x: Array, p: float = 2.0, dim: Any = 1) -> Array:

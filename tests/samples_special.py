@@ -69,7 +69,8 @@ BESSEL = [
 
 
 def polynomial(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, n: evaluate(np.asarray(np.trunc(n), np.int64), x)
+    """Polynomials of negative degree are 0."""
+    return lambda x, n: np.where(np.trunc(n) < 0, 0, evaluate(np.asarray(np.trunc(n), np.int64), x))
 
 
 def jacobi(alpha: float, beta: float, at_one: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,9 +158,14 @@ def multivariate(make: Make) -> Iterator[Sample]:
     yield s(make(0, 2), 2)
 
 
+def log_gamma_of_dimension(x: Array, p: int) -> Array:
+    """Also below (p - 1) / 2, where SciPy refuses."""
+    return p * (p - 1) / 4 * np.log(np.pi) + sum(scipy.gammaln(x - j / 2) for j in range(p))
+
+
 GAMMA = [
     f("gamma", scipy.gamma, 0.3, 3),
-    f("multigammaln", lambda x, p: scipy.multigammaln(x, p) if x.size else x, 1.2, 4, samples=multivariate, ints=INTS),
+    f("multigammaln", log_gamma_of_dimension, 1.2, 4, samples=multivariate, ints=INTS),
     pair("gammainc", scipy.gammainc, 0.3, 3, samples=incomplete_gammas),
     pair("gammaincc", scipy.gammaincc, 0.3, 3, samples=incomplete_gammas),
     pair("beta", scipy.beta, 0.5, 3),
@@ -184,7 +190,7 @@ def without_broadcast(row: Row) -> Row:
 TOP = [
     pair("igamma", scipy.gammainc, 0.3, 3, op=lucid.igamma),
     pair("igammac", scipy.gammaincc, 0.3, 3, op=lucid.igammac),
-    u("mvlgamma", lambda x, p: scipy.multigammaln(x, p) if x.size else x, 1.2, 4, op=lucid.mvlgamma,
+    u("mvlgamma", log_gamma_of_dimension, 1.2, 4, op=lucid.mvlgamma,
       samples=multivariate, ints=INTS),
 ]  # fmt: skip
 I0 = next(row for row in BESSEL if row.name == "i0")

@@ -71,11 +71,11 @@ def covariance(x: Array, fweights: Any = None, aweights: Any = None, correction:
     weights = np.ones(x.shape[1]) if fweights is None else fweights.astype(float)
     sure = np.ones(x.shape[1]) if aweights is None else aweights
     weights = weights * sure
-    total = weights.sum()
+    total = weights.sum() if x.size else np.nan
     centred = x - (x * weights).sum(1, keepdims=True) / total
     less = correction * ((weights * sure).sum() / total if aweights is not None else 1)
-    out = (centred * weights) @ centred.conj().T / (total - less)
-    return out if out.size > 1 else out.reshape(())
+    out = (centred * weights) @ centred.conj().T / np.maximum(total - less, 0)
+    return out.reshape(()) if out.size == 1 else out
 
 
 def weighted(x: Any, fweights: Any = None, aweights: Any = None, **kwargs: Any) -> Any:
@@ -197,17 +197,21 @@ def curves(make: Make) -> Iterator[Sample]:
     yield s(make(2, 1))
 
 
-def area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
-    return np.trapezoid(y, x, dx, dim)
-
-
-def running_area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
+def pieces_of_area(y: Array, x: Any, dx: float, dim: int) -> Array:
     points = np.arange(y.shape[dim]) * dx if x is None else x
     if points.ndim == 1:
         points = points.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
     dim = dim % y.ndim - y.ndim
     heights = np.delete(y, 0, dim) + np.delete(y, -1, dim) if y.shape[dim] else y
-    return np.cumsum(heights / 2 * np.diff(points, axis=dim), dim)
+    return heights / 2 * np.diff(points, axis=dim)
+
+
+def area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
+    return pieces_of_area(y, x, dx, dim).sum(dim % y.ndim - y.ndim)
+
+
+def running_area(y: Array, x: Any = None, dx: float = 1, dim: int = -1) -> Array:
+    return np.cumsum(pieces_of_area(y, x, dx, dim), dim % y.ndim - y.ndim)
 
 
 DIFFERENCES = [
@@ -245,7 +249,7 @@ def pairs_of_rows(make: Make) -> Iterator[Sample]:
 
 def upper(x: Array, p: float = 2.0) -> Array:
     i, k = np.triu_indices(len(x), 1)
-    return p_norm(x[i] - x[k], p, axis=-1)
+    return p_norm(x[i] - x[k], p, axis=-1) if x.size else np.zeros(len(i), x.dtype)
 
 
 def two_tensors(make: Make) -> Iterator[Sample]:
@@ -341,7 +345,7 @@ STRIDES = [
     row("diagonal_scatter", part_written(np.diagonal), every(*[
         (lambda make, case=case: iter([s(make(*case[0]), make(*case[1]), *case[2:])])) for case in (
             ((2, 3), (2,)), ((3, 3), (2,), 1), ((2, 3, 2), (3, 1), -1, 0, 2))]), **ANY_TYPE),
-    row("narrow_copy", lambda x, dim, start, length: cut(x, dim, start, start + length).copy(),
+    row("narrow_copy", lambda x, dim, start, length: cut(x, dim, start, start + (x.shape[dim] if start < 0 else 0) + length).copy(),
         calls(((2, 3), 1, 1, 2), (("T", 2, 3), 0, 1, 2)), **ANY_TYPE),
     row("new_empty_strided", lambda x, size, stride: np.zeros(size, x.dtype), calls(((2,), (2, 3), (1, 2))),
         op=lambda x, size, stride: x.new_empty_strided(size, stride).zero_(), differentiable=False, **ANY_TYPE),

@@ -212,6 +212,8 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     Tensor([0., 1., 3., 4.])
     """
     x, is_batched = with_batch(input, 2, "unfold")
+    if not x.shape[1]:
+        raise RuntimeError(f"unfold: only the number of examples may be 0, not any other size of {tuple(input.shape)}")
     g = _columns_geometry("unfold", x.shape[2:], kernel_size, dilation, padding, stride)
     out = P.patches(x, geometry=g)
     return without_batch(out.reshape(x.shape[0], x.shape[1] * g.taps, math.prod(g.out)), is_batched)
