@@ -14,10 +14,10 @@ PIP   := python -m pip --disable-pip-version-check install --quiet
 # Two test processes on two cores: BLAS threads beside them would only get in the way.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: help test test-all demo bench parity parity-report coverage-table format clean
+.PHONY: help test demo bench parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | test-all | demo | bench | parity | parity-report | coverage-table | format | clean"
+	@echo "make test | demo | bench | parity | parity-report | coverage-table | format | clean"
 
 test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/ruff check .
@@ -25,10 +25,6 @@ test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/mypy
 	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2
 	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
-
-# The same with more random arguments for every operation.
-test-all: export LUCID_THOROUGH = 5
-test-all: test
 
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py

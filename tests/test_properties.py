@@ -29,7 +29,7 @@ HALVES = ("float16", "bfloat16")
 shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 small = st.integers(-4, 4)
 # How many calls of each row (a third of it where another row computes the same, under another name or not in place);
-# `make test-all` asks for more.
+# the variable LUCID_THOROUGH multiplies them.
 EXAMPLES = 60 * int(os.environ.get("LUCID_THOROUGH", "1"))
 
 

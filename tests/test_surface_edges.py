@@ -231,3 +231,11 @@ def test_long_use_leaves_nothing_behind():
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_masks_without_dimensions_and_tables_of_counts_are_refused() -> None:
+    x = lucid.zeros(2, 3)
+    with pytest.raises(IndexError, match="at least one dimension"):
+        lucid.index_put(x, (lucid.tensor(True),), lucid.tensor(1.0))
+    with pytest.raises(RuntimeError, match="at most one dimension"):
+        lucid.repeat_interleave(x, lucid.tensor([[1, 1]]), dim=0)

@@ -388,6 +388,8 @@ def repeat_interleave(
     counts = lift(repeats)._concrete("repeat_interleave")
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise RuntimeError("repeat_interleave: repeats must be integers that are not negative")
+    if counts.ndim > 1:
+        raise RuntimeError(f"repeat_interleave: repeats must have at most one dimension, not shape {counts.shape}")
     if counts.size not in (1, x.shape[d]):
         raise RuntimeError(f"repeat_interleave: {counts.size} repeats for dimension {d} of size {x.shape[d]}")
     positions = np.repeat(np.arange(x.shape[d]), counts.reshape(-1))
