@@ -486,7 +486,9 @@ def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str
             raise IndexError(f"{name}: the indices are for {needed} dimensions, but the tensor has shape {x.shape}")
         if i.np_dtype == dtypes.BOOL:
             if not i.ndim:
-                raise IndexError(f"{name}: a mask has at least one dimension; to choose all or nothing, use x[mask] = values")
+                raise IndexError(
+                    f"{name}: a mask has at least one dimension; to choose all or nothing, use x[mask] = values"
+                )
             positions += mask_positions(i, x.shape[taken:needed])
         else:
             positions.append(in_range(i, x.shape[taken], name))
