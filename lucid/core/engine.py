@@ -199,7 +199,7 @@ def _sweep(
                 elif grads[1] is not None:
                     edge = None
             if edge is not None:
-                if g is not None and (everything or targets.wants(edge)):  # type: ignore[union-attr]
+                if g is not None and (everything or targets.wants(edge)):  # type: ignore[union-attr]  # not None then
                     seq = edge._seq
                     if not seq:
                         _to_leaf(leaves, edge, g)
