@@ -1,6 +1,6 @@
-"""Writes docs/coverage.md: every operation of the table with what its tests cover, and a reason for every hole.
+"""Prints docs/coverage.md and writes it: every operation of the table with what its tests cover, and a reason for every hole.
 
-python tools/coverage_table.py           write the file
+python tools/coverage_table.py           write the file and print it
 python tools/coverage_table.py --check   fail if it is not up to date
 
 The table is read off the plan of the checks, which `tests/test_ops.py` runs; nothing is run here.
@@ -78,6 +78,7 @@ def main() -> int:
     text = table()
     if "--check" not in sys.argv:
         TARGET.write_text(text, "utf-8")
+        print(text, end="")
         return 0
     if TARGET.read_text("utf-8") != text:
         print(f"{TARGET} is out of date; run make coverage-table")
