@@ -10,9 +10,15 @@ VENV  := .venv
 BENCH := .venv-bench
 BIN   := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP   := python -m pip --disable-pip-version-check install --quiet
+# Compiles again what changed since it was installed; where there is no compiler, the sources run as they are.
+NATIVE := python tools/build_native.py --if-possible
 
 # Two test processes on two cores: BLAS threads beside them would only get in the way.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+# What is compiled must also work as it is: these run a second time, on the sources, and so do the doctests.
+core_tests := $(wildcard $(patsubst %,tests/test_%.py,\
+	tape tensor memory modes errors explain hooks function inplace indexing optim seeds gradcheck func_*))
 
 .PHONY: help test demo bench parity parity-report coverage-table format clean
 
@@ -20,16 +26,19 @@ help:
 	@echo "make test | demo | bench | parity | parity-report | coverage-table | format | clean"
 
 test: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/$(NATIVE)
 	$(VENV)/$(BIN)/ruff check .
 	$(VENV)/$(BIN)/ruff format --check .
 	$(VENV)/$(BIN)/mypy
 	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2
-	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
+	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 $(core_tests)
+	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
 
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py
 
 bench: $(BENCH)/installed
+	$(BENCH)/$(BIN)/$(NATIVE)
 	$(BENCH)/$(BIN)/python -m benchmarks $(ARGS)
 
 # Lucid against PyTorch, in the environment of the benchmarks; PyTorch's own samples need the package expecttest.
@@ -78,7 +87,7 @@ $(BENCH)/installed-parity: $(BENCH)/installed
 # Peers are optional: the table has a column for each one that is there.
 $(BENCH)/installed: pyproject.toml
 	$(call new_environment,$(BENCH))
-	$(BENCH)/$(BIN)/$(PIP) --editable .
+	$(BENCH)/$(BIN)/$(PIP) --editable . cython setuptools
 	@for peer in "$(TORCH)" autograd mygrad; do \
 		echo "installing $$peer for comparison"; \
 		$(BENCH)/$(BIN)/$(PIP) "$$peer" || echo "skipped: $$peer cannot be installed here"; \

@@ -20,6 +20,7 @@ from benchmarks.timing import in_turns, measure
 from benchmarks.training import TRAINING
 from benchmarks.transforms import RATIOS, TRANSFORMS
 from benchmarks.workloads import WORKLOADS, Workload
+from lucid import native
 
 FLAT_BYTES = 256_000  # one array of 64 float32 leaked in each of a thousand steps
 
@@ -134,7 +135,8 @@ def environment(libraries: list[Library]) -> str:
     versions = ", ".join(f"{lib.name} {lib.version}" for lib in libraries if lib.name != "lucid")
     return (
         f"Python {platform.python_version()}, NumPy {np.__version__}, {versions or 'no peers'}; "
-        f"{platform.machine()}, {platform.system()}, at most 2 threads."
+        f"{platform.machine()}, {platform.system()}, at most 2 threads; "
+        f"Lucid {'compiled' if native.in_use else 'as Python sources'}."
     )
 
 

@@ -24,7 +24,8 @@ AT_ONCE = {
         "angle complex conj imag is_conj is_neg is_nonzero isreal polar real resolve_conj resolve_neg sgn "
         "view_as_complex view_as_real"
     ),
-    "lucid.ops.contractions": "addmm baddbmm bmm cross dot einsum inner kron matmul mm mv outer tensordot trace",
+    "lucid.ops.contractions": "addmm baddbmm bmm cross dot einsum inner kron mm mv outer tensordot trace",
+    "lucid.ops.products": "matmul",
     "lucid.ops.conversion": "is_complex is_floating_point is_tensor result_type",
     "lucid.ops.creation": (
         "arange as_tensor asarray empty empty_like eye from_numpy full full_like linspace logspace ones ones_like "
@@ -134,7 +135,7 @@ ON_DEMAND = {
 PACKAGES = "amp array_api data fft linalg masked nn optim signal special utils"
 
 # Folders and modules of the package that are no part of its namespace.
-FOLDERS = frozenset("core interop namespace ops".split())
+FOLDERS = frozenset("core interop namespace native ops".split())
 
 # Other names that users know these by.
 ALIASES = dict(

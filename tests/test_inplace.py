@@ -574,7 +574,15 @@ def test_overwritten_value_is_an_error_with_create_graph_too():
     loss = (z * y).sum()
     z.add_(1)
     with pytest.raises(RuntimeError, match="overwritten"):
-        lucid.autograd.grad(loss, x, create_graph=True)
+        lucid.autograd.grad(loss, (x, y), create_graph=True)
+
+
+def test_an_overwritten_value_that_only_an_unwanted_gradient_needs_is_fine():
+    x, y = leaves()
+    z = x * 1
+    loss = (z * y).sum()
+    z.add_(1)
+    assert lucid.equal(lucid.autograd.grad(loss, x), y)
 
 
 def test_write_to_a_value_that_nothing_saved_is_fine():

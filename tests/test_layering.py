@@ -97,7 +97,8 @@ def test_import_stays_light(heavy):
 def test_import_of_lucid_adds_few_modules_beside_numpy():
     extra = loaded_by("import numpy, ml_dtypes; before = set(sys.modules); import lucid")
     foreign = {m.split(".")[0] for m in extra} - set(sys.stdlib_module_names) - {"lucid", "numpy", "ml_dtypes"}
-    assert {m for m in foreign if not m.startswith("_")} == set()
+    # Compiled modules make a module of that name, which is nowhere on disk.
+    assert {m for m in foreign if not m.startswith("_")} <= {"cython_runtime"}
 
 
 def test_each_module_can_be_imported_first():

@@ -17,7 +17,7 @@ from lucid.core.device import as_device
 from lucid.core.dtypes import as_dtype, bfloat16, dtype, float16, float32
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LOW = (bfloat16, float16)

@@ -1,15 +1,17 @@
+# cython: annotation_typing=True
 """The kind of tensor inside `vmap`: one example as seen by the user, all of them in memory."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lucid.core import levels, modes
+from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError, plain_arrays
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 
-_new = object.__new__
+_new = TensorFields.__new__
 _wrap = Tensor._wrap
 _on_arrays = modes.on_arrays
 
@@ -46,13 +48,13 @@ class Batched(Kind):
 
     @staticmethod
     def make(value: Tensor, level: int) -> "Batched":
-        out = _new(Batched)
+        out: TensorFields = _new(Batched)
         out._array = value
         out._level = level
         out._born = levels.newest
         out._requires_grad = False
         out._aux = out._grad = out._node = out._meta = None
-        return out
+        return out  # type: ignore[return-value]  # known by its fields here
 
     @staticmethod
     def shared(value: Tensor, level: int, size: int) -> "Batched":
@@ -125,14 +127,16 @@ class Batched(Kind):
         batched: list[bool] = []
         size = 0
         for a in args:
-            if isinstance(a, Batched) and a._level == level:
-                values.append(a._array)
-                batched.append(a._aux is None)
-                if a._aux is None:
-                    size = a._array.shape[0]
-            else:
-                values.append(a)
-                batched.append(False)
+            if type(a) is Batched:
+                of_ours: TensorFields = a
+                if of_ours._level == level:
+                    values.append(of_ours._array)
+                    batched.append(of_ours._aux is None)
+                    if of_ours._aux is None:
+                        size = of_ours._array.shape[0]
+                    continue
+            values.append(a)
+            batched.append(False)
         if True not in batched:
             out = prim(*values, **params)
             size = self.batch_size

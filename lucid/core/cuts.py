@@ -53,7 +53,7 @@ def cut(cause: str, tensor: Tensor) -> None:
     """Note that `tensor`, which requires grad, goes on without its history."""
     if modes.recording.get() is modes.SILENT or modes.inference.get():
         return
-    frame = climb(_getframe(1))
+    frame = climb(_getframe())
     place = Place(frame.f_code, frame.f_lasti)
     start = tensor._node
     if start is None:

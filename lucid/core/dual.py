@@ -1,3 +1,4 @@
+# cython: annotation_typing=True
 """The kind of tensor inside `jvp`: a value together with its tangent."""
 
 from collections.abc import Sequence
@@ -7,12 +8,13 @@ import numpy as np
 
 from lucid.core import levels, modes
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, plain_arrays
 from lucid.core.primitive import P, Primitive, edge_of, lift, synced, variable
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 
-_new = object.__new__
+_new = TensorFields.__new__
 _wrap = Tensor._wrap
 _on_arrays = modes.on_arrays
 ndarray = np.ndarray
@@ -42,14 +44,14 @@ class Dual(Kind):
 
     @staticmethod
     def make(primal: Tensor, tangent: Tensor | None, level: int) -> "Dual":
-        out = _new(Dual)
+        out: TensorFields = _new(Dual)
         out._array = primal
         out._aux = tangent
         out._level = level
         out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
-        return out
+        return out  # type: ignore[return-value]  # known by its fields here
 
     def shell(self) -> "Dual":
         return Dual.make(self._array, self._aux, self._level)
@@ -181,23 +183,31 @@ def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None
     live = False
     for a in args:
         tangent = None
-        if type(a) is Dual and a._level == level:
-            tangent = a._aux
-            a = a._array
+        if type(a) is Dual:
+            dual: TensorFields = a
+            if dual._level == level:
+                tangent = dual._aux
+                a = dual._array
         if type(a) is Tensor:
-            if a._meta is not None:
+            plain: TensorFields = a
+            if plain._meta is not None:
                 synced(a)
-            if a._requires_grad:
+            if plain._requires_grad:
                 return None
-            primals.append(a._array)
+            primals.append(plain._array)
         elif isinstance(a, Tensor):
             return None
         else:
             primals.append(a)
         if tangent is not None:
-            if type(tangent) is not Tensor or synced(tangent)._requires_grad:
+            if type(tangent) is not Tensor:
                 return None
-            tangent = tangent._array
+            plain = tangent
+            if plain._meta is not None:
+                synced(tangent)
+            if plain._requires_grad:
+                return None
+            tangent = plain._array
             live = True
         tangents.append(tangent)
     return (primals, tangents) if live else None

@@ -15,9 +15,9 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.hooks import Hooks
 from lucid.core.kind import Kind
-from lucid.core.node import ABSENT, Freed, Node, accumulator, accumulators
+from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.place import here
-from lucid.core.primitive import NONFINITE, edge_of, synced
+from lucid.core.primitive import NONFINITE, Primitive, edge_of, synced
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 
@@ -59,15 +59,26 @@ class Targets:
             return seq in self.needed or seq in self.nodes
         return id(edge) in self.leaves
 
+    def pruned(self, node: Node) -> Node:
+        """The node, without the edges that lead to no target: nobody needs to compute their cotangents."""
+        if not isinstance(node.prim, Primitive) or node.prim.is_call:
+            return node  # a user's function decides itself
+        edges = node.edges
+        for edge in edges:
+            if edge is not None and not self.wants(edge):
+                return Pruned.of(node, tuple([e if e is not None and self.wants(e) else None for e in edges]))
+        return node
+
     def _find_the_way(self, roots: list[Any]) -> None:
         """Collect the numbers of the nodes from which some target can be reached."""
         reached: dict[int, tuple[Any, ...]] = {}
         frontier = roots
         oldest = 0 if self.leaves else min(self.nodes, default=0)
         while frontier:
-            node = frontier.pop()
-            seq = node._seq
+            edge = frontier.pop()
+            seq = edge._seq
             if seq > oldest and seq not in reached:
+                node = edge
                 others = node.others
                 if others is not None:
                     others = tuple([e for e in others if e is not None])
@@ -178,7 +189,10 @@ def _sweep(
                 captured[seq] = [ct]
             if seq not in targets.needed:
                 continue
-        grads = node.prim.vjp(node, ct)
+            acting = node if node.right is ABSENT else targets.pruned(node)
+        else:
+            acting = node
+        grads = acting.prim.vjp(acting, ct)
         if watch:
             visited.append(node)
             _raise_on_anomaly(node, grads, visited, nodes)
@@ -189,13 +203,13 @@ def _sweep(
         if hooks is not None and hooks.post:
             grads = _after(node, hooks, grads, ct)
         ct = None
-        edges = node.others
+        edges = acting.others
         if edges is None:
             # Most nodes hand on one contribution, and in a chain the node that it goes to is the next to run.
-            edge, g = node.left, grads[0]
+            edge, g = acting.left, grads[0]
             if len(grads) == 2:
                 if g is None:
-                    edge, g = node.right, grads[1]
+                    edge, g = acting.right, grads[1]
                 elif grads[1] is not None:
                     edge = None
             if edge is not None:
@@ -209,9 +223,9 @@ def _sweep(
                         ahead, ahead_ct = edge, g
                 grads = g = None
                 continue
-            edges = (node.left, node.right)
+            edges = (acting.left, acting.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
-            if g is None or (targets is not None and not targets.wants(edge)):
+            if g is None or edge is None or (targets is not None and not targets.wants(edge)):
                 continue
             seq = edge._seq
             if not seq:

@@ -1,8 +1,10 @@
+# cython: annotation_typing=True
 """What the kinds of tensor that hold another tensor have in common."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from lucid.core.fields import TensorFields
 from lucid.core.place import here
 from lucid.core.tensor import Tensor
 
@@ -71,8 +73,12 @@ class Kind(Tensor):
 def plain_arrays(values: Sequence[Any]) -> bool:
     """Whether nothing among the values is recorded or of another kind, so that rules may run on bare arrays."""
     for v in values:
-        if isinstance(v, Tensor) and (type(v) is not Tensor or v._requires_grad or v._meta is not None):
-            if type(v) is Tensor and not v.requires_grad:
-                continue  # a view, up to date now with what was written to the memory that it shows
-            return False
+        if isinstance(v, TensorFields):
+            fields: TensorFields = v
+            if type(v) is not Tensor:
+                return False
+            if fields._meta is not None:
+                v._synced()  # a view's history depends on what was written to its memory
+            if fields._requires_grad:
+                return False
     return True

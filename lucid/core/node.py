@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucid.core import modes
+from lucid.core.fields import Edge, TensorFields
 from lucid.core.place import Place
 from lucid.core.storage import Storage, fingerprint, storage_of
 from lucid.core.tensor import Tensor
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 ndarray = np.ndarray
 next_seq = count(1).__next__  # atomic under the GIL
-new_node = object.__new__
 
 
 ABSENT = object()
@@ -31,7 +31,7 @@ def split_edges(edges: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...] | Non
     return None, None, edges
 
 
-class Node:
+class Node(Edge):
     """One recorded operation.
 
     `edges` has an entry for each operand: the node that made it, the tensor itself if it is a leaf,
@@ -47,7 +47,6 @@ class Node:
         "saved", "shape", "shapes",
     )  # fmt: skip
 
-    _seq: int
     code: Any
     offset: int
     prim: Any
@@ -112,6 +111,23 @@ class OutputNode(Node):
     index: int
 
 
+class Pruned(Node):
+    """A node as one backward pass sees it: without the edges that lead to nothing that was asked for."""
+
+    __slots__ = ("whole",)
+    whole: Node
+
+    @staticmethod
+    def of(node: Node, edges: tuple[Any, ...]) -> "Pruned":
+        out = Pruned()
+        out.whole, out._seq, out.prim, out.params = node, node._seq, node.prim, node.params
+        out.left, out.right, out.others = split_edges(edges)
+        out.saved, out.place_of_saved = node.saved, node.place_of_saved
+        out.shape, out.shapes, out.hooks = node.shape, node.shapes, None
+        out.code, out.offset = node.code, node.offset
+        return out
+
+
 class AccumulateGrad(Node):
     """The end of a path: where a leaf's gradient arrives. Made only for leaves that have hooks or are asked."""
 
@@ -136,7 +152,7 @@ accumulators: dict[int, AccumulateGrad] = {}
 
 def _bare(kind: Any, prim: Any, edges: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """A node that saves nothing; the caller gives it a place and a number."""
-    node = new_node(kind)
+    node = kind()
     node.prim, node.saved, node.place_of_saved, node.params = prim, None, -1, {}
     node.left, node.right, node.others = split_edges(edges)
     node.shape, node.shapes, node.hooks = shape, None, None
@@ -202,13 +218,13 @@ class Packed:
         self.operand = operand  # which operand, if it is one
 
 
-def save_input(tensor: Tensor) -> Any:
+def save_input(tensor: TensorFields) -> Any:
     """What to keep of an operand that shares storage (others are kept as they are)."""
     meta = tensor._meta
     return tensor if meta is None else Saved(tensor, meta.storage, False)
 
 
-def save_output(out: Tensor) -> Saved:
+def save_output(out: Any) -> Saved:
     """What to keep of a result: not the tensor, which refers to the node."""
     storage = storage_of(out)
     if type(out) is Tensor:
@@ -271,14 +287,15 @@ def array_of(node: Node, saved: Any) -> Any:
     """A saved value as a bare array, for rules that run on arrays."""
     kind = type(saved)
     if kind is Tensor:
-        if saved._meta is not None:
-            _check_bare(node, saved._meta, saved._array)
-        return saved._array
+        inside = saved
+        if inside._meta is not None:
+            _check_bare(node, inside._meta, inside._array)
+        return inside._array
     if kind is Saved:
-        storage = saved.storage
-        if storage.version != saved.version or storage.exposed or saved.print is not None:
-            _check(node, saved)
-        value = saved.value
+        held = saved
+        if held.storage.version != held.version or held.storage.exposed or held.print is not None:
+            _check(node, held)
+        value = held.value
         return value if type(value) is ndarray else value._array if isinstance(value, Tensor) else value
     if kind is Packed:
         return _unpack(saved)._array
@@ -290,6 +307,8 @@ def array_of(node: Node, saved: Any) -> Any:
 
 def tensor_of(node: Node, saved: Any) -> Any:
     """A saved value as a tensor with its place in the graph, for rules that run on tensors."""
+    if type(node) is Pruned:
+        node = node.whole
     kind = type(saved)
     if kind is Saved:
         value = _check(node, saved)

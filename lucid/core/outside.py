@@ -12,11 +12,12 @@ from lucid.core.tensor import Tensor
 def carries_grad(tensor: Any) -> bool:
     """Whether something inside a batched or dual tensor is on a tape of its own."""
     while isinstance(tensor, Kind):
-        tangent = tensor._aux
+        fields = tensor
+        tangent = fields._aux
         if isinstance(tangent, Tensor) and (tangent._requires_grad or carries_grad(tangent)):
             return True
-        tensor = tensor._array
-        if tensor._requires_grad:
+        fields = tensor = fields._array
+        if fields._requires_grad:
             return True
     return False
 
@@ -35,22 +36,23 @@ def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> boo
         seen.add(id(edge))
         if not edge._seq:
             return True
-        saved = edge.saved
+        node = edge
+        saved = node.saved
         if type(saved) is tuple:
             for item in saved:
                 if item is not None and type(item) is not Tensor and _carried(item):
                     return True
         elif saved is not None and type(saved) is not Tensor and _carried(saved):
             return True
-        others = edge.others
+        others = node.others
         if others is None:
-            if edge.left is not None:
-                frontier.append(edge.left)
-            if edge.right is not None and edge.right is not ABSENT:
-                frontier.append(edge.right)
+            if node.left is not None:
+                frontier.append(node.left)
+            if node.right is not None and node.right is not ABSENT:
+                frontier.append(node.right)
         else:
             frontier += [e for e in others if e is not None]
-    return any(carries_grad(o) for o in outputs)
+    return any(map(carries_grad, outputs))
 
 
 def _carried(saved: Any) -> bool:

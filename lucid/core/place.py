@@ -6,10 +6,9 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-_PACKAGES = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), name) + os.sep
-    for name in ("lucid", "sorix")
-)
+from lucid.native import PACKAGE, in_use
+
+_PACKAGES = tuple(os.path.join(os.path.dirname(PACKAGE), name) + os.sep for name in ("lucid", "sorix"))
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
 known_files: dict[str, bool] = {}
 _is_ours = known_files.get
@@ -57,6 +56,10 @@ class Place:
         return hash((id(self.code), self.offset))
 
 
+# How many frames a call of one of the functions on the hot path has: none where they are compiled.
+DEPTH = int(not in_use)
+
+
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
     found: Any = frame
@@ -72,5 +75,5 @@ def climb(frame: FrameType) -> FrameType:
 
 def here() -> Place:
     """Where the user's code is now."""
-    frame = climb(sys._getframe(1))
+    frame = climb(sys._getframe())
     return Place(frame.f_code, frame.f_lasti)

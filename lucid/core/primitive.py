@@ -14,6 +14,7 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.fields import TensorFields
 from lucid.core.hooks import hooks_of
 from lucid.core.node import (
     ABSENT,
@@ -30,7 +31,7 @@ from lucid.core.node import (
     split_edges,
     tensor_of,
 )
-from lucid.core.place import climb, known_files
+from lucid.core.place import DEPTH, climb, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor, shape_of
 
@@ -41,7 +42,7 @@ HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
 _active = levels.active.get
-_new = object.__new__
+_new = TensorFields.__new__
 
 NONFINITE = "lucid.nonfinite"
 _OUT = -1
@@ -231,18 +232,19 @@ def unpack(node: Node, ct: Any) -> Any:
     return values
 
 
-def synced(tensor: Tensor) -> Tensor:
+def synced(tensor: Any) -> Any:
     """Bring a view's history up to date with writes to the memory that it shows; returns the view."""
     stale = []
     below = tensor
-    view = below._meta
-    while type(view) is View and view.version != view.storage.version:
+    while type(below._meta) is View:
+        view = below._meta
+        if view.version == view.storage.version:
+            break
         view.version = view.storage.version
         if view.status == DETACHED or view.status == UNRECORDED:
             break
         stale.append(below)
         below = view.base
-        view = below._meta
     for t in reversed(stale):
         _regenerate(t, t._meta)
     return tensor
@@ -284,16 +286,17 @@ def variable(x: Tensor) -> Tensor:
 
 def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive on any mixture of tensors (of all kinds), arrays and numbers, and record it."""
-    top = None
+    top: Any = None
     found = arrays = need = False
     for a in args:
-        if isinstance(a, Tensor):
+        if isinstance(a, TensorFields):
+            tensor = a
             found = True
-            if a._meta is not None:
-                synced(a)
-            if a._requires_grad:
+            if tensor._meta is not None:
+                synced(tensor)
+            if tensor._requires_grad:
                 need = True
-            if type(a) is not Tensor and (top is None or a._level > top._level):
+            if type(a) is not Tensor and (top is None or tensor._level > top._level):
                 top = a
         elif isinstance(a, ndarray):
             arrays = True
@@ -317,26 +320,27 @@ def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """The same for one plain tensor, which is the commonest case."""
-    meta = x._meta
-    if meta is not None and type(meta) is View and meta.version != meta.storage.version:
-        synced(x)
+    if x._meta is not None and type(x._meta) is View:
+        view = x._meta
+        if view.version != view.storage.version:
+            synced(x)
     result = prim.impl(x._array, **params)
-    out = _new(Tensor)
-    out._array = result if type(result) is ndarray else np.asarray(result)
-    out._born = levels.newest
-    out._requires_grad = False
-    out._grad = out._node = out._meta = None
+    made = _new(Tensor)
+    made._array = result if type(result) is ndarray else np.asarray(result)
+    made._born = levels.newest
+    made._requires_grad = False
+    made._grad = made._node = made._meta = None
     if prim.is_view:
-        note_view(prim, x, params, out)
+        note_view(prim, x, params, made)
     if x._requires_grad and prim.differentiable:
         if not _recording():
             cut("no_grad", x)
-        elif out._array.dtype in DIFFERENTIABLE:
+        elif made._array.dtype in DIFFERENTIABLE:
             edge = x if x._node is None else x._node
-            saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), out)
+            saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), made)
             shapes = (x._array.shape,) if prim.is_variadic else None
-            attach(out, prim, edge, ABSENT, None, saved, -1, shapes, params, out._array.shape)
-    return out
+            attach(made, prim, edge, ABSENT, None, saved, -1, shapes, params, made._array.shape)
+    return made
 
 
 def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor) -> None:
@@ -366,7 +370,7 @@ def edge_of(tensor: Tensor) -> Any:
 
 
 def attach(
-    out: Tensor,
+    out: TensorFields,
     prim: Any,
     left: Any,
     right: Any,
@@ -387,12 +391,14 @@ def attach(
     node.place_of_saved = place_of_saved
     node.shapes = shapes
     node.params = params
-    if left is not None and left._seq and left.shape == shape:
-        shape = left.shape  # one tuple less for the garbage collector to visit in long chains
+    if left is not None and left._seq:
+        before = left
+        if before.shape == shape:
+            shape = before.shape  # one tuple less for the garbage collector to visit in long chains
     node.shape = shape
     node.hooks = None
     node._seq = next_seq()
-    frame = _getframe(2)
+    frame = _getframe(2 * DEPTH)
     code = frame.f_code
     if _is_ours(code.co_filename, True):
         frame = climb(frame)
@@ -406,7 +412,7 @@ def attach(
     return node
 
 
-def look_at(node: Node, out: Tensor) -> None:
+def look_at(node: Node, out: TensorFields) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
     if modes.saved_hooks.get():
         operands = len(node.edges)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=True
 """The tensor: an array with a place in the graph. Operations are attached to it by `lucid.ops`."""
 
 from collections.abc import Callable
@@ -7,6 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes, levels, printing
 from lucid.core.device import CPU, device
+from lucid.core.fields import TensorFields
 from lucid.core.storage import DETACHED, Storage, View, storage_of
 
 if TYPE_CHECKING:
@@ -14,11 +16,11 @@ if TYPE_CHECKING:
 else:
     Methods = object
 
-_new = object.__new__
+_new = TensorFields.__new__
 ndarray = np.ndarray
 
 
-class Tensor(Methods):
+class Tensor(TensorFields, Methods):
     """An n-dimensional array that can record what is done to it and be differentiated.
 
     Make one with `lucid.tensor` and its relatives.
@@ -30,20 +32,7 @@ class Tensor(Methods):
     Tensor([2., 4., 6.])
     """
 
-    # `_array` holds the array; in the other kinds of tensor, the tensor inside.
-    # `_meta` is None, the Storage of a tensor that was written or viewed, or the View of one seen through another.
-    # `_level` and `_aux` belong to the other kinds and stay unset here. Kinds add no slots, so that a tensor
-    # can be promoted to another kind where it stands.
-    __slots__ = ("__weakref__", "_array", "_aux", "_born", "_grad", "_level", "_meta", "_node", "_requires_grad")
-
-    _array: Any
-    _aux: Any
-    _born: int  # the newest transform when the tensor was made
-    _grad: "Tensor | None"
-    _level: int
-    _meta: Any
-    _node: Any
-    _requires_grad: bool
+    __slots__ = ()
 
     _seq = 0  # the engine's order: leaves come last
     __array_priority__ = 1000
@@ -59,12 +48,12 @@ class Tensor(Methods):
     @staticmethod
     def _wrap(array: Any) -> "Tensor":
         """A tensor around an array that is used as it is."""
-        out = _new(Tensor)
+        out: TensorFields = _new(Tensor)
         out._array = array if type(array) is ndarray else np.asarray(array)
         out._born = levels.newest
         out._requires_grad = False
         out._grad = out._node = out._meta = None
-        return out
+        return out  # type: ignore[return-value]  # known by its fields here
 
     def shell(self) -> "Tensor":
         """A tensor of the same kind with the same contents, and no history."""
@@ -91,8 +80,8 @@ class Tensor(Methods):
         >>> lucid.zeros(2, 3).shape
         (2, 3)
         """
-        shape: tuple[int, ...] = self._array.shape
-        return shape
+        fields: TensorFields = self
+        return fields._array.shape
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -107,8 +96,8 @@ class Tensor(Methods):
     @property
     def np_dtype(self) -> np.dtype[Any]:
         """The numpy type of the elements."""
-        found: np.dtype[Any] = self._array.dtype
-        return found
+        fields: TensorFields = self
+        return fields._array.dtype
 
     @property
     def device(self) -> device:

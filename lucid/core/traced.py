@@ -6,13 +6,14 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.place import Place, here
 from lucid.core.primitive import Primitive, apply, registry
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 
-_new = object.__new__
+_new = TensorFields.__new__
 
 
 class Name(NamedTuple):

@@ -9,8 +9,8 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.fft.primitives import OTHER_NORM
 from lucid.ops.dims import one_dim
-from lucid.ops.elementwise import cast
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P
 
 Dims = tuple[int, ...]

@@ -18,7 +18,7 @@ from lucid.linalg.matrices import adjoint, over_stacks, square_operand
 from lucid.linalg.scales import balance
 from lucid.linalg.solvers import inverses
 from lucid.ops import unary
-from lucid.ops.contractions import mT
+from lucid.ops.products import mT
 from lucid.ops.rules import P, is_complex, np_dtype
 
 

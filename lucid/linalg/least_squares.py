@@ -30,7 +30,7 @@ from lucid.linalg.matrices import (
     square_operand,
     stack_shape,
 )
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, sum_to
 
 # --- what counts as 0 ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from lucid.core.dtypes import DIFFERENTIABLE, dtype, of_numpy
 from lucid.core.node import Node, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
 from lucid.core.tensor import Tensor
-from lucid.ops.contractions import mT
+from lucid.ops.products import mT
 from lucid.ops.rules import align, is_complex, np_dtype
 
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))

@@ -24,9 +24,9 @@ from lucid.linalg.matrices import (
     square_operand,
     stack_shape,
 )
-from lucid.ops.contractions import mT
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
+from lucid.ops.products import mT
 from lucid.ops.rules import P, sum_to
 
 

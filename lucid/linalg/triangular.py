@@ -17,7 +17,7 @@ from lucid.linalg.matrices import (
     square_operand,
     stack_shape,
 )
-from lucid.ops.contractions import mT
+from lucid.ops.products import mT
 from lucid.ops.rules import sum_to
 
 _SMALL = 16

@@ -8,7 +8,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P, broadcast_to
 
 

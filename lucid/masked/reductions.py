@@ -13,7 +13,7 @@ from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, highest, lowest, mask_of, operand
 from lucid.ops import reductions, sorting, unary
 from lucid.ops.dims import many_dims, numpy_names
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 from lucid.ops.reductions import Dims
 from lucid.ops.rules import P, kept_shape, np_dtype
 

@@ -9,6 +9,7 @@ from typing import Any
 import lucid
 from lucid import Tensor
 from lucid.core import levels
+from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind
 from lucid.nn.module import Module
 
@@ -167,7 +168,7 @@ class Watched(Kind):
 
     @staticmethod
     def make(value: Tensor, tally: "_Tally") -> "Watched":
-        out = object.__new__(Watched)
+        out = TensorFields.__new__(Watched)
         out._array, out._aux, out._level = value, tally, tally.level
         out._born = levels.newest
         out._requires_grad = False

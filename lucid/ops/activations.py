@@ -14,7 +14,8 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import apply_to_one
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import FLOAT, binary_door, general, unary_door
+from lucid.ops.elementwise import binary_door, unary_door
+from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, P, Pair, Partial
 from lucid.ops.special_arrays import scipy_special
 from lucid.ops.unary import real_only

@@ -12,8 +12,8 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import joining, pieces, shaping
 from lucid.ops.dims import numpy_names, shape_from
-from lucid.ops.elementwise import KEEP, cast, promote
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import KEEP, cast, promote
 from lucid.ops.rules import P, sum_to
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lucid.core.primitive import lift
-from lucid.ops.contractions import mT
 from lucid.ops.fused import Fused, ones, thin
+from lucid.ops.products import mT
 from lucid.ops.rules import P, align, sum_to
 
 _LONG = 256  # the length from which NumPy multiplies rows by one number each as fast as it can

@@ -9,8 +9,9 @@ from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
-from lucid.ops.elementwise import BOOL as TRUTH
-from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, shape_error
+from lucid.ops.elementwise import binary
+from lucid.ops.promotion import BOOL as TRUTH
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote, shape_error
 from lucid.ops.rules import Elementwise, P, Pair, Selects, ones_like
 from lucid.ops.unary import LOG2, real_only, square
 

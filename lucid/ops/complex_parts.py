@@ -13,7 +13,8 @@ from lucid.core.primitive import apply, lift
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
-from lucid.ops.elementwise import BOOL, KEEP, shape_error, unary
+from lucid.ops.elementwise import unary
+from lucid.ops.promotion import BOOL, KEEP, shape_error
 from lucid.ops.rules import Elementwise, P, Pair, is_complex, linear, view, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy

@@ -9,7 +9,7 @@ from lucid.core.cuts import cut
 from lucid.core.device import as_device, device
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 
 
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

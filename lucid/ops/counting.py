@@ -12,9 +12,9 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import reductions
 from lucid.ops.dims import shape_from
-from lucid.ops.elementwise import KEEP, cast, promote
 from lucid.ops.indexing import in_range
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import KEEP, cast, promote
 from lucid.ops.rules import P, batched_to_front, broadcast_to
 
 

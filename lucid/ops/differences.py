@@ -8,8 +8,8 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, joining
 from lucid.ops.dims import numpy_names, one_dim, real_dim
-from lucid.ops.elementwise import cast
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P
 
 Dim = int | Sequence[int] | None

@@ -10,10 +10,10 @@ from lucid.core.inplace import write
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing, reductions
-from lucid.ops.contractions import mT
 from lucid.ops.dims import numpy_names, real_dim
-from lucid.ops.elementwise import KEEP, promote
 from lucid.ops.out import takes_out
+from lucid.ops.products import mT
+from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, add_all, align, sum_to
 
 _FEW = 25  # rows for which all differences are made, as in PyTorch

@@ -9,7 +9,8 @@ from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.binary import mul, pow
-from lucid.ops.elementwise import BOOL, FLOAT, binary, unary
+from lucid.ops.elementwise import binary, unary
+from lucid.ops.promotion import BOOL, FLOAT
 from lucid.ops.rules import Elementwise, P, np_dtype
 from lucid.ops.unary import real_only
 

@@ -19,17 +19,13 @@ from lucid.core.levels import new_level
 from lucid.core.node import Freed, Node, array_of, raise_if_freed, save_input, save_output, split_edges, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, split_outputs, synced, variable
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get
 _on_arrays = modes.on_arrays.get
 _wrap = Tensor._wrap
-
-# glibc returns the memory of freed arrays to the system and gets it back page by page, which can take a quarter of the
-# time of a layer. It stops doing so for sizes up to that of the largest block freed: here 32 MB, which are never touched.
-np.empty((1 << 25) - (1 << 13), np.uint8)
 
 
 class Fused(Primitive):

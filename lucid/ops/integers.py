@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.elementwise import INTEGRAL, binary
+from lucid.ops.elementwise import binary
+from lucid.ops.promotion import INTEGRAL
 
 
 def _of_integers(function: np.ufunc) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.elementwise import KEEP, promote
+from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, Variadic, batched_to_front, zeros_like
 
 

@@ -10,8 +10,8 @@ from lucid.core.cuts import cut
 from lucid.core.node import array_of, save_input
 from lucid.core.primitive import Primitive, attach, edge_of, synced
 from lucid.core.tensor import Tensor
-from lucid.ops.contractions import mT
-from lucid.ops.elementwise import KEEP, promote
+from lucid.ops.products import dot, mT
+from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, add_all, align
 
 _recording = modes.recording.get
@@ -20,7 +20,7 @@ _NO_PARAMS: dict[str, Any] = {}
 
 
 def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
-    out = x.dot(weight.T) if x.ndim == 2 and x.dtype.char in "fd" else P.matmul.impl(x, weight.T)
+    out = dot(x, weight.T) if x.ndim == 2 and x.dtype.char in "fd" else P.matmul.impl(x, weight.T)
     return out if bias is None else np.add(out, bias, out)
 
 
@@ -86,12 +86,12 @@ class _Linear(Primitive):
             front = ct.shape[:-1]
             ct = ct.reshape(-1, ct.shape[-1])
         if to_x is not None:
-            to_x = ct.dot(array_of(node, saved[1]))
+            to_x = dot(ct, array_of(node, saved[1]))
             if front is not None:
                 to_x = to_x.reshape(*front, to_x.shape[1])
         if to_weight is not None:
             x = array_of(node, saved[0])
-            to_weight = ct.T.dot(x if front is None else x.reshape(-1, x.shape[-1]))
+            to_weight = dot(ct.T, x if front is None else x.reshape(-1, x.shape[-1]))
         return to_x, to_weight, None if to_bias is None else np.add.reduce(ct, axis=0)
 
 

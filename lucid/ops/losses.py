@@ -8,7 +8,8 @@ import numpy as np
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.activations import blockwise, with_parameters
-from lucid.ops.elementwise import FLOAT, binary_door
+from lucid.ops.elementwise import binary_door
+from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import Elementwise, P, batched_to_front, kept_shape, shift
 
 

@@ -73,6 +73,18 @@ class _OneThread:
 _one_thread = _OneThread()
 
 
+def in_one_thread(product: Callable[[Any], Any], operand: Any) -> Any:
+    """The result of `product(operand)`, in which BLAS uses no threads of its own."""
+    blas = _blas()
+    if blas is None:
+        return product(operand)
+    _one_thread.enter(blas)
+    try:
+        return product(operand)
+    finally:
+        _one_thread.leave(blas)
+
+
 def in_parts(work: Callable[[slice], Any], count: int, multiplications: float) -> list[Any]:
     """The results of `work` on slices that together cover `count` items, one slice for each thread if that pays."""
     blas = _blas() if multiplications > _LEAST_WORK and count > 1 else None

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.contractions import mT
 from lucid.ops.fused import Fused, batch_by_composite, given_back, in_working_type, ones
+from lucid.ops.products import mT
 from lucid.ops.rules import P
 
 # A product of n x k and k x m is split into blocks of 64 columns between these values of n·k·m: 16 x 128 by 128 x 512

@@ -11,7 +11,7 @@ from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
-from lucid.ops.elementwise import cast
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P, broadcast_to, expand_reduced, linear, np_dtype, ones_like, reduction, shift
 from lucid.ops.special_arrays import running_logsumexp
 

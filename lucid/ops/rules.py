@@ -1,3 +1,4 @@
+# cython: annotation_typing=True
 """What each category of primitive derives from its declaration: reverse mode, forward mode, batching.
 
 Rules are written in terms of primitives and work on whatever they are given: arrays compute, tensors
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.node import Freed, array_of, save_input, tensor_of
+from lucid.core.fields import TensorFields
+from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
 
@@ -197,7 +199,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
     if partials[0] == 1 and len(partials) == 2 and partials[1] in (1, -1):
         minus = partials[1] == -1
 
-        def signs(node: Any, ct: Any) -> Sequence[Any]:
+        def signs(node: Node, ct: Any) -> Sequence[Any]:
             left, right, shapes = node.left, node.right, node.shapes
             if left is not None:
                 left = ct if shapes is None else sum_to(ct, shapes[0])
@@ -224,7 +226,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
     if len(reads) == 2 and _hands_on(d) and _hands_on(e):
         return _product_vjp(general, k, m)
 
-    def one(node: Any, ct: Any) -> Sequence[Any]:
+    def one(node: Node, ct: Any) -> Sequence[Any]:
         value = node.saved
         if type(ct) is Tensor and _is_real(ct) and type(value) is not Freed:
             return (ct * d(tensor_of(node, value if node.place_of_saved >= 0 else value[k])),)
@@ -235,7 +237,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
         return (_multiply(ct, d(value)),)
 
-    def two(node: Any, ct: Any) -> Sequence[Any]:
+    def two(node: Node, ct: Any) -> Sequence[Any]:
         saved = node.saved
         if (
             node.shapes is not None
@@ -281,7 +283,7 @@ def _factor(node: Any, saved: Any) -> Any:
 def _product_vjp(general: Impl, k: int, m: int) -> Impl:
     """The same where each derivative is a saved value: no calls but the product's."""
 
-    def product(node: Any, ct: Any) -> Sequence[Any]:
+    def product(node: Node, ct: Any) -> Sequence[Any]:
         if type(ct) is not ndarray:
             return product_of_tensors(node, ct)
         saved = node.saved
@@ -296,7 +298,7 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
             None if node.right is None else _multiply(ct, array_of(node, saved[m])),
         )
 
-    def product_of_tensors(node: Any, ct: Any) -> Sequence[Any]:
+    def product_of_tensors(node: Node, ct: Any) -> Sequence[Any]:
         saved = node.saved
         if type(ct) is not Tensor or node.shapes is not None or type(saved) is Freed or not _is_real(ct):
             return general(node, ct)
@@ -343,6 +345,27 @@ def elementwise_batch(prim: Any, values: Any, batched: Any, size: int, params: A
     ):
         return prim.impl(*values, **params)  # nothing to align, and bare arrays
     return prim(*align(values, batched, size), **params)
+
+
+_SMALL = 1 << 24  # whole numbers below this are exact in every type from float32 up
+
+
+def of_one_type(args: Sequence[Any]) -> bool:
+    """Whether all tensors have one floating-point type, beside numbers that leave it as it is: the common case."""
+    kind = None
+    for a in args:
+        if isinstance(a, TensorFields):
+            fields = a
+            while type(fields._array) is not ndarray:  # down through the kinds, without a property call for each
+                fields = fields._array
+            own = fields._array.dtype
+            if kind is None:
+                kind = own
+            elif own is not kind:
+                return False
+        elif type(a) is not float and (type(a) is not int or not -_SMALL < a < _SMALL):
+            return False
+    return kind is _F32 or kind is _F64
 
 
 # --- linear, views, reductions -----------------------------------------------------------------

@@ -14,8 +14,8 @@ from lucid.core.inplace import write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.elementwise import cast
 from lucid.ops.indexing import Put, batch_put, counting, fold_at, in_range, mask_positions
+from lucid.ops.promotion import cast
 from lucid.ops.rules import P, Variadic, broadcast_to, np_dtype, sum_to, times, zeros_like
 
 Weights = Callable[..., tuple[Any, Any]]

@@ -14,7 +14,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing, unary
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.elementwise import KEEP, cast, promote
+from lucid.ops.promotion import KEEP, cast, promote
 from lucid.ops.reductions import ValuesIndices
 from lucid.ops.rules import P
 

@@ -9,8 +9,8 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import contractions, indexing, reductions, unary
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.elementwise import cast
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import cast
 from lucid.ops.reductions import Dims, ValuesIndices
 from lucid.ops.rules import P, kept_shape
 

@@ -8,7 +8,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import KEEP, promote
+from lucid.ops.promotion import KEEP, promote
 from lucid.ops.random import rand
 from lucid.ops.rules import P, align
 from lucid.ops.special_arrays import scipy_special

@@ -15,8 +15,9 @@ from lucid.ops.complex_parts import conj as conj
 from lucid.ops.complex_parts import imag as imag
 from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import sgn as sgn
-from lucid.ops.elementwise import BOOL as TRUTH
-from lucid.ops.elementwise import FLOAT, INTEGRAL, KEEP, binary, general, promote, unary
+from lucid.ops.elementwise import binary, unary
+from lucid.ops.promotion import BOOL as TRUTH
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote
 from lucid.ops.rules import Elementwise, P, Pair, Selects, is_complex, linear
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)

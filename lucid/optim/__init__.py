@@ -9,6 +9,10 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "optim")
+
 from lucid.optim import lr_scheduler
 from lucid.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from lucid.optim.adaptive import Adadelta, Adagrad, RMSprop

@@ -72,7 +72,7 @@ class Bucket:
         self.counts = np.zeros((len(counters), len(params)), np.float32)
         self.views: list[dict[str, Any]] = []
         for i, array in enumerate(arrays):
-            start, stop = self.bounds[i : i + 2]
+            start, stop = self.bounds[i], self.bounds[i + 1]
             views = {name: self.counts[row, i : i + 1].reshape(()) for row, name in enumerate(counters)}
             views |= {name: like(flat[start:stop], array) for name, flat in self.slots.items()}
             self.views.append(views)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.elementwise import FLOAT, general
 from lucid.ops.inplace import inplace
+from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, P
 from lucid.special.doors import declare, one, special
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.elementwise import FLOAT, general
 from lucid.ops.out import into
+from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, Partial
 
 special: Any = import_module("scipy.special")  # which has no types

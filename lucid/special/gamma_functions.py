@@ -6,9 +6,9 @@ from typing import Any
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import FLOAT, general
 from lucid.ops.inplace import inplace
 from lucid.ops.out import into
+from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import P
 from lucid.ops.unary import digamma, polygamma
 from lucid.ops.unary import lgamma as gammaln

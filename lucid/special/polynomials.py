@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.elementwise import FLOAT, general
 from lucid.ops.out import into
+from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, P
 from lucid.special.doors import declare, documented
 

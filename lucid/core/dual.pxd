@@ -1,0 +1,2 @@
+from lucid.core.fields cimport TensorFields
+from lucid.core.primitive cimport synced

@@ -1,0 +1,25 @@
+# The C types of the backward pass.
+
+cimport cython
+from lucid.core.fields cimport Edge, TensorFields
+from lucid.core.node cimport Node
+from lucid.core.primitive cimport edge_of, synced
+from lucid.core.storage cimport storage_of
+
+
+cdef class Targets:
+    cdef public set nodes, leaves, needed
+    cpdef bint wants(self, Edge edge)
+    @cython.locals(edge=Edge)
+    cpdef Node pruned(self, Node node)
+    @cython.locals(edge=Edge, node=Node, seq=cython.longlong, oldest=cython.longlong, own=cython.longlong)
+    cpdef object _find_the_way(self, list roots)
+
+
+@cython.locals(node=Node, acting=Node, ahead=Node, edge=Edge, seq=cython.longlong, everything=cython.bint)
+cdef _sweep(object roots, object seeds, Targets targets, bint retain_graph, bint accumulate)
+cdef _to_leaf(dict leaves, object leaf, object ct)
+cdef _add_to(object held_by, object key, object new)
+cdef _sum(object a, object b)
+@cython.locals(leaf=TensorFields)
+cdef bint _into_plain_leaf(list held)

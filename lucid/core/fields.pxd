@@ -1,0 +1,11 @@
+# The C layout of the classes in fields.py.
+
+cdef class Edge:
+    cdef public long long _seq
+
+
+cdef class TensorFields(Edge):
+    cdef object __weakref__
+    cdef public object _array, _aux, _grad, _meta, _node
+    cdef public long long _born, _level
+    cdef public bint _requires_grad

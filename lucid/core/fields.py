@@ -1,0 +1,39 @@
+"""The fields of tensors: a class of their own, to which `fields.pxd` gives a C layout where this package is compiled.
+
+Compiled code that knows a value as `TensorFields` (or `Edge`, or `Node`) reads its fields without a look-up, so the
+hot paths say so in annotations. The methods are in `Tensor`, which stays an ordinary class that others can add to.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lucid.core.tensor import Tensor
+
+
+class Edge:
+    """What a gradient can flow to: a node, or a leaf. `_seq` is the engine's order; leaves have 0 and come last."""
+
+    __slots__ = ()
+
+    _seq: int
+
+
+class TensorFields(Edge):
+    """What a tensor holds.
+
+    `_array` is the array; in the other kinds of tensor, the tensor inside. `_meta` is None, the Storage of a tensor
+    that was written or viewed, or the View of one seen through another. `_born` is the newest transform when the
+    tensor was made. `_level` and `_aux` belong to the other kinds and stay unset here. Kinds add no slots, so that
+    a tensor can be promoted to another kind where it stands.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_aux", "_born", "_grad", "_level", "_meta", "_node", "_requires_grad")
+
+    _array: Any
+    _aux: Any
+    _born: int
+    _grad: "Tensor | None"
+    _level: int
+    _meta: Any
+    _node: Any
+    _requires_grad: bool

@@ -1,0 +1,41 @@
+# The C layout of a node and of what it saves.
+
+cimport cython
+from lucid.core.fields cimport Edge, TensorFields
+from lucid.core.storage cimport Storage
+
+
+cdef class Node(Edge):
+    cdef object __weakref__
+    cdef public object code, hooks, left, others, params, prim, right, saved, shape, shapes
+    cdef public long offset
+    cdef public int place_of_saved
+
+
+cdef class OutputNode(Node):
+    cdef public object index
+
+
+cdef class Pruned(Node):
+    cdef public Node whole
+
+
+cdef class AccumulateGrad(Node):
+    cdef public object leaf
+
+
+cdef class Saved:
+    cdef public object index, print, value
+    cdef public Storage storage
+    cdef public long long version
+    cdef public bint is_output
+
+
+cpdef tuple split_edges(tuple edges)
+cpdef object save_input(TensorFields tensor)
+cpdef Saved save_output(TensorFields out)
+cpdef object tensor_of(Node node, object saved)
+@cython.locals(held=Saved, inside=TensorFields)
+cpdef object array_of(Node node, object saved)
+cpdef object _check_bare(Node node, object meta, object array)
+cpdef object _check(Node node, Saved saved)

@@ -1,0 +1,1 @@
+from lucid.core.fields cimport TensorFields

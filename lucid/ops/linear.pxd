@@ -1,0 +1,3 @@
+from lucid.core.node cimport array_of, save_input
+from lucid.core.primitive cimport attach, edge_of, synced
+from lucid.ops.products cimport dot

@@ -1,0 +1,97 @@
+"""Operands of mixed types: what type an elementwise operation computes in, and the way for any mixture of operands."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes, modes
+from lucid.core.primitive import apply, lift
+from lucid.core.tensor import Tensor, shape_of
+from lucid.ops.rules import Elementwise, P, of_one_type
+
+ndarray = np.ndarray
+_on_arrays = modes.on_arrays.get
+_BF16 = dtypes.bfloat16.numpy
+_DIFFERENTIABLE = dtypes.DIFFERENTIABLE
+_NUMBERS = (bool, int, float, complex)
+
+# What becomes of the operands' promoted type. KEEP: the result has it. FLOAT: integers turn into
+# the default float first. BOOL: the result is a truth value. INTEGRAL: floats are refused.
+KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
+
+
+def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)
+
+
+def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
+    """Operands as tensors of one type and Python numbers that do not change it."""
+    operands = [_operand(name, a) for a in args]
+    if all(isinstance(a, _NUMBERS) for a in operands):
+        operands = [lift(a) for a in operands]
+    tensors = [a for a in operands if isinstance(a, Tensor)]
+    target = dtypes.result_type_of(
+        [t.np_dtype for t in tensors if t.ndim],
+        [t.np_dtype for t in tensors if not t.ndim],
+        [a for a in operands if not isinstance(a, Tensor)],
+    )
+    if policy == FLOAT and target not in _DIFFERENTIABLE:
+        target = dtypes.default_float()
+    if policy == INTEGRAL and target in _DIFFERENTIABLE:
+        raise TypeError(f"{name} takes integer or boolean tensors, not {dtypes.of_numpy(target)}")
+    if target is _BF16:
+        # NumPy does not know that a Python number leaves this type as it is.
+        operands = [a if isinstance(a, Tensor) else Tensor._wrap(np.asarray(a, target)) for a in operands]
+    return [cast(a, target) if isinstance(a, Tensor) else a for a in operands]
+
+
+def _operand(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor) or type(value) in _NUMBERS:
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, ndarray | list | tuple):
+        return lift(value)
+    if isinstance(value, _NUMBERS):
+        return value
+    raise TypeError(f"{name}: expected a tensor, an array or a number, not {type(value).__name__}")
+
+
+def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
+    """Any mixture of operands."""
+    if _on_arrays():
+        for a in args:
+            if isinstance(a, Tensor):
+                break
+        else:
+            return prim.impl(*args, **params)
+    operands = args
+    if not of_one_type(args) or policy is INTEGRAL:
+        operands = promote(prim.name, args, policy)
+        for a in operands:
+            if type(a) is int and policy != BOOL:
+                dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
+    try:
+        return apply(prim, operands, params)
+    except ValueError as error:
+        raise shape_error(prim.name, operands, error) from None
+
+
+def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:
+    """The type that promotion gave to the tensors among the operands."""
+    return next(a.np_dtype for a in operands if isinstance(a, Tensor))
+
+
+def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Exception:
+    """The error for operands that do not broadcast, or the original one if they do."""
+    shapes = [shape_of(a) for a in operands]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = " and ".join(str(s) for s in shapes)
+        return RuntimeError(
+            f"{name}: shapes {shown} do not broadcast: aligned from the right, "
+            "each pair of sizes must be equal or contain a 1"
+        )
+    return error

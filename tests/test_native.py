@@ -1,0 +1,120 @@
+"""The compiled modules: the same sources, used where they were built from exactly these, and never otherwise."""
+
+import importlib
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid import native
+
+compiled = pytest.mark.skipif(not native.in_use, reason="the sources run as they are here")
+PROGRAM = """
+import lucid, lucid.native
+x = lucid.tensor([1.0, 2.0], requires_grad=True)
+(x * x).sum().backward()
+print(lucid.native.in_use, x.grad.tolist())
+"""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A place with the sources of the compiled modules and what was built from them."""
+    for module in native.MODULES:
+        for suffix in (".py", ".pxd"):
+            source = Path(native.PACKAGE, *module.split(".")).with_suffix(suffix)
+            if source.exists():
+                target = tmp_path / source.relative_to(native.PACKAGE)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+    shutil.copy(Path(native.PACKAGE, "native.py"), tmp_path)
+    if native.in_use:
+        mark = tmp_path / Path(native.MARK).relative_to(native.PACKAGE)
+        mark.parent.mkdir(parents=True)
+        shutil.copy(native.MARK, mark)
+    return tmp_path
+
+
+def in_use(package):
+    return runpy.run_path(str(package / "native.py"))["in_use"]
+
+
+def output(**variables):
+    root = Path(native.PACKAGE).parent
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, **variables}, cwd=root, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+def test_every_module_named_is_there():
+    for module in native.MODULES:
+        assert Path(native.PACKAGE, *module.split(".")).with_suffix(".py").exists()
+
+
+def test_the_sources_alone_do_the_same():
+    assert output(LUCID_PURE="1") == ["False", "[2.0,", "4.0]"]
+
+
+@compiled
+def test_the_compiled_modules_are_used():
+    assert output(LUCID_PURE="0")[0] == "True"
+    for module in native.MODULES:
+        assert importlib.import_module(f"lucid.{module}").__file__.startswith(native.FOLDER)
+
+
+@compiled
+def test_compiled_modules_of_other_sources_are_left_aside(copy):
+    assert in_use(copy)
+    with (copy / "core" / "engine.py").open("a") as file:
+        file.write("\n# changed\n")
+    assert not in_use(copy)
+
+
+@compiled
+def test_a_layout_that_changed_counts_as_another_source(copy):
+    (copy / "core" / "fields.pxd").write_text("")
+    assert not in_use(copy)
+
+
+def test_without_a_mark_nothing_is_used(copy):
+    shutil.rmtree(copy / "_native", ignore_errors=True)
+    assert not in_use(copy)
+
+
+# NumPy's warnings are filtered by the frame they arise in, and compiled functions have none.
+OVERFLOWING = {
+    "binary": lambda x: x * x,
+    "unary": lambda x: x.exp(),
+    "by zero": lambda x: x / 0.0,
+    "a number first": lambda x: 1e30 * x,
+    "matmul": lambda x: x.reshape(2, 1, 1) @ x.reshape(1, 2, 1).mT,
+    "outer": lambda x: lucid.outer(x, x),
+    "a type in between": lambda x: x.half() * x,
+    "backward": lambda x: lucid.autograd.grad((x.requires_grad_() ** 2 * 1e30).sum() * 1e30, x),
+    "func.grad": lambda x: lucid.func.grad(lambda y: (y**2 * 1e30).sum() * 1e30)(x),
+    "vmap": lambda x: lucid.func.vmap(lambda y: y * y)(x),
+    "jvp": lambda x: lucid.func.jvp(lambda y: y * y, (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_overflow_gives_inf_without_a_warning(name):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"lucid\.")
+        OVERFLOWING[name](lucid.tensor([3e38, -3e38]))
+    assert not [str(w.message) for w in seen]
+
+
+def test_numpy_itself_still_warns():
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        np.multiply(np.float32(3e38), np.float32(3e38))

@@ -1,0 +1,97 @@
+"""Compile the modules named in `lucid.native` into `lucid/_native`; see there what for.
+
+    python tools/build_native.py [--if-possible]
+
+Needs a C compiler, Cython and setuptools. What did not change since the last time is not compiled again.
+"""
+
+import os
+import runpy
+import shutil
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import SimpleNamespace
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "native"
+
+
+def settings() -> SimpleNamespace:
+    """What `lucid.native` says, without importing the package, which may have no dependencies here."""
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "lucid" / "native.py")))
+
+
+def compiled(modules: tuple[str, ...]) -> list[Path]:
+    """Run Cython and the C compiler; returns the libraries, one for each module."""
+    from Cython.Build import cythonize
+    from Cython.Compiler.Options import get_directive_defaults
+    from setuptools import Distribution, Extension
+
+    options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
+    vectorized = [*options, "-O3"] if options else []
+    extensions = [
+        Extension(
+            f"lucid.{m}",
+            [f"lucid/{m.replace('.', '/')}.py"],
+            extra_compile_args=vectorized if m == "ops.kernels" else options,
+        )
+        for m in modules
+    ]
+    # Annotations are for type checkers, except where a file asks for C types by them; tensors have their own pickling.
+    directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False}
+    # Freeing a chain of a million nodes must not recurse a million deep. Only decorators could say so for one class,
+    # and those would need Cython where the sources run.
+    get_directive_defaults()["trashcan"] = True
+    extensions = cythonize(
+        extensions,
+        build_dir=str(WORK),
+        compiler_directives=directives,
+        include_path=["."],
+        quiet=True,
+        force=not (WORK / "lib").exists(),
+    )
+    if "TRASHCAN_BEGIN" not in (WORK / "lucid" / "core" / "node.c").read_text():
+        raise RuntimeError("this version of Cython would free long chains by recursion")
+    command = Distribution({"name": "lucid", "ext_modules": extensions}).get_command_obj("build_ext")
+    command.build_lib, command.build_temp = str(WORK / "lib"), str(WORK / "temp")
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+    return [Path(command.get_ext_fullpath(f"lucid.{m}")) for m in modules]
+
+
+def build() -> None:
+    """Compile, put the libraries where the package looks for them, and mark them as complete."""
+    native = settings()
+    mark = Path(native.MARK)
+    if mark.is_file() and mark.read_text() == native.digest():
+        return
+    mark.unlink(missing_ok=True)
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        libraries = compiled(native.MODULES)
+    finally:
+        os.chdir(before)
+    for old in Path(native.FOLDER).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+        old.unlink()  # also modules that are compiled no longer, which would be found before their sources
+    for module, library in zip(native.MODULES, libraries, strict=True):
+        home = Path(native.FOLDER) / Path(*module.split(".")[:-1])
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(library, home / library.name)
+    mark.write_text(native.digest())
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        build()
+    except (Exception, SystemExit) as error:
+        if "--if-possible" not in arguments:
+            raise
+        print(f"not compiled, so the sources run as they are: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
