@@ -15,7 +15,8 @@ from zlib import crc32
 MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.rules", "ops.elementwise", "ops.kernels", "ops.products", "ops.linear", "ops.cross_entropy",
+    "ops.rules", "ops.elementwise", "ops.kernels", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
+    "ops.special_arrays", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 
 import lucid
 from lucid import native
+from lucid.ops import kernels
 
 compiled = pytest.mark.skipif(not native.in_use, reason="the sources run as they are here")
 PROGRAM = """
@@ -118,3 +119,32 @@ def test_overflow_gives_inf_without_a_warning(name):
 def test_numpy_itself_still_warns():
     with pytest.warns(RuntimeWarning, match="overflow"):
         np.multiply(np.float32(3e38), np.float32(3e38))
+
+
+# --- the loops in lucid.ops.kernels --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_loops_give_what_single_steps_of_numpy_give(kind):
+    rng = np.random.default_rng(0)
+    m, v, g, u = (rng.random(37).astype(kind) for _ in range(4))
+    keep, weight, eps, rate = (np.asarray(c, kind) for c in (0.9, 0.1, 1e-3, 0.01))
+
+    average, total = m.copy(), v.copy()
+    kernels.follow(average, g, weight)
+    np.testing.assert_array_equal(average, m + weight * (g - m))
+    kernels.accumulate_square(total, g, keep, weight)
+    np.testing.assert_array_equal(total, keep * v + weight * (g * g))
+    kernels.scale_by_root(m, v, eps, rate, u)
+    np.testing.assert_array_equal(u, m / (np.sqrt(v) + eps) * rate)
+
+    x, y = rng.random((3, 4)).astype(kind), rng.random((3, 5)).astype(kind)
+    out = np.empty((3, 4, 5), kind)
+    kernels.stacked_outer(x, y, out)
+    np.testing.assert_array_equal(out, x[:, :, None] * y[:, None, :])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_the_loops_take_nothing(shape):
+    out = np.empty((*shape, 2), np.float32)
+    kernels.stacked_outer(np.empty(shape, np.float32), np.empty((shape[0], 2), np.float32), out)

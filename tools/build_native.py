@@ -29,7 +29,8 @@ def compiled(modules: tuple[str, ...]) -> list[Path]:
     from setuptools import Distribution, Extension
 
     options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
-    vectorized = [*options, "-O3"] if options else []
+    # Loops as fast as memory, with the results that NumPy's single steps would give.
+    vectorized = [*options, "-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
     extensions = [
         Extension(
             f"lucid.{m}",

@@ -107,6 +107,9 @@ class Tensor(TensorFields, Methods):
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
+        if type(self) is Tensor:
+            fields: TensorFields = self
+            return fields._array.ndim
         return len(self.shape)
 
     @property

@@ -1,5 +1,9 @@
 """Neural networks: modules, layers, losses and their initialisation."""
 
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "nn")
+
 from lucid.nn import functional, init, utils
 from lucid.nn.containers import (
     ModuleDict,

@@ -1,6 +1,7 @@
-# cython: boundscheck=False, wraparound=False
-"""Loops for which NumPy has no function that is fast. Compiled they are used; as Python they only say what they do."""
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Loops that would be several passes over memory in NumPy. Compiled they are used; as Python they say what they do."""
 
+from math import sqrt
 from typing import Any
 
 
@@ -10,3 +11,22 @@ def stacked_outer(x: Any, y: Any, out: Any) -> None:
         for i in range(x.shape[1]):
             for j in range(y.shape[1]):
                 out[k, i, j] = x[k, i] * y[k, j]
+
+
+def follow(average: Any, value: Any, weight: float) -> None:
+    """average += weight · (value - average)"""
+    for i in range(average.shape[0]):
+        average[i] += weight * (value[i] - average[i])
+
+
+def accumulate_square(total: Any, x: Any, keep: float, weight: float) -> None:
+    """total = keep · total + weight · x²"""
+    for i in range(total.shape[0]):
+        total[i] = keep * total[i] + weight * (x[i] * x[i])
+
+
+def scale_by_root(x: Any, squares: Any, eps: float, rate: float, out: Any) -> None:
+    """out = x / (√squares + eps) · rate"""
+    for i in range(out.shape[0]):
+        out[i] = sqrt(squares[i])
+        out[i] = x[i] / (out[i] + eps) * rate

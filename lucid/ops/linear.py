@@ -1,3 +1,4 @@
+# cython: annotation_typing=True
 """x Wᵀ + b in one step: what most layers are made of."""
 
 import math
@@ -7,7 +8,8 @@ import numpy as np
 
 from lucid.core import modes
 from lucid.core.cuts import cut
-from lucid.core.node import array_of, save_input
+from lucid.core.fields import TensorFields
+from lucid.core.node import Node, array_of, save_input
 from lucid.core.primitive import Primitive, attach, edge_of, synced
 from lucid.core.tensor import Tensor
 from lucid.ops.products import dot, mT
@@ -76,11 +78,11 @@ def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
 class _Linear(Primitive):
     """With a short way back for rows of real numbers, in which training spends much of its time."""
 
-    def vjp(self, node: Any, ct: Any) -> Any:
+    def vjp(self, node: Node, ct: Any) -> Any:
         saved = node.saved
         if type(ct) is not np.ndarray or ct.ndim < 2 or ct.dtype.char not in "fd" or type(saved) is not tuple:
             return super().vjp(node, ct)
-        to_x, to_weight, to_bias = node.others
+        to_x, to_weight, to_bias = node.others  # type: ignore[misc]  # three edges
         front = None
         if ct.ndim > 2:  # all rows as one matrix: one product instead of one for each example
             front = ct.shape[:-1]
@@ -120,14 +122,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if type(x) is not Tensor or type(weight) is not Tensor or (bias is not None and type(bias) is not Tensor):
         return _general(x, weight, bias)
-    if x._meta is not None:
-        synced(x)
-    if weight._meta is not None:
-        synced(weight)
-    if bias is not None and bias._meta is not None:
-        synced(bias)
-    rows, matrix, kind = x._array, weight._array, weight._array.dtype
-    offset = None if bias is None else bias._array
+    a: TensorFields = x
+    b: TensorFields = weight
+    c: TensorFields | None = bias
+    if a._meta is not None:
+        synced(a)
+    if b._meta is not None:
+        synced(b)
+    if c is not None and c._meta is not None:
+        synced(c)
+    rows, matrix = a._array, b._array
+    kind = matrix.dtype
+    offset = None if c is None else c._array
     if rows.dtype is not kind or (offset is not None and offset.dtype is not kind):
         return _general(x, weight, bias)
     if matrix.ndim != 2 or not rows.ndim or (offset is not None and offset.shape != matrix.shape[:1]):
@@ -137,18 +143,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     except ValueError:
         _check(x, weight, bias)
         raise
-    need_x, need_w, need_b = x._requires_grad, weight._requires_grad, bias is not None and bias._requires_grad
+    need_x, need_w, need_b = a._requires_grad, b._requires_grad, c is not None and c._requires_grad
     if not (need_x or need_w or need_b):
         return out
     if not _recording():
         cut("no_grad", x if need_x else weight if need_w else bias)  # type: ignore[arg-type]  # not None if needed
         return out
     edges = (
-        (x if x._node is None else x._node) if need_x else None,
-        (weight if weight._node is None else weight._node) if need_w else None,
+        (x if a._node is None else a._node) if need_x else None,
+        (weight if b._node is None else b._node) if need_w else None,
         edge_of(bias) if need_b else None,  # type: ignore[arg-type]  # not None if needed
     )
-    saved = (save_input(x) if need_w else None, save_input(weight) if need_x else None, None, None)
+    saved = (save_input(a) if need_w else None, save_input(b) if need_x else None, None, None)
     attach(out, linear_primitive, None, None, edges, saved, -1, None, _NO_PARAMS, out._array.shape)
     return out
 

@@ -5,7 +5,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lucid.optim.elementwise import Elementwise, Operand, accumulate_square, add, divide, follow, multiply
+from lucid.optim.elementwise import (
+    Elementwise,
+    Operand,
+    accumulate_square,
+    add,
+    divide,
+    follow,
+    multiply,
+    scale_by_root,
+)
 from lucid.optim.optimizer import Group, Params, check_range
 
 
@@ -86,10 +95,7 @@ class Adam(_Averaging):
         accumulate_square(v, g, keep2, weight2, u)
         if group["amsgrad"]:
             v = np.maximum(slots[2], v, out=slots[2])
-        np.sqrt(v, u)
-        add(u, eps, u)
-        divide(m, u, u)
-        multiply(u, rate, u)
+        scale_by_root(m, v, eps, rate, u)
 
 
 class AdamW(Adam):

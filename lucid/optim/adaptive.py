@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from lucid.optim.elementwise import Elementwise, Operand, accumulate_square, add, divide, follow, multiply, subtract
+from lucid.optim.elementwise import (
+    Elementwise,
+    Operand,
+    accumulate_square,
+    add,
+    divide,
+    follow,
+    multiply,
+    scale_by_root,
+    subtract,
+)
 from lucid.optim.optimizer import Group, Params, check_range
 
 
@@ -74,10 +84,7 @@ class Adagrad(Elementwise):
         (total,) = slots
         multiply(g, g, u)
         add(total, u, total)
-        np.sqrt(total, u)
-        add(u, eps, u)
-        divide(g, u, u)
-        multiply(u, rate, u)
+        scale_by_root(g, total, eps, rate, u)
 
 
 class Adadelta(Elementwise):

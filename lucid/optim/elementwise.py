@@ -14,12 +14,15 @@ from lucid.autograd.modes import no_grad
 from lucid.core.kind import Kind
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.native import in_use
+from lucid.ops import kernels
 from lucid.ops.creation import full_like
 from lucid.ops.joining import stack
 from lucid.optim.layout import Bucket, Run, Scratch, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
 add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.negative, np.subtract
+ndarray = np.ndarray
 Operand = Any  # an array, or a cell with a tensor
 
 
@@ -305,6 +308,9 @@ def _check_state(name: str, value: Any, p: Tensor) -> None:
 
 def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
     """average += weight · (value - average)"""
+    if in_use and type(average) is ndarray:
+        kernels.follow(average, value, weight)
+        return
     subtract(value, average, u)
     multiply(u, weight, u)
     add(average, u, average)
@@ -312,7 +318,21 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
 
 def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
     """total = keep · total + weight · g²"""
+    if in_use and type(total) is ndarray:
+        kernels.accumulate_square(total, g, keep, weight)
+        return
     multiply(g, g, u)
     multiply(u, weight, u)
     multiply(total, keep, total)
     add(total, u, total)
+
+
+def scale_by_root(x: Operand, squares: Operand, eps: Any, rate: Any, u: Operand) -> None:
+    """u = x / (√squares + eps) · rate"""
+    if in_use and type(u) is ndarray:
+        kernels.scale_by_root(x, squares, eps, rate, u)
+        return
+    np.sqrt(squares, u)
+    add(u, eps, u)
+    divide(x, u, u)
+    multiply(u, rate, u)
