@@ -131,9 +131,9 @@ def test_the_loops_give_what_single_steps_of_numpy_give(kind):
     keep, weight, eps, rate = (np.asarray(c, kind) for c in (0.9, 0.1, 1e-3, 0.01))
 
     average, total = m.copy(), v.copy()
-    kernels.follow(average, g, weight)
+    kernels.follow(average, g, weight, 0.0)
     np.testing.assert_array_equal(average, m + weight * (g - m))
-    kernels.accumulate_square(total, g, keep, weight)
+    kernels.accumulate_square(total, g, keep, weight, 0.0)
     np.testing.assert_array_equal(total, keep * v + weight * (g * g))
     kernels.scale_by_root(m, v, eps, rate, u)
     np.testing.assert_array_equal(u, m / (np.sqrt(v) + eps) * rate)
@@ -142,6 +142,17 @@ def test_the_loops_give_what_single_steps_of_numpy_give(kind):
     out = np.empty((3, 4, 5), kind)
     kernels.stacked_outer(x, y, out)
     np.testing.assert_array_equal(out, x[:, :, None] * y[:, None, :])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_averages_of_optimizers_vanish_below_the_smallest_normal_number(kind):
+    tiny = np.finfo(kind).tiny
+    for start, want in ((tiny, 0), (-tiny, 0), (4 * tiny, 2 * tiny), (-4 * tiny, -2 * tiny), (np.nan, np.nan)):
+        average, total = np.array([start], kind), np.array([abs(start)], kind)
+        kernels.follow(average, np.zeros(1, kind), 0.5, tiny)
+        kernels.accumulate_square(total, np.zeros(1, kind), 0.5, 0.5, tiny)
+        np.testing.assert_array_equal(average, np.array([want], kind))
+        np.testing.assert_array_equal(total, np.array([abs(want)], kind))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])

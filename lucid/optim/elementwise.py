@@ -23,6 +23,7 @@ from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
 add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.negative, np.subtract
 ndarray = np.ndarray
+_TINY = {np.dtype(kind): float(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
 Operand = Any  # an array, or a cell with a tensor
 
 
@@ -309,7 +310,7 @@ def _check_state(name: str, value: Any, p: Tensor) -> None:
 def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
     """average += weight · (value - average)"""
     if in_use and type(average) is ndarray:
-        kernels.follow(average, value, weight)
+        kernels.follow(average, value, weight, _TINY[average.dtype])
         return
     subtract(value, average, u)
     multiply(u, weight, u)
@@ -319,7 +320,7 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
 def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
     """total = keep · total + weight · g²"""
     if in_use and type(total) is ndarray:
-        kernels.accumulate_square(total, g, keep, weight)
+        kernels.accumulate_square(total, g, keep, weight, _TINY[total.dtype])
         return
     multiply(g, g, u)
     multiply(u, weight, u)
