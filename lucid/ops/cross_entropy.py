@@ -13,11 +13,14 @@ from lucid.core.cuts import cut
 from lucid.core.node import Node, output_edge, save_input, save_output, split_edges
 from lucid.core.primitive import Primitive, attach, edge_of, split_outputs, synced, unpack
 from lucid.core.tensor import Tensor
+from lucid.native import in_use
+from lucid.ops import kernels
 from lucid.ops.rules import P, add_all, batched_to_front
 from lucid.ops.softmax import NARROW, blocks, exponentials, row_sums, shape_along
 
 _recording = modes.recording.get
 _wrap = Tensor._wrap
+_REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 NONE, MEAN, SUM = "none", "mean", "sum"
 
 
@@ -185,7 +188,7 @@ def _back_array(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) 
         share = g.item() / count if reduction == MEAN and count else g.item()
         for b in blocks(flat.shape):
             np.multiply(flat_e[b], share / row_sums(flat_e[b]), out=flat[b])
-        flat[_at(places)] -= share
+        _take_off(flat, places, share)
         return out
     rows = rows.reshape(places.shape)
     for b in blocks(flat.shape):
@@ -252,9 +255,26 @@ def _block_losses(x: Any, target: Any, e: Any) -> Any:
     """log Σ exp(x) - x[target] of each row, by way of exponentials, which are written to `e`."""
     total, shift = exponentials(x, e)
     losses = np.log(total[:, 0])
-    picked = x[_at(target)]
+    picked = _picked(x, target)
     losses -= picked if shift is None else picked - shift[:, 0]
     return losses
+
+
+def _picked(x: Any, places: Any) -> Any:
+    """x[i, places[i]] for each row."""
+    if not in_use or x.ndim != 2 or x.dtype not in _REAL:
+        return x[_at(places)]
+    out = np.empty(len(x), x.dtype)
+    kernels.pick(x, places, out)
+    return out
+
+
+def _take_off(x: Any, places: Any, amount: float) -> None:
+    """x[i, places[i]] -= amount for each row."""
+    if not in_use or x.ndim != 2 or x.dtype not in _REAL:
+        x[_at(places)] -= amount
+    else:
+        kernels.take_off(x, np.ascontiguousarray(places, np.int64), amount)
 
 
 def _losses(x: Any, places: Any, keeps_e: bool) -> tuple[Any, Any]:

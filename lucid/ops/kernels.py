@@ -13,6 +13,29 @@ def stacked_outer(x: Any, y: Any, out: Any) -> None:
                 out[k, i, j] = x[k, i] * y[k, j]
 
 
+def gate(x: Any, y: Any, out: Any) -> None:
+    """x where y > 0, else 0"""
+    for i in range(out.shape[0]):
+        out[i] = x[i]
+        out[i] = out[i] if y[i] > 0 else 0
+
+
+def pick(x: Any, places: Any, out: Any) -> None:
+    """One element of each row: out[i] = x[i, places[i]]"""
+    for i in range(x.shape[0]):
+        if not 0 <= places[i] < x.shape[1]:
+            raise IndexError(f"there is no place {places[i]} in a row of {x.shape[1]}")
+        out[i] = x[i, places[i]]
+
+
+def take_off(x: Any, places: Any, amount: float) -> None:
+    """x[i, places[i]] -= amount"""
+    for i in range(x.shape[0]):
+        if not 0 <= places[i] < x.shape[1]:
+            raise IndexError(f"there is no place {places[i]} in a row of {x.shape[1]}")
+        x[i, places[i]] -= amount
+
+
 # Where a gradient stays 0, averages shrink until they are below the smallest normal number, and arithmetic with such
 # numbers takes a hundred times as long: they become 0.
 

@@ -210,6 +210,8 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
             return left, right
 
         return signs
+    if len(partials) == 1 and isinstance(partials[0], Pair):
+        return _pair_vjp(prim, partials[0])
     reads: list[tuple[int, Any]] = []
     for partial, rule in zip(partials, prim.rules, strict=True):
         if (
@@ -259,6 +261,22 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         return left, right
 
     return one if len(reads) == 1 else two
+
+
+def _pair_vjp(prim: Elementwise, pair: Pair) -> Impl | None:
+    """The same for one operand and a derivative that is spelled out and reads one value."""
+    general, pull, rule = prim.vjp, pair.pull, prim.rules[0]
+    if rule is None or len(rule.picks) != 1 or type(rule.picks[0]) is str:
+        return None
+    k = rule.picks[0]
+
+    def pulled(node: Node, ct: Any) -> Sequence[Any]:
+        value = node.saved
+        if type(ct) is not ndarray or type(value) is Freed:
+            return general(node, ct)
+        return (pull(ct, array_of(node, value if node.place_of_saved >= 0 else value[k])),)
+
+    return pulled
 
 
 def _hands_on(partial: Any) -> bool:

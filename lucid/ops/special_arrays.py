@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.native import in_use
+from lucid.ops import kernels
 
 _NARROW = frozenset({dtypes.float16.numpy, dtypes.bfloat16.numpy})
 
@@ -51,8 +53,11 @@ def sigmoid(x: Any) -> Any:
     return np.where(x >= 0, 1, e) / (1 + e)
 
 
+_ZEROS = {kind: np.zeros((), kind) for kind in _SINGLE_AND_DOUBLE}
+
+
 def relu(x: Any) -> Any:
-    return np.maximum(x, 0)
+    return np.maximum(x, _ZEROS.get(x.dtype, 0))  # an array of the same type saves NumPy a search for the common type
 
 
 def log_sigmoid(x: Any) -> Any:
@@ -71,6 +76,9 @@ def gate(ct: Any, x: Any) -> Any:
     if not ct.flags.c_contiguous:
         return _gate_by_rows(ct, x)
     out = np.empty(x.shape, ct.dtype)
+    if in_use and x.dtype is ct.dtype:
+        kernels.gate(ct.reshape(-1), x.reshape(-1), out.reshape(-1))
+        return out
     if x.size <= _BLOCK:
         _keep_bits(x, ct.view(bits), out.view(bits))
         return out
