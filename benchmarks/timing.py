@@ -5,10 +5,14 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from time import perf_counter
+from time import perf_counter, sleep
 
 from benchmarks.libraries import Library, Thunk
 from benchmarks.workloads import Workload, check_agreement
+
+# Threads for products of matrices go on waiting for work when they are done, 0.03 s in OpenBLAS, and would slow down
+# whoever comes next.
+PAUSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -63,5 +67,7 @@ def in_turns(thunks: dict[str, Thunk], rounds: int, seconds: float) -> dict[str,
     samples: dict[str, list[float]] = {name: [] for name in thunks}
     gc.collect()
     for name in turns(list(thunks), rounds):
+        sleep(PAUSE)
+        thunks[name]()
         samples[name].append(sample(thunks[name], numbers[name]))
     return {name: Times.of(found) for name, found in samples.items()}
