@@ -1,7 +1,7 @@
 """Machine code for the hot paths, where it was built: the same modules, compiled from the same sources by Cython.
 
 `tools/build_native.py` builds it, and installing the package calls that. Without it, or with the variable
-LUCID_PURE=1 in the environment, the sources run as they are and do the same in about one and a half times the time.
+LUCID_PURE=1 in the environment, the sources run as they are and do the same, more slowly; debuggers then step into them.
 """
 
 import os
@@ -10,10 +10,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 from zlib import crc32
 
-# A compiled function has no frame, so the modules whose functions users call directly stay as they are: NumPy's
-# warnings are filtered by the frame in which they arise. `framed` is for the exceptions.
+# A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So functions
+# that users call and that compute stay in modules that are not compiled; `framed` is for the exceptions.
 MODULES = (
-    "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.primitive", "core.engine",
+    "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
+    "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
     "ops.rules", "ops.elementwise", "ops.kernels", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
     "ops.special_arrays", "nn.module", "nn.containers",

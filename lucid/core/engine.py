@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.collector import show_all
 from lucid.core.hooks import Hooks
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
@@ -457,6 +458,8 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
 
 def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
     held = tensor._grad
+    if gradient._requires_grad:
+        show_all()
     if held is None:
         tensor._grad = gradient
     elif create_graph or type(held) is not Tensor or type(gradient) is not Tensor or held._requires_grad:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from lucid.core.collector import show_all
+
 if TYPE_CHECKING:
     from lucid.core.node import Node
 
@@ -52,5 +54,6 @@ class Hooks:
 
 def hooks_of(node: "Node") -> Hooks:
     if node.hooks is None:
+        show_all()
         node.hooks = Hooks()
     return node.hooks

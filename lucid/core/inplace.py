@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.collector import show_all
 from lucid.core.kind import Kind
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
@@ -172,6 +173,7 @@ def _raise_if_leaf(tensor: Tensor, name: str, what: str, instead: str) -> None:
 
 def rebase(target: Tensor, node: Node) -> None:
     """Put `node` into the history of the target and of every tensor below it in a chain of views."""
+    show_all()
     view = target._meta
     while isinstance(view, View) and view.status != DETACHED:
         base = view.base

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.collector import show_all
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
@@ -439,6 +440,7 @@ def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
 
 def packed(item: Any, operand: int | None) -> Any:
     """A saved value as the innermost pair of saved-tensor hooks wants it; `operand` says which operand it is, if one."""
+    show_all()
     pack, unpack_hook = modes.saved_hooks.get()[-1]
     is_output = type(item) is Saved and item.is_output
     value = item.value if type(item) is Saved else item

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lucid.core import dtypes, levels, printing
+from lucid.core.collector import show_all
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields
 from lucid.core.storage import DETACHED, Storage, View, storage_of
@@ -205,6 +206,8 @@ class Tensor(TensorFields, Methods):
                 raise RuntimeError(f"a gradient must have its tensor's shape {self.shape}, not {value.shape}")
             if value.np_dtype != self.np_dtype:
                 raise RuntimeError(f"a gradient must have its tensor's dtype {self.dtype}, not {value.dtype}")
+            if value._requires_grad:
+                show_all()
         self._grad = value
 
     @grad.deleter

@@ -1,3 +1,4 @@
+from lucid.core.collector cimport hide
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, save_input, save_output
 from lucid.core.primitive cimport attach, look_at, synced

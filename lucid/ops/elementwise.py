@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, levels, modes
+from lucid.core.collector import hide
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
 from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
@@ -19,7 +20,7 @@ from lucid.core.place import DEPTH, climb, known_files
 from lucid.core.primitive import attach, look_at, synced
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
-from lucid.native import framed
+from lucid.native import framed, in_use
 from lucid.ops.out import into
 from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, shape_error
 from lucid.ops.rules import Elementwise, Partial
@@ -93,7 +94,9 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 elif keep_out:
                     saved = save_output(made)
                 edge = input if a._node is None else a._node
-                attach(made, prim, edge, ABSENT, None, saved, alone, None, _NO_PARAMS, x.shape)
+                node = attach(made, prim, edge, ABSENT, None, saved, alone, None, _NO_PARAMS, x.shape)
+                if in_use:
+                    hide(node)
             else:
                 cut("no_grad", input)
         return made
@@ -249,6 +252,8 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         made._requires_grad = True
         if mode is HOOKED:
             look_at(node, made)
+        if in_use:
+            hide(node)
         return made
 
     return _named(op, prim, doc)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
+from lucid.core.collector import show_all
 from lucid.core.inplace import raise_if_not_writable
 from lucid.core.kind import Kind
 from lucid.core.node import Node
@@ -94,6 +95,7 @@ def _seen_differently(self: Tensor, name: str, view: Callable[[Tensor], Tensor])
     _take_over(self, new)
     if new._requires_grad:
         move_retained_grad(self, new._node)
+        show_all()
         self._node = new._node
     storage.bump(name)
     if is_view:
