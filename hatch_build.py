@@ -1,6 +1,5 @@
 """What installing does beyond copying: it compiles the hot paths, where there is a compiler. See `lucid/native.py`."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class CompileHotPaths(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel" or os.environ.get("LUCID_PURE", "0") not in ("", "0"):
-            return
         sys.path.insert(0, str(Path(self.root) / "tools"))
-        from build_native import build
+        from build_native import build, settings
 
+        if self.target_name != "wheel" or settings().PURE:
+            return
         try:
             build()
         except (Exception, SystemExit) as error:

@@ -23,6 +23,7 @@ MODULES = (
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(PACKAGE, "_native")
+PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wants the sources as they are
 # Stands beside the modules of one interpreter once all are there, and says from which sources they were made.
 MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")
 
@@ -43,7 +44,7 @@ def digest() -> str:
 
 def _is_there() -> bool:
     """Whether the compiled modules belong to this interpreter and to the sources beside them."""
-    if os.environ.get("LUCID_PURE", "0") not in ("", "0"):
+    if PURE:
         return False
     try:
         with open(MARK) as file:

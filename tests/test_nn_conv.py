@@ -14,6 +14,7 @@ from lucid.nn.functional import convolution as F
 from lucid.nn.layers import convolution as layers
 from lucid.ops import convolution as ops
 from lucid.ops import parallel
+from lucid.ops.blas import Blas, library
 
 
 def random(*shape, seed=0, dtype=np.float64):
@@ -88,8 +89,8 @@ class TestParts:
     @staticmethod
     def with_blas(monkeypatch, threads):
         settings = [threads]
-        blas = parallel.Blas(lambda: settings[-1], settings.append)
-        monkeypatch.setattr(parallel, "_blas", lambda: blas)
+        blas = Blas(lambda: settings[-1], settings.append)
+        monkeypatch.setattr(parallel, "library", lambda: blas)
         return settings
 
     def test_slices_cover_everything_once(self, monkeypatch):
@@ -122,11 +123,11 @@ class TestParts:
         assert settings == [threads]
 
     def test_without_a_known_library_there_are_no_parts(self, monkeypatch):
-        monkeypatch.setattr(parallel, "_blas", lambda: None)
+        monkeypatch.setattr(parallel, "library", lambda: None)
         assert parallel.in_parts(lambda some: some, 10, 1e12) == [slice(0, 10)]
 
     def test_library_of_this_installation_keeps_its_number_of_threads(self):
-        blas = parallel._blas()
+        blas = library()
         if blas is None:
             pytest.skip("NumPy came without OpenBLAS")
         before = blas.threads()

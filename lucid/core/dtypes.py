@@ -96,6 +96,7 @@ _BY_PYTHON: Final[dict[type, dtype]] = {bool: bool_, int: int64, float: float64,
 
 # The numpy types that can carry a gradient; membership is tested on hot paths.
 FLOATING: Final = frozenset(d.numpy for d in ALL if d.category == CATEGORY_FLOAT)
+SINGLE_AND_DOUBLE: Final = frozenset({float32.numpy, float64.numpy})
 COMPLEX: Final = frozenset(d.numpy for d in ALL if d.category == CATEGORY_COMPLEX)
 DIFFERENTIABLE: Final = FLOATING | COMPLEX
 BOOL: Final = bool_.numpy

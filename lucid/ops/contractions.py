@@ -15,11 +15,7 @@ from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, Variadic, add_all, sum_to
 from lucid.ops.shaping import broadcast_tensors, expand
 
-ndarray = np.ndarray
-_recording = modes.recording.get
 _autocast = modes.autocast.get
-_REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-_BLAS = _REAL | dtypes.COMPLEX
 
 
 def _einsum_array(*xs: Any, spec: str) -> Any:

@@ -20,7 +20,7 @@ from lucid.ops.softmax import NARROW, blocks, exponentials, row_sums, shape_alon
 
 _recording = modes.recording.get
 _wrap = Tensor._wrap
-_REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_REAL = dtypes.SINGLE_AND_DOUBLE
 NONE, MEAN, SUM = "none", "mean", "sum"
 
 

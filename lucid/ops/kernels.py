@@ -37,7 +37,7 @@ def take_off(x: Any, places: Any, amount: float) -> None:
 
 
 # Where a gradient stays 0, averages shrink until they are below the smallest normal number, and arithmetic with such
-# numbers takes a hundred times as long: they become 0.
+# numbers is many times slower: they become 0.
 
 
 def follow(average: Any, value: Any, weight: float, tiny: float) -> None:

@@ -13,15 +13,15 @@ from lucid.core.node import Node, array_of, save_input
 from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
+from lucid.ops.blas import in_one_thread
 from lucid.ops.kernels import stacked_outer
-from lucid.ops.parallel import in_one_thread
 from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, align, bilinear_jvp, sum_to
 
 ndarray = np.ndarray
 _recording = modes.recording.get
 _autocast = modes.autocast.get
-_REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_REAL = dtypes.SINGLE_AND_DOUBLE
 _BLAS = _REAL | dtypes.COMPLEX
 _np_matmul, _np_multiply = framed(np.matmul, 2), framed(np.multiply, 2)
 _einsum: Any = np.einsum

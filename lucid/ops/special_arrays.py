@@ -35,7 +35,7 @@ def in_single(function: Callable[..., Any], *arrays: Any) -> Any:
     return function(*wide).astype(narrow)
 
 
-_SINGLE_AND_DOUBLE = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_SINGLE_AND_DOUBLE = dtypes.SINGLE_AND_DOUBLE
 
 
 def sigmoid(x: Any) -> Any:

@@ -1,0 +1,70 @@
+"""The threads of the BLAS library that came with NumPy: how many it would use, and how to hold it to one."""
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache
+from glob import glob
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Blas(NamedTuple):
+    """The functions of the BLAS library that ask for and set its number of threads."""
+
+    threads: Callable[[], int]
+    set_threads: Callable[[int], Any]
+
+
+@cache
+def library() -> Blas | None:
+    """The OpenBLAS that NumPy's wheels bring along, if it is there."""
+    home = os.path.dirname(np.__file__)
+    for folder in (os.path.join(os.path.dirname(home), "numpy.libs"), os.path.join(home, ".dylibs")):
+        for path in glob(os.path.join(folder, "*openblas*")):
+            found = ctypes.CDLL(path)
+            for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
+                if hasattr(found, name.format("set")):
+                    return Blas(getattr(found, name.format("get")), getattr(found, name.format("set")))
+    return None
+
+
+class OneThread:
+    """Holds BLAS to one thread as long as somebody is inside."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.inside = 0
+        self.before = 1
+
+    def enter(self, blas: Blas) -> int:
+        """The number of threads that BLAS would use."""
+        with self.lock:
+            if not self.inside:
+                self.before = blas.threads()
+                blas.set_threads(1)
+            self.inside += 1
+            return self.before
+
+    def leave(self, blas: Blas) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                blas.set_threads(self.before)
+
+
+one_thread = OneThread()
+
+
+def in_one_thread(product: Callable[[Any], Any], operand: Any) -> Any:
+    """The result of `product(operand)`, in which BLAS uses no threads of its own."""
+    blas = library()
+    if blas is None:
+        return product(operand)
+    one_thread.enter(blas)
+    try:
+        return product(operand)
+    finally:
+        one_thread.leave(blas)
