@@ -1,4 +1,7 @@
-"""Machine code for the hot paths, where it was built: the same modules, compiled from the same sources by Cython.
+"""Machine code for the hot paths, where it was built: the same modules, compiled by Cython.
+
+Most are compiled from the `.py` files as they are. Where a module also has a `.pyx` file, that one is compiled: loops
+over memory, which take the place of what the `.py` file does by calls of NumPy.
 
 `tools/build_native.py` builds it, and installing the package calls that. Without it, or with the variable
 LUCID_PURE=1 in the environment, the sources run as they are and do the same, more slowly; debuggers then step into them.
@@ -6,6 +9,7 @@ LUCID_PURE=1 in the environment, the sources run as they are and do the same, mo
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 from zlib import crc32
@@ -21,6 +25,13 @@ MODULES = (
     "optim.elementwise", "optim.layout",
 )  # fmt: skip
 
+# Modules that are compiled a second and third time for newer processors, and the levels of x86-64 that those are
+# compiled for, best first, with what NumPy must find in a processor.
+LOOPS = ("ops.kernels",)
+LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
+# Files of C types and functions that are no modules.
+HEADERS = ("ops.curves",)
+
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(PACKAGE, "_native")
 PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wants the sources as they are
@@ -31,9 +42,9 @@ MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")
 def digest() -> str:
     """A number that changes with the sources."""
     found = 0
-    for module in MODULES:
+    for module in MODULES + HEADERS:
         base = os.path.join(PACKAGE, *module.split("."))
-        for name in (base + ".py", base + ".pxd"):
+        for name in (base + ".py", base + ".pyx", base + ".pxd"):
             try:
                 with open(name, "rb") as file:
                     found = crc32(file.read(), found)
@@ -56,10 +67,19 @@ def _is_there() -> bool:
 in_use = _is_there()
 
 
+def _level() -> str:
+    """The folder of the loops for this processor, if some were compiled for more than every processor has."""
+    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
+    for level, features in LEVELS.items():
+        if all(found.get(feature) for feature in features):
+            return os.path.join(FOLDER, level)
+    return FOLDER
+
+
 def compiled_first(path: list[str], package: str) -> None:
     """Put the compiled modules of a subpackage before their sources on its search path."""
     if in_use:
-        path.insert(0, os.path.join(FOLDER, package))
+        path[:0] = dict.fromkeys(os.path.join(folder, package) for folder in (_level(), FOLDER))
 
 
 def framed(function: Callable[..., Any], operands: int) -> Callable[..., Any]:

@@ -28,8 +28,8 @@ print(lucid.native.in_use, x.grad.tolist())
 @pytest.fixture
 def copy(tmp_path):
     """A place with the sources of the compiled modules and what was built from them."""
-    for module in native.MODULES:
-        for suffix in (".py", ".pxd"):
+    for module in native.MODULES + native.HEADERS:
+        for suffix in (".py", ".pyx", ".pxd"):
             source = Path(native.PACKAGE, *module.split(".")).with_suffix(suffix)
             if source.exists():
                 target = tmp_path / source.relative_to(native.PACKAGE)

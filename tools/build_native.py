@@ -6,6 +6,7 @@ Needs a C compiler, Cython and setuptools. What did not change since the last ti
 """
 
 import os
+import platform
 import runpy
 import shutil
 import sys
@@ -22,22 +23,29 @@ def settings() -> SimpleNamespace:
     return SimpleNamespace(**runpy.run_path(str(ROOT / "lucid" / "native.py")))
 
 
-def compiled(modules: tuple[str, ...]) -> list[Path]:
-    """Run Cython and the C compiler; returns the libraries, one for each module."""
+def source(module: str) -> str:
+    """The file that is compiled for a module."""
+    base = f"lucid/{module.replace('.', '/')}"
+    return base + ".pyx" if Path(base + ".pyx").exists() else base + ".py"
+
+
+def compiled(native: SimpleNamespace) -> dict[str, Path]:
+    """Run Cython and the C compiler; returns the libraries by the module's place in the folder of machine code."""
+    import numpy
     from Cython.Build import cythonize
     from Cython.Compiler.Options import get_directive_defaults
     from setuptools import Distribution, Extension
 
     options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
-    # Loops as fast as memory, with the results that NumPy's single steps would give.
-    vectorized = [*options, "-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
+    # Loops as fast as memory. Those of ops.kernels give the results that NumPy's single steps would give.
+    vectorized = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"] if options else []
+    exact = ["-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
+    flags = {m: [*options, *(exact if m == "ops.kernels" else vectorized)] for m in native.LOOPS}
+    macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
+    settings = {"include_dirs": [numpy.get_include(), "."], "define_macros": macros}
     extensions = [
-        Extension(
-            f"lucid.{m}",
-            [f"lucid/{m.replace('.', '/')}.py"],
-            extra_compile_args=vectorized if m == "ops.kernels" else options,
-        )
-        for m in modules
+        Extension(f"lucid.{m}", [source(m)], extra_compile_args=flags.get(m, options), **settings)
+        for m in native.MODULES
     ]
     # Annotations are for type checkers, except where a file asks for C types by them; tensors have their own pickling.
     directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False}
@@ -54,12 +62,23 @@ def compiled(modules: tuple[str, ...]) -> list[Path]:
     )
     if "TRASHCAN_BEGIN" not in (WORK / "lucid" / "core" / "node.c").read_text():
         raise RuntimeError("this version of Cython would free long chains by recursion")
+    if options and platform.machine() in ("x86_64", "AMD64"):
+        extensions += [
+            Extension(
+                f"lucid.{level}.{m}",
+                [str(WORK / "lucid" / f"{m.replace('.', '/')}.c")],
+                extra_compile_args=[*flags[m], f"-march={level}"],
+                **settings,
+            )
+            for level in native.LEVELS
+            for m in native.LOOPS
+        ]
     command = Distribution({"name": "lucid", "ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(WORK / "lib"), str(WORK / "temp")
     command.parallel = os.cpu_count()
     command.ensure_finalized()
     command.run()
-    return [Path(command.get_ext_fullpath(f"lucid.{m}")) for m in modules]
+    return {e.name.removeprefix("lucid."): Path(command.get_ext_fullpath(e.name)) for e in extensions}
 
 
 def build() -> None:
@@ -72,13 +91,13 @@ def build() -> None:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        libraries = compiled(native.MODULES)
+        libraries = compiled(native)
     finally:
         os.chdir(before)
     for old in Path(native.FOLDER).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
         old.unlink()  # also modules that are compiled no longer, which would be found before their sources
-    for module, library in zip(native.MODULES, libraries, strict=True):
-        home = Path(native.FOLDER) / Path(*module.split(".")[:-1])
+    for place, library in libraries.items():
+        home = Path(native.FOLDER) / Path(*place.split(".")[:-1])
         home.mkdir(parents=True, exist_ok=True)
         shutil.copy2(library, home / library.name)
     mark.write_text(native.digest())
