@@ -17,7 +17,7 @@ from zlib import crc32
 # A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So functions
 # that users call and that compute stay in modules that are not compiled; `framed` is for the exceptions.
 MODULES = (
-    "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
+    "core.arithmetic", "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
     "ops.rules", "ops.elementwise", "ops.kernels", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
@@ -27,7 +27,8 @@ MODULES = (
 
 # Modules that are compiled a second and third time for newer processors, and the levels of x86-64 that those are
 # compiled for, best first, with what NumPy must find in a processor.
-LOOPS = ("ops.kernels",)
+LOOPS = ("core.arithmetic", "ops.kernels")
+EXACT = ("core.arithmetic", "ops.kernels")  # without multiplications and additions in one
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
 HEADERS = ("ops.curves",)

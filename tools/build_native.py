@@ -37,10 +37,10 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
     from setuptools import Distribution, Extension
 
     options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
-    # Loops as fast as memory. Those of ops.kernels give the results that NumPy's single steps would give.
+    # Loops as fast as memory. Some give the results that NumPy's single steps would give, to the last bit.
     vectorized = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"] if options else []
     exact = ["-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
-    flags = {m: [*options, *(exact if m == "ops.kernels" else vectorized)] for m in native.LOOPS}
+    flags = {m: [*options, *(exact if m in native.EXACT else vectorized)] for m in native.LOOPS}
     macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
     settings = {"include_dirs": [numpy.get_include(), "."], "define_macros": macros}
     extensions = [

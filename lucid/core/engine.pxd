@@ -1,6 +1,7 @@
 # The C types of the backward pass.
 
 cimport cython
+from lucid.core.arithmetic cimport add, add_to
 from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node
 from lucid.core.primitive cimport edge_of, synced

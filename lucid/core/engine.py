@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_all
 from lucid.core.hooks import Hooks
 from lucid.core.kind import Kind
@@ -24,7 +25,6 @@ from lucid.core.tensor import Tensor
 
 ndarray = np.ndarray
 getrefcount = sys.getrefcount
-_add = np.add
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
 _NO_MEMORY = frozenset({type(None), list, ndarray, Freed})
 
@@ -264,7 +264,7 @@ def _add_to(held_by: Any, key: int, new: Any) -> None:
         and held.dtype is new.dtype
         and held.flags.writeable
     ):
-        _add(held, new, out=held)
+        add_to(held, new)
     else:
         held_by[key] = _sum(held, new)
 
@@ -274,7 +274,7 @@ def _sum(a: Any, b: Any) -> Any:
         return {**a, **{i: _sum(a[i], g) if i in a else g for i, g in b.items()}}
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _wrapped(a) + _wrapped(b)
-    return a + b
+    return add(a, b)
 
 
 def _wrapped(ct: Any) -> Tensor:
@@ -468,7 +468,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
         # In place, as users who hold on to x.grad expect.
         storage_of(held).bump("backward")
         if held._array.flags.writeable:
-            _add(held._array, gradient._array, out=held._array)
+            add_to(held._array, gradient._array)
         else:
             held._array = held._array + gradient._array
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, levels, modes
+from lucid.core.arithmetic import OWN
 from lucid.core.collector import hide
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
@@ -58,7 +59,7 @@ def unary(name: str, impl: Callable[..., Any], d: Partial | None, doc: str, poli
 
 
 def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
-    impl = framed(prim.impl, 1)
+    impl = OWN.get(prim.impl) or framed(prim.impl, 1)
     reads = prim.wanted((True,))
     keep_x, keep_out = reads[0], reads[1]
     alone = -1 if keep_x == keep_out else int(keep_out)  # the place of a value that is saved alone
@@ -127,7 +128,7 @@ def _plan(prim: Elementwise, needs: tuple[bool, bool]) -> tuple[bool, bool, bool
 
 
 def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
-    impl = framed(prim.impl, 2)
+    impl = OWN.get(prim.impl) or framed(prim.impl, 2)
     integral = policy == INTEGRAL
     picky = integral or policy == FLOAT
     differentiable = prim.differentiable

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.arithmetic import total
 from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
@@ -19,6 +20,8 @@ Dims = int | tuple[int, ...] | list[int] | None
 
 
 def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if len(dims) == x.ndim and not keepdim:
+        return total(x)
     reduce: Any = np.add.reduce
     return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core.arithmetic import multiply, negative
 from lucid.core.fields import TensorFields
 from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
 from lucid.core.primitive import P, Primitive, Rule, unpack
@@ -17,7 +18,6 @@ from lucid.core.tensor import Tensor, shape_of
 
 Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
-_multiply = np.multiply
 ndarray = np.ndarray
 
 
@@ -206,7 +206,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
             if right is not None:
                 right = ct if shapes is None else sum_to(ct, shapes[1])
                 if minus:
-                    right = -right
+                    right = negative(right) if type(right) is ndarray else -right
             return left, right
 
         return signs
@@ -237,7 +237,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         if node.place_of_saved < 0:
             value = value[k]
         value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-        return (_multiply(ct, d(value)),)
+        return (multiply(ct, d(value)),)
 
     def two(node: Node, ct: Any) -> Sequence[Any]:
         saved = node.saved
@@ -253,11 +253,11 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         if left is not None:
             value = saved if alone else saved[k]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            left = _multiply(ct, d(value))
+            left = multiply(ct, d(value))
         if right is not None:
             value = saved if alone else saved[m]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            right = _multiply(ct, e(value))
+            right = multiply(ct, e(value))
         return left, right
 
     return one if len(reads) == 1 else two
@@ -310,10 +310,10 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
             return general(node, ct)
         if node.place_of_saved >= 0:  # one operand needs a gradient, and the other is what was saved
             value = saved._array if type(saved) is Tensor and saved._meta is None else array_of(node, saved)
-            return (_multiply(ct, value), None) if node.right is None else (None, _multiply(ct, value))
+            return (multiply(ct, value), None) if node.right is None else (None, multiply(ct, value))
         return (
-            None if node.left is None else _multiply(ct, array_of(node, saved[k])),
-            None if node.right is None else _multiply(ct, array_of(node, saved[m])),
+            None if node.left is None else multiply(ct, array_of(node, saved[k])),
+            None if node.right is None else multiply(ct, array_of(node, saved[m])),
         )
 
     def product_of_tensors(node: Node, ct: Any) -> Sequence[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import arithmetic, dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
@@ -74,8 +74,8 @@ rsqrt = unary(
 )
 square = unary(
     "square",
-    lambda x: x.astype(np.int64) if x.dtype.kind == "b" else np.square(x),
-    lambda x: x + x,
+    arithmetic.square,
+    arithmetic.doubled,
     "Each element times itself. | [2.0, -3.0] -> Tensor([4., 9.])",
     KEEP,
 )

@@ -1,0 +1,215 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See arithmetic.py. What is not small, contiguous and of one floating-point type goes to NumPy."""
+
+import numpy
+from lucid.native import framed
+
+cimport numpy as np
+
+np.import_array()
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum Operation:
+    ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, SQUARE
+
+cdef Py_ssize_t MOST = 1 << 13  # elements; from here on NumPy's set-up is a small part
+
+cdef object _add = framed(numpy.add, 2), _subtract = framed(numpy.subtract, 2)
+cdef object _multiply = framed(numpy.multiply, 2), _divide = framed(numpy.true_divide, 2)
+cdef object _negative = framed(numpy.negative, 1), _square = framed(numpy.square, 1)
+cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_to = numpy.add
+
+
+cdef inline int plain(object x) noexcept:
+    """The type number of a small array that lies in memory as C would have it, or -1."""
+    if not np.PyArray_CheckExact(x):
+        return -1
+    cdef np.ndarray a = <np.ndarray>x
+    cdef int kind = np.PyArray_TYPE(a)
+    if (kind != np.NPY_DOUBLE and kind != np.NPY_FLOAT) or not np.PyArray_ISCARRAY_RO(a) or np.PyArray_SIZE(a) > MOST:
+        return -1
+    return kind
+
+
+cdef inline bint of_one_shape(np.ndarray x, np.ndarray y) noexcept:
+    cdef int i, n = np.PyArray_NDIM(x)
+    if n != np.PyArray_NDIM(y):
+        return False
+    for i in range(n):
+        if np.PyArray_DIM(x, i) != np.PyArray_DIM(y, i):
+            return False
+    return True
+
+
+cdef inline real apply(Operation operation, real a, real b) noexcept nogil:
+    if operation == ADD:
+        return a + b
+    if operation == SUBTRACT:
+        return a - b
+    if operation == MULTIPLY:
+        return a * b
+    return a / b
+
+
+cdef inline void binary_loop(
+    Operation operation, const real* x, const real* y, real* out, Py_ssize_t n, bint one_x, bint one_y
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef real a
+    if one_x:
+        a = x[0]
+        for i in range(n):
+            out[i] = apply(operation, a, y[i])
+    elif one_y:
+        a = y[0]
+        for i in range(n):
+            out[i] = apply(operation, x[i], a)
+    else:
+        for i in range(n):
+            out[i] = apply(operation, x[i], y[i])
+
+
+cdef inline object binary(Operation operation, object x, object y):
+    """The result, or None if this is for NumPy."""
+    cdef int kind = plain(x)
+    if kind < 0 or plain(y) != kind:
+        return None
+    cdef np.ndarray a = <np.ndarray>x, b = <np.ndarray>y, like = a, out
+    cdef bint one_a = False, one_b = False
+    if not of_one_shape(a, b):
+        if np.PyArray_NDIM(b) == 0:
+            one_b = True
+        elif np.PyArray_NDIM(a) == 0:
+            one_a, like = True, b
+        else:
+            return None
+    out = np.PyArray_SimpleNew(np.PyArray_NDIM(like), np.PyArray_DIMS(like), kind)
+    cdef void* p = np.PyArray_DATA(a)
+    cdef void* q = np.PyArray_DATA(b)
+    cdef void* r = np.PyArray_DATA(out)
+    cdef Py_ssize_t n = np.PyArray_SIZE(out)
+    if kind == np.NPY_FLOAT:
+        binary_loop(operation, <const float*>p, <const float*>q, <float*>r, n, one_a, one_b)
+    else:
+        binary_loop(operation, <const double*>p, <const double*>q, <double*>r, n, one_a, one_b)
+    return out
+
+
+cdef inline void unary_loop(Operation operation, const real* x, real* out, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    if operation == NEGATIVE:
+        for i in range(n):
+            out[i] = -x[i]
+    else:
+        for i in range(n):
+            out[i] = x[i] * x[i]
+
+
+cdef inline object unary(Operation operation, object x):
+    """The result, or None if this is for NumPy."""
+    cdef int kind = plain(x)
+    if kind < 0:
+        return None
+    cdef np.ndarray a = <np.ndarray>x, out
+    out = np.PyArray_SimpleNew(np.PyArray_NDIM(a), np.PyArray_DIMS(a), kind)
+    if kind == np.NPY_FLOAT:
+        unary_loop(operation, <const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
+    else:
+        unary_loop(operation, <const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
+    return out
+
+
+cpdef object add(object x, object y):
+    out = binary(ADD, x, y)
+    return _add(x, y) if out is None else out
+
+
+cpdef object subtract(object x, object y):
+    out = binary(SUBTRACT, x, y)
+    return _subtract(x, y) if out is None else out
+
+
+cpdef object multiply(object x, object y):
+    out = binary(MULTIPLY, x, y)
+    return _multiply(x, y) if out is None else out
+
+
+cpdef object divide(object x, object y):
+    out = binary(DIVIDE, x, y)
+    return _divide(x, y) if out is None else out
+
+
+cpdef object negative(object x):
+    out = unary(NEGATIVE, x)
+    return _negative(x) if out is None else out
+
+
+cpdef object square(object x):
+    out = unary(SQUARE, x)
+    if out is not None:
+        return out
+    return x.astype(numpy.int64) if x.dtype.kind == "b" else _square(x)
+
+
+cpdef object doubled(object x):
+    out = binary(ADD, x, x)
+    return x + x if out is None else out
+
+
+cpdef object add_to(object x, object y):
+    cdef int kind = plain(x)
+    if kind < 0 or plain(y) != kind or not of_one_shape(x, y) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
+        _add_to(x, y, out=x)
+        return
+    cdef void* p = np.PyArray_DATA(<np.ndarray>x)
+    cdef void* q = np.PyArray_DATA(<np.ndarray>y)
+    cdef Py_ssize_t n = np.PyArray_SIZE(<np.ndarray>x)
+    if kind == np.NPY_FLOAT:
+        binary_loop(ADD, <const float*>p, <const float*>q, <float*>p, n, False, False)
+    else:
+        binary_loop(ADD, <const double*>p, <const double*>q, <double*>p, n, False, False)
+
+
+cdef real pairwise(const real* x, Py_ssize_t n) noexcept nogil:
+    """NumPy's order of adding: eight sums side by side, in halves of at most 128 elements."""
+    cdef real found = 0
+    cdef real parts[8]
+    cdef Py_ssize_t i, k, half
+    if n < 8:
+        for i in range(n):
+            found += x[i]
+        return found
+    if n > 128:
+        half = n // 2
+        half -= half % 8
+        return pairwise(x, half) + pairwise(x + half, n - half)
+    for k in range(8):
+        parts[k] = x[k]
+    for i in range(8, n - n % 8, 8):
+        for k in range(8):
+            parts[k] += x[i + k]
+    found = ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]))
+    for i in range(n - n % 8, n):
+        found += x[i]
+    return found
+
+
+cpdef object total(object x):
+    cdef int kind = plain(x)
+    if kind < 0:
+        return _total(x)
+    cdef np.ndarray a = <np.ndarray>x, out = np.PyArray_SimpleNew(0, NULL, kind)
+    if kind == np.NPY_FLOAT:
+        (<float*>np.PyArray_DATA(out))[0] = pairwise(<const float*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
+    else:
+        (<double*>np.PyArray_DATA(out))[0] = pairwise(<const double*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
+    return out
+
+
+OWN = {
+    numpy.add: add, numpy.subtract: subtract, numpy.multiply: multiply, numpy.true_divide: divide,
+    numpy.negative: negative, square: square,
+}
