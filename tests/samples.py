@@ -1589,6 +1589,12 @@ def pairs_to_scale(make: Make) -> Iterator[Sample]:
     yield s(make(), make())
 
 
+def triples_to_scale(make: Make) -> Iterator[Sample]:
+    yield s(make(2, 3), make(2, 3), make(2, 3))
+    yield s(make(3), make(2, 3), make(2, 1))
+    yield s(make(), make(), make())
+
+
 def into_row(base: Array, new: Array) -> Array:
     out = base.copy()
     out[1] = new
@@ -1609,6 +1615,10 @@ INNER = [
         without=CHECKED_ABOVE),
     Row("sigmoid_slope", lambda x, y: P.sigmoid_slope(x, y), lambda x, y: x * y * (1 - y), pairs_to_scale, complex=True,
         without=CHECKED_ABOVE),
+    Row("tanh_bend", lambda x, y, z: P.tanh_bend(x, y, z), lambda x, y, z: -2 * x * y * z, triples_to_scale,
+        complex=True, without=CHECKED_ABOVE),
+    Row("sigmoid_bend", lambda x, y, z: P.sigmoid_bend(x, y, z), lambda x, y, z: x * y * (1 - 2 * z), triples_to_scale,
+        complex=True, without=CHECKED_ABOVE),
     Row("alias", lambda x: P.alias(x), lambda x: x.copy(), lambda make: [s(make(2, 3)), s(make())], complex=True,
         without=CHECKED_ABOVE),
     Row("outer_product", lambda x, y: P.outer_product(x, y), lambda x, y: x[..., :, None] * y[..., None, :],

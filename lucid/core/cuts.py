@@ -12,7 +12,6 @@ from weakref import ref
 from lucid.core import modes
 from lucid.core.node import next_seq
 from lucid.core.place import Place, climb
-from lucid.core.tensor import Tensor
 
 _getframe = sys._getframe
 _WALK_LIMIT = 12  # nodes looked at for each cut
@@ -49,7 +48,7 @@ class Cut:
 log: deque[Cut] = deque(maxlen=_REMEMBERED)
 
 
-def cut(cause: str, tensor: Tensor) -> None:
+def cut(cause: str, tensor: Any) -> None:
     """Note that `tensor`, which requires grad, goes on without its history."""
     if modes.recording.get() is modes.SILENT or modes.inference.get():
         return

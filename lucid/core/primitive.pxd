@@ -16,6 +16,8 @@ cpdef object apply_to_one(object prim, TensorFields x, dict params)
 @cython.locals(storage=Storage)
 cpdef object note_view(object prim, TensorFields base, dict params, TensorFields out)
 cpdef bint shares_memory(TensorFields base, TensorFields out)
+@cython.locals(fields=TensorFields)
+cpdef object element_type(object tensor)
 cpdef object edge_of(TensorFields tensor)
 @cython.locals(node=Node, before=Node)
 cpdef Node attach(

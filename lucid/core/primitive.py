@@ -182,16 +182,15 @@ class Primitive:
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
         """Put one application on the tape."""
-        edges = []
-        for a, need in zip(args, needs):
-            edges.append((a if a._node is None else a._node) if need else None)
+        edges = split_edges(tuple([edge_of(a) if need else None for a, need in zip(args, needs)]))
         if self.multi:
-            parent = attach(Tensor._wrap(0.0), self, *split_edges(tuple(edges)), None, -1, None, params, ())
+            parent = attach(Tensor._wrap(0.0), self, *edges, None, -1, None, params, ())
             split_outputs(parent, out)
             parent.saved = self.save(args, needs, out)
-        elif out.np_dtype in DIFFERENTIABLE:
+        elif element_type(out) in DIFFERENTIABLE:
+            left, right, others = edges
             saved, shapes = self.save(args, needs, out), self.shapes(args, out)
-            attach(out, self, *split_edges(tuple(edges)), saved, -1, shapes, params, out.shape)
+            attach(out, self, left, right, others, saved, -1, shapes, params, out.shape)
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         """Shapes of the operands, for categories whose operands are broadcast."""
@@ -363,6 +362,14 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
     if type(owner) is not ndarray and owner is not None:
         owner = getattr(owner, "base", owner)  # NumPy's as_strided puts an object of its own in between
     return b is a or (owner is not None and (owner is a or owner is a.base))
+
+
+def element_type(tensor: Any) -> Any:
+    """The NumPy type of the elements of a tensor of any kind."""
+    fields = tensor
+    while type(fields._array) is not ndarray:
+        fields = fields._array
+    return fields._array.dtype
 
 
 def edge_of(tensor: Tensor) -> Any:

@@ -4,6 +4,10 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "func")
+
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp, linearize
 from lucid.func.graphs import Program, make_graph

@@ -18,10 +18,12 @@ ChunkSize = int | Literal["auto"] | None
 MEMORY = 1 << 28  # bytes that chunk_size="auto" stays within, if not told otherwise
 
 
-def _spread_dims(dims: Any, nest: Any, name: str) -> list[int | None]:
-    """One batch dimension for each leaf; a single entry stands for a whole branch."""
+def _spread_dims(dims: Any, nest: Any, name: str, count: int | None = None) -> list[int | None]:
+    """One batch dimension for each leaf, of which there are `count`; a single entry stands for a whole branch."""
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
-        return [dims] * len(tree.flatten(nest)[0])
+        if count is None:
+            count = 1 if isinstance(nest, Tensor) else len(tree.flatten(nest)[0])
+        return [dims] * count
     if isinstance(dims, dict) and isinstance(nest, dict) and dims.keys() == nest.keys():
         return [d for k in tree._sorted(nest) for d in _spread_dims(dims[k], nest[k], name)]
     if isinstance(dims, list | tuple) and isinstance(nest, list | tuple) and len(dims) == len(nest):
@@ -67,8 +69,8 @@ def vmap(
 
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        dims = _spread_dims(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args, "in_dims")
         leaves, structure = tree.flatten(args)
+        dims = _spread_dims(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args, "in_dims", len(leaves))
         inputs, size = _to_front(func, args, leaves, dims)
 
         drawn: dict[int, Any] = {}
@@ -134,7 +136,7 @@ def _run(
     with Inside(batch):
         result = func(*structure.unflatten(examples), **kwargs)
     outs, nest = tree.flatten(result)
-    places = _spread_dims(out_dims, result, "out_dims")
+    places = _spread_dims(out_dims, result, "out_dims", len(outs))
     return [_whole(o, d, batch) for o, d in zip(outs, places, strict=True)], places, nest
 
 

@@ -13,15 +13,17 @@ import numpy as np
 
 from lucid.core import dtypes, levels, modes
 from lucid.core.arithmetic import OWN
+from lucid.core.batched import Batched
 from lucid.core.collector import hide
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
 from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
 from lucid.core.place import DEPTH, climb, known_files
-from lucid.core.primitive import attach, look_at, synced
+from lucid.core.primitive import attach, edge_of, look_at, synced
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
+from lucid.ops.bare import constant, example_shape, of_one, of_two
 from lucid.ops.out import into
 from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, shape_error
 from lucid.ops.rules import Elementwise, Partial
@@ -36,22 +38,6 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
 
-# Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
-# never compares equal; both tables stay small.
-_constants: dict[Any, dict[float, Any]] = {_F32: {}, _F64: {}}
-_MOST_CONSTANTS = 512
-
-
-def constant(value: Any, kind: np.dtype[Any]) -> Any:
-    """A Python number as a 0-d array of this type."""
-    table = _constants[kind]
-    found = table.get(value)
-    if found is None:
-        found = np.asarray(value, kind)
-        if value and value == value and len(table) < _MOST_CONSTANTS:
-            table[value] = found
-    return found
-
 
 def unary(name: str, impl: Callable[..., Any], d: Partial | None, doc: str, policy: str = FLOAT) -> Callable[..., Any]:
     """Declare an elementwise primitive of one operand and give its function."""
@@ -63,6 +49,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     reads = prim.wanted((True,))
     keep_x, keep_out = reads[0], reads[1]
     alone = -1 if keep_x == keep_out else int(keep_out)  # the place of a value that is saved alone
+    plan = (keep_x, keep_out, alone)
     differentiable = prim.differentiable
     accepts_integers = policy in (KEEP, BOOL)
 
@@ -70,6 +57,10 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         if out is not None:
             return into(out, op, (input,), _NO_PARAMS)
         if type(input) is not Tensor:
+            if type(input) is Batched:
+                found = of_one(impl, input)
+                if found is not None:
+                    return _recorded_one(prim, plan, input, found) if input._requires_grad else found
             return general(prim, (input,), policy, _NO_PARAMS)
         a: TensorFields = input
         x = a._array
@@ -87,15 +78,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         made._grad = made._node = made._meta = None
         if a._requires_grad and differentiable:
             if _recording():
-                saved: Any = None
-                if keep_x:
-                    saved = input if a._meta is None else save_input(a)
-                    if keep_out:
-                        saved = (saved, save_output(made))
-                elif keep_out:
-                    saved = save_output(made)
-                edge = input if a._node is None else a._node
-                node = attach(made, prim, edge, ABSENT, None, saved, alone, None, _NO_PARAMS, x.shape)
+                node = _attach_one(prim, plan, a, made, x.shape)
                 if in_use:
                     hide(node)
             else:
@@ -103,6 +86,30 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         return made
 
     return _named(op, prim, doc)
+
+
+def _attach_one(prim: Any, plan: Any, a: TensorFields, made: TensorFields, shape: Any) -> Node:
+    """Give the result of one operand a node."""
+    keep_x, keep_out, alone = plan
+    saved: Any = None
+    if keep_x:
+        saved = a if a._meta is None else save_input(a)
+        if keep_out:
+            saved = (saved, save_output(made))
+    elif keep_out:
+        saved = save_output(made)
+    edge = a if a._node is None else a._node
+    return attach(made, prim, edge, ABSENT, None, saved, alone, None, _NO_PARAMS, shape)
+
+
+def _recorded_one(prim: Any, plan: Any, input: TensorFields, made: TensorFields) -> Any:
+    """Put an operation on a batched tensor on the tape."""
+    if prim.differentiable:
+        if _recording():
+            _attach_one(prim, plan, input, made, example_shape(made))
+        else:
+            cut("no_grad", input)
+    return made
 
 
 def binary(
@@ -132,7 +139,18 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     integral = policy == INTEGRAL
     picky = integral or policy == FLOAT
     differentiable = prim.differentiable
-    plan_x, plan_y, plan_both = (_plan(prim, needs) for needs in ((True, False), (False, True), (True, True)))
+    plans = tuple([_plan(prim, needs) for needs in ((True, False), (False, True), (True, True))])
+    plan_x, plan_y, plan_both = plans
+
+    def otherwise(input: Any, other: Any) -> Any:
+        if not integral and (type(input) is Batched or type(other) is Batched):
+            try:
+                made = of_two(impl, input, other)
+            except ValueError as error:
+                raise shape_error(prim.name, (input, other), error) from None
+            if made is not None:
+                return _recorded_two(prim, plans, input, other, made) if differentiable else made
+        return general(prim, (input, other), policy, _NO_PARAMS)
 
     def op(input: Any, other: Any, *, out: Any = None) -> Any:
         if out is not None:
@@ -151,7 +169,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 b: TensorFields = other
                 y = b._array
                 if kind is not y.dtype or (picky and (integral or kind not in _DIFFERENTIABLE)):
-                    return general(prim, (input, other), policy, _NO_PARAMS)
+                    return otherwise(input, other)
                 if b._meta is not None and type(b._meta) is View:
                     view = b._meta
                     if view.version != view.storage.version:
@@ -160,12 +178,12 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             elif (type(other) is float or type(other) is int) and (kind is _F32 or kind is _F64):
                 y = constant(other, kind)
             else:
-                return general(prim, (input, other), policy, _NO_PARAMS)
+                return otherwise(input, other)
         elif type(other) is Tensor and (type(input) is float or type(input) is int):
             b = other
             y = b._array
             if y.dtype is not _F32 and y.dtype is not _F64:
-                return general(prim, (input, other), policy, _NO_PARAMS)
+                return otherwise(input, other)
             x = constant(input, y.dtype)
             if b._meta is not None and type(b._meta) is View:
                 view = b._meta
@@ -173,7 +191,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                     synced(b)
             need_y = b._requires_grad
         else:
-            return general(prim, (input, other), policy, _NO_PARAMS)
+            return otherwise(input, other)
         try:
             z = impl(x, y)
         except ValueError as error:
@@ -258,6 +276,45 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         return made
 
     return _named(op, prim, doc)
+
+
+def _recorded_two(prim: Any, plans: Any, input: Any, other: Any, made: TensorFields) -> Any:
+    """Put an operation on batched tensors on the tape."""
+    need_x = type(input) is Batched and input._requires_grad
+    need_y = type(other) is Batched and other._requires_grad
+    if not need_x and not need_y:
+        return made
+    if not _recording():
+        cut("no_grad", input if need_x else other)
+        return made
+    keep_x, keep_y, keep_out, alone = plans[need_x + 2 * need_y - 1]
+    kept = (
+        _kept(input, made) if keep_x else None,
+        _kept(other, made) if keep_y else None,
+        save_output(made) if keep_out else None,
+    )
+    shape, shape_x, shape_y = example_shape(made), example_shape(input), example_shape(other)
+    attach(
+        made,
+        prim,
+        edge_of(input) if need_x else None,
+        edge_of(other) if need_y else None,
+        None,
+        None if plans[need_x + 2 * need_y - 1] is NOTHING else kept if alone < 0 else kept[alone],
+        alone,
+        None if shape_x == shape == shape_y else (shape_x, shape_y),
+        _NO_PARAMS,
+        shape,
+    )
+    return made
+
+
+def _kept(operand: Any, made: TensorFields) -> Any:
+    """What to save of an operand beside a batched one: a number as an array, which has no memory to free."""
+    if isinstance(operand, Tensor):
+        return save_input(operand)
+    inner: TensorFields = made._array
+    return constant(operand, inner._array.dtype)
 
 
 def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ ctypedef fused real:
     double
 
 
-@cython.locals(k=cython.Py_ssize_t, i=cython.Py_ssize_t, j=cython.Py_ssize_t)
+@cython.locals(k=cython.Py_ssize_t, i=cython.Py_ssize_t, j=cython.Py_ssize_t, factor=real)
 cpdef object stacked_outer(const real[:, ::1] x, const real[:, ::1] y, real[:, :, ::1] out)
 @cython.locals(i=cython.Py_ssize_t)
 cpdef object gate(const real[::1] x, const real[::1] y, real[::1] out)

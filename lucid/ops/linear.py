@@ -147,7 +147,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (need_x or need_w or need_b):
         return out
     if not _recording():
-        cut("no_grad", x if need_x else weight if need_w else bias)  # type: ignore[arg-type]  # not None if needed
+        cut("no_grad", x if need_x else weight if need_w else bias)
         return out
     edges = (
         (x if a._node is None else a._node) if need_x else None,

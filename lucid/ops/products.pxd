@@ -1,6 +1,7 @@
 from lucid.core.fields cimport TensorFields
-from lucid.core.node cimport Node, array_of, save_input
+from lucid.core.node cimport Node, array_of, save_input, tensor_of
 from lucid.core.primitive cimport attach, edge_of, synced
+from lucid.ops.bare cimport bare_pair, example_shape, in_batch, of_two
 
 
 cpdef object dot(object x, object y)

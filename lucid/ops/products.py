@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
-from lucid.core.node import Node, array_of, save_input
+from lucid.core.node import Node, array_of, save_input, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
+from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
 from lucid.ops.blas import in_one_thread
 from lucid.ops.kernels import stacked_outer
 from lucid.ops.promotion import KEEP, promote
@@ -138,8 +140,53 @@ def _batch_vecmat(prim: Any, values: Any, batched: Any, size: int, params: Any) 
     return P.reshape(P.matmul(rows, y), shape=(size, y.shape[-1]))
 
 
+class _VectorTimesMatrix(Primitive):
+    """With short ways for a batch of vectors and one matrix: what layers are inside vmap."""
+
+    def __call__(self, x: Any, y: Any, *, flip: bool) -> Any:
+        out = self.of_batch(x, y, flip) if type(x) is Batched else None
+        return apply(self, (x, y), {"flip": flip}) if out is None else out
+
+    def of_batch(self, x: Any, y: Any, flip: bool) -> Any:
+        """The result if `x` is a batch of vectors and `y` a matrix that fits, and nothing else; or None."""
+        found = bare_pair(x, y)
+        if found is None:
+            return None
+        rows, matrix, batch_x, batch_y = found
+        if not batch_x or batch_y or rows.ndim != 2 or matrix.ndim != 2 or rows.shape[1] != matrix.shape[int(flip)]:
+            return None
+        out = in_batch(_product_array(rows, matrix, False, flip), x, True)
+        a: TensorFields = x
+        b: TensorFields = y
+        need_x, need_y = a._requires_grad, b._requires_grad
+        if need_x or need_y:
+            if not _recording():
+                cut("no_grad", x if need_x else y)
+                return out
+            saved = (save_input(x) if need_y else None, save_input(y) if need_x else None, None)
+            left = edge_of(x) if need_x else None
+            right = edge_of(y) if need_y else None
+            attach(out, self, left, right, None, saved, -1, None, {"flip": flip}, example_shape(out))
+        return out
+
+    def vjp(self, node: Node, ct: Any) -> Any:
+        saved = node.saved
+        if type(ct) is not Batched or type(saved) is not tuple:
+            return super().vjp(node, ct)
+        left, right, flip = node.left, node.right, node.params["flip"]
+        if left is not None:
+            left = self(ct, _conj(tensor_of(node, saved[1])), flip=not flip)
+        if right is not None:
+            x = _conj(tensor_of(node, saved[0]))
+            first, second = (ct, x) if flip else (x, ct)
+            right = of_two(_outer_array, first, second) if not _recording() else None
+            if right is None:
+                right = P.outer_product(first, second)
+        return left, right
+
+
 # A vector times a matrix (or its transpose): what a layer is for one example, and a product of matrices for a batch.
-vecmat_primitive = Primitive(
+vecmat_primitive = _VectorTimesMatrix(
     "vecmat",
     _vecmat_array,
     operands=("x", "y"),
@@ -252,6 +299,10 @@ def matmul(input: Any, other: Any) -> Tensor:
         if x._array.ndim == 2 and y._array.ndim == 2 and x._array.shape[1] == y._array.shape[0]:
             return product(x, y, flip_x=False, flip_y=False)
     else:
+        if type(input) is Batched:
+            out = vecmat_primitive.of_batch(input, other, False)
+            if out is not None:
+                return out
         x, y = lift(input), lift(other)
         if x.np_dtype != y.np_dtype:
             x, y = promote("matmul", (x, y), KEEP)

@@ -3,7 +3,9 @@ from lucid.core.arithmetic cimport multiply, negative
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, array_of, tensor_of
 from lucid.core.primitive cimport unpack
+from lucid.ops.bare cimport of_two
 
 
+cdef bint _is_real(object ct)
 @cython.locals(fields=TensorFields)
 cpdef bint of_one_type(object args)

@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core import modes
 from lucid.core.arithmetic import multiply, negative
+from lucid.core.batched import Batched
+from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
 from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
+from lucid.ops.bare import of_two
 
 Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
+_recording = modes.recording.get
 
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -100,7 +105,17 @@ class Pair:
         self.push = pull if push is None else push
 
 
-Partial = Callable[..., Any] | Selects | Pair | int
+class Linear:
+    """A map `function(change, …)` that is linear in the change: the same in both directions, but for complex values.
+
+    In the reverse direction these enter conjugated.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+Partial = Callable[..., Any] | Selects | Pair | Linear | int
 
 
 def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
@@ -112,6 +127,14 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
     if partial == 0:
         return (lambda ct, values, params: zeros_like(ct)), (lambda t, values, params: None)
     assert rule is not None
+    if isinstance(partial, Linear):
+        function = partial.function
+
+        def pull_linear(ct: Any, values: Any, params: Any) -> Any:
+            read = rule.arguments(values, params)
+            return function(ct, *([r.conjugate() for r in read] if ct.dtype.kind == "c" else read))
+
+        return pull_linear, lambda t, values, params: function(t, *rule.arguments(values, params))
     if isinstance(partial, Pair):
         pull_fn, push_fn = partial.pull, partial.push
         return (
@@ -151,6 +174,8 @@ def _reader(partial: Partial | None) -> Callable[..., Any] | None:
         return partial.condition
     if isinstance(partial, Pair):
         return partial.pull
+    if isinstance(partial, Linear):
+        return partial.function
     if isinstance(partial, int):
         return lambda ct: ct
     return partial
@@ -168,6 +193,20 @@ class Elementwise(Primitive):
         lean = _lean_vjp(self, partials)
         if lean is not None:
             self.vjp = lean  # type: ignore[method-assign]  # found before the method, and calls it
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        if params or len(args) != 2 or (type(args[0]) is not Batched and type(args[1]) is not Batched):
+            return super().__call__(*args, **params)
+        made = of_two(self.impl, *args)
+        if made is None:
+            return super().__call__(*args)
+        needs = tuple([type(a) is Batched and a._requires_grad for a in args])
+        if self.differentiable and True in needs:
+            if _recording():
+                self.record(args, needs, made, params)
+            else:
+                cut("no_grad", args[needs.index(True)])
+        return made
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
         if len(args) == 1:
@@ -211,12 +250,14 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
 
         return signs
     if len(partials) == 1 and isinstance(partials[0], Pair):
-        return _pair_vjp(prim, partials[0])
+        return _pulled_vjp(prim, partials[0].pull, False)
+    if len(partials) == 1 and isinstance(partials[0], Linear):
+        return _pulled_vjp(prim, partials[0].function, True)
     reads: list[tuple[int, Any]] = []
     for partial, rule in zip(partials, prim.rules, strict=True):
         if (
             rule is None
-            or isinstance(partial, int | Selects | Pair)
+            or isinstance(partial, int | Selects | Pair | Linear)
             or len(rule.picks) != 1
             or type(rule.picks[0]) is str
         ):
@@ -230,7 +271,7 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
 
     def one(node: Node, ct: Any) -> Sequence[Any]:
         value = node.saved
-        if type(ct) is Tensor and _is_real(ct) and type(value) is not Freed:
+        if isinstance(ct, TensorFields) and _is_real(ct) and type(value) is not Freed:
             return (ct * d(tensor_of(node, value if node.place_of_saved >= 0 else value[k])),)
         if type(ct) is not ndarray or type(value) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
             return general(node, ct)
@@ -263,18 +304,20 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
     return one if len(reads) == 1 else two
 
 
-def _pair_vjp(prim: Elementwise, pair: Pair) -> Impl | None:
+def _pulled_vjp(prim: Elementwise, pull: Impl, real_only: bool) -> Impl | None:
     """The same for one operand and a derivative that is spelled out and reads one value."""
-    general, pull, rule = prim.vjp, pair.pull, prim.rules[0]
+    general, rule = prim.vjp, prim.rules[0]
     if rule is None or len(rule.picks) != 1 or type(rule.picks[0]) is str:
         return None
     k = rule.picks[0]
 
     def pulled(node: Node, ct: Any) -> Sequence[Any]:
         value = node.saved
-        if type(ct) is not ndarray or type(value) is Freed:
+        if type(value) is Freed or (real_only and not _is_real(ct)):
             return general(node, ct)
-        return (pull(ct, array_of(node, value if node.place_of_saved >= 0 else value[k])),)
+        if node.place_of_saved < 0:
+            value = value[k]
+        return (pull(ct, array_of(node, value) if type(ct) is ndarray else tensor_of(node, value)),)
 
     return pulled
 
@@ -288,8 +331,11 @@ def _hands_on(partial: Any) -> bool:
         return False
 
 
-def _is_real(ct: Tensor) -> bool:
-    kind = ct._array.dtype
+def _is_real(ct: Any) -> bool:
+    while isinstance(ct, TensorFields):
+        tensor: TensorFields = ct
+        ct = tensor._array
+    kind = ct.dtype
     return kind is _F32 or kind is _F64
 
 
@@ -318,7 +364,7 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
 
     def product_of_tensors(node: Node, ct: Any) -> Sequence[Any]:
         saved = node.saved
-        if type(ct) is not Tensor or node.shapes is not None or type(saved) is Freed or not _is_real(ct):
+        if not isinstance(ct, TensorFields) or node.shapes is not None or type(saved) is Freed or not _is_real(ct):
             return general(node, ct)
         left, right = node.left, node.right
         alone = node.place_of_saved >= 0

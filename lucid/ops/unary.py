@@ -9,6 +9,7 @@ import numpy as np
 from lucid.core import arithmetic, dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.ops import slopes
 from lucid.ops import special_arrays as arrays
 from lucid.ops.complex_parts import angle as angle
 from lucid.ops.complex_parts import conj as conj
@@ -18,7 +19,7 @@ from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, unary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote
-from lucid.ops.rules import Elementwise, P, Pair, Selects, is_complex, linear
+from lucid.ops.rules import Elementwise, Linear, P, Pair, Selects, is_complex, linear
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
@@ -93,47 +94,49 @@ acos = unary(
 atan = unary("atan", np.arctan, lambda x: 1 / (1 + x * x), "Inverse tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7854])")
 
 
-def _tanh_slope(x: Any, y: Any) -> Any:
-    if not y.ndim:
-        return x * (1 - y * y)
-    slope = y * y
-    np.subtract(1, slope, out=slope)
-    return _scaled(x, slope)
-
-
-def _sigmoid_slope(x: Any, y: Any) -> Any:
-    if not y.ndim:
-        return x * (y * (1 - y))
-    slope = 1 - y
-    slope *= y
-    return _scaled(x, slope)
-
-
-def _scaled(x: Any, slope: Any) -> Any:
-    """x * slope, in the memory of the slope if that fits."""
-    fits = slope.shape == x.shape and x.dtype == slope.dtype
-    return np.multiply(x, slope, out=slope) if fits else x * slope
-
-
-# A cotangent or tangent x passing a function whose value is y: one node, and one piece of memory, where the formula
-# written out would have three.
-Elementwise("tanh_slope", _tanh_slope, (lambda y: 1 - y * y, lambda x, y: -2 * (x * y)), ("x", "y"))
-Elementwise("sigmoid_slope", _sigmoid_slope, (lambda y: y * (1 - y), lambda x, y: x * (1 - 2 * y)), ("x", "y"))
-
-
-def _slope(name: str) -> Pair:
-    def pull(ct: Any, out: Any) -> Any:
-        return getattr(P, name)(ct, out.conjugate() if ct.dtype.kind == "c" else out)
-
-    def push(t: Any, out: Any) -> Any:
-        return getattr(P, name)(t, out)
-
-    return Pair(pull, push)
-
+# A change passing a function whose value is known, and what the derivatives of that consist of: one node and one piece
+# of memory, where the formula written out would have three.
+Elementwise(
+    "tanh_slope",
+    slopes.tanh_slope,
+    (Linear(lambda ct, y: P.tanh_slope(ct, y)), Linear(lambda ct, x, y: P.tanh_bend(ct, x, y))),
+    ("x", "y"),
+)
+Elementwise(
+    "tanh_bend",
+    slopes.tanh_bend,
+    (
+        Linear(lambda ct, y, z: P.tanh_bend(ct, y, z)),
+        Linear(lambda ct, x, z: P.tanh_bend(ct, x, z)),
+        Linear(lambda ct, x, y: P.tanh_bend(ct, x, y)),
+    ),
+    ("x", "y", "z"),
+)
+Elementwise(
+    "sigmoid_slope",
+    slopes.sigmoid_slope,
+    (Linear(lambda ct, y: P.sigmoid_slope(ct, y)), Linear(lambda ct, x, y: P.sigmoid_bend(ct, x, y))),
+    ("x", "y"),
+)
+Elementwise(
+    "sigmoid_bend",
+    slopes.sigmoid_bend,
+    (
+        Linear(lambda ct, y, z: P.sigmoid_bend(ct, y, z)),
+        Linear(lambda ct, x, z: P.sigmoid_bend(ct, x, z)),
+        Linear(lambda ct, x, y: P.tanh_bend(ct, x, y)),
+    ),
+    ("x", "y", "z"),
+)
 
 sinh = unary("sinh", np.sinh, lambda x: P.cosh(x), "Hyperbolic sine. | [0.0, 1.0] -> Tensor([0.    , 1.1752])")
 cosh = unary("cosh", np.cosh, lambda x: P.sinh(x), "Hyperbolic cosine. | [0.0, 1.0] -> Tensor([1.    , 1.5431])")
-tanh = unary("tanh", np.tanh, _slope("tanh_slope"), "Hyperbolic tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7616])")
+tanh = unary(
+    "tanh",
+    np.tanh,
+    Linear(lambda ct, out: P.tanh_slope(ct, out)),
+    "Hyperbolic tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7616])",
+)
 asinh = unary(
     "asinh",
     np.arcsinh,
@@ -156,7 +159,7 @@ atanh = unary(
 sigmoid = unary(
     "sigmoid",
     arrays.sigmoid,
-    _slope("sigmoid_slope"),
+    Linear(lambda ct, out: P.sigmoid_slope(ct, out)),
     "1 / (1 + exp(-x)). | [0.0, 2.0] -> Tensor([0.5   , 0.8808])",
 )
 log_sigmoid = unary(
