@@ -27,6 +27,11 @@ def total(x: Any) -> Any:
     return np.add.reduce(x, axis=None)
 
 
+def sum_of_rows(x: Any) -> Any:
+    """The sum over the first dimension."""
+    return np.add.reduce(x, axis=0)
+
+
 def add_to(x: Any, y: Any) -> None:
     """x += y"""
     np.add(x, y, out=x)

@@ -15,12 +15,13 @@ ctypedef fused real:
 cdef enum Operation:
     ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, SQUARE
 
-cdef Py_ssize_t MOST = 1 << 13  # elements; from here on NumPy's set-up is a small part
+cdef Py_ssize_t MOST = 1 << 14  # elements; from here on NumPy's set-up is a small part
 
 cdef object _add = framed(numpy.add, 2), _subtract = framed(numpy.subtract, 2)
 cdef object _multiply = framed(numpy.multiply, 2), _divide = framed(numpy.true_divide, 2)
 cdef object _negative = framed(numpy.negative, 1), _square = framed(numpy.square, 1)
 cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_to = numpy.add
+cdef object _sum_of_rows = framed(lambda x: numpy.add.reduce(x, axis=0), 1)
 
 
 cdef inline int plain(object x) noexcept:
@@ -32,6 +33,20 @@ cdef inline int plain(object x) noexcept:
     if (kind != np.NPY_DOUBLE and kind != np.NPY_FLOAT) or not np.PyArray_ISCARRAY_RO(a) or np.PyArray_SIZE(a) > MOST:
         return -1
     return kind
+
+
+cdef inline Py_ssize_t rows_of(np.ndarray x, np.ndarray row) noexcept:
+    """How many times an array repeats the shape of another, or 0 if the last dimensions are not those of the other."""
+    cdef int i, n = np.PyArray_NDIM(row), extra = np.PyArray_NDIM(x) - np.PyArray_NDIM(row)
+    cdef Py_ssize_t count = 1
+    if extra <= 0:
+        return 0
+    for i in range(n):
+        if np.PyArray_DIM(x, i + extra) != np.PyArray_DIM(row, i):
+            return 0
+    for i in range(extra):
+        count *= np.PyArray_DIM(x, i)
+    return count
 
 
 cdef inline bint of_one_shape(np.ndarray x, np.ndarray y) noexcept:
@@ -72,6 +87,34 @@ cdef inline void binary_loop(
             out[i] = apply(operation, x[i], y[i])
 
 
+cdef inline object by_rows(Operation operation, np.ndarray x, np.ndarray y, int kind):
+    """The result where the shape of one operand is that of the last dimensions of the other; or None."""
+    cdef Py_ssize_t i, n, rows = rows_of(x, y)
+    cdef bint step_x = rows > 0
+    if not step_x:
+        rows = rows_of(y, x)
+        if rows == 0:
+            return None
+    cdef np.ndarray like = x if step_x else y, row = y if step_x else x
+    cdef np.ndarray out = np.PyArray_SimpleNew(np.PyArray_NDIM(like), np.PyArray_DIMS(like), kind)
+    n = np.PyArray_SIZE(row)
+    cdef Py_ssize_t size = n * (sizeof(float) if kind == np.NPY_FLOAT else sizeof(double))
+    cdef char* p = <char*>np.PyArray_DATA(x)
+    cdef char* q = <char*>np.PyArray_DATA(y)
+    cdef char* r = <char*>np.PyArray_DATA(out)
+    for i in range(rows):
+        if kind == np.NPY_FLOAT:
+            binary_loop(operation, <const float*>p, <const float*>q, <float*>r, n, False, False)
+        else:
+            binary_loop(operation, <const double*>p, <const double*>q, <double*>r, n, False, False)
+        r += size
+        if step_x:
+            p += size
+        else:
+            q += size
+    return out
+
+
 cdef inline object binary(Operation operation, object x, object y):
     """The result, or None if this is for NumPy."""
     cdef int kind = plain(x)
@@ -85,7 +128,7 @@ cdef inline object binary(Operation operation, object x, object y):
         elif np.PyArray_NDIM(a) == 0:
             one_a, like = True, b
         else:
-            return None
+            return by_rows(operation, a, b, kind)
     out = np.PyArray_SimpleNew(np.PyArray_NDIM(like), np.PyArray_DIMS(like), kind)
     cdef void* p = np.PyArray_DATA(a)
     cdef void* q = np.PyArray_DATA(b)
@@ -206,6 +249,28 @@ cpdef object total(object x):
         (<float*>np.PyArray_DATA(out))[0] = pairwise(<const float*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
     else:
         (<double*>np.PyArray_DATA(out))[0] = pairwise(<const double*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
+    return out
+
+
+cdef void add_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for j in range(n):
+        out[j] = 0
+    for i in range(rows):
+        for j in range(n):
+            out[j] += x[i * n + j]
+
+
+cpdef object sum_of_rows(object x):
+    cdef int kind = plain(x)
+    if kind < 0 or np.PyArray_NDIM(<np.ndarray>x) != 2:
+        return _sum_of_rows(x)
+    cdef np.ndarray a = <np.ndarray>x
+    cdef np.ndarray out = np.PyArray_SimpleNew(1, np.PyArray_DIMS(a) + 1, kind)
+    if kind == np.NPY_FLOAT:
+        add_rows(<const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), len(x), len(out))
+    else:
+        add_rows(<const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), len(x), len(out))
     return out
 
 

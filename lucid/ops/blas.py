@@ -31,6 +31,22 @@ def library() -> Blas | None:
     return None
 
 
+@cache
+def threads_share_cores() -> bool:
+    """Whether BLAS has more threads than this process has cores, as far as the system tells."""
+    blas = library()
+    if blas is None or not hasattr(os, "sched_getaffinity"):
+        return False
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+                cores.add(file.read())
+        except OSError:
+            return False
+    return blas.threads() > len(cores)
+
+
 class OneThread:
     """Holds BLAS to one thread as long as somebody is inside."""
 

@@ -15,7 +15,7 @@ from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
 from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
-from lucid.ops.blas import in_one_thread
+from lucid.ops.blas import in_one_thread, threads_share_cores
 from lucid.ops.kernels import stacked_outer
 from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, align, bilinear_jvp, sum_to
@@ -209,12 +209,16 @@ def _product_array(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Any:
 def dot(x: Any, y: Any) -> Any:
     """The product of two matrices of a type that BLAS knows.
 
-    BLAS uses several threads from 2¹⁸ multiplications on. Up to 2²², which take less than 0.1 ms, they gain little, and
-    go on waiting for more when they are done, which slows down whatever shares their cores: so this thread does it alone.
+    NumPy's `dot` has less to set up, and its `matmul` does not clear the result before it is written. From about 2²⁰
+    multiplications on BLAS uses several threads. Where these share a core, they gain little up to 2²², and go on waiting
+    for more when they are done, which slows down the other one: there this thread does it alone.
     """
-    if 1 << 18 < x.size * y.shape[1] <= 1 << 22:
+    work = x.size * y.shape[1]
+    if work < 1 << 20 or x.shape[0] == 1 or x.shape[1] == 1 or y.shape[1] == 1:
+        return x.dot(y)
+    if work <= 1 << 22 and threads_share_cores():
         return in_one_thread(x.dot, y)
-    return x.dot(y)
+    return _np_matmul(x, y)
 
 
 def _flipped(x: Any, flip: bool) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.arithmetic import multiply, negative
+from lucid.core.arithmetic import multiply, negative, sum_of_rows
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
@@ -35,7 +35,7 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     dims = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1))
     if isinstance(x, ndarray):
         if dims:
-            x = np.add.reduce(x, axis=dims)
+            x = sum_of_rows(x) if dims == (0,) else np.add.reduce(x, axis=dims)
         return x.reshape(shape)
     if dims:
         x = P.sum(x, dims=dims, keepdim=False)
