@@ -285,6 +285,8 @@ cdef class Layer:
         self.cell, many = CELLS[cell]
         self.kind, self.own = gates.dtype, []
         self.is_single = np.PyArray_TYPE(gates) == np.NPY_FLOAT
+        if not self.is_single and np.PyArray_TYPE(gates) != np.NPY_DOUBLE:
+            raise TypeError(f"the loops of cells are for single and double precision, not {gates.dtype}")
         self.size = gates.shape[1] // many
         self.sequences, self.out_size = states.shape[0], states.shape[1]
         self.count, self.steps = steps.shape[0], <np.npy_intp*>np.PyArray_DATA(steps)
@@ -342,6 +344,8 @@ cdef void run(
     for t in range(a.count):
         row = a.steps[2 * t] + first
         n = min(a.steps[2 * t + 1], last) - first
+        if n <= 0:
+            continue
         y = <real*>at(a.results, row)
         multiply(h, a.out_size, n, a.w, product)
         for i in range(n):
@@ -351,8 +355,7 @@ cdef void run(
             multiply(whole, a.size, n, a.w_hr, projection)
             for i in range(n):
                 copy(y + i * a.out_size, projection + i * projected, a.out_size)
-        if n > 0:
-            copy(h, y, n * a.out_size)
+        copy(h, y, n * a.out_size)
 
 
 cdef inline void run_cell(Layer a, Py_ssize_t row, Py_ssize_t sequence, const real* product, real* out) noexcept nogil:

@@ -166,44 +166,34 @@ def _total(biases: Sequence[Any], size: int, dtype: Any) -> Any:
 
 
 def _run(
-    cell: str,
-    x: Any,
-    w_ih: Any,
-    w_hh: Any,
-    bias: Any,
-    h0: Any,
-    c0: Any,
-    w_hr: Any,
-    sizes: Sizes,
-    reverse: bool,
-    kept: int,
+    cell: str, steps: Any, x: Any, w_ih: Any, w_hh: Any, bias: Any, h0: Any, c0: Any, w_hr: Any, kept: int
 ) -> tuple[Any, ...]:
     """Run a checked layer: gates, `kept` numbers of each row, results, and last states."""
     dtype = x.dtype
-    gates, room, y = x @ w_ih.T, np.empty((len(x), kept), dtype), np.empty((len(x), h0.shape[1]), dtype)
+    gates, room, y = _solid(x @ w_ih.T, dtype), np.empty((len(x), kept), dtype), np.empty((len(x), h0.shape[1]), dtype)
     h, c = _own(h0, h0.shape, dtype), _own(c0, (len(h0), 0), dtype)
-    weights = _solid(w_hh, dtype), _solid(w_hr, dtype)
-    cells.forward(cell, _steps(sizes, reverse), gates, room, bias, *weights, h, c, y)
+    cells.forward(cell, steps, gates, room, bias, _solid(w_hh, dtype), _solid(w_hr, dtype), h, c, y)
     return gates, room, y, h, c
 
 
 def _run_back(
-    cell: str, cts: Sequence[Any], gates: Any, room: Any, y: Any, w_hh: Any, h0: Any, c0: Any, w_hr: Any,
-    sizes: Sizes, reverse: bool, width: int,
-) -> tuple[Any, ...]:  # fmt: skip
+    cell: str, steps: Any, cts: Any, gates: Any, kept: Any, y: Any, w_hh: Any, h0: Any, c0: Any, w_hr: Any, width: int
+) -> tuple[Any, ...]:
     """Cotangents of what makes the gates, `width` of each row, of the first states, and of what was projected."""
     dtype = y.dtype
     dy = np.zeros(y.shape, dtype) if cts[0] is None else _solid(cts[0], dtype)
     dh = _own(cts[1], h0.shape, dtype)
     dc = _own(None, (len(h0), 0), dtype) if c0 is None else _own(cts[2], c0.shape, dtype)
     dz, dr = np.empty((len(y), width), dtype), np.empty((len(y), 0 if w_hr is None else y.shape[1]), dtype)
-    weights = _solid(w_hh, dtype), _solid(w_hr, dtype)
-    cells.backward(cell, _steps(sizes, reverse), gates, room, *weights, dy, dh, dc, dz, dr)
+    cells.backward(cell, steps, gates, kept, _solid(w_hh, dtype), _solid(w_hr, dtype), dy, dh, dc, dz, dr)
     return dz, dh, dc, dr
 
 
 def _before(states: Any, first: Any, sizes: Sizes, reverse: bool) -> Any:
     """For each row the state before its step, given those after."""
+    n = sizes[0]
+    if n == sizes[-1]:
+        return np.concatenate([states[n:], first[:n]] if reverse else [first[:n], states[: len(states) - n]])
     out = np.empty_like(states)
     for (last, others), (start, n) in pairwise([(0, 0), *_steps(sizes, reverse).tolist()]):
         old = min(n, others)
@@ -228,12 +218,15 @@ def _of_weights(dz: Any, x: Any, w_ih: Any, before: Any, needs: Sequence[bool]) 
     ]
 
 
+_PLAIN = {False: "tanh", True: "relu"}
+
+
 def _rnn_forward(
     x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, sizes: Sizes, reverse: bool, relu: bool
 ) -> tuple[Any, tuple[Any, ...]]:
     _check_shapes(1, x, w_ih, w_hh, b_ih, b_hh, h0, None, None, sizes)
     bias = _total((b_ih, b_hh), len(w_hh), x.dtype)
-    _, _, y, h, _ = _run(_PLAIN[relu], x, w_ih, w_hh, bias, h0, None, None, sizes, reverse, kept=0)
+    _, _, y, h, _ = _run(_PLAIN[relu], _steps(sizes, reverse), x, w_ih, w_hh, bias, h0, None, None, kept=0)
     return (y, h), (y,)
 
 
@@ -241,12 +234,9 @@ def _rnn_backward(
     cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Sizes, reverse: bool, relu: bool
 ) -> list[Any]:
     (x, w_ih, w_hh, _, _, h0), (y,) = arrays, residuals
-    none = np.empty((len(y), 0), y.dtype)
-    dz, dh, _, _ = _run_back(_PLAIN[relu], cts, y, none, y, w_hh, h0, None, None, sizes, reverse, width=y.shape[1])
+    steps, kept = _steps(sizes, reverse), y[:, :0]
+    dz, dh, _, _ = _run_back(_PLAIN[relu], steps, cts, y, kept, y, w_hh, h0, None, None, width=y.shape[1])
     return [*_of_weights(dz, x, w_ih, _before(y, h0, sizes, reverse), needs), dh]
-
-
-_PLAIN = {False: "tanh", True: "relu"}
 
 
 def _lstm_forward(
@@ -254,14 +244,15 @@ def _lstm_forward(
 ) -> tuple[Any, tuple[Any, ...]]:
     _check_shapes(4, x, w_ih, w_hh, b_ih, b_hh, h0, c0, w_hr, sizes)
     bias = _total((b_ih, b_hh), len(w_hh), x.dtype)
-    gates, kept, y, h, c = _run("lstm", x, w_ih, w_hh, bias, h0, c0, w_hr, sizes, reverse, kept=2 * c0.shape[1])
+    steps = _steps(sizes, reverse)
+    gates, kept, y, h, c = _run("lstm", steps, x, w_ih, w_hh, bias, h0, c0, w_hr, kept=2 * c0.shape[1])
     return (y, h, c), (gates, kept, y)
 
 
 def _lstm_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Sizes, reverse: bool) -> list[Any]:
     (x, w_ih, w_hh, _, _, h0, c0, w_hr), (gates, kept, y) = arrays, residuals
-    dz, dh, dc, dr = _run_back("lstm", cts, gates, kept, y, w_hh, h0, c0, w_hr, sizes, reverse, width=gates.shape[1])
-    size = c0.shape[1]
+    steps, size = _steps(sizes, reverse), c0.shape[1]
+    dz, dh, dc, dr = _run_back("lstm", steps, cts, gates, kept, y, w_hh, h0, c0, w_hr, width=4 * size)
     dw_hr = dr.T @ (gates[:, 3 * size :] * kept[:, size:]) if needs[7] else None
     return [*_of_weights(dz, x, w_ih, _before(y, h0, sizes, reverse), needs), dh, dc, dw_hr]
 
@@ -277,14 +268,15 @@ def _gru_forward(
     if b_hh is not None:
         bias[: 2 * size] += b_hh[: 2 * size]
         bias[3 * size :] = b_hh[2 * size :]
-    gates, kept, y, h, _ = _run("gru", x, w_ih, w_hh, bias, h0, None, None, sizes, reverse, kept=2 * size)
+    steps = _steps(sizes, reverse)
+    gates, kept, y, h, _ = _run("gru", steps, x, w_ih, w_hh, bias, h0, None, None, kept=2 * size)
     return (y, h), (gates, kept, y)
 
 
 def _gru_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Sizes, reverse: bool) -> list[Any]:
     (x, w_ih, w_hh, _, _, h0), (gates, kept, y) = arrays, residuals
-    size = h0.shape[1]
-    dz, dh, _, _ = _run_back("gru", cts, gates, kept, y, w_hh, h0, None, None, sizes, reverse, width=4 * size)
+    steps, size = _steps(sizes, reverse), h0.shape[1]
+    dz, dh, _, _ = _run_back("gru", steps, cts, gates, kept, y, w_hh, h0, None, None, width=4 * size)
     of_state = dz[:, : 3 * size]
     dw_hh = of_state.T @ _before(y, h0, sizes, reverse) if needs[2] else None
     db_hh = _sums(of_state) if needs[4] else None
