@@ -17,19 +17,19 @@ from zlib import crc32
 # A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So functions
 # that users call and that compute stay in modules that are not compiled; `framed` is for the exceptions.
 MODULES = (
-    "core.arithmetic", "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
+    "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.bare", "ops.rules", "ops.elementwise", "ops.kernels", "ops.slopes", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
+    "ops.bare", "ops.rules", "ops.elementwise", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
     "ops.special_arrays", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip
 
-# Modules that are compiled a second and third time for newer processors, and the levels of x86-64 that those are
-# compiled for, best first, with what NumPy must find in a processor.
-LOOPS = ("core.arithmetic", "ops.kernels", "ops.slopes")
-EXACT = ("core.arithmetic", "ops.kernels")  # without multiplications and additions in one
+# Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
+# with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
+LOOPS = ("core.arithmetic", "ops.kernels", "ops.slopes", "ops.cells")
+EXACT = ("core.arithmetic", "ops.kernels")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
 HEADERS = ("ops.curves",)
@@ -44,7 +44,7 @@ MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")
 def digest() -> str:
     """A number that changes with the sources."""
     found = 0
-    for module in MODULES + HEADERS:
+    for module in MODULES + LOOPS + HEADERS:
         base = os.path.join(PACKAGE, *module.split("."))
         for name in (base + ".py", base + ".pyx", base + ".pxd"):
             try:

@@ -28,7 +28,7 @@ print(lucid.native.in_use, x.grad.tolist())
 @pytest.fixture
 def copy(tmp_path):
     """A place with the sources of the compiled modules and what was built from them."""
-    for module in native.MODULES + native.HEADERS:
+    for module in native.MODULES + native.LOOPS + native.HEADERS:
         for suffix in (".py", ".pyx", ".pxd"):
             source = Path(native.PACKAGE, *module.split(".")).with_suffix(suffix)
             if source.exists():
@@ -57,7 +57,7 @@ def output(**variables):
 
 
 def test_every_module_named_is_there():
-    for module in native.MODULES:
+    for module in native.MODULES + native.LOOPS:
         assert Path(native.PACKAGE, *module.split(".")).with_suffix(".py").exists()
 
 
@@ -68,7 +68,7 @@ def test_the_sources_alone_do_the_same():
 @compiled
 def test_the_compiled_modules_are_used():
     assert output(LUCID_PURE="0")[0] == "True"
-    for module in native.MODULES:
+    for module in native.MODULES + native.LOOPS:
         assert importlib.import_module(f"lucid.{module}").__file__.startswith(native.FOLDER)
 
 

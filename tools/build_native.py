@@ -45,7 +45,7 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
     settings = {"include_dirs": [numpy.get_include(), "."], "define_macros": macros}
     extensions = [
         Extension(f"lucid.{m}", [source(m)], extra_compile_args=flags.get(m, options), **settings)
-        for m in native.MODULES
+        for m in native.MODULES + native.LOOPS
     ]
     # Annotations are for type checkers, except where a file asks for C types by them; tensors have their own pickling.
     directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False}
