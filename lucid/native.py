@@ -21,13 +21,13 @@ MODULES = (
     "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
     "ops.rules", "ops.elementwise", "ops.kernels", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
-    "ops.special_arrays", "nn.module", "nn.containers",
+    "ops.special_arrays", "ops.channels", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
 )  # fmt: skip
 
 # Modules that are compiled a second and third time for newer processors, and the levels of x86-64 that those are
 # compiled for, best first, with what NumPy must find in a processor.
-LOOPS = ("ops.kernels",)
+LOOPS = ("ops.kernels", "ops.channels")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
 HEADERS = ("ops.curves",)

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.core import dtypes
 from lucid.core.primitive import Primitive
+from lucid.ops import channels
 from lucid.ops.fused import Fused
 from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, bilinear_jvp, linear
@@ -30,6 +32,7 @@ Pairs = tuple[tuple[int, int], ...]
 # Elements of windows that are laid out at a time: 2 MB in single precision, which a core's own cache holds. Whole
 # batches at once take up to twice the time.
 _BLOCK = 1 << 19
+_FEW = 128  # windows of an example
 
 
 class Geometry(NamedTuple):
@@ -85,56 +88,67 @@ def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _blocks(x: Any, padding: Pairs, count: int) -> Iterator[tuple[slice, Any]]:
-    """Padded examples, `count` at a time; each block comes in the memory of the one before."""
-    n = len(x)
-    if not any(map(any, padding)):
-        x = np.ascontiguousarray(x)
-        for i in range(0, n, count):
-            yield slice(i, i + count), x[i : i + count]
-        return
-    sizes = [size + sum(p) for size, p in zip(x.shape[2:], padding, strict=True)]
-    memory: Any = np.zeros((count, x.shape[1], *sizes), x.dtype)
-    inner = memory[(..., *_inside(x.shape[2:], padding))]
-    for i in range(0, n, count):
-        stop = min(i + count, n)
-        inner[: stop - i] = x[i:stop]
-        yield slice(i, stop), memory[: stop - i]
+class _Layout(NamedTuple):
+    """How windows become matrices: of some examples and rows of windows at a time."""
+
+    count: int  # examples
+    rows: int
+    # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that makes
+    # products faster than it costs to reorder the results.
+    is_joint: bool
 
 
-def _inside(size: Sizes, padding: Pairs) -> tuple[slice, ...]:
-    return tuple(slice(low, low + n) for n, (low, _) in zip(size, padding, strict=True))
+@cache
+def _layout(g: Geometry, channels: int, examples: int) -> _Layout:
+    depth, places = channels * g.taps, math.prod(g.out)
+    rows = max(1, min(g.out[0], _BLOCK // (depth * math.prod(g.out[1:]))))
+    count = max(1, min(examples, _BLOCK // (depth * places)))
+    return _Layout(count, rows, count > 1 and places < _FEW)
 
 
-def _windows(x: Any, g: Geometry, first: int, rows: int) -> Any:
-    """A view of shape (channels, *kernel, examples, *windows) of `rows` rows of windows from the row `first` on."""
-    steps = x.strides[2:]
-    moves = [s * t for s, t in zip(steps, g.stride, strict=True)]
-    taps = [s * d for s, d in zip(steps, g.dilation, strict=True)]
-    shape = (x.shape[1], *g.kernel, len(x), rows, *g.out[1:])
-    return ndarray(shape, x.dtype, x, first * moves[0], (x.strides[1], *taps, x.strides[0], *moves))
+def _blocks(examples: int, g: Geometry, how: _Layout) -> Iterator[tuple[slice, int, int]]:
+    """Some examples, the first of their rows of windows, and how many rows."""
+    for i in range(0, examples, how.count):
+        for r in range(0, g.out[0], how.rows):
+            yield slice(i, min(i + how.count, examples)), r, min(how.rows, g.out[0] - r)
 
 
-def _columns(x: Any, g: Geometry) -> Iterator[tuple[slice, slice, Any]]:
-    """Windows laid out side by side, (groups, channels · taps, examples · places), with the examples and rows they are of.
+def _memory(g: Geometry, how: _Layout, depth: int, dtype: np.dtype[Any]) -> Any:
+    """Room for the columns of a block."""
+    return np.empty(depth * how.count * how.rows * math.prod(g.out[1:]), dtype)
 
-    Each comes in the memory of the one before.
-    """
+
+def _columns(memory: Any, examples: int, depth: int, is_joint: bool, groups: int) -> tuple[Any, Any]:
+    """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth / groups, places)."""
+    if not is_joint:
+        columns = memory.reshape(examples, depth, -1)
+        return columns, columns.reshape(examples, groups, depth // groups, -1)
+    columns = memory.reshape(depth, examples, -1)
+    return columns.swapaxes(0, 1), columns.reshape(1, groups, depth // groups, -1)
+
+
+def _windows(x: Any, g: Geometry, how: _Layout) -> Iterator[tuple[slice, slice, Any]]:
+    """Windows as matrices, with the examples and rows they are of; each comes in the memory of the one before."""
     depth = x.shape[1] * g.taps
-    rows = _rows(depth, g.out)
-    count = max(1, min(len(x), _BLOCK // (depth * math.prod(g.out))))
-    memory = np.empty(depth * count * rows * math.prod(g.out[1:]), x.dtype)
-    for examples, block in _blocks(x, g.padding, count):
-        for r in range(0, g.out[0], rows):
-            windows = _windows(block, g, r, min(rows, g.out[0] - r))
-            columns = memory[: windows.size].reshape(windows.shape)
-            columns[...] = windows
-            yield examples, slice(r, r + rows), columns.reshape(g.groups, depth // g.groups, -1)
+    memory = _memory(g, how, depth, x.dtype)
+    for examples, first, rows in _blocks(len(x), g, how):
+        block = x[examples]
+        size = len(block) * depth * rows * math.prod(g.out[1:])
+        columns, matrices = _columns(memory[:size], len(block), depth, how.is_joint, g.groups)
+        channels.to_columns(block, g, first, rows, columns)
+        yield examples, slice(first, first + rows), matrices
 
 
-def _rows(depth: int, out: Sizes) -> int:
-    """How many rows of windows, of `depth` elements each, are laid out at a time."""
-    return max(1, min(out[0], _BLOCK // (depth * math.prod(out[1:]))))
+def _as_matrices(y: Any, groups: int, is_joint: bool) -> Any:
+    """What y has at the places of windows, (examples or 1, groups, results, places); a view unless it is joint."""
+    if is_joint:
+        return y.swapaxes(0, 1).reshape(1, groups, y.shape[1] // groups, -1)
+    return y.reshape(len(y), groups, y.shape[1] // groups, -1)
+
+
+def _is_depthwise(w: Any, g: Geometry) -> bool:
+    """Whether each channel has kernels of its own: then there are no matrices to multiply."""
+    return w.shape[1] == 1 and g.groups > 1
 
 
 @_in_single
@@ -142,47 +156,55 @@ def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
     weight = w.reshape(g.groups, w.shape[0] // g.groups, -1)
     plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
-    if not x.size:
-        out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
-    elif g.is_product:
-        product = out.reshape(len(x), *weight.shape[:2], -1)
-        np.matmul(weight, x.reshape(len(x), g.groups, w.shape[1], -1), out=product)
-        if plus is not None:
-            product += plus
-    elif out.size:
-        in_parts(lambda some: _correlate(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
+    if not out.size:
+        return out
+    work = _correlate if x.size and not _is_depthwise(w, g) else _correlate_depthwise
+    x = np.ascontiguousarray(x)
+    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
     return out
 
 
 def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
-    for examples, rows, columns in _columns(x, g):
-        target = out[examples, :, rows]
-        n, channels, *size = target.shape
-        is_direct = n == 1 and target.flags.c_contiguous
-        product = np.matmul(weight, columns, out=target.reshape(*weight.shape[:2], -1) if is_direct else None)
+    if g.is_product:
+        product = np.matmul(
+            weight, x.reshape(len(x), g.groups, weight.shape[2], -1), out=out.reshape(len(x), *weight.shape[:2], -1)
+        )
         if plus is not None:
             product += plus
-        if not is_direct:
-            target[...] = product.reshape(channels, n, *size).swapaxes(0, 1)
+        return
+    how = _layout(g, x.shape[1], len(x))
+    for examples, rows, columns in _windows(x, g, how):
+        target = out[examples, :, rows]
+        product = np.matmul(weight, columns, out=None if how.is_joint else _as_matrices(target, g.groups, False))
+        if plus is not None:
+            product += plus
+        if how.is_joint:
+            target[...] = product.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
+
+
+def _correlate_depthwise(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
+    if x.size:
+        channels.depthwise(x, np.ascontiguousarray(weight).reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_input_array(y: Any, w: Any, g: Geometry) -> Any:
-    channels, results = w.shape[1], w.shape[0] // g.groups
-    grouped = w.reshape(g.groups, results, channels, *g.kernel)
-    if g.is_product:
-        out = np.matmul(
-            grouped.reshape(g.groups, results, channels).swapaxes(1, 2), y.reshape(len(y), g.groups, results, -1)
-        )
-        return out.reshape(len(y), g.groups * channels, *g.size)
+    inputs, results = w.shape[1], w.shape[0] // g.groups
+    grouped = w.reshape(g.groups, results, inputs, *g.kernel)
     turned = _turned(g)
     # Laying out windows of y takes two thirds of the time, for each element, of adding up windows of x; turning the
     # weights around counts too.
     places = len(y) * math.prod(g.out)
-    if turned is None or results * (places + 2 * channels) > 1.5 * channels * places:
-        return _scattered(y, grouped.reshape(g.groups, results, -1).swapaxes(1, 2), g)
+    if (
+        turned is None
+        or g.is_product
+        or _is_depthwise(w, g)
+        or results * (places + 2 * inputs) > 1.5 * inputs * places
+    ):
+        return _scattered(y, grouped.reshape(g.groups, results, -1), g)
     flipped = np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
-    return _convolution_array(y, flipped.reshape(g.groups * channels, results, *g.kernel), turned)
+    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), turned)
 
 
 @cache
@@ -195,97 +217,70 @@ def _turned(g: Geometry) -> Geometry | None:
     return turned if fits else None
 
 
-class _Shifts(NamedTuple):
-    """Where windows lie in an input that is split into phases: the places with the same remainders modulo the strides.
-
-    Within a phase, each tap moves all windows by the same number of elements, if rows of windows are as long as those
-    of the phase. So windows are added up in long runs.
-    """
-
-    sizes: Sizes  # of a phase
-    row: int  # elements of a phase from one row to the next
-    taps: tuple[tuple[int, int], ...]  # phase and shift of each tap
-    length: int  # of a phase, with room for the longest shift
-    kept: tuple[tuple[tuple[slice, ...], tuple[slice, ...]], ...]  # places of each phase in the input and in itself
-
-
-@cache
-def _shifts(g: Geometry) -> _Shifts:
-    sizes = tuple(-(-(n + sum(p)) // s) for n, p, s in zip(g.size, g.padding, g.stride, strict=True))
-    steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    phases = list(product(*map(range, g.stride)))
-    taps = []
-    for tap in product(*map(range, g.kernel)):
-        moved = [divmod(k * d, s) for k, d, s in zip(tap, g.dilation, g.stride, strict=True)]
-        taps.append(
-            (phases.index(tuple(r for _, r in moved)), sum(q * t for (q, _), t in zip(moved, steps, strict=True)))
-        )
-    kept = []
-    for phase in phases:
-        firsts = [(r - low) % s for r, (low, _), s in zip(phase, g.padding, g.stride, strict=True)]
-        starts = [(f + low - r) // s for f, r, (low, _), s in zip(firsts, phase, g.padding, g.stride, strict=True)]
-        counts = [len(range(f, n, s)) for f, n, s in zip(firsts, g.size, g.stride, strict=True)]
-        there = tuple(slice(f, None, s) for f, s in zip(firsts, g.stride, strict=True))
-        kept.append((there, tuple(slice(b, b + n) for b, n in zip(starts, counts, strict=True))))
-    length = max(g.out[0] * steps[0] + max(shift for _, shift in taps), math.prod(sizes))
-    return _Shifts(sizes, steps[0], tuple(taps), length, tuple(kept))
-
-
 def _scattered(y: Any, weight: Any, g: Geometry) -> Any:
     """The windows of the input, each a product of weights with one place of y, added up."""
-    out = np.zeros((len(y), weight.shape[1] // g.taps * g.groups, *g.size), y.dtype)
-    if out.size and y.size:
-        in_parts(lambda some: _scatter(y[some], weight, g, out[some]), len(y), y.size * weight.shape[1])
+    depth = weight.shape[2]
+    out = np.empty((len(y), depth // g.taps * g.groups, *g.size), y.dtype)
+    if not (out.size and y.size):
+        out[...] = 0
+        return out
+    work = _scatter_depthwise if depth == g.taps and g.groups > 1 else _scatter
+    y = np.ascontiguousarray(y)
+    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * depth)
     return out
 
 
 def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
-    shifts = _shifts(g)
-    channels, results = out.shape[1], y.shape[1]
-    rows = _rows(channels * g.taps, (g.out[0], shifts.row))
-    count = max(1, min(len(y), _BLOCK // (channels * g.taps * shifts.row * rows)))
-    spread: Any = np.zeros((results, count, rows, *shifts.sizes[1:]), y.dtype)
-    seen = spread[(..., *(slice(0, n) for n in g.out[1:]))]
-    phases = np.empty((math.prod(g.stride), channels, count, shifts.length), y.dtype)
-    for i in range(0, len(y), count):
-        block = y[i : i + count]
-        total = phases[:, :, : len(block)]
-        total[...] = 0
-        for r in range(0, g.out[0], rows):
-            part = block[:, :, r : r + rows].swapaxes(0, 1)
-            right = spread[:, : len(block), : part.shape[2]]
-            seen[:, : len(block), : part.shape[2]] = part
-            windows = np.matmul(weight, right.reshape(g.groups, results // g.groups, -1))
-            windows = windows.reshape(channels, g.taps, len(block), -1)
-            for k, (phase, shift) in enumerate(shifts.taps):
-                start = r * shifts.row + shift
-                total[phase, :, :, start : start + windows.shape[3]] += windows[:, k]
-        for (there, here), phase in zip(shifts.kept, total, strict=True):
-            planes = phase[:, :, : math.prod(shifts.sizes)].reshape(channels, len(block), *shifts.sizes)
-            out[(slice(i, i + count), slice(None), *there)] = planes[(..., *here)].swapaxes(0, 1)
+    transposed = weight.swapaxes(1, 2)
+    if g.is_product:
+        np.matmul(transposed, _as_matrices(y, g.groups, False), out=_as_matrices(out, g.groups, False))
+        return
+    depth = out.shape[1] * g.taps
+    how = _layout(g, out.shape[1], len(y))
+    memory = _memory(g, how, depth, y.dtype)
+    for examples, first, rows in _blocks(len(y), g, how):
+        part = y[examples, :, first : first + rows]
+        size = part.size // y.shape[1] * depth
+        columns, matrices = _columns(memory[:size], len(part), depth, how.is_joint, g.groups)
+        np.matmul(transposed, _as_matrices(part, g.groups, how.is_joint), out=matrices)
+        if first == 0:
+            out[examples] = 0
+        channels.add_columns(columns, g, first, rows, out[examples])
+
+
+def _scatter_depthwise(y: Any, weight: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0
+    channels.depthwise_input(y, np.ascontiguousarray(weight).reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
-    results, channels = y.shape[1] // g.groups, x.shape[1] // g.groups
-    shape = (g.groups, channels * g.taps, results)
-    totals = (
-        in_parts(lambda some: _windows_by(x[some], y[some], g, shape), len(x), y.size * shape[1])
-        if x.size and y.size
-        else [np.zeros(shape, x.dtype)]
-    )
+    results, inputs = y.shape[1] // g.groups, x.shape[1] // g.groups
+    work = _windows_by_depthwise if inputs == 1 and g.groups > 1 else _windows_by
+    if not (x.size and y.size):
+        return np.zeros((y.shape[1], inputs, *g.kernel), x.dtype)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps)
     for other in totals[1:]:
         totals[0] += other
-    return totals[0].swapaxes(1, 2).reshape(y.shape[1], channels, *g.kernel)
+    return totals[0].swapaxes(1, 2).reshape(y.shape[1], inputs, *g.kernel)
 
 
-def _windows_by(x: Any, y: Any, g: Geometry, shape: Sizes) -> Any:
+def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
     """The products of all windows of x with what y has at their places, (groups, channels · taps, results)."""
-    total = np.zeros(shape, x.dtype)
-    for examples, rows, columns in _columns(x, g):
-        part = y[examples, :, rows].swapaxes(0, 1).reshape(g.groups, shape[2], -1)
-        total += np.matmul(columns, part.swapaxes(1, 2))
+    how = _layout(g, x.shape[1], len(x))
+    total: Any = np.zeros((g.groups, x.shape[1] // g.groups * g.taps, y.shape[1] // g.groups), x.dtype)
+    for examples, rows, columns in _windows(x, g, how):
+        results = _as_matrices(y[examples, :, rows], g.groups, how.is_joint)
+        for product in np.matmul(columns, results.swapaxes(2, 3)):
+            total += product
     return total
+
+
+def _windows_by_depthwise(x: Any, y: Any, g: Geometry) -> Any:
+    total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
+    channels.depthwise_weight(x, y, g, total)
+    return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
 
 
 # --- primitives --------------------------------------------------------------------------------
@@ -382,25 +377,32 @@ convolution_weight = Primitive(
 )
 
 
-def _patches_array(x: Any, geometry: Geometry) -> Any:
-    g = geometry
+def _in_wide_type(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """Small types are moved and added up in larger ones of their kind."""
+
+    @wraps(impl)
+    def run(x: Any, geometry: Geometry) -> Any:
+        kind = x.dtype
+        wide = kind if kind.itemsize > 2 else np.float32 if kind in dtypes.FLOATING else np.int32
+        return impl(np.ascontiguousarray(x, wide), geometry).astype(kind, copy=False)
+
+    return run
+
+
+@_in_wide_type
+def _patches_array(x: Any, g: Geometry) -> Any:
     out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
-    count = max(1, _BLOCK // max(1, math.prod(out.shape[1:])))
-    at = len(g.kernel) + 1
-    for examples, block in _blocks(x, g.padding, count) if out.size else ():
-        windows = _windows(block, g, 0, g.out[0])
-        out[examples] = windows.transpose(at, *range(at), *range(at + 1, windows.ndim))
+    if out.size:
+        channels.to_columns(x, g, 0, g.out[0], out.reshape(len(x), x.shape[1] * g.taps, -1))
     return out
 
 
-def _patches_back_array(x: Any, geometry: Geometry) -> Any:
-    g = geometry
-    total: Any = np.zeros((*x.shape[:2], *(n + sum(p) for n, p in zip(g.size, g.padding, strict=True))), x.dtype)
-    for tap in product(*map(range, g.kernel)):
-        begins = [k * d for k, d in zip(tap, g.dilation, strict=True)]
-        where = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, g.out, g.stride, strict=True)]
-        total[(..., *where)] += x[(slice(None), slice(None), *tap)]
-    return total[(..., *_inside(g.size, g.padding))]
+@_in_wide_type
+def _patches_back_array(x: Any, g: Geometry) -> Any:
+    out = np.zeros((*x.shape[:2], *g.size), x.dtype)
+    if x.size:
+        channels.add_columns(x.reshape(len(x), x.shape[1] * g.taps, -1), g, 0, g.out[0], out)
+    return out
 
 
 def _by_example(name: str) -> Callable[..., Any]:

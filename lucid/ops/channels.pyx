@@ -1,0 +1,590 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Loops over the channels of examples: see channels.py for what each function computes."""
+
+from libc.math cimport sqrt
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+cimport numpy as np
+from lucid.ops.curves cimport real
+
+np.import_array()
+
+
+ctypedef fused element:
+    float
+    double
+    float complex
+    double complex
+    np.int32_t
+    np.int64_t
+
+
+# --- windows -------------------------------------------------------------------------------------
+#
+# An input with zeros around it is read row by row. A row falls into phases, the places with the same remainder modulo the
+# stride: within its phase, each tap of a kernel moves all windows by the same number of elements, so every loop over
+# windows runs over consecutive ones.
+
+
+cdef struct Slide:
+    # How a kernel slides over planes of three dimensions; those that an input has not are of size 1.
+    Py_ssize_t size[3]
+    Py_ssize_t kernel[3]
+    Py_ssize_t stride[3]
+    Py_ssize_t low[3]
+    Py_ssize_t dilation[3]
+    Py_ssize_t out[3]
+    Py_ssize_t reach[3]  # how many places of the padded input windows see
+    Py_ssize_t phase  # elements of a phase
+    # Of a row, `seen` elements from `source` on are seen by windows.
+    Py_ssize_t source
+    Py_ssize_t seen
+    Py_ssize_t* window[2]  # for each place of the padded input and each tap the window that sees one by the other, or -1
+    Py_ssize_t* home  # for each remainder modulo the stride where in the phases the elements of a row begin that have it
+    Py_ssize_t* start  # for each tap of the last dimension where in the phases its windows begin
+
+
+cdef enum Action:
+    COPY, ADD, APPLY, APPLY_BACK, CORRELATE
+
+
+cdef int fill(Slide* s, g, Py_ssize_t first, Py_ssize_t rows) except -1:
+    """The geometry `g`, for `rows` rows of windows from the row `first` on."""
+    cdef Py_ssize_t missing = 3 - len(g.size), i, k, place, total, distance, before
+    cdef int d
+    cdef Py_ssize_t* table
+    for d in range(3):
+        s.size[d] = s.kernel[d] = s.stride[d] = s.dilation[d] = s.out[d] = 1
+        s.low[d] = 0
+    for d in range(missing, 3):
+        i = d - missing
+        s.size[d], s.kernel[d], s.stride[d] = g.size[i], g.kernel[i], g.stride[i]
+        s.low[d], s.dilation[d], s.out[d] = g.padding[i][0], g.dilation[i], g.out[i]
+    # Rows before the first are as if the kernel began further inside of the input.
+    s.low[missing] -= first * s.stride[missing]
+    s.out[missing] = rows
+    total = s.kernel[2] + s.stride[2]
+    for d in range(3):
+        s.reach[d] = (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1
+        total += s.reach[d] * s.kernel[d]
+    s.phase = s.out[2] + (s.kernel[2] - 1) * s.dilation[2] // s.stride[2]
+    s.source, before = max(-s.low[2], 0), max(s.low[2], 0)
+    s.seen = max(min(s.size[2] - s.source, s.phase * s.stride[2] - before), 0)
+    table = <Py_ssize_t*>malloc(total * sizeof(Py_ssize_t))
+    if table == NULL:
+        raise MemoryError
+    s.start = table
+    for k in range(s.kernel[2]):
+        i = k * s.dilation[2]
+        table[k] = i % s.stride[2] * s.phase + i // s.stride[2]
+    table += s.kernel[2]
+    s.home = table
+    for k in range(s.stride[2]):
+        table[k] = (k + before) % s.stride[2] * s.phase + (k + before) // s.stride[2]
+    table += s.stride[2]
+    for d in range(2):
+        s.window[d] = table
+        for place in range(s.reach[d]):
+            for k in range(s.kernel[d]):
+                distance = place - k * s.dilation[d]
+                i = distance // s.stride[d]
+                table[k] = i if distance >= 0 and distance % s.stride[d] == 0 and i < s.out[d] else -1
+            table += s.kernel[d]
+    return 0
+
+
+cdef inline Py_ssize_t row_at(Slide* s, Py_ssize_t z, Py_ssize_t y) noexcept nogil:
+    """Where what is seen of a row of the padded input begins in the input, or -1 if it is of the padding."""
+    z -= s.low[0]
+    y -= s.low[1]
+    if z < 0 or z >= s.size[0] or y < 0 or y >= s.size[1]:
+        return -1
+    return (z * s.size[1] + y) * s.size[2] + s.source
+
+
+cdef enum:
+    SOME = 8  # elements that are loaded and stored at once
+
+
+cdef inline void copy(const element* x, element* y, Py_ssize_t n) noexcept nogil:
+    """memcpy, whose calls would take longer than the copying: runs are short."""
+    cdef Py_ssize_t i
+    if n < SOME:
+        for i in range(n):
+            y[i] = x[i]
+        return
+    for i in range(n // SOME):
+        memcpy(y + i * SOME, x + i * SOME, SOME * sizeof(element))
+    memcpy(y + n - SOME, x + n - SOME, SOME * sizeof(element))
+
+
+cdef inline void add(const element* x, element* y, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, k
+    cdef element total[SOME]
+    for i in range(n // SOME):
+        for k in range(SOME):
+            total[k] = y[k] + x[k]
+        memcpy(y, total, SOME * sizeof(element))
+        x += SOME
+        y += SOME
+    for i in range(n % SOME):
+        y[i] += x[i]
+
+
+cdef inline void deal(Slide* s, const element* row, element* phases) noexcept nogil:
+    """The elements of a row to their phases."""
+    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen // 2 if stride == 2 else 0
+    cdef element* even = phases + s.home[0]
+    cdef element* odd = phases + s.home[1]
+    if stride == 1:
+        copy(row, even, s.seen)
+        return
+    for i in range(pairs):
+        even[i] = row[2 * i]
+        odd[i] = row[2 * i + 1]
+    for p in range(stride):
+        for i in range(pairs, (s.seen + stride - 1 - p) // stride):
+            phases[s.home[p] + i] = row[i * stride + p]
+
+
+cdef inline void collect(Slide* s, const element* phases, element* row) noexcept nogil:
+    """The elements of phases added to the row that they are of."""
+    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen // 2 if stride == 2 else 0
+    cdef const element* even = phases + s.home[0]
+    cdef const element* odd = phases + s.home[1]
+    if stride == 1:
+        add(even, row, s.seen)
+        return
+    for i in range(pairs):
+        row[2 * i] += even[i]
+        row[2 * i + 1] += odd[i]
+    for p in range(stride):
+        for i in range(pairs, (s.seen + stride - 1 - p) // stride):
+            row[i * stride + p] += phases[s.home[p] + i]
+
+
+cdef inline element dot(const element* x, const element* y, Py_ssize_t n) noexcept nogil:
+    cdef element lanes[16]
+    cdef element total = 0
+    cdef Py_ssize_t i, k, whole = n - n % 16
+    for k in range(16):
+        lanes[k] = 0
+    for i in range(0, whole, 16):
+        for k in range(16):
+            lanes[k] += x[i + k] * y[i + k]
+    for i in range(whole, n):
+        lanes[i - whole] += x[i] * y[i]
+    for k in range(16):
+        total += lanes[k]
+    return total
+
+
+cdef inline void act(Action action, element* phase, element* run, element* weight, Py_ssize_t n) noexcept nogil:
+    """What is done to the windows of a row, given by one tap."""
+    cdef Py_ssize_t i
+    cdef element w
+    if action == COPY:
+        copy(phase, run, n)
+    elif action == ADD:
+        add(run, phase, n)
+    elif action == APPLY:
+        w = weight[0]
+        for i in range(n):
+            run[i] += w * phase[i]
+    elif action == APPLY_BACK:
+        w = weight[0]
+        for i in range(n):
+            phase[i] += w * run[i]
+    else:
+        weight[0] += dot(phase, run, n)
+
+
+cdef void slide(
+    Slide* s, Action action, element* phases, element* plane, element* columns, Py_ssize_t step, element* weight
+) noexcept nogil:
+    """Bring every tap together with the row of windows that it sees, for each row of a plane.
+
+    Windows seen by one tap are `step` elements behind those of the one before.
+    """
+    cdef Py_ssize_t y, z, kx, ky, kz, oy, oz, at, tap, size = s.phase * s.stride[2] * sizeof(element)
+    cdef bint writes = action == ADD or action == APPLY_BACK
+    cdef element* run
+    memset(phases, 0, size)
+    for z in range(s.reach[0]):
+        for y in range(s.reach[1]):
+            at = row_at(s, z, y)
+            if at >= 0 and not writes:
+                deal(s, plane + at, phases)
+            elif at >= 0 or action == COPY:
+                memset(phases, 0, size)
+            else:
+                continue
+            for kz in range(s.kernel[0]):
+                oz = s.window[0][z * s.kernel[0] + kz]
+                if oz < 0:
+                    continue
+                for ky in range(s.kernel[1]):
+                    oy = s.window[1][y * s.kernel[1] + ky]
+                    if oy < 0:
+                        continue
+                    tap = (kz * s.kernel[1] + ky) * s.kernel[2]
+                    run = columns + tap * step + (oz * s.out[1] + oy) * s.out[2]
+                    for kx in range(s.kernel[2]):
+                        act(action, phases + s.start[kx], run + kx * step, weight + tap + kx, s.out[2])
+            if writes:
+                collect(s, phases, plane + at)
+
+
+cdef struct Walk:
+    # Planes of an input, (examples, channels), and for each of them the columns or results that belong to it.
+    void* planes
+    void* columns
+    void* weight
+    Py_ssize_t examples
+    Py_ssize_t channels
+    Py_ssize_t results  # of one channel
+    Py_ssize_t per_example  # elements of `columns` from one example to the next
+    Py_ssize_t per_result
+    Py_ssize_t per_tap
+
+
+cdef void walk_over(Slide* s, Walk* walk, Action action, element* phases) noexcept nogil:
+    cdef Py_ssize_t n, c, r, plane = s.size[0] * s.size[1] * s.size[2]
+    cdef Py_ssize_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2]
+    cdef element* x = <element*>walk.planes
+    cdef element* columns = <element*>walk.columns
+    cdef element* w = <element*>walk.weight
+    for n in range(walk.examples):
+        for c in range(walk.channels):
+            for r in range(c * walk.results, (c + 1) * walk.results):
+                slide(s, action, phases, x, columns + r * walk.per_result, walk.per_tap, w + r * taps)
+            x += plane
+        columns += walk.per_example
+
+
+cdef int visit(
+    Action action, np.ndarray x, g, Py_ssize_t first, Py_ssize_t rows, np.ndarray columns, np.ndarray weight
+) except -1:
+    """Bring planes of x together with columns, or, where there are weights, with results of depthwise convolution."""
+    cdef Slide s
+    cdef Walk walk
+    cdef int kind = np.PyArray_TYPE(x)
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
+    if not (np.PyArray_SIZE(x) and np.PyArray_SIZE(columns)):
+        return 0
+    walk.planes, walk.columns = np.PyArray_DATA(x), np.PyArray_DATA(columns)
+    walk.examples, walk.channels = x.shape[0], x.shape[1]
+    walk.per_example, walk.per_result = columns.strides[0] // size, columns.strides[1] // size
+    walk.per_tap, walk.results, walk.weight = 0, 1, walk.columns
+    if weight is None:
+        walk.per_tap = walk.per_result
+        walk.per_result *= g.taps
+    else:
+        walk.results = columns.shape[1] // walk.channels
+        walk.weight = np.PyArray_DATA(weight)
+    fill(&s, g, first, rows)
+    cdef void* phases = malloc(s.phase * s.stride[2] * size)
+    if phases == NULL:
+        free(s.start)
+        raise MemoryError
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            walk_over(&s, &walk, action, <float*>phases)
+        elif kind == np.NPY_DOUBLE:
+            walk_over(&s, &walk, action, <double*>phases)
+        elif kind == np.NPY_CFLOAT:
+            walk_over(&s, &walk, action, <float complex*>phases)
+        elif kind == np.NPY_CDOUBLE:
+            walk_over(&s, &walk, action, <double complex*>phases)
+        elif size == 4:
+            walk_over(&s, &walk, action, <np.int32_t*>phases)
+        else:
+            walk_over(&s, &walk, action, <np.int64_t*>phases)
+    free(phases)
+    free(s.start)
+    return 0
+
+
+def to_columns(np.ndarray x, g, Py_ssize_t first, Py_ssize_t rows, np.ndarray out):
+    visit(COPY, x, g, first, rows, out, None)
+
+
+def add_columns(np.ndarray columns, g, Py_ssize_t first, Py_ssize_t rows, np.ndarray out):
+    visit(ADD, out, g, first, rows, columns, None)
+
+
+def depthwise(np.ndarray x, np.ndarray w, g, np.ndarray out):
+    visit(APPLY, x, g, 0, g.out[0], out, w)
+
+
+def depthwise_input(np.ndarray y, np.ndarray w, g, np.ndarray out):
+    visit(APPLY_BACK, out, g, 0, g.out[0], y, w)
+
+
+def depthwise_weight(np.ndarray x, np.ndarray y, g, np.ndarray out):
+    visit(CORRELATE, x, g, 0, g.out[0], y, out)
+
+
+# --- statistics ----------------------------------------------------------------------------------
+#
+# Sums run in lanes, which compilers vectorize, over so many elements at a time as single precision sums well.
+
+cdef enum:
+    LANES = 32
+    CHUNK = 1024
+    # How many times the squared mean may exceed the variance before values are centred first: 16 costs 4 of 24 bits.
+    WORST = 16
+
+
+cdef struct Layout:
+    # How the elements that share statistics lie in (examples, channels, elements): rows in sets; strides in elements.
+    Py_ssize_t sets
+    Py_ssize_t rows  # of a set
+    Py_ssize_t step
+    Py_ssize_t length
+    Py_ssize_t per_weight  # from the weight of a row to that of the next
+    Py_ssize_t groups
+    Py_ssize_t per_example
+    Py_ssize_t per_channel
+
+
+cdef Layout layout(np.ndarray x, Py_ssize_t groups):
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), examples = x.shape[0], channels = x.shape[1]
+    cdef Py_ssize_t per_example = x.strides[0] // size, per_channel = x.strides[1] // size
+    if groups:
+        return Layout(
+            examples * groups, channels // groups, per_channel, x.shape[2], 1, groups, per_example, per_channel
+        )
+    return Layout(channels, examples, per_example, x.shape[2], 0, 0, per_example, per_channel)
+
+
+cdef inline Py_ssize_t channel_of(Layout* a, Py_ssize_t k) noexcept nogil:
+    """The first channel of a set."""
+    return k % a.groups * a.rows if a.groups else k
+
+
+cdef inline Py_ssize_t place_of(Layout* a, Py_ssize_t k) noexcept nogil:
+    """Where a set begins."""
+    return (k // a.groups * a.per_example if a.groups else 0) + channel_of(a, k) * a.per_channel
+
+
+cdef inline void add_moments(const real* x, Py_ssize_t n, real centre, double* total, double* square) noexcept nogil:
+    """total += Σ (x - centre), square += Σ (x - centre)²"""
+    cdef real totals[LANES]
+    cdef real squares[LANES]
+    cdef real value
+    cdef Py_ssize_t i, k, chunk
+    while n:
+        chunk = min(n, CHUNK)
+        n -= chunk
+        for k in range(LANES):
+            totals[k] = squares[k] = 0
+        for i in range(chunk // LANES):
+            for k in range(LANES):
+                value = x[k] - centre
+                totals[k] += value
+                squares[k] += value * value
+            x += LANES
+        for k in range(chunk % LANES):
+            value = x[k] - centre
+            totals[k] += value
+            squares[k] += value * value
+        x += chunk % LANES
+        for k in range(min(chunk, LANES)):
+            total[0] += totals[k]
+            square[0] += squares[k]
+
+
+cdef inline void add_products(
+    const real* g, const real* x, Py_ssize_t n, real centre, double* total, double* along
+) noexcept nogil:
+    """total += Σ g, along += Σ g·(x - centre)"""
+    cdef real totals[LANES]
+    cdef real products[LANES]
+    cdef Py_ssize_t i, k, chunk
+    while n:
+        chunk = min(n, CHUNK)
+        n -= chunk
+        for k in range(LANES):
+            totals[k] = products[k] = 0
+        for i in range(chunk // LANES):
+            for k in range(LANES):
+                totals[k] += g[k]
+                products[k] += g[k] * (x[k] - centre)
+            g += LANES
+            x += LANES
+        for k in range(chunk % LANES):
+            totals[k] += g[k]
+            products[k] += g[k] * (x[k] - centre)
+        g += chunk % LANES
+        x += chunk % LANES
+        for k in range(min(chunk, LANES)):
+            total[0] += totals[k]
+            along[0] += products[k]
+
+
+cdef inline void line(const real* x, Py_ssize_t n, real centre, real scale, real shift, real* y) noexcept nogil:
+    """y = (x - centre)·scale + shift"""
+    cdef Py_ssize_t i
+    for i in range(n):
+        y[i] = (x[i] - centre) * scale + shift
+
+
+cdef inline void plane(
+    const real* g, const real* x, Py_ssize_t n, real by_g, real centre, real by_x, real shift, real* y
+) noexcept nogil:
+    """y = g·by_g + (x - centre)·by_x + shift"""
+    cdef Py_ssize_t i
+    for i in range(n):
+        y[i] = g[i] * by_g + (x[i] - centre) * by_x + shift
+
+
+cdef void statistics(Layout* a, const real* x, double* mean, double* variance) noexcept nogil:
+    cdef double total = 0, square = 0, n = max(a.rows * a.length, 1)
+    cdef bint is_one = a.step == a.length
+    cdef Py_ssize_t r, rows = 1 if is_one else a.rows, length = a.rows * a.length if is_one else a.length
+    cdef real centre = 0
+    for r in range(rows):
+        add_moments(x + r * a.step, length, centre, &total, &square)
+    mean[0] = total / n
+    variance[0] = square / n - mean[0] * mean[0]
+    if mean[0] * mean[0] <= WORST * variance[0]:
+        return
+    centre = <real>mean[0]
+    total = square = 0
+    for r in range(rows):
+        add_moments(x + r * a.step, length, centre, &total, &square)
+    total /= n
+    mean[0] = centre + total
+    variance[0] = square / n - total * total
+    if variance[0] < 0:
+        variance[0] = 0
+
+
+cdef void normalize_all(
+    Layout* a, const real* x, const real* weight, const real* bias, double eps, real* y, double* mean, double* variance
+) noexcept nogil:
+    cdef Py_ssize_t k, r, at, w
+    cdef double scale
+    cdef real centre
+    for k in range(a.sets):
+        at, w = place_of(a, k), channel_of(a, k)
+        statistics(a, x + at, mean + k, variance + k)
+        centre = <real>mean[k]
+        for r in range(a.rows):
+            scale = weight[w] / sqrt(variance[k] + eps)
+            line(x + at, a.length, centre, <real>scale, <real>(bias[w] - (mean[k] - centre) * scale), y + at)
+            at += a.step
+            w += a.per_weight
+
+
+cdef void normalize_all_back(
+    Layout* a, const real* g, const real* x, const real* weight, const double* mean, const double* rstd,
+    const double* by_mean, const double* by_variance, real* dx, double* dw, double* db,
+) noexcept nogil:
+    cdef Py_ssize_t k, r, at, w, start
+    cdef double n = max(a.rows * a.length, 1), slope, shift, total, along
+    cdef real centre
+    for k in range(a.sets):
+        centre = <real>mean[k]
+        start = at = place_of(a, k)
+        w = channel_of(a, k)
+        slope = shift = 0
+        for r in range(a.rows):
+            total = along = 0
+            add_products(g + at, x + at, a.length, centre, &total, &along)
+            along = rstd[k] * (along - (mean[k] - centre) * total)
+            slope += weight[w] * along
+            shift += weight[w] * total
+            # One number for each set, or for each row of it.
+            dw[k * (a.rows if a.per_weight else 1) + r * a.per_weight] += along
+            db[k * (a.rows if a.per_weight else 1) + r * a.per_weight] += total
+            at += a.step
+            w += a.per_weight
+        slope = (2 * by_variance[k] - rstd[k] * rstd[k] * slope) / n
+        shift = (by_mean[k] - rstd[k] * shift) / n - (mean[k] - centre) * slope
+        at, w = start, channel_of(a, k)
+        for r in range(a.rows if dx != NULL else 0):
+            plane(
+                g + at, x + at, a.length, <real>(rstd[k] * weight[w]), centre, <real>slope, <real>shift, dx + at
+            )
+            at += a.step
+            w += a.per_weight
+
+
+cdef inline double* numbers(np.ndarray x):
+    return <double*>np.PyArray_DATA(x)
+
+
+def normalize(
+    np.ndarray x, np.ndarray weight, np.ndarray bias, Py_ssize_t groups, double eps, np.ndarray y, np.ndarray mean,
+    np.ndarray variance,
+):
+    cdef Layout a = layout(x, groups)
+    cdef void* source = np.PyArray_DATA(x)
+    cdef void* target = np.PyArray_DATA(y)
+    cdef void* w = np.PyArray_DATA(weight)
+    cdef void* b = np.PyArray_DATA(bias)
+    cdef double* m = numbers(mean)
+    cdef double* v = numbers(variance)
+    cdef int kind = np.PyArray_TYPE(x)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            normalize_all(&a, <float*>source, <float*>w, <float*>b, eps, <float*>target, m, v)
+        else:
+            normalize_all(&a, <double*>source, <double*>w, <double*>b, eps, <double*>target, m, v)
+
+
+def normalize_back(
+    np.ndarray g, np.ndarray x, np.ndarray weight, Py_ssize_t groups, np.ndarray mean, np.ndarray rstd,
+    np.ndarray by_mean, np.ndarray by_variance, np.ndarray dx, np.ndarray dweight, np.ndarray dbias,
+):
+    cdef Layout a = layout(x, groups)
+    cdef void* cotangent = np.PyArray_DATA(g)
+    cdef void* source = np.PyArray_DATA(x)
+    cdef void* w = np.PyArray_DATA(weight)
+    cdef void* target = NULL if dx is None else np.PyArray_DATA(dx)
+    cdef double* m = numbers(mean)
+    cdef double* s = numbers(rstd)
+    cdef double* bm = numbers(by_mean)
+    cdef double* bv = numbers(by_variance)
+    cdef double* dw = numbers(dweight)
+    cdef double* db = numbers(dbias)
+    cdef int kind = np.PyArray_TYPE(x)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            normalize_all_back(
+                &a, <float*>cotangent, <float*>source, <float*>w, m, s, bm, bv, <float*>target, dw, db
+            )
+        else:
+            normalize_all_back(
+                &a, <double*>cotangent, <double*>source, <double*>w, m, s, bm, bv, <double*>target, dw, db
+            )
+
+
+cdef void affine_all(Layout* a, const real* x, const real* scale, const real* shift, real* y) noexcept nogil:
+    cdef Py_ssize_t c, r, i, at
+    if a.length == 1:
+        for r in range(a.rows):
+            for c in range(a.sets):
+                y[r * a.step + c] = x[r * a.step + c] * scale[c] + shift[c]
+        return
+    for c in range(a.sets):
+        for r in range(a.rows):
+            at = c * a.per_channel + r * a.step
+            line(x + at, a.length, <real>0, scale[c], shift[c], y + at)
+
+
+def affine(np.ndarray x, np.ndarray scale, np.ndarray shift, np.ndarray y):
+    cdef Layout a = layout(x, 0)
+    cdef void* source = np.PyArray_DATA(x)
+    cdef void* target = np.PyArray_DATA(y)
+    cdef void* w = np.PyArray_DATA(scale)
+    cdef void* b = np.PyArray_DATA(shift)
+    cdef int kind = np.PyArray_TYPE(x)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            affine_all(&a, <float*>source, <float*>w, <float*>b, <float*>target)
+        else:
+            affine_all(&a, <double*>source, <double*>w, <double*>b, <double*>target)
