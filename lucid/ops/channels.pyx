@@ -2,7 +2,7 @@
 """Loops over the channels of examples: see channels.py for what each function computes."""
 
 from libc.math cimport sqrt
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 cimport numpy as np
@@ -22,9 +22,9 @@ ctypedef fused element:
 
 # --- windows -------------------------------------------------------------------------------------
 #
-# An input with zeros around it is read row by row. A row falls into phases, the places with the same remainder modulo the
-# stride: within its phase, each tap of a kernel moves all windows by the same number of elements, so every loop over
-# windows runs over consecutive ones.
+# A plane with zeros around it is kept in phases: each row falls into those of its elements that have the same remainder
+# modulo the stride. Within its phase, each tap of a kernel moves all windows by the same number of elements, so every loop
+# over windows runs over consecutive ones.
 
 
 cdef struct Slide:
@@ -35,25 +35,24 @@ cdef struct Slide:
     Py_ssize_t low[3]
     Py_ssize_t dilation[3]
     Py_ssize_t out[3]
-    Py_ssize_t reach[3]  # how many places of the padded input windows see
+    # What windows see of the input along each dimension: `seen` elements from `source` on, which are those of the padded
+    # input from `target` on; of that, windows see `reach` elements.
+    Py_ssize_t source[3]
+    Py_ssize_t target[3]
+    Py_ssize_t seen[3]
+    Py_ssize_t reach[3]
     Py_ssize_t phase  # elements of a phase
-    # Of a row, `seen` elements from `source` on are seen by windows.
-    Py_ssize_t source
-    Py_ssize_t seen
-    Py_ssize_t* window[2]  # for each place of the padded input and each tap the window that sees one by the other, or -1
-    Py_ssize_t* home  # for each remainder modulo the stride where in the phases the elements of a row begin that have it
-    Py_ssize_t* start  # for each tap of the last dimension where in the phases its windows begin
+    Py_ssize_t row  # elements of all phases of a row
 
 
 cdef enum Action:
     COPY, ADD, APPLY, APPLY_BACK, CORRELATE
 
 
-cdef int fill(Slide* s, g, Py_ssize_t first, Py_ssize_t rows) except -1:
+cdef void fill(Slide* s, g, Py_ssize_t first, Py_ssize_t rows):
     """The geometry `g`, for `rows` rows of windows from the row `first` on."""
-    cdef Py_ssize_t missing = 3 - len(g.size), i, k, place, total, distance, before
+    cdef Py_ssize_t missing = 3 - len(g.size), i
     cdef int d
-    cdef Py_ssize_t* table
     for d in range(3):
         s.size[d] = s.kernel[d] = s.stride[d] = s.dilation[d] = s.out[d] = 1
         s.low[d] = 0
@@ -64,43 +63,17 @@ cdef int fill(Slide* s, g, Py_ssize_t first, Py_ssize_t rows) except -1:
     # Rows before the first are as if the kernel began further inside of the input.
     s.low[missing] -= first * s.stride[missing]
     s.out[missing] = rows
-    total = s.kernel[2] + s.stride[2]
     for d in range(3):
         s.reach[d] = (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1
-        total += s.reach[d] * s.kernel[d]
-    s.phase = s.out[2] + (s.kernel[2] - 1) * s.dilation[2] // s.stride[2]
-    s.source, before = max(-s.low[2], 0), max(s.low[2], 0)
-    s.seen = max(min(s.size[2] - s.source, s.phase * s.stride[2] - before), 0)
-    table = <Py_ssize_t*>malloc(total * sizeof(Py_ssize_t))
-    if table == NULL:
-        raise MemoryError
-    s.start = table
-    for k in range(s.kernel[2]):
-        i = k * s.dilation[2]
-        table[k] = i % s.stride[2] * s.phase + i // s.stride[2]
-    table += s.kernel[2]
-    s.home = table
-    for k in range(s.stride[2]):
-        table[k] = (k + before) % s.stride[2] * s.phase + (k + before) // s.stride[2]
-    table += s.stride[2]
-    for d in range(2):
-        s.window[d] = table
-        for place in range(s.reach[d]):
-            for k in range(s.kernel[d]):
-                distance = place - k * s.dilation[d]
-                i = distance // s.stride[d]
-                table[k] = i if distance >= 0 and distance % s.stride[d] == 0 and i < s.out[d] else -1
-            table += s.kernel[d]
-    return 0
+        s.source[d], s.target[d] = max(-s.low[d], 0), max(s.low[d], 0)
+        s.seen[d] = max(min(s.size[d] - s.source[d], s.reach[d] - s.target[d]), 0)
+    s.phase = (s.reach[2] + s.stride[2] - 1) // s.stride[2]
+    s.row = s.phase * s.stride[2]
 
 
-cdef inline Py_ssize_t row_at(Slide* s, Py_ssize_t z, Py_ssize_t y) noexcept nogil:
-    """Where what is seen of a row of the padded input begins in the input, or -1 if it is of the padding."""
-    z -= s.low[0]
-    y -= s.low[1]
-    if z < 0 or z >= s.size[0] or y < 0 or y >= s.size[1]:
-        return -1
-    return (z * s.size[1] + y) * s.size[2] + s.source
+cdef inline Py_ssize_t place(Slide* s, Py_ssize_t at) noexcept nogil:
+    """Where in the phases of a row an element of the padded row is."""
+    return at % s.stride[2] * s.phase + at // s.stride[2]
 
 
 cdef enum:
@@ -134,106 +107,116 @@ cdef inline void add(const element* x, element* y, Py_ssize_t n) noexcept nogil:
 
 cdef inline void deal(Slide* s, const element* row, element* phases) noexcept nogil:
     """The elements of a row to their phases."""
-    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen // 2 if stride == 2 else 0
-    cdef element* even = phases + s.home[0]
-    cdef element* odd = phases + s.home[1]
+    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
+    cdef element* even = phases + place(s, s.target[2])
+    cdef element* odd = phases + place(s, s.target[2] + 1)
     if stride == 1:
-        copy(row, even, s.seen)
+        copy(row, even, s.seen[2])
         return
     for i in range(pairs):
         even[i] = row[2 * i]
         odd[i] = row[2 * i + 1]
-    for p in range(stride):
-        for i in range(pairs, (s.seen + stride - 1 - p) // stride):
-            phases[s.home[p] + i] = row[i * stride + p]
+    for i in range(stride * pairs, s.seen[2]):
+        phases[place(s, s.target[2] + i)] = row[i]
 
 
 cdef inline void collect(Slide* s, const element* phases, element* row) noexcept nogil:
     """The elements of phases added to the row that they are of."""
-    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen // 2 if stride == 2 else 0
-    cdef const element* even = phases + s.home[0]
-    cdef const element* odd = phases + s.home[1]
+    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
+    cdef const element* even = phases + place(s, s.target[2])
+    cdef const element* odd = phases + place(s, s.target[2] + 1)
     if stride == 1:
-        add(even, row, s.seen)
+        add(even, row, s.seen[2])
         return
     for i in range(pairs):
         row[2 * i] += even[i]
         row[2 * i + 1] += odd[i]
-    for p in range(stride):
-        for i in range(pairs, (s.seen + stride - 1 - p) // stride):
-            row[i * stride + p] += phases[s.home[p] + i]
+    for i in range(stride * pairs, s.seen[2]):
+        row[i] += phases[place(s, s.target[2] + i)]
 
 
-cdef inline element dot(const element* x, const element* y, Py_ssize_t n) noexcept nogil:
+cdef inline element total_product(
+    const element* x, Py_ssize_t step, const element* y, Py_ssize_t rows, Py_ssize_t n
+) noexcept nogil:
+    """Σ x·y over rows, which are `step` elements apart in x."""
     cdef element lanes[16]
     cdef element total = 0
-    cdef Py_ssize_t i, k, whole = n - n % 16
+    cdef Py_ssize_t r, i, k
     for k in range(16):
         lanes[k] = 0
-    for i in range(0, whole, 16):
-        for k in range(16):
-            lanes[k] += x[i + k] * y[i + k]
-    for i in range(whole, n):
-        lanes[i - whole] += x[i] * y[i]
+    for r in range(rows):
+        for i in range(n // 16):
+            for k in range(16):
+                lanes[k] += x[16 * i + k] * y[16 * i + k]
+        for i in range(n - n % 16, n):
+            lanes[i % 16] += x[i] * y[i]
+        x += step
+        y += n
     for k in range(16):
         total += lanes[k]
     return total
 
 
-cdef inline void act(Action action, element* phase, element* run, element* weight, Py_ssize_t n) noexcept nogil:
-    """What is done to the windows of a row, given by one tap."""
-    cdef Py_ssize_t i
+cdef inline void act(
+    Action action, element* phases, Py_ssize_t step, element* runs, Py_ssize_t rows, Py_ssize_t n, element* weight
+) noexcept nogil:
+    """What is done for one tap to rows of windows, which are `step` elements apart in the phases."""
+    cdef Py_ssize_t r, i
     cdef element w
     if action == COPY:
-        copy(phase, run, n)
+        for r in range(rows):
+            copy(phases + r * step, runs + r * n, n)
     elif action == ADD:
-        add(run, phase, n)
-    elif action == APPLY:
-        w = weight[0]
-        for i in range(n):
-            run[i] += w * phase[i]
-    elif action == APPLY_BACK:
-        w = weight[0]
-        for i in range(n):
-            phase[i] += w * run[i]
+        for r in range(rows):
+            add(runs + r * n, phases + r * step, n)
+    elif action == CORRELATE:
+        weight[0] += total_product(phases, step, runs, rows, n)
     else:
-        weight[0] += dot(phase, run, n)
+        w = weight[0]
+        for r in range(rows):
+            if action == APPLY:
+                for i in range(n):
+                    runs[i] += w * phases[i]
+            else:
+                for i in range(n):
+                    phases[i] += w * runs[i]
+            phases += step
+            runs += n
 
 
 cdef void slide(
-    Slide* s, Action action, element* phases, element* plane, element* columns, Py_ssize_t step, element* weight
+    Slide* s, Action action, element* phases, element* plane, element* columns, Py_ssize_t per_tap, element* weight
 ) noexcept nogil:
-    """Bring every tap together with the row of windows that it sees, for each row of a plane.
+    """Bring every tap together with the windows of a plane, whose phases come with zeros where there is padding.
 
-    Windows seen by one tap are `step` elements behind those of the one before.
+    Windows as one tap sees them are `per_tap` elements behind those of the one before.
     """
-    cdef Py_ssize_t y, z, kx, ky, kz, oy, oz, at, tap, size = s.phase * s.stride[2] * sizeof(element)
+    cdef Py_ssize_t y, z, kx, ky, kz, seen_at, windows = s.out[1] * s.out[2]
     cdef bint writes = action == ADD or action == APPLY_BACK
-    cdef element* run
-    memset(phases, 0, size)
-    for z in range(s.reach[0]):
-        for y in range(s.reach[1]):
-            at = row_at(s, z, y)
-            if at >= 0 and not writes:
-                deal(s, plane + at, phases)
-            elif at >= 0 or action == COPY:
-                memset(phases, 0, size)
-            else:
-                continue
-            for kz in range(s.kernel[0]):
-                oz = s.window[0][z * s.kernel[0] + kz]
-                if oz < 0:
-                    continue
-                for ky in range(s.kernel[1]):
-                    oy = s.window[1][y * s.kernel[1] + ky]
-                    if oy < 0:
-                        continue
-                    tap = (kz * s.kernel[1] + ky) * s.kernel[2]
-                    run = columns + tap * step + (oz * s.out[1] + oy) * s.out[2]
-                    for kx in range(s.kernel[2]):
-                        act(action, phases + s.start[kx], run + kx * step, weight + tap + kx, s.out[2])
-            if writes:
-                collect(s, phases, plane + at)
+    cdef element* row
+    if writes:
+        memset(phases, 0, s.reach[0] * s.reach[1] * s.row * sizeof(element))
+    else:
+        for z in range(s.seen[0]):
+            for y in range(s.seen[1]):
+                row = plane + ((s.source[0] + z) * s.size[1] + s.source[1] + y) * s.size[2] + s.source[2]
+                deal(s, row, phases + ((s.target[0] + z) * s.reach[1] + s.target[1] + y) * s.row)
+    for kz in range(s.kernel[0]):
+        for ky in range(s.kernel[1]):
+            for kx in range(s.kernel[2]):
+                for z in range(s.out[0]):
+                    seen_at = (z * s.stride[0] + kz * s.dilation[0]) * s.reach[1] + ky * s.dilation[1]
+                    act(
+                        action, phases + seen_at * s.row + place(s, kx * s.dilation[2]), s.stride[1] * s.row,
+                        columns + z * windows, s.out[1], s.out[2], weight,
+                    )
+                columns += per_tap
+                weight += 1
+    if writes:
+        for z in range(s.seen[0]):
+            for y in range(s.seen[1]):
+                row = plane + ((s.source[0] + z) * s.size[1] + s.source[1] + y) * s.size[2] + s.source[2]
+                collect(s, phases + ((s.target[0] + z) * s.reach[1] + s.target[1] + y) * s.row, row)
 
 
 cdef struct Walk:
@@ -284,9 +267,8 @@ cdef int visit(
         walk.results = columns.shape[1] // walk.channels
         walk.weight = np.PyArray_DATA(weight)
     fill(&s, g, first, rows)
-    cdef void* phases = malloc(s.phase * s.stride[2] * size)
+    cdef void* phases = calloc(s.reach[0] * s.reach[1] * s.row, size)
     if phases == NULL:
-        free(s.start)
         raise MemoryError
     with nogil:
         if kind == np.NPY_FLOAT:
@@ -302,7 +284,6 @@ cdef int visit(
         else:
             walk_over(&s, &walk, action, <np.int64_t*>phases)
     free(phases)
-    free(s.start)
     return 0
 
 
