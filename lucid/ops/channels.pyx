@@ -89,7 +89,8 @@ cdef inline void copy(const element* x, element* y, Py_ssize_t n) noexcept nogil
         return
     for i in range(n // SOME):
         memcpy(y + i * SOME, x + i * SOME, SOME * sizeof(element))
-    memcpy(y + n - SOME, x + n - SOME, SOME * sizeof(element))
+    if n % SOME:
+        memcpy(y + n - SOME, x + n - SOME, SOME * sizeof(element))
 
 
 cdef inline void add(const element* x, element* y, Py_ssize_t n) noexcept nogil:
@@ -319,39 +320,48 @@ cdef enum:
 
 
 cdef struct Layout:
-    # How the elements that share statistics lie in (examples, channels, elements): rows in sets; strides in elements.
+    # How the elements that share statistics lie in (examples, channels, positions): as sets of rows, which are `step`
+    # elements apart. A set has one weight for all of its rows, or one for each.
     Py_ssize_t sets
-    Py_ssize_t rows  # of a set
+    Py_ssize_t weights
+    Py_ssize_t rows  # of a weight
     Py_ssize_t step
     Py_ssize_t length
-    Py_ssize_t per_weight  # from the weight of a row to that of the next
     Py_ssize_t groups
     Py_ssize_t per_example
     Py_ssize_t per_channel
 
 
 cdef Layout layout(np.ndarray x, Py_ssize_t groups):
-    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), examples = x.shape[0], channels = x.shape[1]
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), examples = x.shape[0], channels = x.shape[1], length = x.shape[2]
     cdef Py_ssize_t per_example = x.strides[0] // size, per_channel = x.strides[1] // size
     if groups:
         return Layout(
-            examples * groups, channels // groups, per_channel, x.shape[2], 1, groups, per_example, per_channel
+            examples * groups, channels // groups, 1, per_channel, length, groups, per_example, per_channel
         )
-    return Layout(channels, examples, per_example, x.shape[2], 0, 0, per_example, per_channel)
+    return Layout(channels, 1, examples, per_example, length, 0, per_example, per_channel)
 
 
-cdef inline Py_ssize_t channel_of(Layout* a, Py_ssize_t k) noexcept nogil:
+cdef inline Py_ssize_t first_weight(Layout* a, Py_ssize_t k) noexcept nogil:
     """The first channel of a set."""
-    return k % a.groups * a.rows if a.groups else k
+    return k % a.groups * a.weights if a.groups else k
 
 
-cdef inline Py_ssize_t place_of(Layout* a, Py_ssize_t k) noexcept nogil:
+cdef inline Py_ssize_t first_row(Layout* a, Py_ssize_t k) noexcept nogil:
     """Where a set begins."""
-    return (k // a.groups * a.per_example if a.groups else 0) + channel_of(a, k) * a.per_channel
+    return (k // a.groups * a.per_example if a.groups else 0) + first_weight(a, k) * a.per_channel
+
+
+cdef inline double total_of(const double* lanes) noexcept nogil:
+    cdef double total = 0
+    cdef Py_ssize_t k
+    for k in range(LANES):
+        total += lanes[k]
+    return total
 
 
 cdef inline void add_moments(const real* x, Py_ssize_t n, real centre, double* total, double* square) noexcept nogil:
-    """total += Σ (x - centre), square += Σ (x - centre)²"""
+    """Add Σ (x - centre) and Σ (x - centre)² to lanes."""
     cdef real totals[LANES]
     cdef real squares[LANES]
     cdef real value
@@ -372,15 +382,15 @@ cdef inline void add_moments(const real* x, Py_ssize_t n, real centre, double* t
             totals[k] += value
             squares[k] += value * value
         x += chunk % LANES
-        for k in range(min(chunk, LANES)):
-            total[0] += totals[k]
-            square[0] += squares[k]
+        for k in range(LANES):
+            total[k] += totals[k]
+            square[k] += squares[k]
 
 
 cdef inline void add_products(
     const real* g, const real* x, Py_ssize_t n, real centre, double* total, double* along
 ) noexcept nogil:
-    """total += Σ g, along += Σ g·(x - centre)"""
+    """Add Σ g and Σ g·(x - centre) to lanes."""
     cdef real totals[LANES]
     cdef real products[LANES]
     cdef Py_ssize_t i, k, chunk
@@ -400,9 +410,9 @@ cdef inline void add_products(
             products[k] += g[k] * (x[k] - centre)
         g += chunk % LANES
         x += chunk % LANES
-        for k in range(min(chunk, LANES)):
-            total[0] += totals[k]
-            along[0] += products[k]
+        for k in range(LANES):
+            total[k] += totals[k]
+            along[k] += products[k]
 
 
 cdef inline void line(const real* x, Py_ssize_t n, real centre, real scale, real shift, real* y) noexcept nogil:
@@ -421,24 +431,32 @@ cdef inline void plane(
         y[i] = g[i] * by_g + (x[i] - centre) * by_x + shift
 
 
-cdef void statistics(Layout* a, const real* x, double* mean, double* variance) noexcept nogil:
-    cdef double total = 0, square = 0, n = max(a.rows * a.length, 1)
-    cdef bint is_one = a.step == a.length
-    cdef Py_ssize_t r, rows = 1 if is_one else a.rows, length = a.rows * a.length if is_one else a.length
-    cdef real centre = 0
+cdef void moments(Layout* a, const real* x, real centre, double* mean, double* square) noexcept nogil:
+    """The means of x - centre and of its square over a set."""
+    cdef Py_ssize_t r, rows = a.weights * a.rows, length = a.length
+    cdef double n = max(rows * length, 1)
+    cdef double totals[LANES]
+    cdef double squares[LANES]
+    if a.step == length:
+        rows, length = 1, rows * length
+    memset(totals, 0, sizeof(totals))
+    memset(squares, 0, sizeof(squares))
     for r in range(rows):
-        add_moments(x + r * a.step, length, centre, &total, &square)
-    mean[0] = total / n
-    variance[0] = square / n - mean[0] * mean[0]
+        add_moments(x + r * a.step, length, centre, totals, squares)
+    mean[0], square[0] = total_of(totals) / n, total_of(squares) / n
+
+
+cdef void statistics(Layout* a, const real* x, double* mean, double* variance) noexcept nogil:
+    cdef real centre = 0
+    cdef double rest, square
+    moments(a, x, centre, mean, &square)
+    variance[0] = square - mean[0] * mean[0]
     if mean[0] * mean[0] <= WORST * variance[0]:
         return
     centre = <real>mean[0]
-    total = square = 0
-    for r in range(rows):
-        add_moments(x + r * a.step, length, centre, &total, &square)
-    total /= n
-    mean[0] = centre + total
-    variance[0] = square / n - total * total
+    moments(a, x, centre, &rest, &square)
+    mean[0] = centre + rest
+    variance[0] = square - rest * rest
     if variance[0] < 0:
         variance[0] = 0
 
@@ -446,52 +464,57 @@ cdef void statistics(Layout* a, const real* x, double* mean, double* variance) n
 cdef void normalize_all(
     Layout* a, const real* x, const real* weight, const real* bias, double eps, real* y, double* mean, double* variance
 ) noexcept nogil:
-    cdef Py_ssize_t k, r, at, w
+    cdef Py_ssize_t k, w, r, at
     cdef double scale
-    cdef real centre
+    cdef real centre, shift
     for k in range(a.sets):
-        at, w = place_of(a, k), channel_of(a, k)
+        at = first_row(a, k)
         statistics(a, x + at, mean + k, variance + k)
         centre = <real>mean[k]
-        for r in range(a.rows):
+        for w in range(first_weight(a, k), first_weight(a, k) + a.weights):
             scale = weight[w] / sqrt(variance[k] + eps)
-            line(x + at, a.length, centre, <real>scale, <real>(bias[w] - (mean[k] - centre) * scale), y + at)
-            at += a.step
-            w += a.per_weight
+            shift = <real>(bias[w] - (mean[k] - centre) * scale)
+            for r in range(a.rows):
+                line(x + at, a.length, centre, <real>scale, shift, y + at)
+                at += a.step
 
 
 cdef void normalize_all_back(
     Layout* a, const real* g, const real* x, const real* weight, const double* mean, const double* rstd,
     const double* by_mean, const double* by_variance, real* dx, double* dw, double* db,
 ) noexcept nogil:
-    cdef Py_ssize_t k, r, at, w, start
-    cdef double n = max(a.rows * a.length, 1), slope, shift, total, along
+    cdef Py_ssize_t k, w, r, at
+    cdef double n = max(a.weights * a.rows * a.length, 1), slope, shift
+    cdef double totals[LANES]
+    cdef double products[LANES]
     cdef real centre
     for k in range(a.sets):
         centre = <real>mean[k]
-        start = at = place_of(a, k)
-        w = channel_of(a, k)
+        at = first_row(a, k)
         slope = shift = 0
-        for r in range(a.rows):
-            total = along = 0
-            add_products(g + at, x + at, a.length, centre, &total, &along)
-            along = rstd[k] * (along - (mean[k] - centre) * total)
-            slope += weight[w] * along
-            shift += weight[w] * total
-            # One number for each set, or for each row of it.
-            dw[k * (a.rows if a.per_weight else 1) + r * a.per_weight] += along
-            db[k * (a.rows if a.per_weight else 1) + r * a.per_weight] += total
-            at += a.step
-            w += a.per_weight
+        for w in range(a.weights):
+            memset(totals, 0, sizeof(totals))
+            memset(products, 0, sizeof(products))
+            for r in range(a.rows):
+                add_products(g + at, x + at, a.length, centre, totals, products)
+                at += a.step
+            db[w] = total_of(totals)
+            dw[w] = rstd[k] * (total_of(products) - (mean[k] - centre) * db[w])
+            slope += weight[first_weight(a, k) + w] * dw[w]
+            shift += weight[first_weight(a, k) + w] * db[w]
+        dw += a.weights
+        db += a.weights
+        if dx == NULL:
+            continue
         slope = (2 * by_variance[k] - rstd[k] * rstd[k] * slope) / n
         shift = (by_mean[k] - rstd[k] * shift) / n - (mean[k] - centre) * slope
-        at, w = start, channel_of(a, k)
-        for r in range(a.rows if dx != NULL else 0):
-            plane(
-                g + at, x + at, a.length, <real>(rstd[k] * weight[w]), centre, <real>slope, <real>shift, dx + at
-            )
-            at += a.step
-            w += a.per_weight
+        at = first_row(a, k)
+        for w in range(first_weight(a, k), first_weight(a, k) + a.weights):
+            for r in range(a.rows):
+                plane(
+                    g + at, x + at, a.length, <real>(rstd[k] * weight[w]), centre, <real>slope, <real>shift, dx + at
+                )
+                at += a.step
 
 
 cdef inline double* numbers(np.ndarray x):
