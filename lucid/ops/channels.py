@@ -5,7 +5,6 @@ channels.pyx need arrays of one type whose rows are contiguous, and do without c
 temporary arrays.
 """
 
-import math
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -32,7 +31,10 @@ def _taps(g: Any, rows: int) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...
     """Each tap, and where all windows have it in what they see."""
     counts = (rows, *g.out[1:])
     for tap in product(*map(range, g.kernel)):
-        yield tap, tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(tap, g.dilation, counts, g.stride))
+        yield (
+            tap,
+            tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(tap, g.dilation, counts, g.stride)),
+        )
 
 
 def _padded(x: Any, g: Any, first: int, rows: int) -> Any:
@@ -128,9 +130,7 @@ def _centred(x: Any, mean: Any) -> Any:
     return centred
 
 
-def normalize(
-    x: Any, weight: Any, bias: Any, groups: int, eps: float, y: Any, mean: Any, variance: Any
-) -> None:
+def normalize(x: Any, weight: Any, bias: Any, groups: int, eps: float, y: Any, mean: Any, variance: Any) -> None:
     """y = (x - mean) / √(variance + eps) · weight + bias; writes mean and variance too."""
     n = _count(x, groups)
     mean[...] = _sums(np.add.reduce(x, axis=2, dtype=np.float64), groups) / n

@@ -255,8 +255,8 @@ cdef int visit(
     cdef Walk walk
     cdef int kind = np.PyArray_TYPE(x)
     cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
-    if not (np.PyArray_SIZE(x) and np.PyArray_SIZE(columns)):
-        return 0
+    if np.PyArray_TYPE(columns) != kind or (weight is not None and np.PyArray_TYPE(weight) != kind):
+        raise TypeError(f"expected arrays of one type, not {x.dtype} and {columns.dtype}")
     walk.planes, walk.columns = np.PyArray_DATA(x), np.PyArray_DATA(columns)
     walk.examples, walk.channels = x.shape[0], x.shape[1]
     walk.per_example, walk.per_result = columns.strides[0] // size, columns.strides[1] // size

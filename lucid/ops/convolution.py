@@ -12,7 +12,6 @@ is the derivative of the other two, so the three are closed under differentiatio
 import math
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,123 +87,119 @@ def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class _Layout(NamedTuple):
+class _Blocks(NamedTuple):
     """How windows become matrices: of some examples and rows of windows at a time."""
 
-    count: int  # examples
+    examples: int
     rows: int
     # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that makes
     # products faster than it costs to reorder the results.
-    is_joint: bool
+    are_joint: bool
 
 
 @cache
-def _layout(g: Geometry, channels: int, examples: int) -> _Layout:
-    depth, places = channels * g.taps, math.prod(g.out)
+def _blocks(g: Geometry, inputs: int, examples: int) -> _Blocks:
+    depth, places = inputs * g.taps, math.prod(g.out)
     rows = max(1, min(g.out[0], _BLOCK // (depth * math.prod(g.out[1:]))))
     count = max(1, min(examples, _BLOCK // (depth * places)))
-    return _Layout(count, rows, count > 1 and places < _FEW)
+    return _Blocks(count, rows, count > 1 and places < _FEW)
 
 
-def _blocks(examples: int, g: Geometry, how: _Layout) -> Iterator[tuple[slice, int, int]]:
-    """Some examples, the first of their rows of windows, and how many rows."""
-    for i in range(0, examples, how.count):
-        for r in range(0, g.out[0], how.rows):
-            yield slice(i, min(i + how.count, examples)), r, min(how.rows, g.out[0] - r)
+def _each(blocks: _Blocks, examples: int, g: Geometry) -> Iterator[tuple[slice, slice]]:
+    """The examples and the rows of windows of each block."""
+    for i in range(0, examples, blocks.examples):
+        for r in range(0, g.out[0], blocks.rows):
+            yield slice(i, min(i + blocks.examples, examples)), slice(r, min(r + blocks.rows, g.out[0]))
 
 
-def _memory(g: Geometry, how: _Layout, depth: int, dtype: np.dtype[Any]) -> Any:
+def _memory(blocks: _Blocks, g: Geometry, depth: int, dtype: np.dtype[Any]) -> Any:
     """Room for the columns of a block."""
-    return np.empty(depth * how.count * how.rows * math.prod(g.out[1:]), dtype)
+    return np.empty((depth, blocks.examples * blocks.rows * math.prod(g.out[1:])), dtype)
 
 
-def _columns(memory: Any, examples: int, depth: int, is_joint: bool, groups: int) -> tuple[Any, Any]:
+def _columns(memory: Any, examples: int, rows: slice, g: Geometry, are_joint: bool) -> tuple[Any, Any]:
     """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth / groups, places)."""
-    if not is_joint:
-        columns = memory.reshape(examples, depth, -1)
-        return columns, columns.reshape(examples, groups, depth // groups, -1)
-    columns = memory.reshape(depth, examples, -1)
-    return columns.swapaxes(0, 1), columns.reshape(1, groups, depth // groups, -1)
+    depth, places = len(memory), (rows.stop - rows.start) * math.prod(g.out[1:])
+    shape = (depth, examples, places) if are_joint else (examples, depth, places)
+    columns = memory.reshape(-1)[: math.prod(shape)].reshape(shape)
+    matrices = columns.reshape(1 if are_joint else examples, g.groups, depth // g.groups, -1)
+    return columns.swapaxes(0, 1) if are_joint else columns, matrices
 
 
-def _windows(x: Any, g: Geometry, how: _Layout) -> Iterator[tuple[slice, slice, Any]]:
-    """Windows as matrices, with the examples and rows they are of; each comes in the memory of the one before."""
-    depth = x.shape[1] * g.taps
-    memory = _memory(g, how, depth, x.dtype)
-    for examples, first, rows in _blocks(len(x), g, how):
-        block = x[examples]
-        size = len(block) * depth * rows * math.prod(g.out[1:])
-        columns, matrices = _columns(memory[:size], len(block), depth, how.is_joint, g.groups)
-        channels.to_columns(block, g, first, rows, columns)
-        yield examples, slice(first, first + rows), matrices
-
-
-def _as_matrices(y: Any, groups: int, is_joint: bool) -> Any:
-    """What y has at the places of windows, (examples or 1, groups, results, places); a view unless it is joint."""
-    if is_joint:
+def _as_matrices(y: Any, groups: int, are_joint: bool) -> Any:
+    """An array over places of windows as (examples or 1, groups, channels, places); a view unless they are joint."""
+    if are_joint:
         return y.swapaxes(0, 1).reshape(1, groups, y.shape[1] // groups, -1)
     return y.reshape(len(y), groups, y.shape[1] // groups, -1)
 
 
-def _is_depthwise(w: Any, g: Geometry) -> bool:
+def _windows(x: Any, g: Geometry, blocks: _Blocks) -> Iterator[tuple[slice, slice, Any]]:
+    """Windows as matrices, with the examples and rows they are of; each comes in the memory of the one before."""
+    depth = x.shape[1] * g.taps
+    memory = None if g.is_product else _memory(blocks, g, depth, x.dtype)
+    for examples, rows in _each(blocks, len(x), g):
+        block = x[examples]
+        if g.is_product:
+            matrices = _as_matrices(block[:, :, rows], g.groups, blocks.are_joint)
+        else:
+            columns, matrices = _columns(memory, len(block), rows, g, blocks.are_joint)
+            channels.to_columns(block, g, rows.start, rows.stop - rows.start, columns)
+        yield examples, rows, matrices
+
+
+def _is_depthwise(inputs: int, g: Geometry) -> bool:
     """Whether each channel has kernels of its own: then there are no matrices to multiply."""
-    return w.shape[1] == 1 and g.groups > 1
+    return inputs == 1 and g.groups > 1
 
 
 @_in_single
 def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
-    weight = w.reshape(g.groups, w.shape[0] // g.groups, -1)
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
     plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
-    if not out.size:
+    if not (x.size and out.size):
+        out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
         return out
-    work = _correlate if x.size and not _is_depthwise(w, g) else _correlate_depthwise
     x = np.ascontiguousarray(x)
+    work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
     in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
     return out
 
 
 def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
-    if g.is_product:
-        product = np.matmul(
-            weight, x.reshape(len(x), g.groups, weight.shape[2], -1), out=out.reshape(len(x), *weight.shape[:2], -1)
-        )
-        if plus is not None:
-            product += plus
-        return
-    how = _layout(g, x.shape[1], len(x))
-    for examples, rows, columns in _windows(x, g, how):
+    blocks = _blocks(g, x.shape[1], len(x))
+    for examples, rows, matrices in _windows(x, g, blocks):
         target = out[examples, :, rows]
-        product = np.matmul(weight, columns, out=None if how.is_joint else _as_matrices(target, g.groups, False))
+        results = None if blocks.are_joint else _as_matrices(target, g.groups, False)
+        results = np.matmul(weight, matrices, out=results)
         if plus is not None:
-            product += plus
-        if how.is_joint:
-            target[...] = product.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
+            results += plus
+        if blocks.are_joint:
+            target[...] = results.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
 
 
-def _correlate_depthwise(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
+def _correlate_each(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
     out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
-    if x.size:
-        channels.depthwise(x, np.ascontiguousarray(weight).reshape(-1, 1, *g.kernel), g, out)
+    channels.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_input_array(y: Any, w: Any, g: Geometry) -> Any:
     inputs, results = w.shape[1], w.shape[0] // g.groups
+    if not _turns(g, inputs, results, len(y)):
+        return _scattered(y, w, g)
     grouped = w.reshape(g.groups, results, inputs, *g.kernel)
-    turned = _turned(g)
-    # Laying out windows of y takes two thirds of the time, for each element, of adding up windows of x; turning the
-    # weights around counts too.
-    places = len(y) * math.prod(g.out)
-    if (
-        turned is None
-        or g.is_product
-        or _is_depthwise(w, g)
-        or results * (places + 2 * inputs) > 1.5 * inputs * places
-    ):
-        return _scattered(y, grouped.reshape(g.groups, results, -1), g)
     flipped = np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
-    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), turned)
+    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), _turned(g))
+
+
+def _turns(g: Geometry, inputs: int, results: int, examples: int) -> bool:
+    """Whether to lay out windows of y, with the kernel turned around, and not to add up those of x."""
+    if g.is_product or _turned(g) is None or _is_depthwise(inputs, g):
+        return g.is_product
+    # That takes two thirds of the time for each element; turning the weights around counts too.
+    places = examples * math.prod(g.out)
+    return results * (places + 2 * inputs) <= 1.5 * inputs * places
 
 
 @cache
@@ -217,67 +212,63 @@ def _turned(g: Geometry) -> Geometry | None:
     return turned if fits else None
 
 
-def _scattered(y: Any, weight: Any, g: Geometry) -> Any:
+def _scattered(y: Any, w: Any, g: Geometry) -> Any:
     """The windows of the input, each a product of weights with one place of y, added up."""
-    depth = weight.shape[2]
-    out = np.empty((len(y), depth // g.taps * g.groups, *g.size), y.dtype)
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    out = np.empty((len(y), w.shape[1] * g.groups, *g.size), y.dtype)
     if not (out.size and y.size):
         out[...] = 0
         return out
-    work = _scatter_depthwise if depth == g.taps and g.groups > 1 else _scatter
     y = np.ascontiguousarray(y)
-    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * depth)
+    work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
+    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2])
     return out
 
 
 def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
-    transposed = weight.swapaxes(1, 2)
-    if g.is_product:
-        np.matmul(transposed, _as_matrices(y, g.groups, False), out=_as_matrices(out, g.groups, False))
-        return
-    depth = out.shape[1] * g.taps
-    how = _layout(g, out.shape[1], len(y))
-    memory = _memory(g, how, depth, y.dtype)
-    for examples, first, rows in _blocks(len(y), g, how):
-        part = y[examples, :, first : first + rows]
-        size = part.size // y.shape[1] * depth
-        columns, matrices = _columns(memory[:size], len(part), depth, how.is_joint, g.groups)
-        np.matmul(transposed, _as_matrices(part, g.groups, how.is_joint), out=matrices)
-        if first == 0:
-            out[examples] = 0
-        channels.add_columns(columns, g, first, rows, out[examples])
+    blocks = _blocks(g, out.shape[1], len(y))
+    memory = _memory(blocks, g, out.shape[1] * g.taps, y.dtype)
+    for examples, rows in _each(blocks, len(y), g):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        target = out[examples]
+        columns, matrices = _columns(memory, len(target), rows, g, blocks.are_joint)
+        np.matmul(weight.swapaxes(1, 2), results, out=matrices)
+        if rows.start == 0:
+            target[...] = 0
+        channels.add_columns(columns, g, rows.start, rows.stop - rows.start, target)
 
 
-def _scatter_depthwise(y: Any, weight: Any, g: Geometry, out: Any) -> None:
+def _scatter_each(y: Any, weight: Any, g: Geometry, out: Any) -> None:
     out[...] = 0
-    channels.depthwise_input(y, np.ascontiguousarray(weight).reshape(-1, 1, *g.kernel), g, out)
+    channels.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
-    results, inputs = y.shape[1] // g.groups, x.shape[1] // g.groups
-    work = _windows_by_depthwise if inputs == 1 and g.groups > 1 else _windows_by
+    inputs = x.shape[1] // g.groups
+    shape = (y.shape[1], inputs, *g.kernel)
     if not (x.size and y.size):
-        return np.zeros((y.shape[1], inputs, *g.kernel), x.dtype)
+        return np.zeros(shape, x.dtype)
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
     totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps)
     for other in totals[1:]:
         totals[0] += other
-    return totals[0].swapaxes(1, 2).reshape(y.shape[1], inputs, *g.kernel)
+    return totals[0].swapaxes(1, 2).reshape(shape)
 
 
 def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
     """The products of all windows of x with what y has at their places, (groups, channels · taps, results)."""
-    how = _layout(g, x.shape[1], len(x))
+    blocks = _blocks(g, x.shape[1], len(x))
     total: Any = np.zeros((g.groups, x.shape[1] // g.groups * g.taps, y.shape[1] // g.groups), x.dtype)
-    for examples, rows, columns in _windows(x, g, how):
-        results = _as_matrices(y[examples, :, rows], g.groups, how.is_joint)
-        for product in np.matmul(columns, results.swapaxes(2, 3)):
-            total += product
+    for examples, rows, matrices in _windows(x, g, blocks):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        for one in np.matmul(matrices, results.swapaxes(2, 3)):
+            total += one
     return total
 
 
-def _windows_by_depthwise(x: Any, y: Any, g: Geometry) -> Any:
+def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
     total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
     channels.depthwise_weight(x, y, g, total)
     return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
