@@ -100,9 +100,9 @@ def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
 
 # --- normalisation -------------------------------------------------------------------------------
 #
-# x is (examples, channels, positions). `groups` of channels share statistics in each example, or, if it is 0, each channel
-# has its own over all examples. Statistics are in double precision, one number for each set of elements that share them:
-# (channels,) or (examples, groups).
+# x is (examples, channels, positions). `groups` of channels share statistics in each example, or, if it is 0, each
+# channel has its own over all examples. Statistics are in double precision, one number for each set of elements that
+# share them: (channels,) or (examples, groups).
 
 
 def _sums(sums: Any, groups: int) -> Any:
@@ -147,8 +147,8 @@ def normalize_back(
 ) -> None:  # fmt: skip
     """The gradients of x (unless it is None), weight and bias, from those of the result, the mean and the variance.
 
-    With x̂ = (x - mean)·rstd: dx = rstd·(g·w - mean(g·w) - x̂·mean(g·w·x̂)), dw = Σ g·x̂, db = Σ g. The last two are summed
-    over positions and, if each channel has statistics of its own, over examples.
+    With x̂ = (x - mean)·rstd: dx = rstd·(g·w - mean(g·w) - x̂·mean(g·w·x̂)), dw = Σ g·x̂, db = Σ g. The last two are
+    summed over positions and, if each channel has statistics of its own, over examples.
     """
     n = _count(x, groups)
     centred = _centred(x, _for_channels(mean, x, groups))

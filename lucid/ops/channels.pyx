@@ -23,8 +23,8 @@ ctypedef fused element:
 # --- windows -------------------------------------------------------------------------------------
 #
 # A plane with zeros around it is kept in phases: each row falls into those of its elements that have the same remainder
-# modulo the stride. Within its phase, each tap of a kernel moves all windows by the same number of elements, so every loop
-# over windows runs over consecutive ones.
+# modulo the stride. Within its phase, each tap of a kernel moves all windows by the same number of elements, so every
+# loop over windows runs over consecutive ones.
 
 
 cdef struct Slide:
@@ -35,8 +35,8 @@ cdef struct Slide:
     Py_ssize_t low[3]
     Py_ssize_t dilation[3]
     Py_ssize_t out[3]
-    # What windows see of the input along each dimension: `seen` elements from `source` on, which are those of the padded
-    # input from `target` on; of that, windows see `reach` elements.
+    # What windows see of the input along each dimension: `seen` elements from `source` on, which are those of the
+    # padded input from `target` on; of that, windows see `reach` elements.
     Py_ssize_t source[3]
     Py_ssize_t target[3]
     Py_ssize_t seen[3]
@@ -108,7 +108,7 @@ cdef inline void add(const element* x, element* y, Py_ssize_t n) noexcept nogil:
 
 cdef inline void deal(Slide* s, const element* row, element* phases) noexcept nogil:
     """The elements of a row to their phases."""
-    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
+    cdef Py_ssize_t i, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
     cdef element* even = phases + place(s, s.target[2])
     cdef element* odd = phases + place(s, s.target[2] + 1)
     if stride == 1:
@@ -123,7 +123,7 @@ cdef inline void deal(Slide* s, const element* row, element* phases) noexcept no
 
 cdef inline void collect(Slide* s, const element* phases, element* row) noexcept nogil:
     """The elements of phases added to the row that they are of."""
-    cdef Py_ssize_t i, p, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
+    cdef Py_ssize_t i, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
     cdef const element* even = phases + place(s, s.target[2])
     cdef const element* odd = phases + place(s, s.target[2] + 1)
     if stride == 1:
@@ -353,11 +353,14 @@ cdef inline Py_ssize_t first_row(Layout* a, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline double total_of(const double* lanes) noexcept nogil:
-    cdef double total = 0
-    cdef Py_ssize_t k
-    for k in range(LANES):
-        total += lanes[k]
-    return total
+    cdef double parts[4]
+    cdef Py_ssize_t i, k
+    for k in range(4):
+        parts[k] = 0
+    for i in range(LANES // 4):
+        for k in range(4):
+            parts[k] += lanes[4 * i + k]
+    return (parts[0] + parts[2]) + (parts[1] + parts[3])
 
 
 cdef inline void add_moments(const real* x, Py_ssize_t n, real centre, double* total, double* square) noexcept nogil:
@@ -568,7 +571,7 @@ def normalize_back(
 
 
 cdef void affine_all(Layout* a, const real* x, const real* scale, const real* shift, real* y) noexcept nogil:
-    cdef Py_ssize_t c, r, i, at
+    cdef Py_ssize_t c, r, at
     if a.length == 1:
         for r in range(a.rows):
             for c in range(a.sets):

@@ -28,9 +28,9 @@ ndarray = np.ndarray
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
-# Elements of windows that are laid out at a time: 2 MB in single precision, which a core's own cache holds. Whole
-# batches at once take up to twice the time.
-_BLOCK = 1 << 19
+# Elements of windows that are laid out at a time: 1 MB in single precision, which a core's own cache holds beside the
+# weights.
+_BLOCK = 1 << 18
 _FEW = 128  # windows of an example
 
 
@@ -92,8 +92,8 @@ class _Blocks(NamedTuple):
 
     examples: int
     rows: int
-    # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that makes
-    # products faster than it costs to reorder the results.
+    # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that
+    # makes products faster than it costs to reorder the results.
     are_joint: bool
 
 
@@ -118,7 +118,7 @@ def _memory(blocks: _Blocks, g: Geometry, depth: int, dtype: np.dtype[Any]) -> A
 
 
 def _columns(memory: Any, examples: int, rows: slice, g: Geometry, are_joint: bool) -> tuple[Any, Any]:
-    """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth / groups, places)."""
+    """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth/groups, places)."""
     depth, places = len(memory), (rows.stop - rows.start) * math.prod(g.out[1:])
     shape = (depth, examples, places) if are_joint else (examples, depth, places)
     columns = memory.reshape(-1)[: math.prod(shape)].reshape(shape)

@@ -1,7 +1,7 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
 
-Every result is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in one pass;
-where that would lose digits, values are centred first.
+Every result of rows is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in
+one pass; where that would lose digits, values are centred first.
 """
 
 import math
@@ -122,8 +122,8 @@ row_norm = Fused(
 
 # --- channels: batch_norm and group_norm ---------------------------------------------------------
 #
-# Of x as (batch, channels, positions), `groups` of channels have statistics of their own in each example, or, if it is 0,
-# each channel over the batch.
+# Of x as (batch, channels, positions), `groups` of channels have statistics of their own in each example, or, if it is
+# 0, each channel over the batch.
 
 # How many multiplications of matrices take as long as going over one element.
 _PER_ELEMENT = 40
