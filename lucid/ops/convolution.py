@@ -12,12 +12,13 @@ is the derivative of the other two, so the three are closed under differentiatio
 import math
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.core import dtypes
 from lucid.core.primitive import Primitive
+from lucid.ops import channels
 from lucid.ops.fused import Fused
 from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, bilinear_jvp, linear
@@ -27,9 +28,10 @@ ndarray = np.ndarray
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
-# Elements of windows that are laid out at a time: 2 MB in single precision, which a core's own cache holds. Whole
-# batches at once take up to twice the time.
-_BLOCK = 1 << 19
+# Elements of windows that are laid out at a time: 1 MB in single precision, which a core's own cache holds beside the
+# weights.
+_BLOCK = 1 << 18
+_FEW = 128  # windows of an example
 
 
 class Geometry(NamedTuple):
@@ -85,104 +87,119 @@ def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _blocks(x: Any, padding: Pairs, count: int) -> Iterator[tuple[slice, Any]]:
-    """Padded examples, `count` at a time; each block comes in the memory of the one before."""
-    n = len(x)
-    if not any(map(any, padding)):
-        x = np.ascontiguousarray(x)
-        for i in range(0, n, count):
-            yield slice(i, i + count), x[i : i + count]
-        return
-    sizes = [size + sum(p) for size, p in zip(x.shape[2:], padding, strict=True)]
-    memory: Any = np.zeros((count, x.shape[1], *sizes), x.dtype)
-    inner = memory[(..., *_inside(x.shape[2:], padding))]
-    for i in range(0, n, count):
-        stop = min(i + count, n)
-        inner[: stop - i] = x[i:stop]
-        yield slice(i, stop), memory[: stop - i]
+class _Blocks(NamedTuple):
+    """How windows become matrices: of some examples and rows of windows at a time."""
+
+    examples: int
+    rows: int
+    # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that
+    # makes products faster than it costs to reorder the results.
+    are_joint: bool
 
 
-def _inside(size: Sizes, padding: Pairs) -> tuple[slice, ...]:
-    return tuple(slice(low, low + n) for n, (low, _) in zip(size, padding, strict=True))
+@cache
+def _blocks(g: Geometry, inputs: int, examples: int) -> _Blocks:
+    depth, places = inputs * g.taps, math.prod(g.out)
+    rows = max(1, min(g.out[0], _BLOCK // (depth * math.prod(g.out[1:]))))
+    count = max(1, min(examples, _BLOCK // (depth * places)))
+    return _Blocks(count, rows, count > 1 and places < _FEW)
 
 
-def _windows(x: Any, g: Geometry, first: int, rows: int) -> Any:
-    """A view of shape (channels, *kernel, examples, *windows) of `rows` rows of windows from the row `first` on."""
-    steps = x.strides[2:]
-    moves = [s * t for s, t in zip(steps, g.stride, strict=True)]
-    taps = [s * d for s, d in zip(steps, g.dilation, strict=True)]
-    shape = (x.shape[1], *g.kernel, len(x), rows, *g.out[1:])
-    return ndarray(shape, x.dtype, x, first * moves[0], (x.strides[1], *taps, x.strides[0], *moves))
+def _each(blocks: _Blocks, examples: int, g: Geometry) -> Iterator[tuple[slice, slice]]:
+    """The examples and the rows of windows of each block."""
+    for i in range(0, examples, blocks.examples):
+        for r in range(0, g.out[0], blocks.rows):
+            yield slice(i, min(i + blocks.examples, examples)), slice(r, min(r + blocks.rows, g.out[0]))
 
 
-def _columns(x: Any, g: Geometry) -> Iterator[tuple[slice, slice, Any]]:
-    """Windows laid out side by side, (groups, channels · taps, examples · places), with the examples and rows they are of.
+def _memory(blocks: _Blocks, g: Geometry, depth: int, dtype: np.dtype[Any]) -> Any:
+    """Room for the columns of a block."""
+    return np.empty((depth, blocks.examples * blocks.rows * math.prod(g.out[1:])), dtype)
 
-    Each comes in the memory of the one before.
-    """
+
+def _columns(memory: Any, examples: int, rows: slice, g: Geometry, are_joint: bool) -> tuple[Any, Any]:
+    """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth/groups, places)."""
+    depth, places = len(memory), (rows.stop - rows.start) * math.prod(g.out[1:])
+    shape = (depth, examples, places) if are_joint else (examples, depth, places)
+    columns = memory.reshape(-1)[: math.prod(shape)].reshape(shape)
+    matrices = columns.reshape(1 if are_joint else examples, g.groups, depth // g.groups, -1)
+    return columns.swapaxes(0, 1) if are_joint else columns, matrices
+
+
+def _as_matrices(y: Any, groups: int, are_joint: bool) -> Any:
+    """An array over places of windows as (examples or 1, groups, channels, places); a view unless they are joint."""
+    if are_joint:
+        return y.swapaxes(0, 1).reshape(1, groups, y.shape[1] // groups, -1)
+    return y.reshape(len(y), groups, y.shape[1] // groups, -1)
+
+
+def _windows(x: Any, g: Geometry, blocks: _Blocks) -> Iterator[tuple[slice, slice, Any]]:
+    """Windows as matrices, with the examples and rows they are of; each comes in the memory of the one before."""
     depth = x.shape[1] * g.taps
-    rows = _rows(depth, g.out)
-    count = max(1, min(len(x), _BLOCK // (depth * math.prod(g.out))))
-    memory = np.empty(depth * count * rows * math.prod(g.out[1:]), x.dtype)
-    for examples, block in _blocks(x, g.padding, count):
-        for r in range(0, g.out[0], rows):
-            windows = _windows(block, g, r, min(rows, g.out[0] - r))
-            columns = memory[: windows.size].reshape(windows.shape)
-            columns[...] = windows
-            yield examples, slice(r, r + rows), columns.reshape(g.groups, depth // g.groups, -1)
+    memory = None if g.is_product else _memory(blocks, g, depth, x.dtype)
+    for examples, rows in _each(blocks, len(x), g):
+        block = x[examples]
+        if g.is_product:
+            matrices = _as_matrices(block[:, :, rows], g.groups, blocks.are_joint)
+        else:
+            columns, matrices = _columns(memory, len(block), rows, g, blocks.are_joint)
+            channels.to_columns(block, g, rows.start, rows.stop - rows.start, columns)
+        yield examples, rows, matrices
 
 
-def _rows(depth: int, out: Sizes) -> int:
-    """How many rows of windows, of `depth` elements each, are laid out at a time."""
-    return max(1, min(out[0], _BLOCK // (depth * math.prod(out[1:]))))
+def _is_depthwise(inputs: int, g: Geometry) -> bool:
+    """Whether each channel has kernels of its own: then there are no matrices to multiply."""
+    return inputs == 1 and g.groups > 1
 
 
 @_in_single
 def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
-    weight = w.reshape(g.groups, w.shape[0] // g.groups, -1)
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
     plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
-    if not x.size:
+    if not (x.size and out.size):
         out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
-    elif g.is_product:
-        product = out.reshape(len(x), *weight.shape[:2], -1)
-        np.matmul(weight, x.reshape(len(x), g.groups, w.shape[1], -1), out=product)
-        if plus is not None:
-            product += plus
-    elif out.size:
-        in_parts(lambda some: _correlate(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
+        return out
+    x = np.ascontiguousarray(x)
+    work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
+    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
     return out
 
 
 def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
-    for examples, rows, columns in _columns(x, g):
+    blocks = _blocks(g, x.shape[1], len(x))
+    for examples, rows, matrices in _windows(x, g, blocks):
         target = out[examples, :, rows]
-        n, channels, *size = target.shape
-        is_direct = n == 1 and target.flags.c_contiguous
-        product = np.matmul(weight, columns, out=target.reshape(*weight.shape[:2], -1) if is_direct else None)
+        results = None if blocks.are_joint else _as_matrices(target, g.groups, False)
+        results = np.matmul(weight, matrices, out=results)
         if plus is not None:
-            product += plus
-        if not is_direct:
-            target[...] = product.reshape(channels, n, *size).swapaxes(0, 1)
+            results += plus
+        if blocks.are_joint:
+            target[...] = results.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
+
+
+def _correlate_each(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
+    channels.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_input_array(y: Any, w: Any, g: Geometry) -> Any:
-    channels, results = w.shape[1], w.shape[0] // g.groups
-    grouped = w.reshape(g.groups, results, channels, *g.kernel)
-    if g.is_product:
-        out = np.matmul(
-            grouped.reshape(g.groups, results, channels).swapaxes(1, 2), y.reshape(len(y), g.groups, results, -1)
-        )
-        return out.reshape(len(y), g.groups * channels, *g.size)
-    turned = _turned(g)
-    # Laying out windows of y takes two thirds of the time, for each element, of adding up windows of x; turning the
-    # weights around counts too.
-    places = len(y) * math.prod(g.out)
-    if turned is None or results * (places + 2 * channels) > 1.5 * channels * places:
-        return _scattered(y, grouped.reshape(g.groups, results, -1).swapaxes(1, 2), g)
+    inputs, results = w.shape[1], w.shape[0] // g.groups
+    if not _turns(g, inputs, results, len(y)):
+        return _scattered(y, w, g)
+    grouped = w.reshape(g.groups, results, inputs, *g.kernel)
     flipped = np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
-    return _convolution_array(y, flipped.reshape(g.groups * channels, results, *g.kernel), turned)
+    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), _turned(g))
+
+
+def _turns(g: Geometry, inputs: int, results: int, examples: int) -> bool:
+    """Whether to lay out windows of y, with the kernel turned around, and not to add up those of x."""
+    if g.is_product or _turned(g) is None or _is_depthwise(inputs, g):
+        return g.is_product
+    # That takes two thirds of the time for each element; turning the weights around counts too.
+    places = examples * math.prod(g.out)
+    return results * (places + 2 * inputs) <= 1.5 * inputs * places
 
 
 @cache
@@ -195,97 +212,66 @@ def _turned(g: Geometry) -> Geometry | None:
     return turned if fits else None
 
 
-class _Shifts(NamedTuple):
-    """Where windows lie in an input that is split into phases: the places with the same remainders modulo the strides.
-
-    Within a phase, each tap moves all windows by the same number of elements, if rows of windows are as long as those
-    of the phase. So windows are added up in long runs.
-    """
-
-    sizes: Sizes  # of a phase
-    row: int  # elements of a phase from one row to the next
-    taps: tuple[tuple[int, int], ...]  # phase and shift of each tap
-    length: int  # of a phase, with room for the longest shift
-    kept: tuple[tuple[tuple[slice, ...], tuple[slice, ...]], ...]  # places of each phase in the input and in itself
-
-
-@cache
-def _shifts(g: Geometry) -> _Shifts:
-    sizes = tuple(-(-(n + sum(p)) // s) for n, p, s in zip(g.size, g.padding, g.stride, strict=True))
-    steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    phases = list(product(*map(range, g.stride)))
-    taps = []
-    for tap in product(*map(range, g.kernel)):
-        moved = [divmod(k * d, s) for k, d, s in zip(tap, g.dilation, g.stride, strict=True)]
-        taps.append(
-            (phases.index(tuple(r for _, r in moved)), sum(q * t for (q, _), t in zip(moved, steps, strict=True)))
-        )
-    kept = []
-    for phase in phases:
-        firsts = [(r - low) % s for r, (low, _), s in zip(phase, g.padding, g.stride, strict=True)]
-        starts = [(f + low - r) // s for f, r, (low, _), s in zip(firsts, phase, g.padding, g.stride, strict=True)]
-        counts = [len(range(f, n, s)) for f, n, s in zip(firsts, g.size, g.stride, strict=True)]
-        there = tuple(slice(f, None, s) for f, s in zip(firsts, g.stride, strict=True))
-        kept.append((there, tuple(slice(b, b + n) for b, n in zip(starts, counts, strict=True))))
-    length = max(g.out[0] * steps[0] + max(shift for _, shift in taps), math.prod(sizes))
-    return _Shifts(sizes, steps[0], tuple(taps), length, tuple(kept))
-
-
-def _scattered(y: Any, weight: Any, g: Geometry) -> Any:
+def _scattered(y: Any, w: Any, g: Geometry) -> Any:
     """The windows of the input, each a product of weights with one place of y, added up."""
-    out = np.zeros((len(y), weight.shape[1] // g.taps * g.groups, *g.size), y.dtype)
-    if out.size and y.size:
-        in_parts(lambda some: _scatter(y[some], weight, g, out[some]), len(y), y.size * weight.shape[1])
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    out = np.empty((len(y), w.shape[1] * g.groups, *g.size), y.dtype)
+    if not (out.size and y.size):
+        out[...] = 0
+        return out
+    y = np.ascontiguousarray(y)
+    work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
+    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2])
     return out
 
 
 def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
-    shifts = _shifts(g)
-    channels, results = out.shape[1], y.shape[1]
-    rows = _rows(channels * g.taps, (g.out[0], shifts.row))
-    count = max(1, min(len(y), _BLOCK // (channels * g.taps * shifts.row * rows)))
-    spread: Any = np.zeros((results, count, rows, *shifts.sizes[1:]), y.dtype)
-    seen = spread[(..., *(slice(0, n) for n in g.out[1:]))]
-    phases = np.empty((math.prod(g.stride), channels, count, shifts.length), y.dtype)
-    for i in range(0, len(y), count):
-        block = y[i : i + count]
-        total = phases[:, :, : len(block)]
-        total[...] = 0
-        for r in range(0, g.out[0], rows):
-            part = block[:, :, r : r + rows].swapaxes(0, 1)
-            right = spread[:, : len(block), : part.shape[2]]
-            seen[:, : len(block), : part.shape[2]] = part
-            windows = np.matmul(weight, right.reshape(g.groups, results // g.groups, -1))
-            windows = windows.reshape(channels, g.taps, len(block), -1)
-            for k, (phase, shift) in enumerate(shifts.taps):
-                start = r * shifts.row + shift
-                total[phase, :, :, start : start + windows.shape[3]] += windows[:, k]
-        for (there, here), phase in zip(shifts.kept, total, strict=True):
-            planes = phase[:, :, : math.prod(shifts.sizes)].reshape(channels, len(block), *shifts.sizes)
-            out[(slice(i, i + count), slice(None), *there)] = planes[(..., *here)].swapaxes(0, 1)
+    blocks = _blocks(g, out.shape[1], len(y))
+    memory = _memory(blocks, g, out.shape[1] * g.taps, y.dtype)
+    for examples, rows in _each(blocks, len(y), g):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        target = out[examples]
+        columns, matrices = _columns(memory, len(target), rows, g, blocks.are_joint)
+        np.matmul(weight.swapaxes(1, 2), results, out=matrices)
+        if rows.start == 0:
+            target[...] = 0
+        channels.add_columns(columns, g, rows.start, rows.stop - rows.start, target)
+
+
+def _scatter_each(y: Any, weight: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0
+    channels.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
 def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
-    results, channels = y.shape[1] // g.groups, x.shape[1] // g.groups
-    shape = (g.groups, channels * g.taps, results)
-    totals = (
-        in_parts(lambda some: _windows_by(x[some], y[some], g, shape), len(x), y.size * shape[1])
-        if x.size and y.size
-        else [np.zeros(shape, x.dtype)]
-    )
+    inputs = x.shape[1] // g.groups
+    shape = (y.shape[1], inputs, *g.kernel)
+    if not (x.size and y.size):
+        return np.zeros(shape, x.dtype)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
+    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps)
     for other in totals[1:]:
         totals[0] += other
-    return totals[0].swapaxes(1, 2).reshape(y.shape[1], channels, *g.kernel)
+    return totals[0].swapaxes(1, 2).reshape(shape)
 
 
-def _windows_by(x: Any, y: Any, g: Geometry, shape: Sizes) -> Any:
+def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
     """The products of all windows of x with what y has at their places, (groups, channels · taps, results)."""
-    total = np.zeros(shape, x.dtype)
-    for examples, rows, columns in _columns(x, g):
-        part = y[examples, :, rows].swapaxes(0, 1).reshape(g.groups, shape[2], -1)
-        total += np.matmul(columns, part.swapaxes(1, 2))
+    blocks = _blocks(g, x.shape[1], len(x))
+    total: Any = np.zeros((g.groups, x.shape[1] // g.groups * g.taps, y.shape[1] // g.groups), x.dtype)
+    for examples, rows, matrices in _windows(x, g, blocks):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        for one in np.matmul(matrices, results.swapaxes(2, 3)):
+            total += one
     return total
+
+
+def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
+    total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
+    channels.depthwise_weight(x, y, g, total)
+    return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
 
 
 # --- primitives --------------------------------------------------------------------------------
@@ -382,25 +368,32 @@ convolution_weight = Primitive(
 )
 
 
-def _patches_array(x: Any, geometry: Geometry) -> Any:
-    g = geometry
+def _in_wide_type(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """Small types are moved and added up in larger ones of their kind."""
+
+    @wraps(impl)
+    def run(x: Any, geometry: Geometry) -> Any:
+        kind = x.dtype
+        wide = kind if kind.itemsize > 2 else np.float32 if kind in dtypes.FLOATING else np.int32
+        return impl(np.ascontiguousarray(x, wide), geometry).astype(kind, copy=False)
+
+    return run
+
+
+@_in_wide_type
+def _patches_array(x: Any, g: Geometry) -> Any:
     out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
-    count = max(1, _BLOCK // max(1, math.prod(out.shape[1:])))
-    at = len(g.kernel) + 1
-    for examples, block in _blocks(x, g.padding, count) if out.size else ():
-        windows = _windows(block, g, 0, g.out[0])
-        out[examples] = windows.transpose(at, *range(at), *range(at + 1, windows.ndim))
+    if out.size:
+        channels.to_columns(x, g, 0, g.out[0], out.reshape(len(x), x.shape[1] * g.taps, -1))
     return out
 
 
-def _patches_back_array(x: Any, geometry: Geometry) -> Any:
-    g = geometry
-    total: Any = np.zeros((*x.shape[:2], *(n + sum(p) for n, p in zip(g.size, g.padding, strict=True))), x.dtype)
-    for tap in product(*map(range, g.kernel)):
-        begins = [k * d for k, d in zip(tap, g.dilation, strict=True)]
-        where = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, g.out, g.stride, strict=True)]
-        total[(..., *where)] += x[(slice(None), slice(None), *tap)]
-    return total[(..., *_inside(g.size, g.padding))]
+@_in_wide_type
+def _patches_back_array(x: Any, g: Geometry) -> Any:
+    out = np.zeros((*x.shape[:2], *g.size), x.dtype)
+    if x.size:
+        channels.add_columns(x.reshape(len(x), x.shape[1] * g.taps, -1), g, 0, g.out[0], out)
+    return out
 
 
 def _by_example(name: str) -> Callable[..., Any]:

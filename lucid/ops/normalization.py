@@ -1,7 +1,7 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
 
-Every result is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in one pass;
-where that would lose digits, values are centred first.
+Every result of rows is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in
+one pass; where that would lose digits, values are centred first.
 """
 
 import math
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from lucid.ops import channels
 from lucid.ops.fused import Fused, batch_by_composite, ones, thin
+from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, batched_to_front
 
 # How many times the squared mean may exceed the variance before values are centred first: 16 costs 4 of 24 bits.
 _WORST = 16.0
-_LONG = 256  # the length from which NumPy multiplies rows by one number each as fast as it can
-_SHORT = 64  # the length up to which a product and a sum are faster than a scalar product for each row
 
 
 def _ill_conditioned(mean: Any, variance: Any) -> bool:
@@ -122,100 +122,79 @@ row_norm = Fused(
 
 # --- channels: batch_norm and group_norm ---------------------------------------------------------
 #
-# x is (batch, channels, positions). What is summed over positions is small, (batch, channels), and all else about
-# statistics is done there: `groups` of channels have theirs in each example, or, if it is 0, each channel over the batch.
+# Of x as (batch, channels, positions), `groups` of channels have statistics of their own in each example, or, if it is
+# 0, each channel over the batch.
+
+# How many multiplications of matrices take as long as going over one element.
+_PER_ELEMENT = 40
+_FEW = 16  # positions up to which the examples of a channel are brought together first
 
 
-def _as_channels(x: Any) -> Any:
-    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+def _as_channels(x: Any, groups: int) -> Any:
+    x = np.ascontiguousarray(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    if groups or x.shape[2] >= _FEW:
+        return x
+    return np.ascontiguousarray(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
 
 
-def _sums(x: Any) -> Any:
-    batch, channels, length = x.shape
-    if length == 1:
-        return x.reshape(batch, channels)
-    return (x.reshape(-1, length) @ ones(length, x.dtype)).reshape(batch, channels)
+def _from_channels(y: Any, shape: tuple[int, ...]) -> Any:
+    """An array as it was before `_as_channels`."""
+    if len(y) == shape[0]:
+        return y.reshape(shape)
+    return np.ascontiguousarray(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
 
 
-def _dots(x: Any, y: Any) -> Any:
-    return _sums(x * y) if x.shape[2] <= _SHORT else np.vecdot(x, y)
+def _affine(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    channels = x.shape[1]
+    w = ones(channels, x.dtype) if weight is None else np.ascontiguousarray(weight)
+    return w, np.zeros(channels, x.dtype) if bias is None else np.ascontiguousarray(bias)
 
 
-def _shared(sums: Any, groups: int) -> Any:
-    """Sums over those elements that share statistics, for each channel."""
-    if not groups:
-        return np.add.reduce(sums, axis=0, keepdims=True)
-    batch, channels = sums.shape
-    total = np.add.reduce(sums.reshape(batch, groups, channels // groups), axis=2)
-    return np.repeat(total, channels // groups, axis=1)
-
-
-def _scaled(x: Any, a: Any, b: Any = None) -> Any:
-    """x·a + b with one number for each channel or for each channel of each example."""
-    batch, channels, length = x.shape
-    if length == 1 or length >= _LONG:
-        y = x * a[:, :, None]
-        if b is not None:
-            y += b[:, :, None]
-        return y
-    each, rows = ones(length, x.dtype), (batch, channels)
-    y = thin(np.broadcast_to(a, rows).reshape(-1), each).reshape(x.shape)
-    y *= x
-    if b is not None:
-        y += thin(np.broadcast_to(b, rows).reshape(-1), each).reshape(x.shape)
-    return y
-
-
-def _count(x: Any, groups: int) -> int:
-    """How many elements share statistics."""
-    batch, channels, length = x.shape
-    return max(channels // groups * length if groups else batch * length, 1)
+def _in_parts(work: Any, x: Any, groups: int) -> None:
+    """Call `work` with slices of the channels, or, where statistics are of examples, of these."""
+    in_parts(work, len(x) if groups else x.shape[1], x.size * _PER_ELEMENT)
 
 
 def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, ...]:
     """The result, then what `_channels_backward` wants to know, then mean and variance."""
-    base = whole = _as_channels(x)
-    n = _count(base, groups)
-    mean = centre = _shared(_sums(base), groups) / n
-    variance = _shared(_dots(base, base), groups) / n - mean * mean
-    if _ill_conditioned(mean, variance):
-        base = base - mean[:, :, None]
-        centre = _shared(_sums(base), groups) / n
-        mean = mean + centre
-        variance = np.maximum(_shared(_dots(base, base), groups) / n - centre * centre, 0)
-    rstd = 1 / np.sqrt(variance + eps)
-    scale = rstd if weight is None else rstd * weight
-    shift = -centre * scale if bias is None else bias - centre * scale
-    y = _scaled(base, scale, shift).reshape(x.shape)
-    return y, (None if base is whole else base, centre, rstd), mean, variance
+    rows = _as_channels(x, groups)
+    w, b = _affine(rows, weight, bias)
+    y = np.empty_like(rows)
+    mean, variance = np.empty((2, len(rows), groups) if groups else (2, rows.shape[1]))
+
+    def work(some: slice) -> None:
+        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
+        channels.normalize(rows[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
+
+    _in_parts(work, rows, groups)
+    return _from_channels(y, x.shape), (mean, 1 / np.sqrt(variance + eps)), mean, variance
 
 
 def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups: int) -> list[Any]:
-    """As for rows; cotangents of the mean and the variance add to the two numbers that dx is linear in x by."""
-    (x, weight, _), (base, mean, rstd) = arrays, residuals
-    base = _as_channels(x) if base is None else base
-    g = np.zeros(base.shape, base.dtype) if cts[0] is None else _as_channels(cts[0])
-    n = _count(base, groups)
-    total = _sums(g)
-    along = rstd * (_dots(g, base) - mean * total)
-    dx = None
-    if needs[0]:
-        w = 1 if weight is None else weight
-        slope = -rstd * rstd * _shared(w * along, groups) / n
-        shift = -rstd * _shared(w * total, groups) / n
-        if cts[2] is not None:
-            slope = slope + 2 * cts[2] / n
-        if cts[1] is not None:
-            shift = shift + cts[1] / n
-        dx = _scaled(base, slope, shift - mean * slope)
-        dx += _scaled(g, rstd * w)
-        dx = dx.reshape(x.shape)
-    return [dx, np.add.reduce(along, axis=0) if needs[1] else None, np.add.reduce(total, axis=0) if needs[2] else None]
+    (x, weight, _), (mean, rstd) = arrays, residuals
+    rows = _as_channels(x, groups)
+    g = np.zeros_like(rows) if cts[0] is None else _as_channels(cts[0], groups)
+    w, _ = _affine(rows, weight, None)
+    by_mean, by_variance = [np.zeros(mean.shape) if ct is None else ct.astype(mean.dtype) for ct in cts[1:]]
+    dx = np.empty_like(rows) if needs[0] else None
+    dweight, dbias = np.zeros((2, *rows.shape[:2]) if groups else (2, rows.shape[1]))
+
+    def work(some: slice) -> None:
+        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
+        channels.normalize_back(
+            g[part], rows[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
+            dx if dx is None else dx[part], dweight[some], dbias[some],
+        )  # fmt: skip
+
+    _in_parts(work, rows, groups)
+    if groups:
+        dweight, dbias = np.add.reduce(dweight, axis=0), np.add.reduce(dbias, axis=0)
+    return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
 
 
 def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
     y, residuals, mean, variance = _channels_forward(x, weight, bias, 0, eps)
-    return (y, mean.reshape(-1), variance.reshape(-1)), residuals
+    return (y, mean.astype(y.dtype), variance.astype(y.dtype)), residuals
 
 
 def _batch_composite(x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -290,21 +269,31 @@ group_norm = Fused(
 )
 
 
+def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...]]:
+    return _scaled(x, scale, shift), (None,)
+
+
+def _scaled(x: Any, scale: Any, shift: Any) -> Any:
+    rows = np.ascontiguousarray(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    w, b = _affine(rows, scale, shift)
+    y = np.empty_like(rows)
+    in_parts(lambda some: channels.affine(rows[some], w, b, y[some]), len(rows), rows.size * _PER_ELEMENT)
+    return y.reshape(x.shape)
+
+
 def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[Any]:
     x, scale, _ = arrays
-    g = _as_channels(cts[0])
-    return [
-        _scaled(g, scale[None]).reshape(x.shape) if needs[0] else None,
-        np.add.reduce(_dots(g, _as_channels(x)), axis=0) if needs[1] else None,
-        np.add.reduce(_sums(g), axis=0) if needs[2] else None,
-    ]
+    # The gradients of weights are those of a normalisation of values that are normal already.
+    normal = np.zeros(x.shape[1]), np.ones(x.shape[1])
+    only = _channels_backward(arrays, normal, (False, True, True), (cts[0], None, None), 0)
+    return [_scaled(cts[0], scale, None) if needs[0] else None, *only[1:]]
 
 
 # x·scale + shift with one number of each for every channel.
 channel_affine = Fused(
     "channel_affine",
     _with_affine,
-    lambda x, scale, shift: (_scaled(_as_channels(x), scale[None], shift[None]).reshape(x.shape), (None,)),
+    _affine_forward,
     _affine_backward,
     operands=("x", "scale", "shift"),
     batch=_fold_into_batch,
