@@ -1,7 +1,7 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
 
-Every result is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in one pass;
-where that would lose digits, values are centred first.
+Rows are normalised one by one. With channels, every result is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products, and
+the mean of squares gives the variance in one pass; where that would lose digits, values are centred first.
 """
 
 import math
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.ops import rows
 from lucid.ops.fused import Fused, batch_by_composite, ones, thin
 from lucid.ops.rules import P, batched_to_front
 
@@ -16,6 +17,7 @@ from lucid.ops.rules import P, batched_to_front
 _WORST = 16.0
 _LONG = 256  # the length from which NumPy multiplies rows by one number each as fast as it can
 _SHORT = 64  # the length up to which a product and a sum are faster than a scalar product for each row
+_in_order = np.ascontiguousarray
 
 
 def _ill_conditioned(mean: Any, variance: Any) -> bool:
@@ -27,70 +29,26 @@ def _ill_conditioned(mean: Any, variance: Any) -> bool:
 
 def _as_rows(x: Any, ndim: int) -> Any:
     split = x.ndim - ndim
-    return x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:]))
-
-
-def _row_statistics(rows: Any, eps: float, centred: bool) -> tuple[Any, Any, Any]:
-    """The rows (centred if need be), their means and the reciprocals of their standard deviations."""
-    n = max(rows.shape[1], 1)
-    square = np.vecdot(rows, rows) / n
-    if not centred:
-        return rows, None, 1 / np.sqrt(square + eps)
-    each = ones(rows.shape[1], rows.dtype)
-    mean = rows @ each / n
-    variance = square - mean * mean
-    if _ill_conditioned(mean, variance):
-        rows = rows - mean[:, None]
-        mean = rows @ each / n
-        variance = np.maximum(np.vecdot(rows, rows) / n - mean * mean, 0)
-    return rows, mean, 1 / np.sqrt(variance + eps)
+    return _in_order(x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:])))
 
 
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
-    rows = _as_rows(x, ndim)
-    base, mean, rstd = _row_statistics(rows, eps, centred)
-    w = ones(rows.shape[1], rows.dtype) if weight is None else weight.reshape(-1)
-    y = thin(rstd, w)
-    y *= base
-    each = None if bias is None else ones(len(rows), rows.dtype)
-    if centred:
-        y += thin(-mean * rstd, w, each, None if bias is None else bias.reshape(-1))
-    elif bias is not None:
-        y += bias.reshape(-1)
-    return y.reshape(x.shape), (None if base is rows else base, mean, rstd)
+    base = _as_rows(x, ndim)
+    n = base.shape[1]
+    w = ones(n, base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
+    y, statistics = rows.normalize(base, w, b, eps, centred)
+    return y.reshape(x.shape), (statistics,)
 
 
 def _rows_backward(
     cts: Any, arrays: Any, residuals: Any, needs: Any, ndim: int, eps: float, centred: bool
 ) -> list[Any]:
-    """With x̂ = (x - mean)·rstd and g the cotangent: dx = rstd·(g·w - mean(g·w) - x̂·mean(g·w·x̂)), dw = Σ g·x̂, db = Σ g."""
-    (x, weight, bias), (base, mean, rstd) = arrays, residuals
-    g = _as_rows(cts[0], ndim)
-    base = _as_rows(x, ndim) if base is None else base
-    count, n = g.shape
-    dx = dw = db = product = None
-    if needs[0] or needs[1]:
-        product = g * base
-    if needs[1]:
-        dw = rstd @ product if mean is None else rstd @ product - (mean * rstd) @ g
-        dw = dw.reshape(weight.shape)
-    if needs[2]:
-        db = (ones(count, g.dtype) @ g).reshape(bias.shape)
-    if needs[0]:
-        each = ones(n, g.dtype)
-        w = each if weight is None else weight.reshape(-1)
-        along = product @ w
-        total = None if mean is None else g @ w
-        slope = rstd * rstd * rstd * (along if mean is None else along - mean * total) / max(n, 1)
-        thin(slope, each, out=product)
-        product *= base
-        dx = thin(rstd, w)
-        dx *= g
-        dx -= product
-        if mean is not None:
-            dx += thin(mean * slope - rstd * total / max(n, 1), each)
-        dx = dx.reshape(x.shape)
-    return [dx, dw, db]
+    x, weight, _ = arrays
+    base, g = _as_rows(x, ndim), _as_rows(cts[0], ndim)
+    w = ones(base.shape[1], base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    dx, dw, db = rows.normalize_back(g, base, w, residuals[0], centred)
+    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> Any:
