@@ -20,14 +20,14 @@ MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.rules", "ops.elementwise", "ops.kernels", "ops.rows", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
+    "ops.rules", "ops.elementwise", "ops.kernels", "ops.rows", "ops.gates", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
     "ops.special_arrays", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
 )  # fmt: skip
 
 # Modules that are compiled a second and third time for newer processors, and the levels of x86-64 that those are
 # compiled for, best first, with what NumPy must find in a processor.
-LOOPS = ("ops.kernels", "ops.rows")
+LOOPS = ("ops.kernels", "ops.rows", "ops.gates")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
 HEADERS = ("ops.curves", "ops.lanes")
