@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.gate_constants import A, B, LOG_ODDS
+from lucid.ops.gate_constants import LOG_ODDS, A, B
 from lucid.ops.special_arrays import scipy_special
 
 _ndtr = scipy_special("ndtr")

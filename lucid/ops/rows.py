@@ -57,6 +57,10 @@ def normalize_back(g: Any, x: Any, weight: Any, statistics: Any, centred: bool) 
     return dx, dweight, np.add.reduce(g, axis=0)
 
 
+def _behind_diagonal(x: Any) -> Any:
+    return np.triu(np.ones(x.shape[-2:], bool), 1)
+
+
 def softmax_scores(x: Any, scale: float, causal: bool) -> None:
     """Replace each row of a stack of matrices by softmax(scale · row), and by 0 where all of it is -inf.
 
@@ -64,7 +68,7 @@ def softmax_scores(x: Any, scale: float, causal: bool) -> None:
     """
     x *= x.dtype.type(scale)
     if causal:
-        x[..., ~np.tri(*x.shape[-2:], dtype=bool)] = -np.inf
+        x[..., _behind_diagonal(x)] = -np.inf
     top = x.max(-1, keepdims=True, initial=-np.inf)
     x -= np.where(np.isfinite(top), top, 0)
     np.exp(x, out=x)
@@ -75,7 +79,17 @@ def softmax_scores(x: Any, scale: float, causal: bool) -> None:
 def softmax_scores_back(g: Any, y: Any, scale: float, causal: bool) -> None:
     """Replace g, the cotangent of such a softmax y, by that of the scores: scale · y · (g - Σ g·y)."""
     if causal:
-        g[..., ~np.tri(*g.shape[-2:], dtype=bool)] = 0
+        g[..., _behind_diagonal(g)] = 0
     g -= np.vecdot(g, y)[..., None]
     g *= y
     g *= g.dtype.type(scale)
+
+
+def add_bias(x: Any, bias: Any) -> None:
+    """Add a vector to each row of an array of any rank."""
+    np.add(x, bias, out=x)
+
+
+def column_sums(x: Any) -> Any:
+    """The sum of the rows of a matrix."""
+    return np.add.reduce(x, axis=0)

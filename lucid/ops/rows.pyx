@@ -194,3 +194,49 @@ def softmax_scores(np.ndarray x, double scale, bint causal):
 
 def softmax_scores_back(np.ndarray g, np.ndarray y, double scale, bint causal):
     _scores(g, np.PyArray_DATA(y), scale, causal)
+
+
+cdef void _add_bias(real* x, const real* bias, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(count):
+        for j in range(n):
+            x[j] += bias[j]
+        x += n
+
+
+def add_bias(np.ndarray x, np.ndarray bias):
+    cdef Py_ssize_t n = np.PyArray_SIZE(bias)
+    cdef Py_ssize_t count = np.PyArray_SIZE(x) // (n if n else 1)
+    cdef int kind = np.PyArray_TYPE(x)
+    cdef void* px = np.PyArray_DATA(x)
+    cdef void* pb = np.PyArray_DATA(bias)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            _add_bias(<float*>px, <float*>pb, count, n)
+        else:
+            _add_bias(<double*>px, <double*>pb, count, n)
+
+
+cdef void _column_sums(const real* x, real* out, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for j in range(n):
+        out[j] = 0
+    for i in range(count):
+        for j in range(n):
+            out[j] += x[j]
+        x += n
+
+
+def column_sums(np.ndarray x):
+    cdef Py_ssize_t count = np.PyArray_DIM(x, 0)
+    cdef np.npy_intp[1] width = [np.PyArray_DIM(x, 1)]
+    cdef int kind = np.PyArray_TYPE(x)
+    cdef np.ndarray out = np.PyArray_EMPTY(1, width, kind, 0)
+    cdef void* px = np.PyArray_DATA(x)
+    cdef void* po = np.PyArray_DATA(out)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            _column_sums(<float*>px, <float*>po, count, width[0])
+        else:
+            _column_sums(<double*>px, <double*>po, count, width[0])
+    return out
