@@ -199,3 +199,19 @@ def test_a_gradient_that_others_hold_is_not_added_to():
     lucid.autograd.backward([y, y[0]], [seed, lucid.tensor(1.0)])
     assert seed.tolist() == [1, 1, 1]
     assert x.grad.tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("moved", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+def test_attention_in_any_order_of_memory(moved):
+    arrays, g = [numbers(3, 2, 5, 4, seed=seed) for seed in range(3)], lucid.tensor(numbers(3, 2, 5, 4, seed=3))
+
+    def gradients(moved):
+        leaves = [lucid.tensor(a.swapaxes(0, 1).copy() if i in moved else a) for i, a in enumerate(arrays)]
+        for leaf in leaves:
+            leaf.requires_grad_()
+        operands = [leaf.transpose(0, 1) if i in moved else leaf for i, leaf in enumerate(leaves)]
+        lucid.nn.functional.scaled_dot_product_attention(*operands, is_causal=True).backward(g)
+        return [(leaf.grad.transpose(0, 1) if i in moved else leaf.grad).numpy() for i, leaf in enumerate(leaves)]
+
+    for found, wanted in zip(gradients(moved), gradients(()), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)

@@ -23,7 +23,7 @@ def _above_diagonal(rows: int, columns: int, dtype: Any) -> Any:
 def _weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
     """The softmax of the scores; rows in which everything is masked are 0."""
     if mask is None:
-        s = np.matmul(q, k.swapaxes(-1, -2))
+        s = np.matmul(q, k.swapaxes(-1, -2), order="C")
     else:
         s = np.ascontiguousarray(np.matmul(q * np.asarray(scale, q.dtype), k.swapaxes(-1, -2)) + mask)
         scale = 1.0
@@ -49,7 +49,7 @@ def _backward(cts: Any, arrays: Any, residuals: Any, needs: Any, scale: float, c
     if needs[2]:
         dv = sum_to(np.matmul((p if keep is None else p * keep).swapaxes(-1, -2), g), v.shape)
     if needs[0] or needs[1] or needs[3]:
-        ds = np.matmul(g, v.swapaxes(-1, -2))
+        ds = np.matmul(g, v.swapaxes(-1, -2), order="C")
         if keep is not None:
             ds *= keep
         rows.softmax_scores_back(ds, p, 1.0 if needs[3] else scale, causal)
