@@ -139,7 +139,7 @@ REASONS: dict[str, dict[str, str]] = {
             scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai chebyshev_polynomial_t chebyshev_polynomial_u
             chebyshev_polynomial_v chebyshev_polynomial_w shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
             shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
-            laguerre_polynomial_l legendre_polynomial_p gelu mish silu_slope gelu_slope gelu_tanh_slope mish_slope
+            laguerre_polynomial_l legendre_polynomial_p gelu mish silu_back gelu_back gelu_tanh_back mish_slope
         """,
         "it is defined for real data, here as in PyTorch": """
             layer_norm batch_norm batch_norm_by_running_statistics instance_norm group_norm local_response_norm rnn lstm

@@ -100,6 +100,18 @@ def inner(name: str, ref: Callable[..., Any], **flags: Any) -> Row:
     return a(name, ref, **{"ints": (), "result": "keep", "samples": finite(one_operand), **flags})
 
 
+def cotangents(make: Make) -> Iterator[Sample]:
+    for shape in ((), (1,), (17,), (2, 33)):
+        yield Sample((make(*shape), make(*shape)), {})
+    yield Sample((make(3), make(2, 1)), {})
+    yield Sample((make(5, 4).T, make(4, 5)), {})
+
+
+def gate_back(name: str, slope: Callable[..., Any]) -> Row:
+    """A row for what the slope of an activation makes of a cotangent."""
+    return Row(name, lambda g, x: getattr(P, name)(g, x), lambda g, x: g * slope(x), cotangents, without=NO_DOOR)
+
+
 def sigmoid(x: Array) -> Array:
     return special.expit(x) if x.dtype.kind != "c" else 1 / (1 + np.exp(-x))
 
@@ -246,9 +258,9 @@ ACTIVATIONS = [
     inner("step", lambda x, above, below: np.where(x > 0, above, below), samples=with_settings(above=2.0, below=0.1)),
     inner("elu_slope", elu_slope, samples=with_settings(**ELU)),
     inner("hardswish_slope", lambda x: np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))),
-    inner("silu_slope", lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
-    inner("gelu_slope", gelu_slope),
-    inner("gelu_tanh_slope", gelu_tanh_slope),
+    gate_back("silu_back", lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x)))),
+    gate_back("gelu_back", gelu_slope),
+    gate_back("gelu_tanh_back", gelu_tanh_slope),
     inner("mish_slope", mish_slope),
 ]  # fmt: skip
 

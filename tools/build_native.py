@@ -62,23 +62,28 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
     )
     if "TRASHCAN_BEGIN" not in (WORK / "lucid" / "core" / "node.c").read_text():
         raise RuntimeError("this version of Cython would free long chains by recursion")
+    levels = {"": extensions}
     if options and platform.machine() in ("x86_64", "AMD64"):
-        extensions += [
-            Extension(
-                f"lucid.{level}.{m}",
-                [str(WORK / "lucid" / f"{m.replace('.', '/')}.c")],
-                extra_compile_args=[*flags[m], f"-march={level}"],
-                **settings,
-            )
-            for level in native.LEVELS
-            for m in native.LOOPS
-        ]
-    command = Distribution({"name": "lucid", "ext_modules": extensions}).get_command_obj("build_ext")
-    command.build_lib, command.build_temp = str(WORK / "lib"), str(WORK / "temp")
-    command.parallel = os.cpu_count()
-    command.ensure_finalized()
-    command.run()
-    return {e.name.removeprefix("lucid."): Path(command.get_ext_fullpath(e.name)) for e in extensions}
+        for level in native.LEVELS:
+            levels[level] = [
+                Extension(
+                    f"lucid.{level}.{m}",
+                    [str(WORK / "lucid" / f"{m.replace('.', '/')}.c")],
+                    extra_compile_args=[*flags[m], f"-march={level}"],
+                    **settings,
+                )
+                for m in native.LOOPS
+            ]
+    libraries = {}
+    for level, group in levels.items():
+        command = Distribution({"name": "lucid", "ext_modules": group}).get_command_obj("build_ext")
+        # Objects are named after their sources, which are the same for every level.
+        command.build_lib, command.build_temp = str(WORK / "lib"), str(WORK / "temp" / level)
+        command.parallel = os.cpu_count()
+        command.ensure_finalized()
+        command.run()
+        libraries |= {e.name.removeprefix("lucid."): Path(command.get_ext_fullpath(e.name)) for e in group}
+    return libraries
 
 
 def build() -> None:

@@ -193,6 +193,11 @@ def _sweep(
             acting = node if node.right is ABSENT else targets.pruned(node)
         else:
             acting = node
+        if acting.right is ABSENT and hooks is None and not watch:
+            add_back = getattr(acting.prim, "add_back", None)
+            if add_back is not None and _add_part(add_back, acting, ct, pending, leaves):
+                ct = None
+                continue
         grads = acting.prim.vjp(acting, ct)
         if watch:
             visited.append(node)
@@ -256,17 +261,43 @@ def _to_leaf(leaves: dict[int, list[Any]], leaf: Tensor, ct: Any) -> None:
 def _add_to(held_by: Any, key: int, new: Any) -> None:
     """Add a contribution to the one that a dict or list holds: in its memory if nobody else can see it."""
     held = held_by[key]
-    if (
+    if getrefcount(held) == _HELD_ONCE and _can_take(held, new):
+        add_to(held, new)
+    else:
+        held_by[key] = _sum(held, new)
+
+
+def _can_take(held: Any, new: Any) -> bool:
+    """Whether an array may be added to in place, as far as one can see by itself."""
+    return (
         type(held) is ndarray
-        and getrefcount(held) == _HELD_ONCE
         and held.base is None
         and type(new) is ndarray
         and held.dtype is new.dtype
         and held.flags.writeable
-    ):
-        add_to(held, new)
-    else:
-        held_by[key] = _sum(held, new)
+    )
+
+
+def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves: dict[int, list[Any]]) -> bool:
+    """Add what `node` makes of a cotangent to what its operand has, in place; False if that cannot be.
+
+    So the parts of a tensor take the time of the whole, and not each of them.
+    """
+    edge = node.left
+    seq = edge._seq
+    held_by: Any = pending
+    key = seq
+    if not seq:
+        held_by, key = leaves.get(id(edge)), 1
+        if held_by is None:
+            return False
+    elif seq not in pending:
+        return False
+    held = held_by[key]
+    if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
+        return False
+    add_back(held, ct, **node.params)
+    return True
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -84,6 +84,8 @@ class Primitive:
     is_call = False  # whether it is a user's function, made of other primitives
     raise_if_dirty: Callable[[str], None]  # refuses such a call that writes to its arguments
     called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
+    # For maps of one operand to a part of it: `add_back(held, ct, **params)` adds the transpose of ct to an array.
+    add_back: Callable[..., None] | None = None
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(

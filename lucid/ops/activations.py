@@ -14,10 +14,11 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import apply_to_one
 from lucid.core.tensor import Tensor
+from lucid.ops import gates
 from lucid.ops.elementwise import binary_door, unary_door
+from lucid.ops.gate_constants import A, B
 from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, P, Pair, Partial
-from lucid.ops.special_arrays import scipy_special
 from lucid.ops.unary import real_only
 
 _BLOCK = 1 << 16
@@ -248,25 +249,16 @@ elu = with_parameters(
 )
 
 
-def _exp_minus(x: Any, out: Any) -> None:
-    """1 + exp(-x). Where this overflows, its inverse is 0, as it should be."""
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    np.add(out, 1, out=out)
-
-
-def _silu_kernel(x: Any, out: Any) -> None:
-    _exp_minus(x, out)
-    np.divide(x, out, out=out)
-
-
-def _silu_slope_kernel(x: Any, out: Any) -> None:
-    _exp_minus(x, out)
-    np.reciprocal(out, out=out)
-    rest = 1 - out
-    rest *= x
-    rest += 1
-    np.multiply(out, rest, out=out)
+def gated(name: str, curvature: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare an activation of `gates`, whose second derivative is given, and give its function."""
+    back = f"{name}_back"
+    Elementwise(
+        back,
+        blockwise(back, getattr(gates, back)),
+        (Pair(lambda ct, x: getattr(P, back)(ct, x)), lambda g, x: g * curvature(x)),
+        ("g", "x"),
+    )
+    return activation(name, getattr(gates, name), Pair(lambda ct, x: getattr(P, back)(ct, x)))
 
 
 def _silu_curvature(x: Any) -> Any:
@@ -274,128 +266,16 @@ def _silu_curvature(x: Any) -> Any:
     return s * (1 - s) * (2 + x * (1 - 2 * s))
 
 
-silu_slope = activation("silu_slope", _silu_slope_kernel, lambda x: _silu_curvature(x))
-silu = activation("silu", _silu_kernel, lambda x: P.silu_slope(x))
-
-_ROOT_2_PI = math.sqrt(2 * math.pi)
-# log(Φ(x) / (1 - Φ(x))) = x · p(x²) for |x| <= 6, up to 1e-7 in x Φ(x), by a weighted minimax fit; Φ is the normal
-# distribution function. Beyond, the last value of p serves: Φ is then 0 or 1 to all digits of single precision.
-_LOG_ODDS = (
-    3.672020629982869e-09,
-    -2.697662140062047e-07,
-    7.98778128128058e-06,
-    -1.1087206340766435e-04,
-    -6.480192668330536e-05,
-    0.07266623381461154,
-    1.5957696131309553,
-)
-_ndtr = scipy_special("ndtr")
-
-
-def _odds_against(x: Any, out: Any) -> None:
-    """1 + exp(-x p(x²)) = 1 / Φ(x), in single precision."""
-    square = x * x
-    np.minimum(square, np.float32(36), out=square)
-    np.multiply(square, np.float32(_LOG_ODDS[0]), out=out)
-    for c in _LOG_ODDS[1:-1]:
-        np.add(out, np.float32(c), out=out)
-        np.multiply(out, square, out=out)
-    np.add(out, np.float32(_LOG_ODDS[-1]), out=out)
-    np.multiply(out, x, out=out)
-    _exp_minus(out, out)
-
-
-def _gelu_kernel(x: Any, out: Any) -> None:
-    if x.dtype == np.float64:
-        np.multiply(x, _ndtr(x), out=out)
-        return
-    _odds_against(x, out)
-    np.divide(x, out, out=out)
-
-
-def _gelu_slope_kernel(x: Any, out: Any) -> None:
-    if x.dtype == np.float64:
-        np.copyto(out, _ndtr(x))
-    else:
-        _odds_against(x, out)
-        np.reciprocal(out, out=out)
-    _add_scaled_density(x, out)
-
-
-_TINY = 1e-30  # below this, y = x Φ(x) may have lost digits, and Φ is 1/2
-
-
-def _gelu_slope_from_kernel(x: Any, y: Any, out: Any) -> None:
-    """The same with Φ(x) = y / x, which costs a quarter of Φ itself."""
-    np.divide(y, x, out=out)
-    near = np.abs(x) < _TINY
-    if near.any():
-        out[near] = 0.5
-    _add_scaled_density(x, out)
-
-
-def _add_scaled_density(x: Any, out: Any) -> None:
-    """Add x φ(x), where φ is the density of the normal distribution."""
-    density = x * x
-    density *= x.dtype.type(-0.5)
-    np.exp(density, out=density)
-    density *= x.dtype.type(1 / _ROOT_2_PI)
-    density *= x
-    np.add(out, density, out=out)
-
-
-gelu_slope = activation(
-    "gelu_slope", _gelu_slope_kernel, lambda x: P.exp(x * x * -0.5) * (1 / _ROOT_2_PI) * (2 - x * x)
-)
-_gelu_slope_from = blockwise("gelu_slope", _gelu_slope_from_kernel)
-
-
-def _gelu_derivative(x: Any, out: Any) -> Any:
-    return _gelu_slope_from(x, out) if type(x) is np.ndarray else P.gelu_slope(x)
-
-
-gelu = activation("gelu", _gelu_kernel, _gelu_derivative)
-
-# x · sigmoid(v) for v = a x + b x³ is x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³))).
-_A = 2 * math.sqrt(2 / math.pi)
-_B = 0.044715 * _A
-
-
-def _one_over_gate(x: Any, out: Any) -> None:
-    """1 + exp(-v)."""
-    np.multiply(x, x, out=out)
-    np.multiply(out, x.dtype.type(_B), out=out)
-    np.add(out, x.dtype.type(_A), out=out)
-    np.multiply(out, x, out=out)
-    _exp_minus(out, out)
-
-
-def _gelu_tanh_kernel(x: Any, out: Any) -> None:
-    _one_over_gate(x, out)
-    np.divide(x, out, out=out)
-
-
-def _gelu_tanh_slope_kernel(x: Any, out: Any) -> None:
-    _one_over_gate(x, out)
-    np.reciprocal(out, out=out)
-    growth = x * x
-    growth *= x.dtype.type(3 * _B)
-    growth += x.dtype.type(_A)
-    growth *= x
-    growth *= 1 - out
-    growth += 1
-    np.multiply(out, growth, out=out)
-
-
 def _gelu_tanh_curvature(x: Any) -> Any:
     square = x * x
-    s = P.sigmoid(x * (_A + _B * square))
-    growth = _A + 3 * _B * square
-    return s * (1 - s) * (2 * growth + x * (growth * growth * (1 - 2 * s) + 6 * _B * x))
+    s = P.sigmoid(x * (A + B * square))
+    growth = A + 3 * B * square
+    return s * (1 - s) * (2 * growth + x * (growth * growth * (1 - 2 * s) + 6 * B * x))
 
 
-gelu_tanh_slope = activation("gelu_tanh_slope", _gelu_tanh_slope_kernel, lambda x: _gelu_tanh_curvature(x))
-gelu_tanh = activation("gelu_tanh", _gelu_tanh_kernel, lambda x: P.gelu_tanh_slope(x))
+silu = gated("silu", _silu_curvature)
+gelu = gated("gelu", lambda x: P.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)) * (2 - x * x))
+gelu_tanh = gated("gelu_tanh", _gelu_tanh_curvature)
 
 # tanh(log(1 + e)) = w / (w + 2) with e = exp(x) and w = e (e + 2). It is 1 to all digits from x = 20 on.
 _MISH_LIMIT = 20

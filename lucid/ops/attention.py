@@ -1,24 +1,15 @@
-"""Attention: softmax(q kᵀ · scale + mask) v, for stacks of matrices.
+"""Attention: softmax(q kᵀ · scale + mask) v, for stacks of matrices."""
 
-Exponentials e are kept as they are, with the reciprocals r of their sums: the rows of the result are divided, not
-those of the larger matrix of weights. Where scores are small, which is nearly always, they need no maximum subtracted.
-"""
-
-import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from lucid.core.primitive import lift
-from lucid.ops.fused import Fused, ones, thin
+from lucid.ops import rows
+from lucid.ops.fused import Fused
 from lucid.ops.products import mT
 from lucid.ops.rules import P, align, sum_to
-
-_LONG = 256  # the length from which NumPy multiplies rows by one number each as fast as it can
-# Exponentials of scores up to this are far from the largest number, and sums above this far from the smallest one.
-_SAFE_SCORE = {np.dtype(np.float32): 60.0, np.dtype(np.float64): 500.0}
-_SAFE_SUM = 1e-20
 
 
 @lru_cache(maxsize=32)
@@ -29,51 +20,15 @@ def _above_diagonal(rows: int, columns: int, dtype: Any) -> Any:
     return mask
 
 
-def _scores(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
-    s = np.matmul(q * np.asarray(scale, q.dtype), k.swapaxes(-1, -2))
-    if mask is not None:
-        s = s + mask
-    if causal:
-        s += _above_diagonal(*s.shape[-2:], s.dtype)
+def _weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
+    """The softmax of the scores; rows in which everything is masked are 0."""
+    if mask is None:
+        s = np.matmul(q, k.swapaxes(-1, -2), order="C")
+    else:
+        s = np.ascontiguousarray(np.matmul(q * np.asarray(scale, q.dtype), k.swapaxes(-1, -2)) + mask)
+        scale = 1.0
+    rows.softmax_scores(s, scale, causal)
     return s
-
-
-def _row_sums(e: Any) -> Any:
-    rows = e.reshape(math.prod(e.shape[:-1]), e.shape[-1])
-    return (rows @ ones(e.shape[-1], e.dtype)).reshape(e.shape[:-1])
-
-
-def _exponentials(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    """e and r with e·r the softmax of the scores; rows in which everything is masked are 0."""
-    s = _scores(q, k, mask, scale, causal)
-    if s.size and s.max() <= _SAFE_SCORE[s.dtype]:
-        np.exp(s, out=s)
-        sums = _row_sums(s)
-        if sums.min() >= _SAFE_SUM:
-            return s, 1 / sums
-        s = _scores(q, k, mask, scale, causal)
-    top = s.max(-1, keepdims=True, initial=-np.inf)
-    s -= np.where(np.isfinite(top), top, 0)
-    np.exp(s, out=s)
-    sums = _row_sums(s)
-    return s, np.where(sums == 0, 0, 1 / np.where(sums == 0, 1, sums))
-
-
-def _spread(r: Any, length: int) -> Any:
-    """One number for each row of a stack of matrices, as something to multiply or add to them."""
-    if length >= _LONG:
-        return r[..., None]
-    return thin(r.reshape(-1), ones(length, r.dtype)).reshape(*r.shape, length)
-
-
-def _times_rows(x: Any, r: Any) -> Any:
-    spread = _spread(r, x.shape[-1])
-    return np.multiply(x, spread, out=spread if spread.shape == x.shape else None)
-
-
-def _times(x: Any, scale: float) -> Any:
-    x *= np.asarray(scale, x.dtype)
-    return x
 
 
 def _whole(q: Any, *others: Any) -> Any:
@@ -83,26 +38,26 @@ def _whole(q: Any, *others: Any) -> Any:
 
 
 def _forward(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool) -> tuple[Any, tuple[Any, ...]]:
-    e, r = _exponentials(_whole(q, k, v, mask, keep), k, mask, scale, causal)
-    return _times_rows(np.matmul(e if keep is None else e * keep, v), r), (e, r)
+    p = _weights(_whole(q, k, v, mask, keep), k, mask, scale, causal)
+    return np.matmul(p if keep is None else p * keep, v), (p,)
 
 
 def _backward(cts: Any, arrays: Any, residuals: Any, needs: Any, scale: float, causal: bool) -> list[Any]:
-    """With p = e·r: dv = pᵀ g, dp = g vᵀ, ds = p·(dp - Σ p·dp), dq = ds k · scale, dk = dsᵀ q · scale."""
-    (q, k, v, mask, keep), (e, r) = arrays, residuals
+    """With weights p: dv = pᵀ g, dp = g vᵀ, ds = scale · p·(dp - Σ p·dp), dq = ds k, dk = dsᵀ q."""
+    (q, k, v, mask, keep), (p,), (g,) = arrays, residuals, cts
     dq = dk = dv = dmask = None
-    g = _times_rows(cts[0], r)
     if needs[2]:
-        dv = sum_to(np.matmul((e if keep is None else e * keep).swapaxes(-1, -2), g), v.shape)
+        dv = sum_to(np.matmul((p if keep is None else p * keep).swapaxes(-1, -2), g), v.shape)
     if needs[0] or needs[1] or needs[3]:
-        ds = np.matmul(g, v.swapaxes(-1, -2))
+        ds = np.matmul(g, v.swapaxes(-1, -2), order="C")
         if keep is not None:
             ds *= keep
-        ds -= _spread(np.vecdot(e, ds) * r, ds.shape[-1])
-        ds *= e
-        dq = _times(sum_to(np.matmul(ds, k), q.shape), scale) if needs[0] else None
-        dk = _times(sum_to(np.matmul(ds.swapaxes(-1, -2), q), k.shape), scale) if needs[1] else None
-        dmask = sum_to(ds, mask.shape) if needs[3] else None
+        rows.softmax_scores_back(ds, p, 1.0 if needs[3] else scale, causal)
+        if needs[3]:
+            dmask = sum_to(ds, mask.shape)
+            ds = ds * np.asarray(scale, ds.dtype)
+        dq = sum_to(np.matmul(ds, k), q.shape) if needs[0] else None
+        dk = sum_to(np.matmul(ds.swapaxes(-1, -2), q), k.shape) if needs[1] else None
     return [dq, dk, dv, dmask, None]
 
 

@@ -12,6 +12,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input
 from lucid.core.primitive import Primitive, attach, edge_of, synced
 from lucid.core.tensor import Tensor
+from lucid.ops import rows
 from lucid.ops.products import dot, mT
 from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, add_all, align
@@ -22,8 +23,14 @@ _NO_PARAMS: dict[str, Any] = {}
 
 
 def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
-    out = dot(x, weight.T) if x.ndim == 2 and x.dtype.char in "fd" else P.matmul.impl(x, weight.T)
-    return out if bias is None else np.add(out, bias, out)
+    real = x.dtype.char in "fd"
+    out = dot(x, weight.T) if x.ndim == 2 and real else P.matmul.impl(x, weight.T)
+    if bias is None:
+        return out
+    if real and bias.dtype is out.dtype and bias.flags.c_contiguous and out.flags.c_contiguous:
+        rows.add_bias(out, bias)
+        return out
+    return np.add(out, bias, out)
 
 
 def _conj(x: Any) -> Any:
@@ -38,10 +45,10 @@ def _pull_input(ct: Any, weight: Any) -> Any:
 
 
 def _pull_weight(ct: Any, x: Any) -> Any:
-    rows = math.prod(x.shape[:-1])
     if x.ndim != 2:
-        x = P.reshape(x, shape=(rows, x.shape[-1]))
-        ct = P.reshape(ct, shape=(rows, ct.shape[-1]))
+        count = math.prod(x.shape[:-1])
+        x = P.reshape(x, shape=(count, x.shape[-1]))
+        ct = P.reshape(ct, shape=(count, ct.shape[-1]))
     return P.matmul(mT(ct), _conj(x))
 
 
@@ -94,7 +101,7 @@ class _Linear(Primitive):
         if to_weight is not None:
             x = array_of(node, saved[0])
             to_weight = dot(ct.T, x if front is None else x.reshape(-1, x.shape[-1]))
-        return to_x, to_weight, None if to_bias is None else np.add.reduce(ct, axis=0)
+        return to_x, to_weight, None if to_bias is None else rows.column_sums(np.ascontiguousarray(ct))
 
 
 # x @ weight.T + bias for x of shape (..., in), weight (out, in), and bias (out,) or None.
@@ -131,15 +138,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         synced(b)
     if c is not None and c._meta is not None:
         synced(c)
-    rows, matrix = a._array, b._array
+    array, matrix = a._array, b._array
     kind = matrix.dtype
     offset = None if c is None else c._array
-    if rows.dtype is not kind or (offset is not None and offset.dtype is not kind):
+    if array.dtype is not kind or (offset is not None and offset.dtype is not kind):
         return _general(x, weight, bias)
-    if matrix.ndim != 2 or not rows.ndim or (offset is not None and offset.shape != matrix.shape[:1]):
+    if matrix.ndim != 2 or not array.ndim or (offset is not None and offset.shape != matrix.shape[:1]):
         _check(x, weight, bias)
     try:
-        out = _wrap(_linear_array(rows, matrix, offset))
+        out = _wrap(_linear_array(array, matrix, offset))
     except ValueError:
         _check(x, weight, bias)
         raise

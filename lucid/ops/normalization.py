@@ -1,7 +1,6 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
 
-Every result of rows is x·(a⊗w) + (b⊗w + 1⊗c), with `thin` outer products. The mean of squares gives the variance in
-one pass; where that would lose digits, values are centred first.
+The loops are those of `lucid.ops.rows` and `lucid.ops.channels`.
 """
 
 import math
@@ -9,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops import channels
-from lucid.ops.fused import Fused, batch_by_composite, ones, thin
+from lucid.ops import channels, rows
+from lucid.ops.fused import Fused, batch_by_composite, ones
 from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, batched_to_front
 
-# How many times the squared mean may exceed the variance before values are centred first: 16 costs 4 of 24 bits.
-_WORST = 16.0
-
-
-def _ill_conditioned(mean: Any, variance: Any) -> bool:
-    return not (mean * mean <= _WORST * variance).all()
+_in_order = np.ascontiguousarray
 
 
 # --- rows: layer_norm and rms_norm ---------------------------------------------------------------
@@ -27,70 +21,26 @@ def _ill_conditioned(mean: Any, variance: Any) -> bool:
 
 def _as_rows(x: Any, ndim: int) -> Any:
     split = x.ndim - ndim
-    return x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:]))
-
-
-def _row_statistics(rows: Any, eps: float, centred: bool) -> tuple[Any, Any, Any]:
-    """The rows (centred if need be), their means and the reciprocals of their standard deviations."""
-    n = max(rows.shape[1], 1)
-    square = np.vecdot(rows, rows) / n
-    if not centred:
-        return rows, None, 1 / np.sqrt(square + eps)
-    each = ones(rows.shape[1], rows.dtype)
-    mean = rows @ each / n
-    variance = square - mean * mean
-    if _ill_conditioned(mean, variance):
-        rows = rows - mean[:, None]
-        mean = rows @ each / n
-        variance = np.maximum(np.vecdot(rows, rows) / n - mean * mean, 0)
-    return rows, mean, 1 / np.sqrt(variance + eps)
+    return _in_order(x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:])))
 
 
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
-    rows = _as_rows(x, ndim)
-    base, mean, rstd = _row_statistics(rows, eps, centred)
-    w = ones(rows.shape[1], rows.dtype) if weight is None else weight.reshape(-1)
-    y = thin(rstd, w)
-    y *= base
-    each = None if bias is None else ones(len(rows), rows.dtype)
-    if centred:
-        y += thin(-mean * rstd, w, each, None if bias is None else bias.reshape(-1))
-    elif bias is not None:
-        y += bias.reshape(-1)
-    return y.reshape(x.shape), (None if base is rows else base, mean, rstd)
+    base = _as_rows(x, ndim)
+    n = base.shape[1]
+    w = ones(n, base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
+    y, statistics = rows.normalize(base, w, b, eps, centred)
+    return y.reshape(x.shape), (statistics,)
 
 
 def _rows_backward(
     cts: Any, arrays: Any, residuals: Any, needs: Any, ndim: int, eps: float, centred: bool
 ) -> list[Any]:
-    """With x̂ = (x - mean)·rstd and g the cotangent: dx = rstd·(g·w - mean(g·w) - x̂·mean(g·w·x̂)), dw = Σ g·x̂, db = Σ g."""
-    (x, weight, bias), (base, mean, rstd) = arrays, residuals
-    g = _as_rows(cts[0], ndim)
-    base = _as_rows(x, ndim) if base is None else base
-    count, n = g.shape
-    dx = dw = db = product = None
-    if needs[0] or needs[1]:
-        product = g * base
-    if needs[1]:
-        dw = rstd @ product if mean is None else rstd @ product - (mean * rstd) @ g
-        dw = dw.reshape(weight.shape)
-    if needs[2]:
-        db = (ones(count, g.dtype) @ g).reshape(bias.shape)
-    if needs[0]:
-        each = ones(n, g.dtype)
-        w = each if weight is None else weight.reshape(-1)
-        along = product @ w
-        total = None if mean is None else g @ w
-        slope = rstd * rstd * rstd * (along if mean is None else along - mean * total) / max(n, 1)
-        thin(slope, each, out=product)
-        product *= base
-        dx = thin(rstd, w)
-        dx *= g
-        dx -= product
-        if mean is not None:
-            dx += thin(mean * slope - rstd * total / max(n, 1), each)
-        dx = dx.reshape(x.shape)
-    return [dx, dw, db]
+    x, weight, _ = arrays
+    base, g = _as_rows(x, ndim), _as_rows(cts[0], ndim)
+    w = ones(base.shape[1], base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    dx, dw, db = rows.normalize_back(g, base, w, residuals[0], centred)
+    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> Any:
@@ -131,23 +81,23 @@ _FEW = 16  # positions up to which the examples of a channel are brought togethe
 
 
 def _as_channels(x: Any, groups: int) -> Any:
-    x = np.ascontiguousarray(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    x = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
     if groups or x.shape[2] >= _FEW:
         return x
-    return np.ascontiguousarray(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
+    return _in_order(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
 
 
 def _from_channels(y: Any, shape: tuple[int, ...]) -> Any:
     """An array as it was before `_as_channels`."""
     if len(y) == shape[0]:
         return y.reshape(shape)
-    return np.ascontiguousarray(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
+    return _in_order(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
-    channels = x.shape[1]
-    w = ones(channels, x.dtype) if weight is None else np.ascontiguousarray(weight)
-    return w, np.zeros(channels, x.dtype) if bias is None else np.ascontiguousarray(bias)
+    count = x.shape[1]
+    w = ones(count, x.dtype) if weight is None else _in_order(weight)
+    return w, np.zeros(count, x.dtype) if bias is None else _in_order(bias)
 
 
 def _in_parts(work: Any, x: Any, groups: int) -> None:
@@ -157,36 +107,36 @@ def _in_parts(work: Any, x: Any, groups: int) -> None:
 
 def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, ...]:
     """The result, then what `_channels_backward` wants to know, then mean and variance."""
-    rows = _as_channels(x, groups)
-    w, b = _affine(rows, weight, bias)
-    y = np.empty_like(rows)
-    mean, variance = np.empty((2, len(rows), groups) if groups else (2, rows.shape[1]))
+    planes = _as_channels(x, groups)
+    w, b = _affine(planes, weight, bias)
+    y = np.empty_like(planes)
+    mean, variance = np.empty((2, len(planes), groups) if groups else (2, planes.shape[1]))
 
     def work(some: slice) -> None:
         part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
-        channels.normalize(rows[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
+        channels.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
 
-    _in_parts(work, rows, groups)
+    _in_parts(work, planes, groups)
     return _from_channels(y, x.shape), (mean, 1 / np.sqrt(variance + eps)), mean, variance
 
 
 def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups: int) -> list[Any]:
     (x, weight, _), (mean, rstd) = arrays, residuals
-    rows = _as_channels(x, groups)
-    g = np.zeros_like(rows) if cts[0] is None else _as_channels(cts[0], groups)
-    w, _ = _affine(rows, weight, None)
+    planes = _as_channels(x, groups)
+    g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0], groups)
+    w, _ = _affine(planes, weight, None)
     by_mean, by_variance = [np.zeros(mean.shape) if ct is None else ct.astype(mean.dtype) for ct in cts[1:]]
-    dx = np.empty_like(rows) if needs[0] else None
-    dweight, dbias = np.zeros((2, *rows.shape[:2]) if groups else (2, rows.shape[1]))
+    dx = np.empty_like(planes) if needs[0] else None
+    dweight, dbias = np.zeros((2, *planes.shape[:2]) if groups else (2, planes.shape[1]))
 
     def work(some: slice) -> None:
         part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
         channels.normalize_back(
-            g[part], rows[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
+            g[part], planes[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
             dx if dx is None else dx[part], dweight[some], dbias[some],
         )  # fmt: skip
 
-    _in_parts(work, rows, groups)
+    _in_parts(work, planes, groups)
     if groups:
         dweight, dbias = np.add.reduce(dweight, axis=0), np.add.reduce(dbias, axis=0)
     return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
@@ -274,10 +224,10 @@ def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...
 
 
 def _scaled(x: Any, scale: Any, shift: Any) -> Any:
-    rows = np.ascontiguousarray(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
-    w, b = _affine(rows, scale, shift)
-    y = np.empty_like(rows)
-    in_parts(lambda some: channels.affine(rows[some], w, b, y[some]), len(rows), rows.size * _PER_ELEMENT)
+    planes = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    w, b = _affine(planes, scale, shift)
+    y = np.empty_like(planes)
+    in_parts(lambda some: channels.affine(planes[some], w, b, y[some]), len(planes), planes.size * _PER_ELEMENT)
     return y.reshape(x.shape)
 
 

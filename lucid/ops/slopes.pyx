@@ -38,16 +38,16 @@ cdef void loop(Curve curve, const real* x, const real* y, const real* z, real* o
     cdef Py_ssize_t i
     if curve == TANH_SLOPE:
         for i in range(n):
-            out[i] = x[i] * (1 - y[i] * y[i])
+            out[i] = x[i] * (<real>1 - y[i] * y[i])
     elif curve == SIGMOID_SLOPE:
         for i in range(n):
-            out[i] = x[i] * (y[i] * (1 - y[i]))
+            out[i] = x[i] * (y[i] * (<real>1 - y[i]))
     elif curve == TANH_BEND:
         for i in range(n):
-            out[i] = x[i] * y[i] * -2 * z[i]
+            out[i] = x[i] * y[i] * <real>-2 * z[i]
     else:
         for i in range(n):
-            out[i] = x[i] * y[i] * (1 - 2 * z[i])
+            out[i] = x[i] * y[i] * (<real>1 - <real>2 * z[i])
 
 
 cdef object run(Curve curve, np.ndarray x, np.ndarray y, np.ndarray z):

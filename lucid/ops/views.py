@@ -81,6 +81,13 @@ slice_ = view(
     back=lambda ct, x_shape, index: _slice_back_array(ct, index, x_shape),
 )
 
+
+def _add_slice_back(held: Any, x: Any, index: tuple[Any, ...]) -> None:
+    held[index] += x
+
+
+slice_.add_back = _add_slice_back
+
 slice_back = linear(
     "slice_back",
     _slice_back_array,

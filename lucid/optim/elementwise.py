@@ -18,12 +18,12 @@ from lucid.native import in_use
 from lucid.ops import kernels
 from lucid.ops.creation import full_like
 from lucid.ops.joining import stack
-from lucid.optim.layout import Bucket, Run, Scratch, packed, working_type
+from lucid.optim.layout import Bucket, Run, Scratch, Window, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
 add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.negative, np.subtract
 ndarray = np.ndarray
-_TINY = {np.dtype(kind): float(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
+TINY = {np.dtype(kind): float(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
 Operand = Any  # an array, or a cell with a tensor
 
 
@@ -93,13 +93,17 @@ class Elementwise(Optimizer):
         gradients, reads_p = run.gradients(), bool(group.get("weight_decay"))
         for window in run.windows:
             window.load(gradients, reads_p)
-            self._advance(group, c, window.p, window.g, window.t, window.u, window.w, window.slots)
-            window.apply()
+            self._step_window(group, c, window)
         run.write(counts)
         run.fresh = False
         storages = [storage_of(p) for p in run.params]
         storages.append(run.bucket.storage)
         self._note_writes(storages + [storage_of(t) for t in run.bucket.loose])
+
+    def _step_window(self, group: Group, c: Sequence[Any], window: Window) -> None:
+        """Update the parameters of a window, which is loaded, and their state."""
+        self._advance(group, c, window.p, window.g, window.t, window.u, window.w, window.slots)
+        window.apply()
 
     def _all_coefficients(self, group: Group, fresh: bool, *counts: Any) -> tuple[Any, ...]:
         """The factor of weight decay, and those of the formula."""
@@ -310,7 +314,7 @@ def _check_state(name: str, value: Any, p: Tensor) -> None:
 def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
     """average += weight · (value - average)"""
     if in_use and type(average) is ndarray:
-        kernels.follow(average, value, weight, _TINY[average.dtype])
+        kernels.follow(average, value, weight, TINY[average.dtype])
         return
     subtract(value, average, u)
     multiply(u, weight, u)
@@ -320,7 +324,7 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
 def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
     """total = keep · total + weight · g²"""
     if in_use and type(total) is ndarray:
-        kernels.accumulate_square(total, g, keep, weight, _TINY[total.dtype])
+        kernels.accumulate_square(total, g, keep, weight, TINY[total.dtype])
         return
     multiply(g, g, u)
     multiply(u, weight, u)

@@ -162,11 +162,15 @@ class Window:
         """Subtract the update from the parameters, store the state, and let go of the gradient."""
         for piece, update in zip(self.pieces, self.updates):
             subtract(piece, update, piece)
-        self.g = self.t
+        self.let_go()
         if self.widened:
             for array, new in zip(self.kept, self.slots):
                 array[...] = new
             self.slots = self.kept
+
+    def let_go(self) -> None:
+        """Forget the gradient."""
+        self.g = self.t
 
 
 class Run:
@@ -190,7 +194,7 @@ class Run:
     def gradients(self) -> list[Any]:
         """The gradients as the windows want them: of a parameter in parts, the elements in order."""
         arrays = [p._grad._array for p in self.params]  # type: ignore[union-attr]  # all have one
-        return arrays if self.windows[0].part is None else [flat_reals(arrays[0])]
+        return arrays if self.windows[0].part is None else [flat_reals(np.ascontiguousarray(arrays[0]))]
 
     def write(self, counts: Sequence[float]) -> None:
         """Set the counters."""

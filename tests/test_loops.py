@@ -1,0 +1,217 @@
+"""The loops over rows and the gates of activations against plain formulas in double precision."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+import lucid
+from lucid.ops import gates, kernels, rows
+
+SIZES = (1, 7, 16, 17, 33, 64, 100, 129)
+TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
+both = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def numbers(*shape, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def close(found, wanted, dtype):
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+def normal(x, eps, centred):
+    x = x.astype(np.float64)
+    x = x - x.mean(1, keepdims=True) if centred else x
+    return x / np.sqrt((x * x).mean(1, keepdims=True) + eps)
+
+
+@both
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("n", SIZES)
+def test_rows_are_normalised(dtype, centred, n):
+    x, weight, bias = numbers(5, n, dtype=dtype), numbers(n, dtype=dtype, seed=1), numbers(n, dtype=dtype, seed=2)
+    y, _ = rows.normalize(x, weight, bias, 1e-5, centred)
+    close(y, normal(x, 1e-5, centred) * weight + bias, dtype)
+
+
+@both
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("n", SIZES)
+def test_cotangents_of_normalised_rows(dtype, centred, n):
+    x, g, weight = numbers(5, n, dtype=dtype), numbers(5, n, dtype=dtype, seed=1), numbers(n, dtype=dtype, seed=2)
+    _, statistics = rows.normalize(x, weight, weight, 1e-2, centred)
+    dx, dweight, dbias = rows.normalize_back(g, x, weight, statistics, centred)
+    normed, h = normal(x, 1e-2, centred), g.astype(np.float64) * weight
+    base = x.astype(np.float64) - (x.mean(1, keepdims=True, dtype=np.float64) if centred else 0)
+    scale = 1 / np.sqrt((base * base).mean(1, keepdims=True) + 1e-2)
+    level = h.mean(1, keepdims=True) if centred else 0
+    close(dx, scale * (h - level - normed * (h * normed).mean(1, keepdims=True)), dtype)
+    close(dweight, (g * normed).sum(0), dtype)
+    close(dbias, g.sum(0, dtype=np.float64), dtype)
+
+
+def test_large_means_cost_no_digits():
+    x = (numbers(3, 200) + 1e4).astype(np.float32)
+    y, _ = rows.normalize(x, np.ones(200, np.float32), np.zeros(200, np.float32), 1e-5, True)
+    np.testing.assert_allclose(y, normal(x, 1e-5, True), atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_no_rows_and_rows_of_nothing(shape):
+    empty, weight = np.empty(shape, np.float32), np.ones(shape[1], np.float32)
+    y, statistics = rows.normalize(empty, weight, weight, 1e-5, True)
+    found = rows.normalize_back(empty, empty, weight, statistics, True)
+    assert y.shape == shape
+    assert [a.shape for a in found] == [shape, shape[1:], shape[1:]]
+    rows.softmax_scores(empty, 1.0, True)
+    rows.softmax_scores_back(empty, empty, 1.0, True)
+    rows.add_bias(empty, weight)
+    assert not rows.column_sums(empty).any()
+
+
+def scores(x, scale, causal):
+    x = x.astype(np.float64) * scale
+    if causal:
+        x = np.where(np.tri(*x.shape[-2:], dtype=bool), x, -np.inf)
+    return special.softmax(x, -1)
+
+
+@both
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("scale", [0.3, -2.0, 300.0])
+@pytest.mark.parametrize("shape", [(2, 3, n) for n in SIZES] + [(2, 70, 70), (130, 130), (1, 5, 3)])
+def test_softmax_of_scores(dtype, causal, scale, shape):
+    x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1)
+    wanted = scores(x, scale, causal)
+    found = x.copy()
+    rows.softmax_scores(found, scale, causal)
+    close(found, wanted, dtype) if scale < 100 else np.testing.assert_allclose(found, wanted, atol=1e-3)
+    found = g.copy()
+    rows.softmax_scores_back(found, wanted.astype(dtype), 0.5, causal)
+    close(found, 0.5 * wanted * (g - (g * wanted).sum(-1, keepdims=True)), dtype)
+
+
+@both
+def test_scores_that_are_no_numbers(dtype):
+    x = np.array([[-np.inf] * 3, [1.0, np.nan, 2.0], [np.inf, 0.0, -np.inf]], dtype)
+    rows.softmax_scores(x, 1.0, False)
+    np.testing.assert_array_equal(x, [[0, 0, 0], [np.nan] * 3, [np.nan, 0, 0]])
+
+
+@both
+def test_what_causal_scores_hide_does_no_harm(dtype):
+    x = np.array([[1.0, np.nan, np.inf], [1.0, 1.0, np.nan], [0.0, 0.0, 0.0]], dtype)
+    rows.softmax_scores(x, 1.0, True)
+    close(x, [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], dtype)
+    g = np.array([[1.0, np.nan, np.inf], [1.0, 3.0, np.nan], [0.0, 0.0, 0.0]], dtype)
+    rows.softmax_scores_back(g, x, 1.0, True)
+    close(g, [[0, 0, 0], [-0.5, 0.5, 0], [0, 0, 0]], dtype)
+
+
+@both
+@pytest.mark.parametrize("n", SIZES)
+def test_biases(dtype, n):
+    x, bias = numbers(2, 3, n, dtype=dtype), numbers(n, dtype=dtype, seed=1)
+    wanted = x + bias
+    rows.add_bias(x, bias)
+    np.testing.assert_array_equal(x, wanted)
+    flat = x.reshape(6, n)
+    close(rows.column_sums(flat), flat.sum(0, dtype=np.float64), dtype)
+
+
+def gelu_tanh(x):
+    return x * special.expit(np.sqrt(8 / np.pi) * (x + 0.044715 * x**3))
+
+
+GATES = {
+    "silu": (lambda x: x * special.expit(x), lambda x: special.expit(x) * (1 + x * special.expit(-x))),
+    "gelu": (lambda x: x * special.ndtr(x), lambda x: special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
+    "gelu_tanh": (gelu_tanh, lambda x: (gelu_tanh(x + 1e-5) - gelu_tanh(x - 1e-5)) / 2e-5),
+}
+
+
+@both
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("n", (*SIZES, 10_001))
+def test_gates(dtype, name, n):
+    x = np.linspace(-12, 12, n).astype(dtype)
+    g, out = numbers(n, dtype=dtype), np.empty(n, dtype)
+    value, slope = GATES[name]
+    atol = 1e-6 if dtype is np.float32 else 1e-9
+    getattr(gates, name)(x, out)
+    np.testing.assert_allclose(out, value(x.astype(np.float64)), atol=atol)
+    getattr(gates, f"{name}_back")(g, x, out)
+    np.testing.assert_allclose(out, g * slope(x.astype(np.float64)), atol=6 * atol)
+
+
+@both
+@pytest.mark.parametrize("name", GATES)
+def test_gates_far_out(dtype, name):
+    x = np.array([np.nan, np.inf, 1e4, -1e4, 0.0], dtype)
+    out = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        getattr(gates, name)(x, out)
+        np.testing.assert_array_equal(out, [np.nan, np.inf, 1e4, 0, 0])
+        getattr(gates, f"{name}_back")(np.ones_like(x), x, out)
+    np.testing.assert_array_equal(out[[0, 2, 3, 4]], [np.nan, 1, 0, 0.5])
+
+
+@both
+@pytest.mark.parametrize("decays", [0, 1, 2])
+def test_adam_in_one_pass_is_adam_in_steps(dtype, decays):
+    p, g, m, v = (numbers(1001, dtype=dtype, seed=k) for k in range(4))
+    v, tiny = np.abs(v), float(np.finfo(dtype).tiny)
+    m[:10], g[:10], v[5:15] = tiny, 0, tiny
+    decay, weight1, keep2, weight2, eps, rate = np.array([0.01, 0.1, 0.999, 0.001, 1e-8, 1e-3], dtype)
+    others, steps = [a.copy() for a in (p, m, v)], np.empty_like(p)
+    grown = g + p * decay if decays == 1 else g
+    kernels.follow(m, grown, weight1, tiny)
+    kernels.accumulate_square(v, grown, keep2, weight2, tiny)
+    kernels.scale_by_root(m, v, eps, rate, steps)
+    p -= steps + p * decay if decays == 2 else steps
+    kernels.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
+    for found, wanted in zip(others, (p, m, v), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+def test_gradients_of_parts_meet_in_the_whole(leaf):
+    x = lucid.tensor(numbers(4, 6), requires_grad=True)
+    whole = x if leaf else x * 1
+    a, b = whole.split(3, dim=1)
+    total = (a * 2).sum() + (b * b).sum() + whole[1].sum() + whole[2, 3] * 5 + (whole[::2, None] * 3).sum()
+    total.backward(retain_graph=True)
+    wanted = np.concatenate([np.full((4, 3), 2.0), 2 * x.numpy()[:, 3:]], 1)
+    wanted[1] += 1
+    wanted[2, 3] += 5
+    wanted[::2] += 3
+    np.testing.assert_allclose(x.grad.numpy(), wanted)
+    total.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * wanted)
+
+
+def test_a_gradient_that_others_hold_is_not_added_to():
+    x = lucid.zeros(3, requires_grad=True)
+    y = x * 1
+    seed = lucid.ones(3)
+    lucid.autograd.backward([y, y[0]], [seed, lucid.tensor(1.0)])
+    assert seed.tolist() == [1, 1, 1]
+    assert x.grad.tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("moved", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
+def test_attention_in_any_order_of_memory(moved):
+    arrays, g = [numbers(3, 2, 5, 4, seed=seed) for seed in range(3)], lucid.tensor(numbers(3, 2, 5, 4, seed=3))
+
+    def gradients(moved):
+        leaves = [lucid.tensor(a.swapaxes(0, 1).copy() if i in moved else a) for i, a in enumerate(arrays)]
+        for leaf in leaves:
+            leaf.requires_grad_()
+        operands = [leaf.transpose(0, 1) if i in moved else leaf for i, leaf in enumerate(leaves)]
+        lucid.nn.functional.scaled_dot_product_attention(*operands, is_causal=True).backward(g)
+        return [(leaf.grad.transpose(0, 1) if i in moved else leaf.grad).numpy() for i, leaf in enumerate(leaves)]
+
+    for found, wanted in zip(gradients(moved), gradients(()), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
