@@ -23,7 +23,7 @@ MODULES = (
     "ops.bare", "ops.rules", "ops.elementwise", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
     "ops.special_arrays", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
-    "func.arguments", "func.reverse", "func.batching", "func.forward",
+    "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip
 
 # Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,

@@ -4,6 +4,10 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "autograd")
+
 from lucid.autograd import graph
 from lucid.autograd import methods as _methods  # gives backward and the hooks to Tensor
 from lucid.autograd.calls import FunctionCtx

@@ -174,11 +174,13 @@ def grad(
         found = [
             Tensor._wrap(np.zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)
         ]
-    elif not allow_unused and None in found:
-        raise RuntimeError(
-            f"grad: inputs[{found.index(None)}] was not used to compute the outputs. Pass allow_unused=True to get None "
-            "for it, and see lucid.autograd.explain(output, input) for where the connection was lost"
-        )
+    elif not allow_unused:
+        for i, g in enumerate(found):
+            if g is None:
+                raise RuntimeError(
+                    f"grad: inputs[{i}] was not used to compute the outputs. Pass allow_unused=True to get None for it, "
+                    "and see lucid.autograd.explain(output, input) for where the connection was lost"
+                )
     return found[0] if bare else tuple(found)
 
 

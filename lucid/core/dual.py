@@ -18,6 +18,7 @@ _new = TensorFields.__new__
 _wrap = Tensor._wrap
 _on_arrays = modes.on_arrays
 ndarray = np.ndarray
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Pushforward:
@@ -229,6 +230,28 @@ def _on_bare_arrays(prim: Primitive, primals: list[Any], tangents: list[Any], pa
                 changes = t.copy()
         return Dual.make(_wrap(out), _wrap(changes), level)
     return _dual(_wrap(out), _own(changes, tangents), level)
+
+
+def of_duals(prim: Primitive, args: Sequence[Any]) -> Any:
+    """An elementwise primitive of dual tensors, and of plain ones and numbers beside them; None if there is more to it."""
+    level = 0
+    kind: Any = None
+    for a in args:
+        if not isinstance(a, TensorFields):
+            if type(a) is not float:
+                return None
+            continue
+        fields: TensorFields = a
+        if fields._requires_grad or fields._meta is not None:
+            return None
+        if type(a) is Dual:
+            level = max(level, fields._level)
+            fields = fields._array
+        if type(fields) is not Tensor or fields._array.dtype is not (kind or fields._array.dtype):
+            return None
+        kind = fields._array.dtype
+    bare = _bare(args, level) if kind is _F32 or kind is _F64 else None
+    return None if bare is None else _on_bare_arrays(prim, bare[0], bare[1], {}, level)
 
 
 def _own(change: Any, tangents: list[Any]) -> Any:

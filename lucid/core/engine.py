@@ -60,10 +60,16 @@ class Targets:
             return seq in self.needed or seq in self.nodes
         return id(edge) in self.leaves
 
-    def pruned(self, node: Node) -> Node:
-        """The node, without the edges that lead to no target: nobody needs to compute their cotangents."""
+    def pruned(self, node: Node) -> Node | None:
+        """The node without the edges that lead to no target, so that nobody computes their cotangents.
+
+        None for a user's function, which decides itself what it computes.
+        """
+        left, right = node.left, node.right
+        if node.others is None and (left is None or self.wants(left)) and (right is None or self.wants(right)):
+            return node
         if not isinstance(node.prim, Primitive) or node.prim.is_call:
-            return node  # a user's function decides itself
+            return None
         edges = node.edges
         for edge in edges:
             if edge is not None and not self.wants(edge):
@@ -72,7 +78,7 @@ class Targets:
 
     def _find_the_way(self, roots: list[Any]) -> None:
         """Collect the numbers of the nodes from which some target can be reached."""
-        reached: dict[int, tuple[Any, ...]] = {}
+        reached: dict[int, Any] = {}
         frontier = roots
         oldest = 0 if self.leaves else min(self.nodes, default=0)
         while frontier:
@@ -80,23 +86,25 @@ class Targets:
             seq = edge._seq
             if seq > oldest and seq not in reached:
                 node = edge
-                others = node.others
-                if others is not None:
-                    others = tuple([e for e in others if e is not None])
-                else:
-                    left, right = node.left, node.right
-                    others = (
-                        (left,) if right is None or right is ABSENT else (right,) if left is None else (left, right)
-                    )
-                reached[seq] = others
-                frontier += others
-        nodes, leaves, needed = self.nodes, self.leaves, self.needed
+                reached[seq] = node
+                if node.others is not None:
+                    frontier += [e for e in node.others if e is not None]
+                    continue
+                if node.left is not None:
+                    frontier.append(node.left)
+                if node.right is not None and node.right is not ABSENT:
+                    frontier.append(node.right)
         for seq in sorted(reached):
-            for edge in reached[seq]:
-                own = edge._seq
-                if own in needed or own in nodes if own else id(edge) in leaves:
-                    needed.add(seq)
-                    break
+            node = reached[seq]
+            if node.others is not None:
+                for edge in node.others:
+                    if edge is not None and self.wants(edge):
+                        self.needed.add(seq)
+                        break
+            elif (node.left is not None and self.wants(node.left)) or (
+                node.right is not None and node.right is not ABSENT and self.wants(node.right)
+            ):
+                self.needed.add(seq)
 
 
 def run(
@@ -191,6 +199,9 @@ def _sweep(
             if seq not in targets.needed:
                 continue
             acting = node if node.right is ABSENT else targets.pruned(node)
+            everything = acting is not None
+            if acting is None:
+                acting = node
         else:
             acting = node
         if acting.right is ABSENT and hooks is None and not watch:
@@ -231,7 +242,7 @@ def _sweep(
                 continue
             edges = (acting.left, acting.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
-            if g is None or edge is None or (targets is not None and not targets.wants(edge)):
+            if g is None or edge is None or not (everything or targets.wants(edge)):  # type: ignore[union-attr]
                 continue
             seq = edge._seq
             if not seq:

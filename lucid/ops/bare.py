@@ -122,6 +122,22 @@ def of_one(impl: Callable[..., Any], input: TensorFields) -> Any:
     return in_batch(impl(x), input, input._aux is None)
 
 
+def of_plain(impl: Callable[..., Any], args: Any) -> Any:
+    """A function of plain tensors of one floating-point type; None if there is more to it."""
+    arrays = []
+    kind: Any = None
+    for a in args:
+        if type(a) is not Tensor:
+            return None
+        fields: TensorFields = a
+        own = fields._array.dtype
+        if _is_behind(fields) or (own is not kind and kind is not None):
+            return None
+        kind = own
+        arrays.append(fields._array)
+    return Tensor._wrap(impl(*arrays)) if kind is _F32 or kind is _F64 else None
+
+
 def of_two(impl: Callable[..., Any], input: Any, other: Any) -> Any:
     """A function of two operands, at least one of them batched, that broadcasts; None if there is more to it."""
     found = bare_pair(input, other)

@@ -171,7 +171,7 @@ cdef void plain_back(Cell cell, const real* y, const real* dy, real* dz, Py_ssiz
             dz[j] = dy[j] if y[j] > 0 else 0
     else:
         for j in range(size):
-            dz[j] = dy[j] * (1 - y[j] * y[j])
+            dz[j] = dy[j] * (<real>1 - y[j] * y[j])
 
 
 cdef void lstm(
@@ -207,15 +207,15 @@ cdef void lstm_back(
     cdef const real* after = kept + size
     cdef Py_ssize_t j
     for j in range(size):
-        dz[3 * size + j] = dy[j] * after[j] * (o[j] * (1 - o[j]))
+        dz[3 * size + j] = dy[j] * after[j] * (o[j] * (<real>1 - o[j]))
     for j in range(size):
-        dc[j] += dy[j] * o[j] * (1 - after[j] * after[j])
+        dc[j] += dy[j] * o[j] * (<real>1 - after[j] * after[j])
     for j in range(size):
-        dz[j] = dc[j] * g[j] * (i[j] * (1 - i[j]))
+        dz[j] = dc[j] * g[j] * (i[j] * (<real>1 - i[j]))
     for j in range(size):
-        dz[size + j] = dc[j] * before[j] * (f[j] * (1 - f[j]))
+        dz[size + j] = dc[j] * before[j] * (f[j] * (<real>1 - f[j]))
     for j in range(size):
-        dz[2 * size + j] = dc[j] * i[j] * (1 - g[j] * g[j])
+        dz[2 * size + j] = dc[j] * i[j] * (<real>1 - g[j] * g[j])
     for j in range(size):
         dc[j] *= f[j]
 
@@ -252,13 +252,13 @@ cdef void gru_back(const real* gates, const real* kept, real* dy, real* dz, Py_s
     cdef real* of_n = dz + 3 * size
     cdef Py_ssize_t j
     for j in range(size):
-        of_n[j] = dy[j] * (1 - z[j]) * (1 - n[j] * n[j])
+        of_n[j] = dy[j] * (<real>1 - z[j]) * (<real>1 - n[j] * n[j])
     for j in range(size):
         of_inner[j] = of_n[j] * r[j]
     for j in range(size):
-        dz[j] = of_inner[j] * inner[j] * (1 - r[j])
+        dz[j] = of_inner[j] * inner[j] * (<real>1 - r[j])
     for j in range(size):
-        dz[size + j] = dy[j] * rest[j] * (z[j] * (1 - z[j]))
+        dz[size + j] = dy[j] * rest[j] * (z[j] * (<real>1 - z[j]))
     for j in range(size):
         dy[j] *= z[j]
 

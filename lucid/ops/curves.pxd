@@ -1,6 +1,6 @@
-# exp, tanh and the logistic function for loops over memory. In single precision they have no branches, so that compilers
-# vectorize the loops; errors are at most two units in the last place, and nan and infinities come out as they should.
-# In double precision they are those of the C library.
+# exp, tanh and the logistic function for loops over memory, without branches, so that compilers vectorize the loops.
+# Errors are at most two units in the last place; nan and infinities come out as they should. Numbers in loops over
+# `real` need its type: arithmetic with a bare 1 is done in double precision.
 
 cdef extern from *:
     """
@@ -35,7 +35,6 @@ cdef extern from *:
     }
 
     static inline float lucid_sigmoid(float x) { return 1.0f / (1.0f + lucid_exp(-x)); }
-    static inline double lucid_sigmoid_double(double x) { return 1.0 / (1.0 + exp(-x)); }
 
     /* An odd polynomial near 0, and 1 - 2/(exp(2|x|) + 1) elsewhere. */
     static inline float lucid_tanh(float x) {
@@ -49,13 +48,65 @@ cdef extern from *:
         p = p * z - 3.33332819422e-1f;
         return size < 0.625f ? x + x * z * p : far;
     }
+
+    /* The whole number that stands in the last bits of a double to which 1.5 · 2^52 was added, and 2 to its power. */
+    #define LUCID_SHIFT 6755399441055744.0
+
+    static inline int64_t lucid_bits(double shifted) {
+        int64_t bits, zero;
+        double shift = LUCID_SHIFT;
+        memcpy(&bits, &shifted, 8);
+        memcpy(&zero, &shift, 8);
+        return bits - zero;
+    }
+
+    static inline double lucid_power_of_2_double(int64_t n) {
+        int64_t bits = (int64_t)((uint64_t)(n + 1023) << 52);
+        double x;
+        memcpy(&x, &bits, 8);
+        return x;
+    }
+
+    static inline double lucid_exp_double(double x) {
+        x = x > 710.0 ? 710.0 : x;
+        x = x < -746.0 ? -746.0 : x;
+        double shifted = x * 1.4426950408889634 + LUCID_SHIFT;
+        double n = shifted - LUCID_SHIFT;
+        double r = x - n * 6.93145751953125e-1 - n * 1.42860682030941723212e-6;
+        double p = 1.0 / 6227020800.0;
+        p = p * r + 1.0 / 479001600.0;
+        p = p * r + 1.0 / 39916800.0;
+        p = p * r + 1.0 / 3628800.0;
+        p = p * r + 1.0 / 362880.0;
+        p = p * r + 1.0 / 40320.0;
+        p = p * r + 1.0 / 5040.0;
+        p = p * r + 1.0 / 720.0;
+        p = p * r + 1.0 / 120.0;
+        p = p * r + 1.0 / 24.0;
+        p = p * r + 1.0 / 6.0;
+        p = p * r + 0.5;
+        p = p * r * r + r + 1.0;
+        int64_t k = lucid_bits(shifted), half = lucid_bits(n * 0.5 + LUCID_SHIFT);
+        return p * lucid_power_of_2_double(half) * lucid_power_of_2_double(k - half);
+    }
+
+    static inline double lucid_sigmoid_double(double x) { return 1.0 / (1.0 + lucid_exp_double(-x)); }
+
+    static inline double lucid_tanh_double(double x) {
+        double size = x < 0.0 ? -x : x, z = x * x;
+        double far = 1.0 - 2.0 / (lucid_exp_double(2.0 * size) + 1.0);
+        far = x < 0.0 ? -far : far;
+        double p = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3;
+        double q = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3;
+        return size < 0.625 ? x + x * z * (p / q) : far;
+    }
     #endif
     """
     float exp_float "lucid_exp"(float x) noexcept nogil
     float tanh_float "lucid_tanh"(float x) noexcept nogil
     float sigmoid_float "lucid_sigmoid"(float x) noexcept nogil
-    double exp_double "exp"(double x) noexcept nogil
-    double tanh_double "tanh"(double x) noexcept nogil
+    double exp_double "lucid_exp_double"(double x) noexcept nogil
+    double tanh_double "lucid_tanh_double"(double x) noexcept nogil
     double sigmoid_double "lucid_sigmoid_double"(double x) noexcept nogil
 
 

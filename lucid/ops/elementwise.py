@@ -16,6 +16,7 @@ from lucid.core.arithmetic import OWN
 from lucid.core.batched import Batched
 from lucid.core.collector import hide
 from lucid.core.cuts import cut
+from lucid.core.dual import Dual, of_duals
 from lucid.core.fields import TensorFields
 from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
 from lucid.core.place import DEPTH, climb, known_files
@@ -36,6 +37,7 @@ HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
+_of_duals = framed(of_duals, 2)
 _NO_PARAMS: dict[str, Any] = {}
 
 
@@ -61,6 +63,10 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 found = of_one(impl, input)
                 if found is not None:
                     return _recorded_one(prim, plan, input, found) if input._requires_grad else found
+            elif type(input) is Dual:
+                found = _of_duals(prim, (input,))
+                if found is not None:
+                    return found
             return general(prim, (input,), policy, _NO_PARAMS)
         a: TensorFields = input
         x = a._array
@@ -150,6 +156,13 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
                 raise shape_error(prim.name, (input, other), error) from None
             if made is not None:
                 return _recorded_two(prim, plans, input, other, made) if differentiable else made
+        elif not integral and (type(input) is Dual or type(other) is Dual):
+            try:
+                made = _of_duals(prim, (input, other))
+            except ValueError as error:
+                raise shape_error(prim.name, (input, other), error) from None
+            if made is not None:
+                return made
         return general(prim, (input, other), policy, _NO_PARAMS)
 
     def op(input: Any, other: Any, *, out: Any = None) -> Any:

@@ -11,7 +11,7 @@ from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input, tensor_of
-from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, synced
+from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
 from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
@@ -91,7 +91,7 @@ def _batch_matmul(values: Any, batched: Any, size: int) -> Any:
 
 
 def _conj(x: Any) -> Any:
-    return P.conj(x) if x.dtype.kind == "c" else x
+    return P.conj(x) if (element_type(x) if isinstance(x, TensorFields) else x.dtype).kind == "c" else x
 
 
 def _outer_array(x: Any, y: Any) -> Any:
@@ -252,6 +252,12 @@ class _Product(Primitive):
 
     def vjp(self, node: Node, ct: Any) -> Any:
         saved = node.saved
+        if type(saved) is tuple and type(ct) is Tensor:
+            flips = node.params["flip_x"], node.params["flip_y"]
+            return (
+                None if node.left is None else _pull_first(ct, _conj(tensor_of(node, saved[1])), *flips, self),
+                None if node.right is None else _pull_second(ct, _conj(tensor_of(node, saved[0])), *flips, self),
+            )
         if type(ct) is not ndarray or ct.dtype not in _REAL or type(saved) is not tuple:
             return super().vjp(node, ct)
         left, right, params = node.left, node.right, node.params

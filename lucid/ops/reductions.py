@@ -6,77 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core import dtypes, modes
-from lucid.core.arithmetic import total
+from lucid.core import dtypes
 from lucid.core.batched import Batched
-from lucid.core.cuts import cut
 from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
-from lucid.ops.bare import of_one
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.promotion import cast
-from lucid.ops.rules import P, broadcast_to, expand_reduced, linear, np_dtype, ones_like, reduction, shift
+from lucid.ops.rules import P, broadcast_to, linear, np_dtype, ones_like, reduction, shift
 from lucid.ops.special_arrays import running_logsumexp
+from lucid.ops.sums import sum_of_examples
 
 Dims = int | tuple[int, ...] | list[int] | None
-
-
-def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    if len(dims) == x.ndim and not keepdim:
-        return total(x)
-    reduce: Any = np.add.reduce
-    return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
-
-
-_SMALL = 1 << 12  # elements that are written in less time than a view with strides of 0 is made in
-
-
-def _sum_back_array(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
-    if not ct.ndim and math.prod(x_shape) <= _SMALL:
-        out = np.empty(x_shape, ct.dtype)
-        out.fill(ct)
-        return out
-    return expand_reduced(ct, x_shape, dims, keepdim)
-
-
-sum_primitive = linear(
-    "sum",
-    _sum_array,
-    transpose=lambda ct, x_shape, dims, keepdim: expand_reduced(ct, x_shape, dims, keepdim),
-    batch=lambda x, size, dims, keepdim: P.sum(x, dims=shift(dims), keepdim=keepdim),
-    back=_sum_back_array,
-)
-
-
-_vjp_of_sum = sum_primitive.vjp
-
-
-def _pull_sum(node: Any, ct: Any) -> Any:
-    """The same where a batch of numbers goes back to a batch of examples."""
-    if type(ct) is Batched and ct._aux is None and not modes.recording.get():
-        params = node.params
-        dims, keepdim = shift(params["dims"]), params["keepdim"]
-        found = of_one(lambda c: expand_reduced(c, (len(c), *node.saved[2]), dims, keepdim), ct)
-        if found is not None:
-            return (found,)
-    return _vjp_of_sum(node, ct)
-
-
-sum_primitive.vjp = _pull_sum  # type: ignore[method-assign]  # found before the method, and calls it
-
-
-def _sum_of_examples(input: Any, keepdim: bool) -> Any:
-    """The sum of all elements of each example; None if there is more to it."""
-    dims = tuple(range(input._array._array.ndim - (input._aux is None)))
-    over = dims if input._aux is not None else shift(dims)
-    made = of_one(lambda x: _sum_array(x, over, keepdim), input)
-    if made is not None and input._requires_grad:
-        if modes.recording.get():
-            sum_primitive.record((input,), (True,), made, {"dims": dims, "keepdim": keepdim})
-        else:
-            cut("no_grad", input)
-    return made
 
 
 def _count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
@@ -323,7 +264,7 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
         # The end of most losses, without the questions that the general way asks.
         return apply_to_one(P.sum, input, {"dims": tuple(range(input._array.ndim)), "keepdim": keepdim})
     if dim is None and dtype is None and type(input) is Batched and type(input._array) is Tensor:
-        found = _sum_of_examples(input, keepdim)
+        found = sum_of_examples(input, keepdim)
         if found is not None:
             return found
     x = _widened(input, dtype)

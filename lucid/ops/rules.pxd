@@ -3,7 +3,7 @@ from lucid.core.arithmetic cimport multiply, negative, sum_of_rows
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, array_of, tensor_of
 from lucid.core.primitive cimport unpack
-from lucid.ops.bare cimport of_two
+from lucid.ops.bare cimport of_plain, of_two
 
 
 cdef bint _is_real(object ct)

@@ -18,7 +18,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
 from lucid.core.primitive import P, Primitive, Rule, unpack
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.bare import of_two
+from lucid.ops.bare import of_plain, of_two
 
 Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -132,7 +132,7 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
 
         def pull_linear(ct: Any, values: Any, params: Any) -> Any:
             read = rule.arguments(values, params)
-            return function(ct, *([r.conjugate() for r in read] if ct.dtype.kind == "c" else read))
+            return function(ct, *(read if _is_real(ct) or not is_complex(ct) else [r.conjugate() for r in read]))
 
         return pull_linear, lambda t, values, params: function(t, *rule.arguments(values, params))
     if isinstance(partial, Pair):
@@ -195,12 +195,15 @@ class Elementwise(Primitive):
             self.vjp = lean  # type: ignore[method-assign]  # found before the method, and calls it
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        if params or len(args) != 2 or (type(args[0]) is not Batched and type(args[1]) is not Batched):
-            return super().__call__(*args, **params)
-        made = of_two(self.impl, *args)
+        made = None
+        if not params:
+            if len(args) == 2 and (type(args[0]) is Batched or type(args[1]) is Batched):
+                made = of_two(self.impl, args[0], args[1])
+            else:
+                made = of_plain(self.impl, args)
         if made is None:
-            return super().__call__(*args)
-        needs = tuple([type(a) is Batched and a._requires_grad for a in args])
+            return super().__call__(*args, **params)
+        needs = tuple([isinstance(a, TensorFields) and a._requires_grad for a in args])
         if self.differentiable and True in needs:
             if _recording():
                 self.record(args, needs, made, params)
