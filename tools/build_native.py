@@ -39,6 +39,8 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
     options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
     # Loops as fast as memory. Some give the results that NumPy's single steps would give, to the last bit.
     vectorized = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"] if options else []
+    if vectorized:  # a loop with a call in it is not vectorized
+        vectorized.append("-DCYTHON_INLINE=__inline__ __attribute__((__always_inline__))")
     exact = ["-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
     flags = {m: [*options, *(exact if m in native.EXACT else vectorized)] for m in native.LOOPS}
     macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]

@@ -64,8 +64,7 @@ cdef inline real _slope(Kind kind, real x) noexcept nogil:
     return s + x * <real>DENSITY * exp(x * x * <real>-0.5)
 
 
-cdef inline void _each(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
-    """The activation of each x, or the product of its slope with g if that is given."""
+cdef inline void _loop(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     if g == NULL:
         for i in range(n):
@@ -73,6 +72,16 @@ cdef inline void _each(Kind kind, const real* g, const real* x, real* out, Py_ss
     else:
         for i in range(n):
             out[i] = g[i] * _slope(kind, x[i])
+
+
+cdef void _each(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
+    """The activation of each x, or the product of its slope with g if that is given; a loop for each kind."""
+    if kind == SILU:
+        _loop(SILU, g, x, out, n)
+    elif kind == GELU:
+        _loop(GELU, g, x, out, n)
+    else:
+        _loop(GELU_TANH, g, x, out, n)
 
 
 cdef inline int _run(Kind kind, np.ndarray given, np.ndarray x, np.ndarray out) except -1:
