@@ -37,5 +37,5 @@ def add_to(x: Any, y: Any) -> None:
     np.add(x, y, out=x)
 
 
-# The functions here that do what NumPy's functions do.
+# The functions here that do what NumPy's functions do, also by their own names; none of them needs a frame (`native`).
 OWN: dict[Any, Any] = {}

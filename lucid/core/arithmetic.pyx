@@ -278,3 +278,4 @@ OWN = {
     numpy.add: add, numpy.subtract: subtract, numpy.multiply: multiply, numpy.true_divide: divide,
     numpy.negative: negative, square: square,
 }
+OWN |= {own: own for own in OWN.values()}

@@ -16,7 +16,9 @@ class Structure:
         self.key = key
         self.children = children
         self.build = build
-        self.count: int = sum(c.count for c in children) if key is not LEAF else 1
+        self.count: int = 1 if key is LEAF else 0
+        for child in children:
+            self.count += child.count
 
     def unflatten(self, leaves: Any) -> Any:
         """The nest with these leaves."""

@@ -9,6 +9,7 @@ import numpy as np
 from lucid.core import dtypes, modes
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
+from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, lift, synced
@@ -292,6 +293,21 @@ product: Primitive = _Product(
 )
 
 
+def _dual_by_plain(input: TensorFields, other: TensorFields) -> Any:
+    """A dual matrix times a plain one, where nothing is recorded and both fit; or None."""
+    if type(input._array) is not Tensor or type(input._aux) is not Tensor or input._requires_grad:
+        return None
+    primal: TensorFields = input._array
+    tangent: TensorFields = input._aux
+    for part in (input, primal, tangent, other):
+        if part._meta is not None or (part is not input and part._requires_grad):
+            return None
+    x, t, y = primal._array, tangent._array, other._array
+    if x.dtype not in _REAL or x.dtype is not y.dtype or x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+        return None
+    return Dual.make(Tensor._wrap(dot(x, y)), Tensor._wrap(dot(t, y)), input._level)
+
+
 def matmul(input: Any, other: Any) -> Tensor:
     """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast.
 
@@ -311,6 +327,10 @@ def matmul(input: Any, other: Any) -> Tensor:
     else:
         if type(input) is Batched:
             out = vecmat_primitive.of_batch(input, other, False)
+            if out is not None:
+                return out
+        elif type(input) is Dual and type(other) is Tensor:
+            out = _dual_by_plain(input, other)
             if out is not None:
                 return out
         x, y = lift(input), lift(other)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.arithmetic import multiply, negative, sum_of_rows
+from lucid.core.arithmetic import OWN, multiply, negative, sum_of_rows
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
@@ -186,6 +186,7 @@ class Elementwise(Primitive):
 
     def __init__(self, name: str, impl: Impl, partials: Sequence[Partial | None], operands: Sequence[str]) -> None:
         functions = [_reader(p) for p in partials]
+        impl = OWN.get(impl, impl)
         super().__init__(name, impl, operands=operands, rules=functions, jvp=elementwise_jvp, batch=elementwise_batch)
         pairs = [(None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)]
         self.pulls: tuple[Any, ...] = tuple(pull for pull, _ in pairs)

@@ -9,8 +9,9 @@ from lucid.core import modes
 from lucid.core.arithmetic import total
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
+from lucid.core.tensor import Tensor
 from lucid.ops.bare import of_one
-from lucid.ops.rules import P, expand_reduced, linear, shift
+from lucid.ops.rules import P, expand_reduced, kept_shape, linear, shift
 
 
 def _sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -24,11 +25,14 @@ _SMALL = 1 << 12  # elements that are written in less time than a view with stri
 
 
 def _sum_back_array(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
-    if not ct.ndim and math.prod(x_shape) <= _SMALL:
-        out = np.empty(x_shape, ct.dtype)
+    if math.prod(x_shape) > _SMALL:
+        return expand_reduced(ct, x_shape, dims, keepdim)
+    out = np.empty(x_shape, ct.dtype)
+    if not ct.ndim:
         out.fill(ct)
-        return out
-    return expand_reduced(ct, x_shape, dims, keepdim)
+    else:
+        out[...] = ct if keepdim else ct.reshape(kept_shape(x_shape, dims))
+    return out
 
 
 sum_primitive = linear(
@@ -44,13 +48,15 @@ _general = sum_primitive.vjp
 
 
 def _pull_sum(node: Any, ct: Any) -> Any:
-    """The same where a batch of numbers goes back to a batch of examples."""
-    if type(ct) is Batched and ct._aux is None and not modes.recording.get():
-        params = node.params
-        dims, keepdim = shift(params["dims"]), params["keepdim"]
-        found = of_one(lambda c: expand_reduced(c, (len(c), *node.saved[2]), dims, keepdim), ct)
-        if found is not None:
-            return (found,)
+    """The same for tensors where nothing is recorded: one seed for a batch, or a number for each of its examples."""
+    if not modes.recording.get():
+        shape, dims, keepdim = node.saved[2], node.params["dims"], node.params["keepdim"]
+        if type(ct) is Batched and ct._aux is None:
+            found = of_one(lambda c: _sum_back_array(c, (len(c), *shape), shift(dims), keepdim), ct)
+            if found is not None:
+                return (found,)
+        elif type(ct) is Tensor and math.prod(shape) <= _SMALL:
+            return (Tensor._wrap(_sum_back_array(ct._array, shape, dims, keepdim)),)
     return _general(node, ct)
 
 
