@@ -215,3 +215,47 @@ def test_attention_in_any_order_of_memory(moved):
 
     for found, wanted in zip(gradients(moved), gradients(()), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def log_sum_exp(x):
+    most = x.max(1, keepdims=True)
+    return (np.log(np.exp(x - most).sum(1, keepdims=True)) + most)[:, 0]
+
+
+@both
+@pytest.mark.parametrize("n", SIZES)
+def test_losses_of_rows(dtype, n):
+    x = numbers(9, n, dtype=dtype) * 30
+    places = np.random.default_rng(1).integers(0, n, 9)
+    e, out, back = np.empty_like(x), np.empty(9, dtype), np.empty_like(x)
+    assert rows.losses(x, places, e, out)
+    wide = x.astype(np.float64)
+    close(out, log_sum_exp(wide) - wide[np.arange(9), places], dtype)
+    assert rows.losses_back(e, places, 0.25, back)
+    chances = np.exp(wide - log_sum_exp(wide)[:, None])
+    close(back, 0.25 * (chances - np.eye(n)[places]), dtype)
+
+
+@pytest.mark.parametrize("place", [-1, 3, 1 << 40, -(1 << 62)])
+def test_places_outside_of_the_row_are_refused(place):
+    x, out = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
+    assert not rows.losses(x, np.array([0, place]), np.empty_like(x), out)
+    assert not rows.losses_back(x, np.array([place, 0]), 1.0, np.empty_like(x))
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_the_loss_of_scores_that_are_no_numbers_is_nan(score):
+    x = np.array([[0.0, 1.0, 2.0], [score, 1.0, 2.0]], np.float32)
+    e, out = np.empty_like(x), np.empty(2, np.float32)
+    with np.errstate(invalid="ignore"):
+        rows.losses(x, np.array([0, 1]), e, out)
+    assert np.isfinite(out[0])
+    assert np.isnan(out[1])
+
+
+@pytest.mark.parametrize("range", [1.0, 30.0, 700.0])
+def test_doubles_are_as_exact_as_numpys(range):
+    x = np.linspace(-range, range, 10001)
+    out = np.empty_like(x)
+    gates.silu(x, out)
+    np.testing.assert_allclose(out, x * special.expit(x), rtol=1e-15, atol=1e-300)

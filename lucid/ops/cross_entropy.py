@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.arithmetic import total
 from lucid.core.cuts import cut
 from lucid.core.node import Node, output_edge, save_input, save_output, split_edges
 from lucid.core.primitive import Primitive, attach, edge_of, split_outputs, synced, unpack
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
-from lucid.ops import kernels
+from lucid.ops import kernels, rows
 from lucid.ops.rules import P, add_all, batched_to_front
 from lucid.ops.softmax import NARROW, blocks, exponentials, row_sums, shape_along
 
@@ -170,30 +171,46 @@ spread_rows = Primitive(
 )
 
 
+def _simple(x: Any, target: Any) -> bool:
+    """Whether scores and targets are for the loops of `rows`."""
+    return (
+        x.ndim == 2
+        and x.size > 0
+        and x.dtype in _REAL
+        and x.flags.c_contiguous
+        and target.dtype == dtypes.INT64
+        and target.flags.c_contiguous
+    )
+
+
 def _back_array(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any:
+    if not g.ndim and reduction != NONE and _simple(e, target) and not 0 <= ignore_index < e.shape[1]:
+        out = np.empty(e.shape, e.dtype)
+        if rows.losses_back(e, target, g.item() / (len(e) if reduction == MEAN else 1), out):
+            return out
     if e.dtype in NARROW:
         wide = _back_array(e.astype(np.float32), g.astype(np.float32), target, ignore_index, reduction)
         return wide.astype(e.dtype)
     keep = target != ignore_index
     count = np.count_nonzero(keep)
-    rows: Any = None
+    weights: Any = None
     if count < keep.size or reduction == NONE:
-        rows = np.where(keep, _shares(g, keep, reduction, 0), e.dtype.type(0))
+        weights = np.where(keep, _shares(g, keep, reduction, 0), e.dtype.type(0))
         target = np.where(keep, target, 0)
     out = np.empty(e.shape, e.dtype)
     flat_e, places = _flat(e, target)
     flat = out.reshape(flat_e.shape)
-    if rows is None:
+    if weights is None:
         # All rows weigh the same, which is the usual case.
         share = g.item() / count if reduction == MEAN and count else g.item()
         for b in blocks(flat.shape):
             np.multiply(flat_e[b], share / row_sums(flat_e[b]), out=flat[b])
         _take_off(flat, places, share)
         return out
-    rows = rows.reshape(places.shape)
+    weights = weights.reshape(places.shape)
     for b in blocks(flat.shape):
-        np.multiply(flat_e[b], rows[b][:, None] / row_sums(flat_e[b]), out=flat[b])
-    flat[_at(places)] -= rows
+        np.multiply(flat_e[b], weights[b][:, None] / row_sums(flat_e[b]), out=flat[b])
+    flat[_at(places)] -= weights
     return out
 
 
@@ -303,6 +320,13 @@ def _in_single(x: Any) -> Any:
 def _cross_entropy_array(
     x: Any, target: Any, ignore_index: int, reduction: str, keeps_e: bool = True
 ) -> tuple[Any, Any]:
+    if _simple(x, target) and not 0 <= ignore_index < x.shape[1]:
+        e, losses = np.empty(x.shape, x.dtype), np.empty(len(x), x.dtype)
+        if rows.losses(x, target, e, losses):
+            if reduction == NONE:
+                return losses, e
+            loss = total(losses)
+            return np.asarray(loss / x.dtype.type(len(x)) if reduction == MEAN else loss), e
     if x.dtype in NARROW:
         loss, e = _cross_entropy_array(_in_single(x), target, ignore_index, reduction, keeps_e)
         return loss.astype(x.dtype), e if e is None else e.astype(x.dtype)
@@ -312,10 +336,10 @@ def _cross_entropy_array(
         losses[~keep.reshape(losses.shape)] = 0
     if reduction == NONE:
         return losses.reshape(target.shape), e
-    total = np.add.reduce(losses, axis=None)
+    loss = total(losses)
     if reduction == MEAN:
-        total = total / x.dtype.type(losses.size if keep is None else np.count_nonzero(keep))
-    return np.asarray(total), e
+        loss = loss / x.dtype.type(losses.size if keep is None else np.count_nonzero(keep))
+    return np.asarray(loss), e
 
 
 def _push_cross_entropy(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> tuple[Any, Any]:

@@ -93,3 +93,30 @@ def add_bias(x: Any, bias: Any) -> None:
 def column_sums(x: Any) -> Any:
     """The sum of the rows of a matrix."""
     return np.add.reduce(x, axis=0)
+
+
+def _within(places: Any, n: int) -> bool:
+    return not places.size or (int(places.min()) >= 0 and int(places.max()) < n)
+
+
+def losses(x: Any, places: Any, e: Any, out: Any) -> bool:
+    """Write exp(x - max x) to `e` and log Σ exp(x) - x[place] to `out`, for each row and its place (int64).
+
+    False, and nothing of use, if there is no such place in some row.
+    """
+    if not _within(places, x.shape[1]):
+        return False
+    most = np.maximum.reduce(x, axis=1)
+    np.exp(x - most[:, None], out=e)
+    np.log(np.add.reduce(e, axis=1), out=out)
+    out -= x[np.arange(len(x)), places] - most
+    return True
+
+
+def losses_back(e: Any, places: Any, share: float, out: Any) -> bool:
+    """Write share · (e / Σe - onehot(place)) to `out`, for each row; False as above."""
+    if not _within(places, e.shape[1]):
+        return False
+    np.multiply(e, share / np.add.reduce(e, axis=1)[:, None], out=out)
+    out[np.arange(len(e)), places] -= share
+    return True

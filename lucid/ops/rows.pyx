@@ -2,7 +2,7 @@
 """The functions of rows.py as loops; see there what they do."""
 
 cimport numpy as np
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport INFINITY, log, sqrt
 from libc.string cimport memset
 
 from lucid.ops.curves cimport exp, real
@@ -240,3 +240,70 @@ def column_sums(np.ndarray x):
         else:
             _column_sums(<double*>px, <double*>po, count, width[0])
     return out
+
+
+cdef bint _within(const long long* places, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(count):
+        if not 0 <= places[i] < n:
+            return False
+    return True
+
+
+cdef void _losses(const real* x, const long long* places, real* e, real* out, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef real most
+    for i in range(count):
+        most = top(x, n)
+        for j in range(n):
+            e[j] = exp(x[j] - most)
+        out[i] = <real>log(sum(e, n)) - (x[places[i]] - most)
+        x += n
+        e += n
+
+
+def losses(np.ndarray x, np.ndarray places, np.ndarray e, np.ndarray out):
+    cdef Py_ssize_t count = np.PyArray_DIM(x, 0), n = np.PyArray_DIM(x, 1)
+    cdef const long long* at = <const long long*>np.PyArray_DATA(places)
+    cdef int kind = np.PyArray_TYPE(x)
+    cdef void* px = np.PyArray_DATA(x)
+    cdef void* pe = np.PyArray_DATA(e)
+    cdef void* po = np.PyArray_DATA(out)
+    if not _within(at, count, n):
+        return False
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            _losses(<float*>px, at, <float*>pe, <float*>po, count, n)
+        else:
+            _losses(<double*>px, at, <double*>pe, <double*>po, count, n)
+    return True
+
+
+cdef void _losses_back(
+    const real* e, const long long* places, double share, real* out, Py_ssize_t count, Py_ssize_t n
+) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef real scale
+    for i in range(count):
+        scale = <real>share / sum(e, n)
+        for j in range(n):
+            out[j] = e[j] * scale
+        out[places[i]] -= <real>share
+        e += n
+        out += n
+
+
+def losses_back(np.ndarray e, np.ndarray places, double share, np.ndarray out):
+    cdef Py_ssize_t count = np.PyArray_DIM(e, 0), n = np.PyArray_DIM(e, 1)
+    cdef const long long* at = <const long long*>np.PyArray_DATA(places)
+    cdef int kind = np.PyArray_TYPE(e)
+    cdef void* pe = np.PyArray_DATA(e)
+    cdef void* po = np.PyArray_DATA(out)
+    if not _within(at, count, n):
+        return False
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            _losses_back(<float*>pe, at, share, <float*>po, count, n)
+        else:
+            _losses_back(<double*>pe, at, share, <double*>po, count, n)
+    return True
