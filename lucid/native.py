@@ -84,8 +84,10 @@ def compiled_first(path: list[str], package: str) -> None:
         path[:0] = dict.fromkeys(os.path.join(folder, package) for folder in (_level(), FOLDER))
 
 
-def framed(function: Callable[..., Any], operands: int) -> Callable[..., Any]:
-    """A function of one or two operands, called from a frame of this package also in compiled code."""
+def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:
+    """A function of one, two or any operands, called from a frame of this package also in compiled code."""
     if not in_use:
         return function
+    if operands is None:
+        return lambda *args, **kwargs: function(*args, **kwargs)
     return (lambda x: function(x)) if operands == 1 else (lambda x, y: function(x, y))

@@ -9,7 +9,9 @@ from lucid.core import engine
 from lucid.core.dtypes import FLOATING
 from lucid.core.primitive import synced
 from lucid.core.tensor import Tensor, shape_of
+from lucid.native import framed
 
+_run = framed(engine.run)
 _NUMBERS = (bool, int, float, complex)
 _ones = {t: np.ones((), t) for t in FLOATING}
 
@@ -111,7 +113,7 @@ def backward(
     for i, t in enumerate(wanted or ()):
         if not t.requires_grad:
             raise RuntimeError(f"backward: inputs[{i}] does not require grad")
-    engine.run(
+    _run(
         roots,
         _prepare(roots, seeds, False, create_graph),
         wanted,
@@ -162,7 +164,7 @@ def grad(
             live = [(r, s) for r, s in zip(roots, seeds, strict=True) if synced(r)._requires_grad]
             roots, seeds = [r for r, _ in live], [s for _, s in live]
         _require(roots)
-        found = engine.run(
+        found = _run(
             roots,
             _prepare(roots, seeds, True, create_graph),
             wanted,
@@ -201,7 +203,7 @@ def _batched(
         value = seed if isinstance(seed, Tensor) else Tensor._wrap(np.asarray(seed, root.np_dtype))
         _check_seed(root, value.shape[1:], value.np_dtype)
         starts.append(Batched.make(value.to(root.np_dtype), level))
-    found = engine.run(roots, starts, wanted, retain_graph=keep, create_graph=create_graph, accumulate=False)
+    found = _run(roots, starts, wanted, retain_graph=keep, create_graph=create_graph, accumulate=False)
     size = sizes.pop()
     return [None if g is None else _unbatched(g, level, size) for g in found]
 
@@ -231,6 +233,6 @@ def backward_method(
         _require((self,))
         seed = _ones.get(self._array.dtype)
         if seed is not None:
-            engine.run((self,), (seed,), None, retain_graph=bool(retain_graph), create_graph=False, accumulate=True)
+            _run((self,), (seed,), None, retain_graph=bool(retain_graph), create_graph=False, accumulate=True)
             return
     backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)

@@ -13,6 +13,9 @@ from lucid.core.outside import carries_grad, leads_outside
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
+from lucid.native import framed
+
+_run = framed(engine.run)
 
 
 class _OnTheTape:
@@ -67,7 +70,7 @@ class Pulled:
         )
         found: list[Tensor | None] = [None] * len(self.variables)
         if live:
-            found = engine.run(
+            found = _run(
                 [o for o, _ in live],
                 [c if create or type(c) is not Tensor or type(o) is not Tensor else c._array for o, c in live],
                 self.variables,
