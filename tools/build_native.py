@@ -72,6 +72,7 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
                     f"lucid.{level}.{m}",
                     [str(WORK / "lucid" / f"{m.replace('.', '/')}.c")],
                     extra_compile_args=[*flags[m], f"-march={level}"],
+                    optional=True,  # older compilers do not know the levels
                     **settings,
                 )
                 for m in native.LOOPS
@@ -104,6 +105,8 @@ def build() -> None:
     for old in Path(native.FOLDER).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
         old.unlink()  # also modules that are compiled no longer, which would be found before their sources
     for place, library in libraries.items():
+        if not library.exists():
+            continue
         home = Path(native.FOLDER) / Path(*place.split(".")[:-1])
         home.mkdir(parents=True, exist_ok=True)
         shutil.copy2(library, home / library.name)
