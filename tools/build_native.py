@@ -84,6 +84,10 @@ def compiled(native: SimpleNamespace) -> dict[str, Path]:
         command.build_lib, command.build_temp = str(WORK / "lib"), str(WORK / "temp" / level)
         command.parallel = os.cpu_count()
         command.ensure_finalized()
+        for extension in group:  # what cannot be compiled again must not stay
+            built, source_file = Path(command.get_ext_fullpath(extension.name)), Path(extension.sources[0])
+            if built.exists() and built.stat().st_mtime < source_file.stat().st_mtime:
+                built.unlink()
         command.run()
         libraries |= {e.name.removeprefix("lucid."): Path(command.get_ext_fullpath(e.name)) for e in group}
     return libraries

@@ -24,6 +24,7 @@ Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 ndarray = np.ndarray
 _recording = modes.recording.get
+_on_arrays = modes.on_arrays.get
 
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -198,6 +199,8 @@ class Elementwise(Primitive):
     def __call__(self, *args: Any, **params: Any) -> Any:
         made = None
         if not params:
+            if type(args[0]) is ndarray and type(args[-1]) is ndarray and len(args) <= 2 and _on_arrays():
+                return self.impl(*args)
             if len(args) == 2 and (type(args[0]) is Batched or type(args[1]) is Batched):
                 made = of_two(self.impl, args[0], args[1])
             else:
