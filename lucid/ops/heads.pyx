@@ -20,6 +20,7 @@ np.import_array()
 
 cdef enum:
     COLUMNS = 32  # of a panel
+    ALIASED = 256  # Rows of a multiple of so many numbers would share few places in the cache.
     PER_WEIGHT = 30  # A softmax takes the time of so many multiplications for each element.
 
 cdef enum Terms:
@@ -105,20 +106,21 @@ cdef void multiply(
 # --- softmax -------------------------------------------------------------------------------------
 
 
-# Where the rows of a panel of scores lie, how many there are, and from which one on they hide some of the queries.
+# How far apart the rows of a panel of scores are, from which one on they are hidden from some queries, how many some
+# query sees, and up to where zeros follow, because tiles of products may reach so far.
 cdef struct Panel:
-    Py_ssize_t stride, rows, diagonal, all_rows
+    Py_ssize_t stride, diagonal, rows, end
 
 
 cdef inline void hide(real* x, Panel panel, const real* order, real value) noexcept nogil:
-    """Put a value where a query does not see a key, and zeros behind, where tiles of products may end."""
+    """Put a value where a query does not see a key, and zeros behind."""
     cdef Py_ssize_t j, i
     cdef real place
     for j in range(panel.diagonal, panel.rows):
         place = j - panel.diagonal
         for i in range(COLUMNS):
             x[j * panel.stride + i] = x[j * panel.stride + i] if order[i] >= place else value
-    for j in range(panel.rows, min(panel.rows + COLUMNS, panel.all_rows)):
+    for j in range(panel.rows, panel.end):
         memset(x + j * panel.stride, 0, COLUMNS * sizeof(real))
 
 
@@ -192,6 +194,8 @@ cdef class Heads:
         self.q, self.k, self.v = stack(q), stack(k), stack(v)
         self.scale, self.causal = scale, causal
         self.width = filled_up(self.q.rows)
+        if self.width % ALIASED == 0:
+            self.width += COLUMNS
         self.kind = q.dtype
         self.is_single = np.PyArray_TYPE(q) == np.NPY_FLOAT
 
@@ -199,7 +203,7 @@ cdef class Heads:
         """The heads in a slice, forward."""
         cdef Py_ssize_t first = some.start, last = some.stop
         cdef np.ndarray room = aligned(
-            COLUMNS + self.q.columns * self.width + self.k.rows * filled_up(self.v.columns), self.kind
+            COLUMNS + self.q.columns * self.width + self.k.rows * (filled_up(self.v.columns) + COLUMNS), self.kind
         )
         cdef void* start = np.PyArray_DATA(room)
         with nogil:
@@ -230,12 +234,12 @@ cdef class Heads:
         in_parts(work, count, weights * (products + PER_WEIGHT))
 
 
-cdef inline Panel panel_at(Heads a, Py_ssize_t c) noexcept nogil:
+cdef inline Panel panel_at(Heads a, Py_ssize_t c, Py_ssize_t stride) noexcept nogil:
     """The keys that count for the queries from c on."""
     cdef Py_ssize_t keys = a.k.rows
     if not a.causal:
-        return Panel(a.width, keys, keys, keys)
-    return Panel(a.width, min(c + COLUMNS, keys), min(c, keys), keys)
+        return Panel(stride, keys, keys, keys)
+    return Panel(stride, min(c, keys), min(c + COLUMNS, keys), min(c + 2 * COLUMNS, keys))
 
 
 cdef inline void count_up(real* order) noexcept nogil:
@@ -245,10 +249,11 @@ cdef inline void count_up(real* order) noexcept nogil:
 
 
 cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
-    cdef Py_ssize_t n, part, c, size = a.q.columns
+    cdef Py_ssize_t n, part, c, j, size = a.q.columns
     cdef Terms terms = UP_TO_ROW if a.causal else ALL
     cdef real* order = room
-    cdef real* queries = order + COLUMNS
+    cdef real* weights = order + COLUMNS  # of one panel, without gaps
+    cdef real* queries = weights + a.k.rows * COLUMNS
     cdef real* values = queries + size * a.width
     cdef const real* k
     cdef real* out
@@ -261,15 +266,17 @@ cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept n
         p = <real*>a.p + n * a.k.rows * a.width
         pack(<real*>a.q.start + place(a.q, n), 1, a.q.by_row, size, a.q.rows, queries, COLUMNS)
         pack(<real*>a.v.start + place(a.v, n), a.v.by_row, 1, a.v.rows, a.v.columns, values, COLUMNS)
-        for part in range(a.width // COLUMNS):
+        for part in range(parts(a.q.rows, COLUMNS)):
             c = part * COLUMNS
-            panel = panel_at(a, c)
-            multiply(k, a.k.by_row, 1, panel.rows, queries + c * size, size, p + c, a.width, COLUMNS, ALL, 0)
-            softmax(p + c, panel, order, <real>a.scale)
+            panel = panel_at(a, c, COLUMNS)
+            multiply(k, a.k.by_row, 1, panel.rows, queries + c * size, size, weights, COLUMNS, COLUMNS, ALL, 0)
+            softmax(weights, panel, order, <real>a.scale)
             multiply(
-                p + c, 1, a.width, min(COLUMNS, a.q.rows - c), values, a.k.rows,
+                weights, 1, COLUMNS, min(COLUMNS, a.q.rows - c), values, a.k.rows,
                 out + c * a.out.by_row, a.out.by_row, a.v.columns, terms, c,
             )
+            for j in range(panel.end):
+                memcpy(p + j * a.width + c, weights + j * COLUMNS, COLUMNS * sizeof(real))
 
 
 cdef void run_back(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
@@ -314,9 +321,9 @@ cdef void scores_back(
     pack(g, 1, a.g.by_row, a.v.columns, a.q.rows, cotangents, COLUMNS)
     if a.dq.start != NULL:
         pack(<real*>a.k.start + place(a.k, n), a.k.by_row, 1, a.k.rows, a.k.columns, keys, COLUMNS)
-    for part in range(a.width // COLUMNS):
+    for part in range(parts(a.q.rows, COLUMNS)):
         c = part * COLUMNS
-        panel = panel_at(a, c)
+        panel = panel_at(a, c, a.width)
         multiply(
             v, a.v.by_row, 1, panel.rows, cotangents + c * a.v.columns, a.v.columns, ds + c, a.width, COLUMNS, ALL, 0
         )
