@@ -124,8 +124,8 @@ cdef inline void hide(real* x, Panel panel, const real* order, real value) noexc
         memset(x + j * panel.stride, 0, COLUMNS * sizeof(real))
 
 
-cdef void softmax(real* x, Panel panel, const real* order, real scale) noexcept nogil:
-    """Replace columns by softmax(scale · column), and by 0 where all of it is -inf."""
+cdef void softmax(real* x, Panel panel, const real* order) noexcept nogil:
+    """Replace columns by their softmax, and by 0 where all of one is -inf."""
     cdef real most[COLUMNS]
     cdef real total[COLUMNS]
     cdef real* row
@@ -133,10 +133,6 @@ cdef void softmax(real* x, Panel panel, const real* order, real scale) noexcept 
     for i in range(COLUMNS):
         most[i] = -INFINITY
         total[i] = 0
-    for j in range(panel.rows):
-        row = x + j * panel.stride
-        for i in range(COLUMNS):
-            row[i] *= scale
     hide(x, panel, order, <real>-INFINITY)
     for j in range(panel.rows):
         row = x + j * panel.stride
@@ -251,6 +247,7 @@ cdef inline void count_up(real* order) noexcept nogil:
 cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
     cdef Py_ssize_t n, part, c, j, size = a.q.columns
     cdef Terms terms = UP_TO_ROW if a.causal else ALL
+    cdef real scale = a.scale
     cdef real* order = room
     cdef real* weights = order + COLUMNS  # of one panel, without gaps
     cdef real* queries = weights + a.k.rows * COLUMNS
@@ -265,12 +262,14 @@ cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept n
         out = <real*>a.out.start + place(a.out, n)
         p = <real*>a.p + n * a.k.rows * a.width
         pack(<real*>a.q.start + place(a.q, n), 1, a.q.by_row, size, a.q.rows, queries, COLUMNS)
+        for j in range(size * filled_up(a.q.rows)):
+            queries[j] *= scale
         pack(<real*>a.v.start + place(a.v, n), a.v.by_row, 1, a.v.rows, a.v.columns, values, COLUMNS)
         for part in range(parts(a.q.rows, COLUMNS)):
             c = part * COLUMNS
             panel = panel_at(a, c, COLUMNS)
             multiply(k, a.k.by_row, 1, panel.rows, queries + c * size, size, weights, COLUMNS, COLUMNS, ALL, 0)
-            softmax(weights, panel, order, <real>a.scale)
+            softmax(weights, panel, order)
             multiply(
                 weights, 1, COLUMNS, min(COLUMNS, a.q.rows - c), values, a.k.rows,
                 out + c * a.out.by_row, a.out.by_row, a.v.columns, terms, c,
