@@ -28,11 +28,13 @@ MODULES = (
 
 # Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
 # with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
-LOOPS = ("core.arithmetic", "ops.kernels", "ops.slopes", "ops.rows", "ops.gates", "ops.cells", "ops.channels")
+LOOPS = (
+    "core.arithmetic", "ops.kernels", "ops.slopes", "ops.rows", "ops.heads", "ops.gates", "ops.cells", "ops.channels",
+)  # fmt: skip
 EXACT = ("core.arithmetic", "ops.kernels")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
-HEADERS = ("ops.curves", "ops.lanes")
+HEADERS = ("ops.curves", "ops.lanes", "ops.tiles")
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(PACKAGE, "_native")

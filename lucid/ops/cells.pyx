@@ -11,31 +11,25 @@ from libc.string cimport memcpy
 import numpy as np
 
 from lucid.ops.curves cimport real, sigmoid, tanh
+from lucid.ops.tiles cimport BYTES, aligned, pack, tile
 
 from lucid.ops.parallel import in_parts
 
 np.import_array()
 
-# A product is computed in tiles of some rows and so many columns, whose sums fill about half of the vector registers.
-# GCC unrolls loops of 16 or fewer turns before it vectorizes them, and then it does not.
 cdef extern from *:
     """
     #if defined(__AVX512F__)
-    #define LUCID_TILE_COLUMNS 64
-    #define LUCID_TILE_BYTES 1024
+    #define LUCID_CELL_COLUMNS 64
     #else
-    #define LUCID_TILE_COLUMNS 32
-    #define LUCID_TILE_BYTES 256
+    #define LUCID_CELL_COLUMNS 32
     #endif
     """
     enum:
-        COLUMNS "LUCID_TILE_COLUMNS"
-        BYTES "LUCID_TILE_BYTES"
-        SUMS "LUCID_TILE_BYTES / 4"
+        COLUMNS "LUCID_CELL_COLUMNS"
 
 cdef enum:
     SHARE = 4  # Threads get sequences by so many, the rows of the largest tile.
-    LINE = 64  # bytes of a line of the cache
 
 cdef enum Cell:
     TANH, RELU, LSTM, GRU
@@ -60,35 +54,7 @@ cdef Rows rows_of(np.ndarray x):
     return Rows(<char*>np.PyArray_DATA(x), x.shape[1] * x.itemsize)
 
 
-cdef np.ndarray empty(Py_ssize_t size, kind):
-    """Memory that starts where a line of the cache does."""
-    cdef np.ndarray out = np.empty(size * kind.itemsize + LINE, np.uint8)
-    cdef Py_ssize_t start = -<Py_ssize_t>np.PyArray_DATA(out) & (LINE - 1)
-    return out[start : start + size * kind.itemsize].view(kind)
-
-
 # --- products ------------------------------------------------------------------------------------
-
-
-cdef inline void tile(
-    const real* x, Py_ssize_t stride, const real* w, Py_ssize_t depth, real* out, Py_ssize_t width, int rows
-) noexcept nogil:
-    """Some rows of x by one panel."""
-    cdef real sums[SUMS]
-    cdef Py_ssize_t k
-    cdef int i, j
-    cdef real factor
-    for i in range(rows):
-        for j in range(COLUMNS):
-            sums[i * COLUMNS + j] = x[i * stride] * w[j]
-    for k in range(1, depth):
-        for i in range(rows):
-            factor = x[i * stride + k]
-            for j in range(COLUMNS):
-                sums[i * COLUMNS + j] += factor * w[k * COLUMNS + j]
-    for i in range(rows):
-        for j in range(COLUMNS):
-            out[i * width + j] = sums[i * COLUMNS + j]
 
 
 cdef void multiply(const real* x, Py_ssize_t stride, Py_ssize_t n, Panels panels, real* out) noexcept nogil:
@@ -99,27 +65,14 @@ cdef void multiply(const real* x, Py_ssize_t stride, Py_ssize_t n, Panels panels
     for p in range(panels.count):
         if n < rows:
             for i in range(n):
-                tile(x + i * stride, stride, w, depth, out + i * width, width, 1)
+                tile(x + i * stride, stride, 1, w, depth, out + i * width, width, 1, COLUMNS)
         else:
             for i in range(n // rows):
-                tile(x + i * rows * stride, stride, w, depth, out + i * rows * width, width, rows)
+                tile(x + i * rows * stride, stride, 1, w, depth, out + i * rows * width, width, rows, COLUMNS)
             if n % rows:  # the last rows, some of which were done before
-                tile(x + (n - rows) * stride, stride, w, depth, out + (n - rows) * width, width, rows)
+                tile(x + (n - rows) * stride, stride, 1, w, depth, out + (n - rows) * width, width, rows, COLUMNS)
         w += depth * COLUMNS
         out += COLUMNS
-
-
-cdef void pack(const real* w, Py_ssize_t down, Py_ssize_t right, Py_ssize_t columns, Panels panels) noexcept nogil:
-    """Fill panels with a matrix whose rows and columns are so far apart."""
-    cdef real* out = <real*>panels.start
-    cdef Py_ssize_t p, k, j
-    for p in range(panels.count):
-        for k in range(panels.depth):
-            for j in range(COLUMNS):
-                out[j] = w[k * down + j * right] if j < columns else 0
-            out += COLUMNS
-        w += COLUMNS * right
-        columns -= COLUMNS
 
 
 # --- one row of a step ---------------------------------------------------------------------------
@@ -299,14 +252,14 @@ cdef class Layer:
         cdef Panels panels = Panels(NULL, (columns + COLUMNS - 1) // COLUMNS, w.shape[0])
         panels.start = self.room(panels.count * panels.depth * COLUMNS)
         if self.is_single:
-            pack(<float*>np.PyArray_DATA(w), down, right, columns, panels)
+            pack(<float*>np.PyArray_DATA(w), down, right, panels.depth, columns, <float*>panels.start, COLUMNS)
         else:
-            pack(<double*>np.PyArray_DATA(w), down, right, columns, panels)
+            pack(<double*>np.PyArray_DATA(w), down, right, panels.depth, columns, <double*>panels.start, COLUMNS)
         return panels
 
     cdef char* room(self, Py_ssize_t size):
         """A place for so many numbers that lasts as long as the layer."""
-        cdef np.ndarray made = empty(size, self.kind)
+        cdef np.ndarray made = aligned(size, self.kind)
         self.own.append(made)
         return <char*>np.PyArray_DATA(made)
 
