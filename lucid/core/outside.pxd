@@ -8,3 +8,4 @@ from lucid.core.primitive cimport edge_of
 cpdef bint carries_grad(object tensor)
 @cython.locals(edge=Edge, node=Node)
 cpdef bint leads_outside(object outputs, object variables)
+cdef bint _carried(object saved)

@@ -11,7 +11,7 @@ from lucid.core.tensor import Tensor
 
 def carries_grad(tensor: Any) -> bool:
     """Whether something inside a batched or dual tensor is on a tape of its own."""
-    while isinstance(tensor, Kind):
+    while type(tensor) is not Tensor and isinstance(tensor, Kind):
         fields = tensor
         tangent = fields._aux
         if isinstance(tangent, Tensor) and (tangent._requires_grad or carries_grad(tangent)):

@@ -55,7 +55,11 @@ class Pulled:
                     if x.np_dtype not in DIFFERENTIABLE:
                         raise_if_not_differentiable(x, name, named(func, number))
                     # What is on a tape already stays where that tape can follow it.
-                    fresh.append(variable(x if x._requires_grad else lifted(x)))
+                    inner = x if x._requires_grad else lifted(x)
+                    if inner is x:
+                        inner = variable(x)
+                    inner._requires_grad = True
+                    fresh.append(inner)
                 self.structures.append(structure)
                 self.variables += fresh
                 new[number] = structure.unflatten(fresh)

@@ -176,7 +176,10 @@ class _VectorTimesMatrix(Primitive):
             return super().vjp(node, ct)
         left, right, flip = node.left, node.right, node.params["flip"]
         if left is not None:
-            left = self(ct, _conj(tensor_of(node, saved[1])), flip=not flip)
+            y = _conj(tensor_of(node, saved[1]))
+            left = self.of_batch(ct, y, not flip)
+            if left is None:
+                left = self(ct, y, flip=not flip)
         if right is not None:
             x = _conj(tensor_of(node, saved[0]))
             first, second = (ct, x) if flip else (x, ct)
