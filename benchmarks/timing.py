@@ -10,9 +10,9 @@ from time import perf_counter, sleep
 from benchmarks.libraries import Library, Thunk
 from benchmarks.workloads import Workload, check_agreement
 
-# Threads for products of matrices go on waiting for work when they are done, 0.03 s in OpenBLAS, and would slow down
+# Threads for products of matrices go on waiting for work when they are done, 0.13 s in OpenBLAS, and would slow down
 # whoever comes next.
-PAUSE = 0.05
+PAUSE = 0.15
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,7 @@ ON_DEMAND = {
         "as_strided as_strided_scatter diagonal_scatter empty_permuted empty_strided narrow_copy select_scatter "
         "slice_scatter"
     ),
+    "lucid.ops.threads": "get_num_threads set_num_threads",
     "lucid.ops.trials": "binomial",
     "lucid.signal.spectra": "istft stft",
     "lucid.signal.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",

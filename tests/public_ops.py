@@ -38,9 +38,9 @@ NOT_OPS: dict[str, str] = {
         __array_namespace_info__ broadcast_shapes can_cast device dtype finfo get_default_dtype iinfo is_complex
         is_floating_point is_pinned is_shared is_tensor isdtype numel promote_types result_type set_default_dtype Tensor
     """,
-    "modes and settings: test_modes, test_amp": """
-        autocast enable_grad GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad set_grad_enabled
-        set_printoptions
+    "modes and settings: test_modes, test_amp, test_threads": """
+        autocast enable_grad get_num_threads GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad
+        set_grad_enabled set_num_threads set_printoptions
     """,
     "transforms and control flow: test_func_vmap, test_func_control": "cond scan vmap while_loop",
     "files: test_checkpoints": "load save",

@@ -6,6 +6,7 @@ from scipy import special
 
 import lucid
 from lucid.ops import gates, kernels, rows
+from lucid.optim import steps
 
 SIZES = (1, 7, 16, 17, 33, 64, 100, 129)
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -165,13 +166,13 @@ def test_adam_in_one_pass_is_adam_in_steps(dtype, decays):
     v, tiny = np.abs(v), float(np.finfo(dtype).tiny)
     m[:10], g[:10], v[5:15] = tiny, 0, tiny
     decay, weight1, keep2, weight2, eps, rate = np.array([0.01, 0.1, 0.999, 0.001, 1e-8, 1e-3], dtype)
-    others, steps = [a.copy() for a in (p, m, v)], np.empty_like(p)
+    others, moves = [a.copy() for a in (p, m, v)], np.empty_like(p)
     grown = g + p * decay if decays == 1 else g
     kernels.follow(m, grown, weight1, tiny)
     kernels.accumulate_square(v, grown, keep2, weight2, tiny)
-    kernels.scale_by_root(m, v, eps, rate, steps)
-    p -= steps + p * decay if decays == 2 else steps
-    kernels.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
+    kernels.scale_by_root(m, v, eps, rate, moves)
+    p -= moves + p * decay if decays == 2 else moves
+    steps.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
     for found, wanted in zip(others, (p, m, v), strict=True):
         np.testing.assert_array_equal(found, wanted)
 

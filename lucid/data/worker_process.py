@@ -17,6 +17,7 @@ from lucid.data.fetching import Fetch, Recipe
 from lucid.data.transport import Parcel, shared_stack
 from lucid.data.worker_info import WorkerInfo, set_worker_info
 from lucid.ops.random import manual_seed
+from lucid.ops.threads import set_num_threads
 
 # A task is the number of the epoch and the indices to fetch (for streams: None); None instead of a task ends the worker.
 # An answer is labelled with that number and with what its content is: a batch, the end of a stream, or a Failure.
@@ -34,6 +35,7 @@ def work(connection: Connection, parent: int, info: tuple[int, int, int], recipe
     """The life of a worker; `info` is its number, the number of workers, and its seed."""
     _leave_signals_to_the_parent()
     _close_inherited()
+    set_num_threads(1)  # the workers together keep the cores busy
     collation.stack_arrays = shared_stack
     inbox = _Inbox(connection, parent)
     number, _, seed = info

@@ -32,19 +32,25 @@ def library() -> Blas | None:
 
 
 @cache
-def threads_share_cores() -> bool:
-    """Whether BLAS has more threads than this process has cores, as far as the system tells."""
-    blas = library()
-    if blas is None or not hasattr(os, "sched_getaffinity"):
-        return False
-    cores = set()
+def cores() -> int:
+    """How many cores this process may use, as far as the system tells; two threads of one core count once."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    found = set()
     for cpu in os.sched_getaffinity(0):
         try:
             with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
-                cores.add(file.read())
+                found.add(file.read())
         except OSError:
-            return False
-    return blas.threads() > len(cores)
+            return len(os.sched_getaffinity(0))
+    return len(found)
+
+
+@cache
+def threads_share_cores() -> bool:
+    """Whether BLAS has more threads than this process has cores."""
+    blas = library()
+    return blas is not None and blas.threads() > cores()
 
 
 class OneThread:
@@ -54,6 +60,7 @@ class OneThread:
         self.lock = Lock()
         self.inside = 0
         self.before = 1
+        self.said = 0  # by the user
 
     def enter(self, blas: Blas) -> int:
         """The number of threads that BLAS would use."""
@@ -64,6 +71,13 @@ class OneThread:
             self.inside += 1
             return self.before
 
+    def set(self, blas: Blas | None, count: int) -> None:
+        """Set the number of threads for those outside."""
+        with self.lock:
+            self.before = self.said = count
+            if blas is not None and not self.inside:
+                blas.set_threads(count)
+
     def leave(self, blas: Blas) -> None:
         with self.lock:
             self.inside -= 1
@@ -72,6 +86,21 @@ class OneThread:
 
 
 one_thread = OneThread()
+
+
+def threads() -> int:
+    """How many threads should work on one operation: as many as BLAS would use, or as there are cores."""
+    blas = library()
+    if blas is not None:
+        return one_thread.before if one_thread.inside else blas.threads()
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return one_thread.said or (int(said) if said.isdecimal() and int(said) > 0 else cores())
+
+
+def set_threads(count: int) -> None:
+    """Change that number, for BLAS too."""
+    one_thread.set(library(), count)
+    threads_share_cores.cache_clear()
 
 
 def in_one_thread(product: Callable[[Any], Any], operand: Any) -> Any:

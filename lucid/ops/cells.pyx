@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from lucid.ops.curves cimport real, sigmoid, tanh
-from lucid.ops.tiles cimport BYTES, aligned, pack, tile
+from lucid.ops.tiles cimport aligned, pack, rows_by_panel
 
 from lucid.ops.parallel import in_parts
 
@@ -59,18 +59,10 @@ cdef Rows rows_of(np.ndarray x):
 
 cdef void multiply(const real* x, Py_ssize_t stride, Py_ssize_t n, Panels panels, real* out) noexcept nogil:
     """n rows of x, `stride` apart, by a matrix; those of the result are as long as all panels."""
-    cdef Py_ssize_t p, i, depth = panels.depth, width = panels.count * COLUMNS
-    cdef int rows = BYTES // (COLUMNS * sizeof(real))
+    cdef Py_ssize_t p, depth = panels.depth, width = panels.count * COLUMNS
     cdef const real* w = <real*>panels.start
     for p in range(panels.count):
-        if n < rows:
-            for i in range(n):
-                tile(x + i * stride, stride, 1, w, depth, out + i * width, width, 1, COLUMNS)
-        else:
-            for i in range(n // rows):
-                tile(x + i * rows * stride, stride, 1, w, depth, out + i * rows * width, width, rows, COLUMNS)
-            if n % rows:  # the last rows, some of which were done before
-                tile(x + (n - rows) * stride, stride, 1, w, depth, out + (n - rows) * width, width, rows, COLUMNS)
+        rows_by_panel(x, stride, 1, n, w, depth, NULL, 0, out, width, COLUMNS, COLUMNS)
         w += depth * COLUMNS
         out += COLUMNS
 

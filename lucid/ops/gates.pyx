@@ -5,6 +5,7 @@ cimport numpy as np
 from libc.math cimport erfc, pi, sqrt
 
 from lucid.ops.curves cimport exp, real, sigmoid
+from lucid.ops.team cimport crew, share
 
 from lucid.ops.gate_constants import A, B, LOG_ODDS
 
@@ -16,6 +17,9 @@ p6, p5, p4, p3, p2, p1, p0 = LOG_ODDS
 cdef double DENSITY = 1 / sqrt(2 * pi), ROOT_HALF = sqrt(0.5)
 
 # Python's numbers are doubles here, and arithmetic with one of them is done in double precision: hence `one`.
+
+cdef enum:
+    CHUNK = 1 << 13  # elements of a part
 
 cdef enum Kind:
     SILU
@@ -84,19 +88,34 @@ cdef void _each(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n
         _loop(GELU_TANH, g, x, out, n)
 
 
+cdef struct Gate:
+    Kind kind
+    char* g
+    char* x
+    char* out
+    Py_ssize_t n, size
+
+
+cdef void _some(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Gate* a = <Gate*>task
+    cdef Py_ssize_t start = part * CHUNK * a.size, n = min(CHUNK, a.n - part * CHUNK)
+    cdef char* g = NULL if a.g == NULL else a.g + start
+    if a.size == sizeof(float):
+        _each(a.kind, <float*>g, <float*>(a.x + start), <float*>(a.out + start), n)
+    else:
+        _each(a.kind, <double*>g, <double*>(a.x + start), <double*>(a.out + start), n)
+
+
 cdef inline int _run(Kind kind, np.ndarray given, np.ndarray x, np.ndarray out) except -1:
-    cdef Py_ssize_t n = np.PyArray_SIZE(out)
     cdef int type = np.PyArray_TYPE(x)
-    cdef void* g = NULL if given is None else np.PyArray_DATA(given)
-    cdef void* source = np.PyArray_DATA(x)
-    cdef void* target = np.PyArray_DATA(out)
+    cdef Gate gate
     if type != np.PyArray_TYPE(out) or (given is not None and type != np.PyArray_TYPE(given)):
         raise TypeError(f"arrays of one type are needed, not {x.dtype} and {out.dtype if given is None else given.dtype}")
+    gate.kind, gate.n, gate.size = kind, np.PyArray_SIZE(out), np.PyArray_ITEMSIZE(x)
+    gate.g = NULL if given is None else np.PyArray_BYTES(given)
+    gate.x, gate.out = np.PyArray_BYTES(x), np.PyArray_BYTES(out)
     with nogil:
-        if type == np.NPY_FLOAT:
-            _each(kind, <float*>g, <float*>source, <float*>target, n)
-        else:
-            _each(kind, <double*>g, <double*>source, <double*>target, n)
+        share(_some, &gate, (gate.n + CHUNK - 1) // CHUNK, crew() if gate.n > 2 * CHUNK else 1)
     return 0
 
 

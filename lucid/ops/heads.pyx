@@ -12,15 +12,17 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from lucid.ops.curves cimport exp, real
-from lucid.ops.tiles cimport BYTES, SUMS, aligned, pack, tile
-
-from lucid.ops.parallel import in_parts
+from lucid.ops.team cimport crew, share
+from lucid.ops.tiles cimport aligned, pack, rows_by_panel
 
 np.import_array()
 
 cdef enum:
     COLUMNS = 32  # of a panel
     ALIASED = 256  # Rows of a multiple of so many numbers would share few places in the cache.
+    GROUP = 8  # rows that are multiplied with the same terms
+    MOST_PARTS = 1024
+    LEAST_SHARED = 1 << 20  # multiplications by several threads
     PER_WEIGHT = 30  # A softmax takes the time of so many multiplications for each element.
 
 cdef enum Terms:
@@ -58,24 +60,6 @@ cdef inline Py_ssize_t filled_up(Py_ssize_t columns) noexcept nogil:
 # --- products ------------------------------------------------------------------------------------
 
 
-cdef inline void some_rows(
-    const real* x, Py_ssize_t down, Py_ssize_t right, const real* w, Py_ssize_t depth,
-    real* out, Py_ssize_t stride, Py_ssize_t columns, int rows,
-) noexcept nogil:
-    """Rows of x by one panel, of which only some columns may be wanted."""
-    cdef real edge[SUMS]
-    cdef int i
-    if depth <= 0:
-        for i in range(rows):
-            memset(out + i * stride, 0, min(columns, COLUMNS) * sizeof(real))
-    elif columns >= COLUMNS:
-        tile(x, down, right, w, depth, out, stride, rows, COLUMNS)
-    else:
-        tile(x, down, right, w, depth, edge, COLUMNS, rows, COLUMNS)
-        for i in range(rows):
-            memcpy(out + i * stride, edge + i * COLUMNS, columns * sizeof(real))
-
-
 cdef void multiply(
     const real* x, Py_ssize_t down, Py_ssize_t right, Py_ssize_t n, const real* panels, Py_ssize_t depth,
     real* out, Py_ssize_t stride, Py_ssize_t columns, Terms terms, Py_ssize_t first,
@@ -84,23 +68,18 @@ cdef void multiply(
 
     If not all terms are wanted, other elements of x are 0 or left out; row i of x counts as row `first + i`.
     """
-    cdef int most = BYTES // (COLUMNS * sizeof(real))
-    cdef int rows = most if n >= most else 1
-    cdef Py_ssize_t panel, tiled, c, at, start, end
-    cdef const real* factors
-    cdef const real* w
+    cdef Py_ssize_t rows = n if terms == ALL else GROUP
+    cdef Py_ssize_t panel, c, at, start, end
     for panel in range(parts(columns, COLUMNS)):
-        c = panel * COLUMNS
-        for tiled in range(parts(n, rows)):
-            at = min(tiled * rows, n - rows)  # The last rows may have been done before.
+        c, at = panel * COLUMNS, 0
+        while at < n:
             start = min(first + at, depth) if terms == FROM_ROW else 0
             end = min(first + at + rows, depth) if terms == UP_TO_ROW else depth
-            factors = x + at * down + start * right
-            w = panels + c * depth + start * COLUMNS
-            if rows == 1:
-                some_rows(factors, down, right, w, end - start, out + at * stride + c, stride, columns - c, 1)
-            else:
-                some_rows(factors, down, right, w, end - start, out + at * stride + c, stride, columns - c, most)
+            rows_by_panel(
+                x + at * down + start * right, down, right, min(rows, n - at), panels + c * depth + start * COLUMNS,
+                end - start, NULL, 0, out + at * stride + c, stride, COLUMNS, columns - c,
+            )
+            at += rows
 
 
 # --- softmax -------------------------------------------------------------------------------------
@@ -176,61 +155,56 @@ cdef void softmax_back(real* g, const real* y, Panel panel, const real* order, r
 # --- one head ------------------------------------------------------------------------------------
 
 
-cdef class Heads:
-    """Stacks of matrices that share their number of heads, and what to do with them."""
-
-    cdef Stack q, k, v, out, g, dq, dk, dv
-    cdef char* p
-    cdef Py_ssize_t width
-    cdef double scale
-    cdef bint causal, is_single
-    cdef object kind
-
-    def __cinit__(self, np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal):
-        self.q, self.k, self.v = stack(q), stack(k), stack(v)
-        self.scale, self.causal = scale, causal
-        self.width = filled_up(self.q.rows)
-        if self.width % ALIASED == 0:
-            self.width += COLUMNS
-        self.kind = q.dtype
-        self.is_single = np.PyArray_TYPE(q) == np.NPY_FLOAT
-
-    def run(self, some):
-        """The heads in a slice, forward."""
-        cdef Py_ssize_t first = some.start, last = some.stop
-        cdef np.ndarray room = aligned(
-            COLUMNS + self.q.columns * self.width + self.k.rows * (filled_up(self.v.columns) + COLUMNS), self.kind
-        )
-        cdef void* start = np.PyArray_DATA(room)
-        with nogil:
-            if self.is_single:
-                run(self, first, last, <float*>start)
-            else:
-                run(self, first, last, <double*>start)
-
-    def run_back(self, some):
-        """The heads in a slice, backward."""
-        cdef Py_ssize_t first = some.start, last = some.stop
-        cdef Py_ssize_t size = filled_up(self.q.columns), values = filled_up(self.v.columns)
-        cdef np.ndarray room = aligned(
-            COLUMNS + (self.k.rows + self.v.columns) * self.width + self.k.rows * size + self.q.rows * max(size, values),
-            self.kind,
-        )
-        cdef void* start = np.PyArray_DATA(room)
-        with nogil:
-            if self.is_single:
-                run_back(self, first, last, <float*>start)
-            else:
-                run_back(self, first, last, <double*>start)
-
-    def in_parts(self, work, np.ndarray q, products):
-        """Call work on slices of the heads; `products` is the number of multiplications for each weight."""
-        count = q.shape[0] * q.shape[1]
-        weights = count * self.q.rows * self.k.rows * (0.5 if self.causal else 1)
-        in_parts(work, count, weights * (products + PER_WEIGHT))
+# Stacks of matrices that share their number of heads, and what to do with them: each part is some heads, each thread has
+# room of its own.
+cdef struct Heads:
+    Stack q, k, v, out, g, dq, dk, dv
+    char* p
+    char* room
+    Py_ssize_t width, count, parts, room_size
+    double scale
+    bint causal, is_single, is_back
 
 
-cdef inline Panel panel_at(Heads a, Py_ssize_t c, Py_ssize_t stride) noexcept nogil:
+cdef Heads heads_of(np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal):
+    cdef Heads a
+    memset(&a, 0, sizeof(Heads))
+    a.q, a.k, a.v = stack(q), stack(k), stack(v)
+    a.scale, a.causal = scale, causal
+    a.width = filled_up(a.q.rows)
+    if a.width % ALIASED == 0:
+        a.width += COLUMNS
+    a.count = q.shape[0] * q.shape[1]
+    a.is_single = np.PyArray_TYPE(q) == np.NPY_FLOAT
+    return a
+
+
+cdef void some_heads(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Heads* a = <Heads*>task
+    cdef Py_ssize_t first = a.count * part // a.parts, last = a.count * (part + 1) // a.parts
+    if a.is_single:
+        if a.is_back:
+            run_back(a, first, last, <float*>a.room + who * a.room_size)
+        else:
+            run(a, first, last, <float*>a.room + who * a.room_size)
+    elif a.is_back:
+        run_back(a, first, last, <double*>a.room + who * a.room_size)
+    else:
+        run(a, first, last, <double*>a.room + who * a.room_size)
+
+
+cdef share_heads(Heads* a, np.ndarray q, Py_ssize_t products):
+    """Do the work of all heads; `products` is the number of multiplications for each weight."""
+    cdef double weights = <double>a.count * a.q.rows * a.k.rows * (0.5 if a.causal else 1)
+    cdef int most = crew() if weights * (products + PER_WEIGHT) > LEAST_SHARED else 1
+    a.parts = min(a.count, MOST_PARTS)
+    cdef np.ndarray room = aligned(most * a.room_size, q.dtype)
+    a.room = np.PyArray_BYTES(room)
+    with nogil:
+        share(some_heads, a, a.parts, most)
+
+
+cdef inline Panel panel_at(Heads* a, Py_ssize_t c, Py_ssize_t stride) noexcept nogil:
     """The keys that count for the queries from c on."""
     cdef Py_ssize_t keys = a.k.rows
     if not a.causal:
@@ -244,7 +218,7 @@ cdef inline void count_up(real* order) noexcept nogil:
         order[i] = i
 
 
-cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
+cdef void run(Heads* a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
     cdef Py_ssize_t n, part, c, j, size = a.q.columns
     cdef Terms terms = UP_TO_ROW if a.causal else ALL
     cdef real scale = a.scale
@@ -278,7 +252,7 @@ cdef void run(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept n
                 memcpy(p + j * a.width + c, weights + j * COLUMNS, COLUMNS * sizeof(real))
 
 
-cdef void run_back(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
+cdef void run_back(Heads* a, Py_ssize_t first, Py_ssize_t last, real* room) noexcept nogil:
     cdef Py_ssize_t n, size = filled_up(a.q.columns)
     cdef Terms terms = FROM_ROW if a.causal else ALL
     cdef real* ds = room + COLUMNS
@@ -310,7 +284,7 @@ cdef void run_back(Heads a, Py_ssize_t first, Py_ssize_t last, real* room) noexc
 
 
 cdef void scores_back(
-    Heads a, Py_ssize_t n, const real* g, const real* p, real* ds, real* cotangents, real* keys, const real* order
+    Heads* a, Py_ssize_t n, const real* g, const real* p, real* ds, real* cotangents, real* keys, const real* order
 ) noexcept nogil:
     """The cotangent of the scores of a head, and that of its queries."""
     cdef Py_ssize_t part, c
@@ -353,18 +327,21 @@ cdef np.ndarray side_by_side(np.ndarray x, Py_ssize_t rows, Py_ssize_t columns):
 
 def forward(np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal):
     q, k, v = in_rows(q), in_rows(k), in_rows(v)
-    cdef Heads heads = Heads(q, k, v, scale, causal)
+    cdef Heads heads = heads_of(q, k, v, scale, causal)
     cdef np.ndarray out = side_by_side(q, q.shape[2], v.shape[3])
-    cdef np.ndarray p = aligned(q.shape[0] * q.shape[1] * k.shape[2] * heads.width, q.dtype)
-    heads.out, heads.p = stack(out), <char*>np.PyArray_DATA(p)
-    heads.in_parts(heads.run, q, q.shape[3] + v.shape[3])
+    cdef np.ndarray p = aligned(heads.count * k.shape[2] * heads.width, q.dtype)
+    heads.out, heads.p = stack(out), np.PyArray_BYTES(p)
+    heads.room_size = COLUMNS + q.shape[3] * heads.width + k.shape[2] * (filled_up(v.shape[3]) + COLUMNS)
+    share_heads(&heads, q, q.shape[3] + v.shape[3])
     return out, p
 
 
 def backward(np.ndarray g, np.ndarray q, np.ndarray k, np.ndarray v, np.ndarray p, double scale, bint causal, needs):
     g, q, k, v = in_rows(g), in_rows(q), in_rows(k), in_rows(v)
-    cdef Heads heads = Heads(q, k, v, scale, causal)
-    heads.g, heads.p = stack(g), <char*>np.PyArray_DATA(p)
+    cdef Heads heads = heads_of(q, k, v, scale, causal)
+    cdef Py_ssize_t size = filled_up(q.shape[3]), values = filled_up(v.shape[3])
+    heads.is_back = True
+    heads.g, heads.p = stack(g), np.PyArray_BYTES(p)
     dq, dk, dv = [
         side_by_side(x, x.shape[2], x.shape[3]) if need else None for x, need in zip((q, k, v), needs, strict=True)
     ]
@@ -374,5 +351,6 @@ def backward(np.ndarray g, np.ndarray q, np.ndarray k, np.ndarray v, np.ndarray 
         heads.dk = stack(dk)
     if dv is not None:
         heads.dv = stack(dv)
-    heads.in_parts(heads.run_back, q, 2 * (q.shape[3] + v.shape[3]))
+    heads.room_size = COLUMNS + (k.shape[2] + v.shape[3]) * heads.width + k.shape[2] * size + q.shape[2] * max(size, values)
+    share_heads(&heads, q, 2 * (q.shape[3] + v.shape[3]))
     return dq, dk, dv

@@ -23,8 +23,3 @@ cpdef object follow(real[::1] average, const real[::1] value, real weight, real 
 cpdef object accumulate_square(real[::1] total, const real[::1] x, real keep, real weight, real tiny)
 @cython.locals(i=cython.Py_ssize_t)
 cpdef object scale_by_root(const real[::1] x, const real[::1] squares, real eps, real rate, real[::1] out)
-@cython.locals(i=cython.Py_ssize_t, x=real)
-cpdef object adam(
-    real[::1] p, const real[::1] g, real[::1] m, real[::1] v, real decay, int decays,
-    real weight1, real keep2, real weight2, real eps, real rate, real tiny,
-)

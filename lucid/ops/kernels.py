@@ -60,23 +60,3 @@ def scale_by_root(x: Any, squares: Any, eps: float, rate: float, out: Any) -> No
     for i in range(out.shape[0]):
         out[i] = sqrt(squares[i])
         out[i] = x[i] / (out[i] + eps) * rate
-
-
-def adam(
-    p: Any, g: Any, m: Any, v: Any, decay: float, decays: int,
-    weight1: float, keep2: float, weight2: float, eps: float, rate: float, tiny: float,
-) -> None:  # fmt: skip
-    """The three of them and p -= out, where decay · p is first added to g (if `decays` is 1) or at last to out (if 2)."""
-    for i in range(p.shape[0]):
-        x = g[i]
-        if decays == 1:
-            x = x + decay * p[i]
-        m[i] += weight1 * (x - m[i])
-        m[i] = 0 if -tiny < m[i] < tiny else m[i]
-        v[i] = keep2 * v[i] + weight2 * (x * x)
-        v[i] = 0 if v[i] < tiny else v[i]
-        x = sqrt(v[i])
-        x = m[i] / (x + eps) * rate
-        if decays == 2:
-            x = x + decay * p[i]
-        p[i] -= x

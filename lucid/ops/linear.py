@@ -12,7 +12,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input
 from lucid.core.primitive import Primitive, attach, edge_of, synced
 from lucid.core.tensor import Tensor
-from lucid.ops import rows
+from lucid.ops import panels, rows
 from lucid.ops.products import dot, mT
 from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, add_all, align
@@ -23,14 +23,19 @@ _NO_PARAMS: dict[str, Any] = {}
 
 
 def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
-    real = x.dtype.char in "fd"
-    out = dot(x, weight.T) if x.ndim == 2 and real else P.matmul.impl(x, weight.T)
-    if bias is None:
-        return out
-    if real and bias.dtype is out.dtype and bias.flags.c_contiguous and out.flags.c_contiguous:
-        rows.add_bias(out, bias)
-        return out
-    return np.add(out, bias, out)
+    if x.dtype.char not in "fd" or x.ndim < 2:
+        out = P.matmul.impl(x, weight.T)
+        return out if bias is None else np.add(out, bias, out)
+    matrix = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    out = None if bias is None or bias.dtype is not x.dtype else panels.product(matrix, weight.T, bias)
+    if out is None:
+        out = dot(matrix, weight.T)
+        if bias is not None:
+            if bias.dtype is out.dtype and bias.flags.c_contiguous and out.flags.c_contiguous:
+                rows.add_bias(out, bias)
+            else:
+                np.add(out, bias, out)
+    return out if x.ndim == 2 else out.reshape(*x.shape[:-1], out.shape[1])
 
 
 def _conj(x: Any) -> Any:

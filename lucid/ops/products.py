@@ -15,6 +15,7 @@ from lucid.core.node import Node, array_of, save_input, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, lift, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
+from lucid.ops import panels
 from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
 from lucid.ops.blas import in_one_thread, threads_share_cores
 from lucid.ops.kernels import stacked_outer
@@ -35,7 +36,9 @@ def _matmul_array(x: Any, y: Any) -> Any:
         return _matmul_array(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and x.size:
         # One large BLAS product instead of one for each matrix of a stack.
-        return _np_matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+        rows = x.reshape(-1, x.shape[-1])
+        product = dot(rows, y) if x.dtype in _BLAS and x.dtype is y.dtype else _np_matmul(rows, y)
+        return product.reshape(*x.shape[:-1], y.shape[-1])
     if x.ndim == y.ndim > 1 and x.shape[-1] == 1:
         return _outer_array(x[..., 0], y[..., 0, :])
     return _np_matmul(x, y)
@@ -217,6 +220,9 @@ def dot(x: Any, y: Any) -> Any:
     multiplications on BLAS uses several threads. Where these share a core, they gain little up to 2²², and go on waiting
     for more when they are done, which slows down the other one: there this thread does it alone.
     """
+    found = panels.product(x, y)
+    if found is not None:
+        return found
     work = x.size * y.shape[1]
     if work < 1 << 20 or x.shape[0] == 1 or x.shape[1] == 1 or y.shape[1] == 1:
         return x.dot(y)

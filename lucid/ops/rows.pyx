@@ -7,69 +7,107 @@ from libc.string cimport memset
 
 from lucid.ops.curves cimport exp, real
 from lucid.ops.lanes cimport dot, sum, top
+from lucid.ops.team cimport crew, share
 
 np.import_array()
 
-cdef void _normalize(
-    const real* x, const real* weight, const real* bias, real* y, real* statistics,
-    Py_ssize_t count, Py_ssize_t n, double eps, bint centred,
-) noexcept nogil:
-    cdef Py_ssize_t i, j
+cdef enum:
+    CHUNK = 1 << 13  # elements of a part, about
+    MOST_PARTS = 256
+
+# What is done row by row. In parts, so that threads can share it; how many does not depend on their number, nor do sums.
+cdef struct Rows:
+    char* g
+    char* x
+    char* weight
+    char* bias
+    char* y
+    char* statistics
+    char* dweight  # one row for each part
+    char* dbias
+    char* room  # one row for each thread
+    Py_ssize_t count, n, per_part
+    double eps
+    bint centred, is_single
+
+
+cdef Py_ssize_t _divide(Rows* a, np.ndarray x):
+    """Fill in the shape of x; returns the number of parts."""
+    a.count, a.n = np.PyArray_DIM(x, 0), np.PyArray_DIM(x, 1)
+    a.is_single = np.PyArray_TYPE(x) == np.NPY_FLOAT
+    a.per_part = max(CHUNK // max(a.n, 1), a.count // MOST_PARTS + 1)
+    return (a.count + a.per_part - 1) // a.per_part
+
+
+cdef inline int _crew(Py_ssize_t parts) noexcept nogil:
+    return crew() if parts > 2 else 1
+
+
+cdef inline void _normalize_rows(Rows* a, Py_ssize_t i, const real* weight, const real* bias, real* statistics) noexcept nogil:
+    cdef Py_ssize_t j, n = a.n, count = a.count, end = min(i + a.per_part, count)
+    cdef const real* x = <real*>a.x + i * n
+    cdef real* y = <real*>a.y + i * n
     cdef real mean, rest, variance, scale, offset
     cdef real per = 1.0 / (n if n else 1)
-    for i in range(count):
+    while i < end:
         mean = rest = 0
-        if centred:
+        if a.centred:
             mean = sum(x, n) * per
         for j in range(n):
             y[j] = x[j] - mean
-        if centred:
+        if a.centred:
             rest = sum(y, n) * per
         variance = dot(y, y, n) * per - rest * rest
-        scale = 1 / sqrt((0 if variance < 0 else variance) + eps)
+        scale = 1 / sqrt((0 if variance < 0 else variance) + a.eps)
         offset = -rest * scale
         for j in range(n):
             y[j] = (y[j] * scale + offset) * weight[j] + bias[j]
         statistics[i], statistics[count + i], statistics[2 * count + i] = mean, rest, scale
         x += n
         y += n
+        i += 1
+
+
+cdef void _normalize(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Rows* a = <Rows*>task
+    if a.is_single:
+        _normalize_rows(a, part * a.per_part, <float*>a.weight, <float*>a.bias, <float*>a.statistics)
+    else:
+        _normalize_rows(a, part * a.per_part, <double*>a.weight, <double*>a.bias, <double*>a.statistics)
 
 
 def normalize(np.ndarray x, np.ndarray weight, np.ndarray bias, double eps, bint centred):
-    cdef Py_ssize_t count = np.PyArray_DIM(x, 0), n = np.PyArray_DIM(x, 1)
-    cdef np.npy_intp[2] shape = [3, count]
+    cdef np.npy_intp[2] shape = [3, np.PyArray_DIM(x, 0)]
     cdef int kind = np.PyArray_TYPE(x)
     cdef np.ndarray y = np.PyArray_EMPTY(2, np.PyArray_DIMS(x), kind, 0)
     cdef np.ndarray statistics = np.PyArray_EMPTY(2, shape, kind, 0)
-    cdef void* px = np.PyArray_DATA(x)
-    cdef void* pw = np.PyArray_DATA(weight)
-    cdef void* pb = np.PyArray_DATA(bias)
-    cdef void* py = np.PyArray_DATA(y)
-    cdef void* ps = np.PyArray_DATA(statistics)
+    cdef Rows a
+    cdef Py_ssize_t parts = _divide(&a, x)
+    a.x, a.weight, a.bias = np.PyArray_BYTES(x), np.PyArray_BYTES(weight), np.PyArray_BYTES(bias)
+    a.y, a.statistics, a.eps, a.centred = np.PyArray_BYTES(y), np.PyArray_BYTES(statistics), eps, centred
     with nogil:
-        if kind == np.NPY_FLOAT:
-            _normalize(<float*>px, <float*>pw, <float*>pb, <float*>py, <float*>ps, count, n, eps, centred)
-        else:
-            _normalize(<double*>px, <double*>pw, <double*>pb, <double*>py, <double*>ps, count, n, eps, centred)
+        share(_normalize, &a, parts, _crew(parts))
     return y, statistics
 
 
-cdef void _normalize_back(
-    const real* g, const real* x, const real* weight, const real* statistics, real* dx, real* dweight, real* dbias,
-    real* normal, Py_ssize_t count, Py_ssize_t n, bint centred,
+cdef inline void _normalize_rows_back(
+    Rows* a, Py_ssize_t i, const real* weight, const real* statistics, real* dweight, real* dbias, real* normal
 ) noexcept nogil:
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t j, n = a.n, count = a.count, end = min(i + a.per_part, count)
+    cdef const real* g = <real*>a.g + i * n
+    cdef const real* x = <real*>a.x + i * n
+    cdef real* dx = <real*>a.y + i * n
     cdef real mean, scale, offset, level, slope
     cdef real per = 1.0 / (n if n else 1)
     for j in range(n):
         dweight[j] = dbias[j] = 0
-    for i in range(count):
+    while i < end:
         mean, scale = statistics[i], statistics[2 * count + i]
         offset = -statistics[count + i] * scale
         for j in range(n):
             normal[j] = (x[j] - mean) * scale + offset
             dx[j] = g[j] * weight[j]
-        level = sum(dx, n) * per if centred else 0
+        level = sum(dx, n) * per if a.centred else 0
         slope = dot(dx, normal, n) * per
         for j in range(n):
             dx[j] = scale * (dx[j] - level - normal[j] * slope)
@@ -79,35 +117,38 @@ cdef void _normalize_back(
         g += n
         x += n
         dx += n
+        i += 1
+
+
+cdef void _normalize_back(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Rows* a = <Rows*>task
+    cdef Py_ssize_t own = part * a.n, i = part * a.per_part
+    if a.is_single:
+        _normalize_rows_back(
+            a, i, <float*>a.weight, <float*>a.statistics, <float*>a.dweight + own, <float*>a.dbias + own,
+            <float*>a.room + who * a.n,
+        )
+    else:
+        _normalize_rows_back(
+            a, i, <double*>a.weight, <double*>a.statistics, <double*>a.dweight + own, <double*>a.dbias + own,
+            <double*>a.room + who * a.n,
+        )
 
 
 def normalize_back(np.ndarray g, np.ndarray x, np.ndarray weight, np.ndarray statistics, bint centred):
-    cdef Py_ssize_t count = np.PyArray_DIM(x, 0), n = np.PyArray_DIM(x, 1)
-    cdef np.npy_intp[1] width = [n]
-    cdef int kind = np.PyArray_TYPE(x)
+    cdef Rows a
+    cdef Py_ssize_t parts = _divide(&a, x)
+    cdef int kind = np.PyArray_TYPE(x), most = _crew(parts)
+    cdef np.npy_intp[2] each_part = [parts, a.n], each_thread = [most, a.n]
     cdef np.ndarray dx = np.PyArray_EMPTY(2, np.PyArray_DIMS(x), kind, 0)
-    cdef np.ndarray dweight = np.PyArray_EMPTY(1, width, kind, 0), dbias = np.PyArray_EMPTY(1, width, kind, 0)
-    cdef np.ndarray normal = np.PyArray_EMPTY(1, width, kind, 0)
-    cdef void* pg = np.PyArray_DATA(g)
-    cdef void* px = np.PyArray_DATA(x)
-    cdef void* pw = np.PyArray_DATA(weight)
-    cdef void* ps = np.PyArray_DATA(statistics)
-    cdef void* pd = np.PyArray_DATA(dx)
-    cdef void* pdw = np.PyArray_DATA(dweight)
-    cdef void* pdb = np.PyArray_DATA(dbias)
-    cdef void* pn = np.PyArray_DATA(normal)
+    cdef np.ndarray dweight = np.PyArray_EMPTY(2, each_part, kind, 0), dbias = np.PyArray_EMPTY(2, each_part, kind, 0)
+    cdef np.ndarray room = np.PyArray_EMPTY(2, each_thread, kind, 0)
+    a.g, a.x, a.weight = np.PyArray_BYTES(g), np.PyArray_BYTES(x), np.PyArray_BYTES(weight)
+    a.statistics, a.y, a.centred = np.PyArray_BYTES(statistics), np.PyArray_BYTES(dx), centred
+    a.dweight, a.dbias, a.room = np.PyArray_BYTES(dweight), np.PyArray_BYTES(dbias), np.PyArray_BYTES(room)
     with nogil:
-        if kind == np.NPY_FLOAT:
-            _normalize_back(
-                <float*>pg, <float*>px, <float*>pw, <float*>ps, <float*>pd, <float*>pdw, <float*>pdb, <float*>pn,
-                count, n, centred,
-            )
-        else:
-            _normalize_back(
-                <double*>pg, <double*>px, <double*>pw, <double*>ps, <double*>pd, <double*>pdw, <double*>pdb,
-                <double*>pn, count, n, centred,
-            )
-    return dx, dweight, dbias
+        share(_normalize_back, &a, parts, most)
+    return dx, column_sums(dweight), column_sums(dbias)
 
 
 # Rows of causal scores end at the diagonal. They are worked on up to the end of a block, many at the same length, and
@@ -227,18 +268,31 @@ cdef void _column_sums(const real* x, real* out, Py_ssize_t count, Py_ssize_t n)
         x += n
 
 
+cdef void _some_sums(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Rows* a = <Rows*>task
+    cdef Py_ssize_t start = part * a.per_part, count = min(a.per_part, a.count - start)
+    if a.is_single:
+        _column_sums(<float*>a.x + start * a.n, <float*>a.y + part * a.n, count, a.n)
+    else:
+        _column_sums(<double*>a.x + start * a.n, <double*>a.y + part * a.n, count, a.n)
+
+
 def column_sums(np.ndarray x):
-    cdef Py_ssize_t count = np.PyArray_DIM(x, 0)
-    cdef np.npy_intp[1] width = [np.PyArray_DIM(x, 1)]
+    cdef Rows a
+    cdef Py_ssize_t parts = _divide(&a, x)
     cdef int kind = np.PyArray_TYPE(x)
-    cdef np.ndarray out = np.PyArray_EMPTY(1, width, kind, 0)
-    cdef void* px = np.PyArray_DATA(x)
-    cdef void* po = np.PyArray_DATA(out)
+    cdef np.npy_intp[2] each_part = [parts, a.n]
+    cdef np.ndarray out = np.PyArray_EMPTY(1, &each_part[1], kind, 0), sums = out
+    if parts <= 2:
+        parts, a.per_part = 1, a.count
+    else:
+        sums = np.PyArray_EMPTY(2, each_part, kind, 0)
+    a.x, a.y = np.PyArray_BYTES(x), np.PyArray_BYTES(sums)
     with nogil:
-        if kind == np.NPY_FLOAT:
-            _column_sums(<float*>px, <float*>po, count, width[0])
-        else:
-            _column_sums(<double*>px, <double*>po, count, width[0])
+        share(_some_sums, &a, parts, _crew(parts))
+        if parts > 1:
+            a.x, a.y, a.count, a.per_part = a.y, np.PyArray_BYTES(out), parts, parts
+            _some_sums(&a, 0, 0)
     return out
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lucid.native import in_use
-from lucid.ops import kernels
+from lucid.optim import steps
 from lucid.optim.elementwise import (
     TINY,
     Elementwise,
@@ -108,7 +108,7 @@ class Adam(_Averaging):
         decay, weight1, keep2, weight2, eps, rate = c
         p, g, m, v = window.p, window.g, *window.slots
         decays = 0 if not group["weight_decay"] else 2 if self._decoupled(group) else 1
-        kernels.adam(p, g, m, v, decay, decays, weight1, keep2, weight2, eps, rate, TINY[p.dtype])
+        steps.adam(p, g, m, v, decay, decays, weight1, keep2, weight2, eps, rate, TINY[p.dtype])
         window.let_go()
 
 
