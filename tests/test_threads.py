@@ -77,6 +77,31 @@ def test_products_of_all_shapes(rows, depth, columns, layout_x, layout_y, has_bi
     close(panels.product(x, y, bias, True), x, y, bias)
 
 
+STACKS = st.sampled_from([(), (0,), (1,), (3,), (2, 3), (2, 1, 4)])
+SMALL = st.integers(0, 90)
+
+
+@settings(deadline=None, max_examples=100)
+@given(STACKS, SMALL, SMALL, SMALL, st.booleans(), st.sampled_from([np.float32, np.float64]), st.integers(1, 4))
+def test_products_of_stacks(stack, rows, depth, columns, turned, dtype, threads):
+    team.set_size(threads)
+    x, y = numbers(*stack, rows, depth, dtype=dtype), numbers(*stack, depth, columns, dtype=dtype, seed=1)
+    if turned:  # in memory, the axes lie the other way round
+        x, y = np.ascontiguousarray(x.T).T, np.ascontiguousarray(y.T).T
+    found = panels.products(x, y, True)
+    assert found.shape == (*stack, rows, columns)
+    for place in np.ndindex(*stack):
+        close(found[place], x[place], y[place])
+
+
+def test_a_matrix_for_a_whole_stack():
+    x, y = numbers(6, 40, 50), numbers(50, 60)
+    close(panels.products(x, np.broadcast_to(y, (6, 50, 60)), True)[5], x[5], y)
+    assert panels.products(x, numbers(5, 50, 60), True) is None
+    a, b = lucid.tensor(numbers(3, 1, 70, 64)), lucid.tensor(numbers(4, 64, 80))
+    np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_the_measure_of_these_tests_can_fail():
     x, y = numbers(40, 50), numbers(50, 60)
     wrong = panels.product(x, y, None, True)
