@@ -127,6 +127,7 @@ def gelu_tanh(x):
 
 
 GATES = {
+    "relu": (lambda x: np.maximum(x, 0), lambda x: x > 0),
     "silu": (lambda x: x * special.expit(x), lambda x: special.expit(x) * (1 + x * special.expit(-x))),
     "gelu": (lambda x: x * special.ndtr(x), lambda x: special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
     "gelu_tanh": (gelu_tanh, lambda x: (gelu_tanh(x + 1e-5) - gelu_tanh(x - 1e-5)) / 2e-5),
@@ -148,7 +149,7 @@ def test_gates(dtype, name, n):
 
 
 @both
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", [name for name in GATES if name != "relu"])
 def test_gates_far_out(dtype, name):
     x = np.array([np.nan, np.inf, 1e4, -1e4, 0.0], dtype)
     out = np.empty_like(x)
@@ -157,6 +158,21 @@ def test_gates_far_out(dtype, name):
         np.testing.assert_array_equal(out, [np.nan, np.inf, 1e4, 0, 0])
         getattr(gates, f"{name}_back")(np.ones_like(x), x, out)
     np.testing.assert_array_equal(out[[0, 2, 3, 4]], [np.nan, 1, 0, 0.5])
+
+
+@both
+def test_relu_passes_on_what_is_no_number_and_stops_what_it_should(dtype):
+    x, out = np.array([np.nan, -np.inf, np.inf, -1.0, 2.0, 0.0], dtype), np.empty(6, dtype)
+    gates.relu(x, out)
+    np.testing.assert_array_equal(out, [np.nan, 0, np.inf, 0, 2, 0])
+    gates.relu_back(np.array([1, np.inf, 1, np.nan, np.nan, np.inf], dtype), x, out)
+    np.testing.assert_array_equal(out, [0, 0, 1, 0, np.nan, 0])
+    large = lucid.tensor(np.tile(x, 20_000).reshape(300, -1), requires_grad=True)
+    y = large.relu()
+    np.testing.assert_array_equal(y.numpy(), np.maximum(large.detach().numpy(), 0))
+    y[1:].nansum().backward()
+    np.testing.assert_array_equal(large.grad.numpy()[1:], large.detach().numpy()[1:] > 0)
+    assert not large.grad.numpy()[0].any()
 
 
 @both

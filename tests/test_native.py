@@ -138,11 +138,6 @@ def test_the_loops_give_what_single_steps_of_numpy_give(kind):
     kernels.scale_by_root(m, v, eps, rate, u)
     np.testing.assert_array_equal(u, m / (np.sqrt(v) + eps) * rate)
 
-    kernels.gate(g, v - kind(0.5), u)
-    np.testing.assert_array_equal(u, np.where(v > 0.5, g, 0))
-    kernels.gate(np.array([np.inf, np.nan, 1, 1], kind), np.array([-1, 0, np.nan, 2], kind), u[:4])
-    np.testing.assert_array_equal(u[:4], [0, 0, 0, 1])
-
     x, places, picked = rng.random((5, 3)).astype(kind), np.array([0, 2, 1, 1, 0]), np.empty(5, kind)
     kernels.pick(x, places, picked)
     np.testing.assert_array_equal(picked, x[np.arange(5), places])

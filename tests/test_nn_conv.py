@@ -62,7 +62,7 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
     alone = [prim(a, b, geometry=g).numpy() for prim, a, b in calls]
     counts = []
 
-    def in_three(work, count, multiplications):
+    def in_three(work, count, multiplications, each):
         counts.append(count)
         return [work(slice(0, 2)), work(slice(2, 4)), work(slice(4, count))]
 

@@ -17,6 +17,7 @@ from lucid import native
 from lucid.nn import functional as F
 from lucid.ops import blas, heads, panels, team
 from lucid.ops.gates import gelu, gelu_back
+from lucid.ops.parallel import in_parts
 from lucid.ops.rows import column_sums, normalize, normalize_back
 from lucid.optim import steps
 
@@ -211,6 +212,42 @@ def test_many_threads_bring_work_at_once():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+MUCH = 1e9  # multiplications
+
+
+@pytest.fixture
+def two_threads():
+    before = lucid.get_num_threads()
+    lucid.set_num_threads(2)
+    yield blas.library()
+    lucid.set_num_threads(before)
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+def test_parts_are_all_there_in_order(two_threads, count, each):
+    found = in_parts(lambda some: list(range(count))[some], count, MUCH, each)
+    assert [k for part in found for k in part] == list(range(count))
+    assert len(found) <= 2 * each
+    assert two_threads is None or two_threads.threads() == 2
+
+
+@pytest.mark.parametrize("bad", [0, 3])
+def test_errors_in_parts_arrive_when_all_are_done(two_threads, bad):
+    done = []
+
+    def work(some):
+        if some.start == bad:
+            raise KeyError("bad part")
+        done.append(some.start)
+
+    with pytest.raises(KeyError, match="bad part"):
+        in_parts(work, 4, MUCH, 2)
+    assert len(done) < 4
+    assert two_threads is None or two_threads.threads() == 2
+    assert in_parts(lambda some: some.start, 2, MUCH) in ([0, 1], [0])
 
 
 def output(program, **variables):

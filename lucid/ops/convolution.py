@@ -162,7 +162,7 @@ def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
         return out
     x = np.ascontiguousarray(x)
     work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
-    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2])
+    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
     return out
 
 
@@ -221,7 +221,7 @@ def _scattered(y: Any, w: Any, g: Geometry) -> Any:
         return out
     y = np.ascontiguousarray(y)
     work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
-    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2])
+    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
     return out
 
 
@@ -251,7 +251,7 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
         return np.zeros(shape, x.dtype)
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
-    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps)
+    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps, 2)
     for other in totals[1:]:
         totals[0] += other
     return totals[0].swapaxes(1, 2).reshape(shape)

@@ -1,17 +1,20 @@
-"""Activations x·gate(x), and what their slopes make of a cotangent: SiLU, and GELU in its exact form and its other one.
+"""Activations x·gate(x), and what their slopes make of a cotangent: ReLU, SiLU, and GELU, exact and not.
 
 Arrays are of one type and shape, float or double, and lie in order. `gates.pyx` does the same in one pass over memory.
 """
 
+from importlib import import_module
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from lucid.ops.gate_constants import LOG_ODDS, A, B
-from lucid.ops.special_arrays import scipy_special
 
-_ndtr = scipy_special("ndtr")
+
+def _ndtr(x: Any) -> Any:
+    """Φ(x), the normal distribution."""
+    return import_module("scipy.special").ndtr(x)
 
 
 def _exp_minus(x: Any, out: Any) -> None:
@@ -19,6 +22,17 @@ def _exp_minus(x: Any, out: Any) -> None:
     np.negative(x, out=out)
     np.exp(out, out=out)
     np.add(out, 1, out=out)
+
+
+def relu(x: Any, out: Any) -> None:
+    """max(x, 0)"""
+    np.maximum(x, 0, out=out)
+
+
+def relu_back(g: Any, x: Any, out: Any) -> None:
+    """g where x > 0, and exactly 0 elsewhere"""
+    np.copyto(out, 0)
+    np.copyto(out, g, where=x > 0)
 
 
 def silu(x: Any, out: Any) -> None:

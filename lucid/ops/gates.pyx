@@ -22,6 +22,7 @@ cdef enum:
     CHUNK = 1 << 13  # elements of a part
 
 cdef enum Kind:
+    RELU
     SILU
     GELU
     GELU_TANH
@@ -42,7 +43,9 @@ cdef inline real _normal_odds(real x) noexcept nogil:
 
 
 cdef inline real _gated(Kind kind, real x) noexcept nogil:
-    cdef real one = 1
+    cdef real one = 1, zero = 0
+    if kind == RELU:
+        return zero if x < 0 else x
     if kind == SILU:
         return x / (one + exp(-x))
     if kind == GELU_TANH:
@@ -70,9 +73,13 @@ cdef inline real _slope(Kind kind, real x) noexcept nogil:
 
 cdef inline void _loop(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
+    cdef real zero = 0
     if g == NULL:
         for i in range(n):
             out[i] = _gated(kind, x[i])
+    elif kind == RELU:
+        for i in range(n):
+            out[i] = g[i] if x[i] > 0 else zero
     else:
         for i in range(n):
             out[i] = g[i] * _slope(kind, x[i])
@@ -80,7 +87,9 @@ cdef inline void _loop(Kind kind, const real* g, const real* x, real* out, Py_ss
 
 cdef void _each(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
     """The activation of each x, or the product of its slope with g if that is given; a loop for each kind."""
-    if kind == SILU:
+    if kind == RELU:
+        _loop(RELU, g, x, out, n)
+    elif kind == SILU:
         _loop(SILU, g, x, out, n)
     elif kind == GELU:
         _loop(GELU, g, x, out, n)
@@ -117,6 +126,14 @@ cdef inline int _run(Kind kind, np.ndarray given, np.ndarray x, np.ndarray out) 
     with nogil:
         share(_some, &gate, (gate.n + CHUNK - 1) // CHUNK, crew() if gate.n > 2 * CHUNK else 1)
     return 0
+
+
+def relu(np.ndarray x, np.ndarray out):
+    _run(RELU, None, x, out)
+
+
+def relu_back(np.ndarray g, np.ndarray x, np.ndarray out):
+    _run(RELU, g, x, out)
 
 
 def silu(np.ndarray x, np.ndarray out):

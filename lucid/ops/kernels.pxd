@@ -12,8 +12,6 @@ ctypedef fused real:
 @cython.locals(k=cython.Py_ssize_t, i=cython.Py_ssize_t, j=cython.Py_ssize_t, factor=real)
 cpdef object stacked_outer(const real[:, ::1] x, const real[:, ::1] y, real[:, :, ::1] out)
 @cython.locals(i=cython.Py_ssize_t)
-cpdef object gate(const real[::1] x, const real[::1] y, real[::1] out)
-@cython.locals(i=cython.Py_ssize_t)
 cpdef object pick(const real[:, ::1] x, const long long[::1] places, real[::1] out)
 @cython.locals(i=cython.Py_ssize_t)
 cpdef object take_off(real[:, ::1] x, const long long[::1] places, real amount)

@@ -14,13 +14,6 @@ def stacked_outer(x: Any, y: Any, out: Any) -> None:
                 out[k, i, j] = factor * y[k, j]
 
 
-def gate(x: Any, y: Any, out: Any) -> None:
-    """x where y > 0, else 0"""
-    for i in range(out.shape[0]):
-        out[i] = x[i]
-        out[i] = out[i] if y[i] > 0 else 0
-
-
 def pick(x: Any, places: Any, out: Any) -> None:
     """One element of each row: out[i] = x[i, places[i]]"""
     for i in range(x.shape[0]):

@@ -6,9 +6,10 @@ side, the BLAS library that came with NumPy is held to one thread for each; wher
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 from lucid.ops.blas import library, one_thread
@@ -23,16 +24,36 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="lucid")
 
 
-def in_parts(work: Callable[[slice], Any], count: int, multiplications: float) -> list[Any]:
-    """The results of `work` on slices that together cover `count` items, one slice for each thread if that pays."""
+def in_parts(work: Callable[[slice], Any], count: int, multiplications: float, each: int = 1) -> list[Any]:
+    """The results of `work` on slices that together cover `count` items, `each` for each thread if threads pay.
+
+    With several for each, who is done takes the next one, so that nobody waits long for a slower thread.
+    """
     blas = library() if multiplications > _LEAST_WORK and count > 1 else None
     if blas is None or (not one_thread.inside and blas.threads() < 2):
         return [work(slice(0, count))]
     threads = min(one_thread.enter(blas), count)
+    pieces = min(threads * each, count)
+    edges = [count * k // pieces for k in range(pieces + 1)]
+    parts = enumerate(slice(a, b) for a, b in pairwise(edges))
+    results: list[Any] = [None] * pieces
+    lock = Lock()
+
+    def some() -> None:
+        while True:
+            with lock:
+                k, part = next(parts, (pieces, None))
+            if part is None:
+                return
+            results[k] = work(part)
+
+    others: list[Any] = []
     try:
-        edges = [count * k // threads for k in range(threads + 1)]
-        parts = [slice(a, b) for a, b in pairwise(edges)]
-        others = [_pool(os.getpid()).submit(work, part) for part in parts[1:]]
-        return [work(parts[0]), *(other.result() for other in others)]
+        others += [_pool(os.getpid()).submit(some) for _ in range(threads - 1)]
+        some()
     finally:
+        wait(others)
         one_thread.leave(blas)
+    for other in others:
+        other.result()
+    return results

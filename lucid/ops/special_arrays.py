@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.native import in_use
-from lucid.ops import kernels
+from lucid.ops import gates
 
 _NARROW = frozenset({dtypes.float16.numpy, dtypes.bfloat16.numpy})
 
@@ -56,7 +56,14 @@ def sigmoid(x: Any) -> Any:
 _ZEROS = {kind: np.zeros((), kind) for kind in _SINGLE_AND_DOUBLE}
 
 
+_LARGE = 1 << 15  # elements, from which on threads are worth it
+
+
 def relu(x: Any) -> Any:
+    if in_use and x.size >= _LARGE and x.dtype in _SINGLE_AND_DOUBLE and x.flags.c_contiguous:
+        out = np.empty(x.shape, x.dtype)
+        gates.relu(x, out)
+        return out
     return np.maximum(x, _ZEROS.get(x.dtype, 0))  # an array of the same type saves NumPy a search for the common type
 
 
@@ -77,7 +84,7 @@ def gate(ct: Any, x: Any) -> Any:
         return _gate_by_rows(ct, x)
     out = np.empty(x.shape, ct.dtype)
     if in_use and x.dtype is ct.dtype:
-        kernels.gate(ct.reshape(-1), x.reshape(-1), out.reshape(-1))
+        gates.relu_back(ct, x, out)
         return out
     if x.size <= _BLOCK:
         _keep_bits(x, ct.view(bits), out.view(bits))
