@@ -63,7 +63,7 @@ cdef extern from *:
             LUCID_TILE_VECTOR(real);                                                                                  \\
             enum { LANES = sizeof(vector) / sizeof(real) };                                                           \\
             const int across = columns / LANES;                                                                       \\
-            vector sums[32], panel[16];                                                                               \\
+            vector sums[32], panel[32];                                                                               \\
             ptrdiff_t k;                                                                                              \\
             int i, j;                                                                                                 \\
             LUCID_UNROLLED for (i = 0; i < rows; i++)                                                                 \\
