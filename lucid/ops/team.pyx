@@ -35,18 +35,23 @@ cdef extern from *:
     } lucid_range;
     #define LUCID_RANGE(number, next, end) ((uint64_t)(number) << 32 | (uint64_t)(next) << 16 | (uint64_t)(end))
 
+    /* Where a helper sleeps. */
+    typedef struct {
+        pthread_mutex_t door;
+        pthread_cond_t bell;
+        int is_used;
+    } lucid_bed;
+
     static struct {
         uint32_t number __attribute__((aligned(LUCID_LINE)));
         ptrdiff_t done __attribute__((aligned(LUCID_LINE)));
         lucid_work work __attribute__((aligned(LUCID_LINE)));
         void *task;
-        int most, size, helpers, sleepers;
-        pthread_mutex_t turn, bed;
-        pthread_cond_t bell;
+        int most, size, helpers;
+        pthread_mutex_t turn;
+        lucid_bed beds[LUCID_LARGEST];
         lucid_range ranges[LUCID_LARGEST];
-    } lucid_team = {
-        .turn = PTHREAD_MUTEX_INITIALIZER, .bed = PTHREAD_MUTEX_INITIALIZER, .bell = PTHREAD_COND_INITIALIZER,
-    };
+    } lucid_team = {.turn = PTHREAD_MUTEX_INITIALIZER};
 
     /* Do one part of a range, the first or the last one, if any is left. */
     static int lucid_do_part(uint32_t number, int whose, int who) {
@@ -82,7 +87,7 @@ cdef extern from *:
     }
 
     /* The number of the task after the one last seen: waits for it, awake at first. */
-    static uint32_t lucid_next_task(uint32_t seen) {
+    static uint32_t lucid_next_task(uint32_t seen, lucid_bed *bed) {
         int64_t start = lucid_now();
         do {
             for (int i = 0; i < 64; i++) {
@@ -92,21 +97,28 @@ cdef extern from *:
             }
             sched_yield();
         } while (lucid_now() - start < LUCID_PATIENCE);
-        pthread_mutex_lock(&lucid_team.bed);
-        __atomic_add_fetch(&lucid_team.sleepers, 1, __ATOMIC_SEQ_CST);
+        pthread_mutex_lock(&bed->door);
+        LUCID_STORE(bed->is_used, 1);
         uint32_t number;
-        while ((number = LUCID_LOAD(lucid_team.number)) == seen)
-            pthread_cond_wait(&lucid_team.bell, &lucid_team.bed);
-        __atomic_sub_fetch(&lucid_team.sleepers, 1, __ATOMIC_SEQ_CST);
-        pthread_mutex_unlock(&lucid_team.bed);
+        while ((number = LUCID_LOAD(lucid_team.number)) == seen) pthread_cond_wait(&bed->bell, &bed->door);
+        LUCID_STORE(bed->is_used, 0);
+        pthread_mutex_unlock(&bed->door);
         return number;
     }
 
+    static void lucid_wake(lucid_bed *bed) {
+        if (!LUCID_LOAD(bed->is_used)) return;
+        pthread_mutex_lock(&bed->door);
+        pthread_cond_signal(&bed->bell);
+        pthread_mutex_unlock(&bed->door);
+    }
+
     static void *lucid_help(void *place) {
+        int who = (int)(intptr_t)place;
         uint32_t seen = 0;
         for (;;) {
-            seen = lucid_next_task(seen);
-            lucid_do_parts(seen, (int)(intptr_t)place);
+            seen = lucid_next_task(seen, &lucid_team.beds[who]);
+            lucid_do_parts(seen, who);
         }
         return NULL;
     }
@@ -118,15 +130,20 @@ cdef extern from *:
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         while (lucid_team.helpers + 1 < most) {
-            if (pthread_create(&thread, NULL, lucid_help, (void *)(intptr_t)(lucid_team.helpers + 1))) break;
+            int who = lucid_team.helpers + 1;
+            pthread_mutex_init(&lucid_team.beds[who].door, NULL);
+            pthread_cond_init(&lucid_team.beds[who].bell, NULL);
+            lucid_team.beds[who].is_used = 0;
+            if (pthread_create(&thread, NULL, lucid_help, (void *)(intptr_t)who)) break;
             pthread_detach(thread);
-            lucid_team.helpers++;
+            lucid_team.helpers = who;
         }
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
 
     static void lucid_share(lucid_work work, void *task, ptrdiff_t parts, int most) {
-        if (parts < 2 || parts > 0xffff || most < 2 || pthread_mutex_trylock(&lucid_team.turn)) {
+        if (most > (parts + 1) / 2) most = (int)((parts + 1) / 2);  /* waking somebody for one part does not pay */
+        if (parts > 0xffff || most < 2 || pthread_mutex_trylock(&lucid_team.turn)) {
             for (ptrdiff_t part = 0; part < parts; part++) work(task, part, 0);
             return;
         }
@@ -139,11 +156,7 @@ cdef extern from *:
         for (int i = 0; i < most; i++)
             LUCID_STORE(lucid_team.ranges[i].left, LUCID_RANGE(number, parts * i / most, parts * (i + 1) / most));
         LUCID_STORE(lucid_team.number, number);
-        if (LUCID_LOAD(lucid_team.sleepers)) {
-            pthread_mutex_lock(&lucid_team.bed);
-            pthread_cond_broadcast(&lucid_team.bell);
-            pthread_mutex_unlock(&lucid_team.bed);
-        }
+        for (int who = 1; who < most && who <= lucid_team.helpers; who++) lucid_wake(&lucid_team.beds[who]);
         lucid_do_parts(number, 0);
         for (int i = 0; LUCID_LOAD(lucid_team.done) < parts; i++) {
             if (i < 1000) LUCID_PAUSE; else sched_yield();
@@ -154,9 +167,7 @@ cdef extern from *:
     /* Threads do not survive a fork. */
     static void lucid_after_fork(void) {
         pthread_mutex_init(&lucid_team.turn, NULL);
-        pthread_mutex_init(&lucid_team.bed, NULL);
-        pthread_cond_init(&lucid_team.bell, NULL);
-        lucid_team.helpers = lucid_team.sleepers = 0;
+        lucid_team.helpers = 0;
         for (int i = 0; i < LUCID_LARGEST; i++) lucid_team.ranges[i].left = 0;
     }
 
