@@ -29,8 +29,8 @@ MODULES = (
 # Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
 # with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
 LOOPS = (
-    "core.arithmetic", "ops.kernels", "ops.slopes", "ops.team", "ops.panels", "ops.rows", "ops.heads", "ops.gates", "ops.cells",
-    "ops.channels", "optim.steps",
+    "core.arithmetic", "ops.kernels", "ops.slopes", "ops.team", "ops.panels", "ops.rows", "ops.heads", "ops.gates",
+    "ops.cells", "ops.channels", "optim.steps",
 )  # fmt: skip
 EXACT = ("core.arithmetic", "ops.kernels", "optim.steps")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}

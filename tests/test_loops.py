@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 
 import lucid
+from lucid import native
 from lucid.ops import gates, kernels, rows
 from lucid.optim import steps
 
@@ -191,6 +192,17 @@ def test_adam_in_one_pass_is_adam_in_steps(dtype, decays):
     steps.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
     for found, wanted in zip(others, (p, m, v), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.skipif(not native.in_use, reason="NumPy's indexing takes any arrays")
+def test_adam_refuses_arrays_that_it_would_read_wrongly():
+    rest = (0.01, 0, 0.1, 0.99, 0.01, 1e-8, 1e-3, 0.0)
+    good, single = numbers(10, dtype=np.float32), np.float32
+    for bad in (numbers(20, dtype=single)[::2], numbers(9, dtype=single), numbers(10, dtype=np.float64), np.arange(10)):
+        before = good.copy()
+        with pytest.raises(ValueError, match="needed"):
+            steps.adam(good, bad, good.copy(), good.copy(), *rest)
+        np.testing.assert_array_equal(good, before)
 
 
 @pytest.mark.parametrize("leaf", [True, False])

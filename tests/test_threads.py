@@ -89,7 +89,7 @@ def test_products_of_stacks(stack, rows, depth, columns, turned, dtype, threads)
     x, y = numbers(*stack, rows, depth, dtype=dtype), numbers(*stack, depth, columns, dtype=dtype, seed=1)
     if turned:  # in memory, the axes lie the other way round
         x, y = np.ascontiguousarray(x.T).T, np.ascontiguousarray(y.T).T
-    found = panels.products(x, y, True)
+    found = panels.product(x, y, None, True)
     assert found.shape == (*stack, rows, columns)
     for place in np.ndindex(*stack):
         close(found[place], x[place], y[place])
@@ -97,8 +97,8 @@ def test_products_of_stacks(stack, rows, depth, columns, turned, dtype, threads)
 
 def test_a_matrix_for_a_whole_stack():
     x, y = numbers(6, 40, 50), numbers(50, 60)
-    close(panels.products(x, np.broadcast_to(y, (6, 50, 60)), True)[5], x[5], y)
-    assert panels.products(x, numbers(5, 50, 60), True) is None
+    close(panels.product(x, np.broadcast_to(y, (6, 50, 60)), None, True)[5], x[5], y)
+    assert panels.product(x, numbers(5, 50, 60), None, True) is None
     a, b = lucid.tensor(numbers(3, 1, 70, 64)), lucid.tensor(numbers(4, 64, 80))
     np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-4, atol=1e-4)
 

@@ -124,7 +124,7 @@ cdef inline int _run(Kind kind, np.ndarray given, np.ndarray x, np.ndarray out) 
     gate.g = NULL if given is None else np.PyArray_BYTES(given)
     gate.x, gate.out = np.PyArray_BYTES(x), np.PyArray_BYTES(out)
     with nogil:
-        share(_some, &gate, (gate.n + CHUNK - 1) // CHUNK, crew() if gate.n > 2 * CHUNK else 1)
+        share(_some, &gate, (gate.n + CHUNK - 1) // CHUNK, crew())
     return 0
 
 

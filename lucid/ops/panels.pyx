@@ -46,6 +46,7 @@ cdef enum:
     LEAST_IN_STACK = 1 << 14  # for each matrix
     LEAST_SHARED = 1 << 21  # by several threads
     MOST_KEPT = 1 << 26  # bytes of panels
+    MOST_DIMS = 64
 
 # One product, or a stack of them. `kept` are the elements of panels of a thread; for each of its panels it remembers from
 # which matrix that is, counting from 1.
@@ -165,51 +166,33 @@ cdef np.ndarray multiply(np.ndarray x, np.ndarray y, np.ndarray bias, np.ndarray
     return out
 
 
-cdef inline bint fits(np.ndarray x, np.ndarray y):
-    """Whether these are matrices, or stacks, that can be multiplied here."""
-    cdef int kind = np.PyArray_TYPE(x), rank = np.PyArray_NDIM(x)
-    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or kind != np.PyArray_TYPE(y) or np.PyArray_NDIM(y) != rank:
-        return False
-    if rank < 2 or x.shape[rank - 1] != y.shape[rank - 2]:
-        return False
-    return np.PyArray_ISBEHAVED_RO(x) and np.PyArray_ISBEHAVED_RO(y)
-
-
 cdef inline int crew_for(Py_ssize_t stack, Py_ssize_t rows, Py_ssize_t depth, Py_ssize_t columns):
     """How many threads should make a product; 0 if this is not the place for it."""
     cdef double count = <double>rows * depth * columns
     cdef int most
     if rows < 8 or depth < 8 or columns < 16 or stack * count < LEAST or count > LUCID_MOST_SHARED:
         return 0
+    if stack > 1 and count < LEAST_IN_STACK:
+        return 0
     most = crew() if stack * count >= LEAST_SHARED else 1
     return most if most > 1 or count <= LUCID_MOST_ALONE else 0
 
 
 def product(np.ndarray x, np.ndarray y, np.ndarray bias=None, bint always=False):
-    cdef np.npy_intp[2] shape
-    cdef int most
-    if np.PyArray_NDIM(x) != 2 or not fits(x, y):
-        return None
-    most = crew() if always else crew_for(1, x.shape[0], x.shape[1], y.shape[1])
-    if most == 0:
-        return None
-    shape[0], shape[1] = x.shape[0], y.shape[1]
-    return multiply(x, y, bias, np.PyArray_EMPTY(2, shape, np.PyArray_TYPE(x), 0), most)
-
-
-def products(np.ndarray x, np.ndarray y, bint always=False):
-    cdef int rank = np.PyArray_NDIM(x), d, most
+    cdef int kind = np.PyArray_TYPE(x), rank = np.PyArray_NDIM(x), d, most
+    cdef np.npy_intp[MOST_DIMS] shape
     cdef Py_ssize_t count = 1
-    if not fits(x, y):
+    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or kind != np.PyArray_TYPE(y) or np.PyArray_NDIM(y) != rank:
+        return None
+    if rank < 2 or rank > MOST_DIMS or x.shape[rank - 1] != y.shape[rank - 2]:
         return None
     for d in range(rank - 2):
         if x.shape[d] != y.shape[d]:
             return None
+        shape[d] = x.shape[d]
         count *= x.shape[d]
-    if not always and x.shape[rank - 2] * x.shape[rank - 1] * y.shape[rank - 1] < LEAST_IN_STACK:
-        return None
     most = crew() if always else crew_for(count, x.shape[rank - 2], x.shape[rank - 1], y.shape[rank - 1])
-    if most == 0:
+    if most == 0 or not (np.PyArray_ISBEHAVED_RO(x) and np.PyArray_ISBEHAVED_RO(y)):
         return None
-    shape = (*(<object>x).shape[: rank - 1], y.shape[rank - 1])
-    return multiply(x, y, None, np.empty(shape, x.dtype), most)
+    shape[rank - 2], shape[rank - 1] = x.shape[rank - 2], y.shape[rank - 1]
+    return multiply(x, y, bias, np.PyArray_EMPTY(rank, shape, kind, 0), most)

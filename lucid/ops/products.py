@@ -42,7 +42,7 @@ def _matmul_array(x: Any, y: Any) -> Any:
     if x.ndim == y.ndim > 1 and x.shape[-1] == 1:
         return _outer_array(x[..., 0], y[..., 0, :])
     if x.ndim > 2 or y.ndim > 2:
-        found = panels.products(x, y)
+        found = panels.product(x, y)
         if found is not None:
             return found
     return _np_matmul(x, y)

@@ -39,10 +39,6 @@ cdef Py_ssize_t _divide(Rows* a, np.ndarray x):
     return (a.count + a.per_part - 1) // a.per_part
 
 
-cdef inline int _crew(Py_ssize_t parts) noexcept nogil:
-    return crew() if parts > 2 else 1
-
-
 cdef inline void _normalize_rows(Rows* a, Py_ssize_t i, const real* weight, const real* bias, real* statistics) noexcept nogil:
     cdef Py_ssize_t j, n = a.n, count = a.count, end = min(i + a.per_part, count)
     cdef const real* x = <real*>a.x + i * n
@@ -86,7 +82,7 @@ def normalize(np.ndarray x, np.ndarray weight, np.ndarray bias, double eps, bint
     a.x, a.weight, a.bias = np.PyArray_BYTES(x), np.PyArray_BYTES(weight), np.PyArray_BYTES(bias)
     a.y, a.statistics, a.eps, a.centred = np.PyArray_BYTES(y), np.PyArray_BYTES(statistics), eps, centred
     with nogil:
-        share(_normalize, &a, parts, _crew(parts))
+        share(_normalize, &a, parts, crew())
     return y, statistics
 
 
@@ -138,7 +134,7 @@ cdef void _normalize_back(void* task, Py_ssize_t part, int who) noexcept nogil:
 def normalize_back(np.ndarray g, np.ndarray x, np.ndarray weight, np.ndarray statistics, bint centred):
     cdef Rows a
     cdef Py_ssize_t parts = _divide(&a, x)
-    cdef int kind = np.PyArray_TYPE(x), most = _crew(parts)
+    cdef int kind = np.PyArray_TYPE(x), most = crew()
     cdef np.npy_intp[2] each_part = [parts, a.n], each_thread = [most, a.n]
     cdef np.ndarray dx = np.PyArray_EMPTY(2, np.PyArray_DIMS(x), kind, 0)
     cdef np.ndarray dweight = np.PyArray_EMPTY(2, each_part, kind, 0), dbias = np.PyArray_EMPTY(2, each_part, kind, 0)
@@ -289,7 +285,7 @@ def column_sums(np.ndarray x):
         sums = np.PyArray_EMPTY(2, each_part, kind, 0)
     a.x, a.y = np.PyArray_BYTES(x), np.PyArray_BYTES(sums)
     with nogil:
-        share(_some_sums, &a, parts, _crew(parts))
+        share(_some_sums, &a, parts, crew())
         if parts > 1:
             a.x, a.y, a.count, a.per_part = a.y, np.PyArray_BYTES(out), parts, parts
             _some_sums(&a, 0, 0)

@@ -56,11 +56,8 @@ def sigmoid(x: Any) -> Any:
 _ZEROS = {kind: np.zeros((), kind) for kind in _SINGLE_AND_DOUBLE}
 
 
-_LARGE = 1 << 15  # elements, from which on threads are worth it
-
-
 def relu(x: Any) -> Any:
-    if in_use and x.size >= _LARGE and x.dtype in _SINGLE_AND_DOUBLE and x.flags.c_contiguous:
+    if in_use and x.dtype in _SINGLE_AND_DOUBLE and x.flags.c_contiguous:
         out = np.empty(x.shape, x.dtype)
         gates.relu(x, out)
         return out

@@ -67,11 +67,13 @@ def adam(
 ):
     cdef Adam a
     a.n, a.size = np.PyArray_SIZE(p), np.PyArray_ITEMSIZE(p)
-    for other in (g, m, v):
+    for other in (p, g, m, v):
         if np.PyArray_TYPE(other) != np.PyArray_TYPE(p) or np.PyArray_SIZE(other) != a.n:
             raise ValueError(f"arrays of one type and size are needed, not {p.dtype} and {other.dtype}")
+        if not np.PyArray_IS_C_CONTIGUOUS(other) or np.PyArray_TYPE(other) not in (np.NPY_FLOAT, np.NPY_DOUBLE):
+            raise ValueError(f"floats or doubles that lie in order are needed, not {other.dtype} in another order")
     a.p, a.g, a.m, a.v = np.PyArray_BYTES(p), np.PyArray_BYTES(g), np.PyArray_BYTES(m), np.PyArray_BYTES(v)
     a.decay, a.decays, a.weight1, a.keep2, a.weight2 = decay, decays, weight1, keep2, weight2
     a.eps, a.rate, a.tiny = eps, rate, tiny
     with nogil:
-        share(_adam_part, &a, (a.n + CHUNK - 1) // CHUNK, crew() if a.n > 2 * CHUNK else 1)
+        share(_adam_part, &a, (a.n + CHUNK - 1) // CHUNK, crew())
