@@ -273,8 +273,10 @@ def check_forward(row: Row, dtype: str) -> None:
             assert_close([inner(weights, got)], [inner(gradients, tangents)], f"{case} transposed", 1e-9, 1e-9)
 
 
-def gradient_function(case: Case, weights: Sequence[Array]) -> Callable[..., tuple[Tensor, ...]]:
-    """The gradient as a differentiable function of the float operands."""
+def gradient_function(
+    case: Case, weights: Sequence[Array], asked: tuple[int, ...]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The gradient by some of the float operands as a differentiable function of all."""
 
     def gradient(*floats: Any) -> tuple[Tensor, ...]:
         def loss(*inner_floats: Any) -> Any:
@@ -288,7 +290,7 @@ def gradient_function(case: Case, weights: Sequence[Array]) -> Callable[..., tup
                 total = total + t
             return total.real
 
-        found: tuple[Tensor, ...] = func.grad(loss, argnums=tuple(range(len(floats))))(*floats)
+        found: tuple[Tensor, ...] = func.grad(loss, argnums=asked)(*floats)
         return found
 
     return gradient
@@ -297,6 +299,7 @@ def gradient_function(case: Case, weights: Sequence[Array]) -> Callable[..., tup
 def check_second(row: Row, dtype: str) -> None:
     """Reverse over reverse and forward over reverse agree with finite differences of the gradient.
 
+    The first pass asks for each operand alone, for each pair, and for all; the second one always for all.
     Results are squared, so that linear operations have a second derivative too.
     """
     for plain in smooth(row, dtype):
@@ -305,27 +308,46 @@ def check_second(row: Row, dtype: str) -> None:
         if not case.floats or not outs:
             continue
         weights, v = case.like(outs), case.like([case.arrays[k] for k in case.floats])
-        ahead, behind = (reverse(case, weights, case.moved(v, s)) for s in (STEP, -STEP))
-        want = [(a - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
-        by_reverse, by_weights = reverse_of_reverse(case, weights, v)
-        assert_close(by_reverse, want, f"{case} reverse over reverse", 1e-5, 1e-5)
-        assert_close(by_weights, pushed(case, v), f"{case} reverse by the cotangent", 1e-8, 1e-8)
-        gradient, directions = gradient_function(case, weights), tuple(from_numpy(d) for d in v)
-        primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
+        for asked in asked_for(len(case.floats)):
+            _check_second_of(case, weights, [d if i in asked else np.zeros_like(d) for i, d in enumerate(v)], asked)
+
+
+def asked_for(count: int) -> list[tuple[int, ...]]:
+    """Each of so many operands alone, each pair, and all."""
+    found = [s for n in (1, 2) for s in combinations(range(count), n)]
+    return found if count < 3 else [*found, tuple(range(count))]
+
+
+def _check_second_of(case: Case, weights: Sequence[Array], v: Sequence[Array], asked: tuple[int, ...]) -> None:
+    """The derivative along `v` of the gradient: by all operands, also if only those in `asked` were asked for first.
+
+    Second derivatives are symmetric, so <v, gradient> has as its gradient what differences along `v` give.
+    """
+    where = f"{case}, asking for {asked}"
+    ahead, behind = (reverse(case, weights, case.moved(v, s)) for s in (STEP, -STEP))
+    want = [(a - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
+    by_reverse, by_weights = reverse_of_reverse(case, weights, v, asked)
+    assert_close(by_reverse, want, f"{where}: reverse over reverse", 1e-5, 1e-5)
+    assert_close(by_weights, pushed(case, v), f"{where}: reverse by the cotangent", 1e-8, 1e-8)
+    gradient, directions = gradient_function(case, weights, asked), tuple(from_numpy(v[i]) for i in asked)
+    primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
+    _, pull = func.vjp(gradient, *primals)
+    assert_close(pull(directions), want, f"{where}: vjp of grad", 1e-5, 1e-5)
+    if len(asked) == len(case.floats):
         _, changes = func.jvp(gradient, primals, directions)
-        assert_close(changes, want, f"{case} forward over reverse", 1e-5, 1e-5)
-        _, pull = func.vjp(gradient, *primals)
-        assert_close(pull(directions), want, f"{case} vjp of grad", 1e-5, 1e-5)
+        assert_close(changes, want, f"{where}: forward over reverse", 1e-5, 1e-5)
 
 
-def reverse_of_reverse(case: Case, weights: Sequence[Array], v: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """The gradients of Re<v, gradient> by the operands and by the cotangents."""
+def reverse_of_reverse(
+    case: Case, weights: Sequence[Array], v: Sequence[Array], asked: Sequence[int]
+) -> tuple[list[Array], list[Array]]:
+    """The gradients of Re<v, gradient> by the operands and by the cotangents; the gradient is by those asked for."""
     inputs = case.operands()
     seeds = [from_numpy(w).requires_grad_() for w in weights]
-    wanted = [inputs[k] for k in case.floats]
-    first = pulled(case.op(*inputs), seeds, wanted, create_graph=True)
-    found = pulled(first, v, [*wanted, *seeds])
-    return [array(g) for g in found[: len(wanted)]], [array(g) for g in found[len(wanted) :]]
+    everything = [inputs[k] for k in case.floats]
+    first = pulled(case.op(*inputs), seeds, [everything[i] for i in asked], create_graph=True)
+    found = pulled(first, [v[i] for i in asked], [*everything, *seeds])
+    return [array(g) for g in found[: len(everything)]], [array(g) for g in found[len(everything) :]]
 
 
 def subsets(items: Sequence[int]) -> Iterator[tuple[int, ...]]:

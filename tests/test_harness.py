@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from samples import Make, Row, Sample, one_operand, s, two_operands
 
-from lucid.core.primitive import Primitive, lift, registry
+from lucid.core.primitive import Primitive, lift, registry, unpack
 from lucid.core.tensor import Tensor
 from lucid.ops.rules import Elementwise, P, Pair, linear, zeros_like
 
@@ -126,6 +126,24 @@ def test_constant_where_a_function_belongs():
 
     row = unary_row(unconnected)
     assert not noticed(checks.check_reverse, row)
+    assert noticed(checks.check_second, row)
+
+
+class Forgetful(Elementwise):
+    """A product that takes an operand for a constant if its own gradient is not asked for."""
+
+    def vjp(self, node: Any, ct: Any) -> Any:
+        values = [
+            v.detach() if isinstance(v, Tensor) and e is None else v for v, e in zip(unpack(node, ct), node.edges)
+        ]
+        return [None if e is None else ct * values[1 - k] for k, e in enumerate(node.edges)]
+
+
+def test_operand_that_nobody_asked_for_taken_for_a_constant():
+    prim = Forgetful("broken", np.multiply, (lambda y: y + 0, lambda x: x + 0), ("x", "y"))
+    row = Row("broken", lambda x, y: prim(lift(x), lift(y)), np.multiply, lambda make: iter([s(make(3), make(3))]))
+    for check in (checks.check_reverse, checks.check_forward):
+        assert not noticed(check, row)
     assert noticed(checks.check_second, row)
 
 

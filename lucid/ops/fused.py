@@ -135,10 +135,9 @@ class Fused(Primitive):
         recording = modes.recording.set(modes.recording_state(True))
         arrays = modes.on_arrays.set(False)
         try:
-            inputs: list[Any] = [
-                t if t is None else variable(t if create else t.shell()) if edge is not None else t.shell()
-                for t, edge in zip(tensors, node.edges, strict=True)
-            ]
+            # Where the pass is recorded, operands that nobody asks for now keep their history: somebody may ask later.
+            known = [t if t is None or create else t.shell() for t in tensors]
+            inputs: list[Any] = [t if edge is None else variable(t) for t, edge in zip(known, node.edges, strict=True)]
             out = self.composite(*inputs, **node.params)
             pairs = [
                 (o, lift(c)) for o, c in zip(out if self.multi else (out,), cts, strict=True)
