@@ -1611,6 +1611,8 @@ INNER = [
     Row("weighted_pick",
         lambda weights, chance: P.weighted_pick(weights.double(), chance.double(), count=3, replacement=True),
         weighted, weights_and_chances, differentiable=False, result="int64", without=CHECKED_ABOVE),
+    Row("chain", lambda x, y: P.chain(x, y), np.multiply, pairs_to_scale, complex=True, without=CHECKED_ABOVE),
+    Row("chain_both", lambda x, y: P.chain_both(x, y), np.multiply, pairs_to_scale, complex=True, without=CHECKED_ABOVE),
     Row("tanh_slope", lambda x, y: P.tanh_slope(x, y), lambda x, y: x * (1 - y * y), pairs_to_scale, complex=True,
         without=CHECKED_ABOVE),
     Row("sigmoid_slope", lambda x, y: P.sigmoid_slope(x, y), lambda x, y: x * y * (1 - y), pairs_to_scale, complex=True,

@@ -31,6 +31,8 @@ _WHY_ZERO = {
     "maximum": "the other operand is larger wherever the gradient arrives",
     "minimum": "the other operand is smaller wherever the gradient arrives",
     "mul": "it multiplies by zeros",
+    "chain": "it multiplies by zeros",
+    "chain_both": "it multiplies by zeros",
     "matmul": "it multiplies by zeros",
     "einsum": "it multiplies by zeros",
     "overwrite": "the elements were overwritten",

@@ -12,6 +12,20 @@ add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.true_divi
 negative = np.negative
 
 
+def chain(x: Any, y: Any) -> Any:
+    """x · y, and exactly 0 where x is 0, also if y is infinite or nan: where there is no change, none passes on."""
+    out = np.multiply(x, y)
+    lost = np.isnan(out)
+    return np.where(lost & (x == 0), out.dtype.type(0), out) if lost.any() else out
+
+
+def chain_both(x: Any, y: Any) -> Any:
+    """x · y, and exactly 0 where either is 0: both are changes."""
+    out = np.multiply(x, y)
+    lost = np.isnan(out)
+    return np.where(lost & ((x == 0) | (y == 0)), out.dtype.type(0), out) if lost.any() else out
+
+
 def square(x: Any) -> Any:
     """x · x; booleans become integers."""
     return x.astype(np.int64) if x.dtype.kind == "b" else np.square(x)

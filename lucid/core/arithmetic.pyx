@@ -13,7 +13,7 @@ ctypedef fused real:
     double
 
 cdef enum Operation:
-    ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, SQUARE
+    ADD, SUBTRACT, MULTIPLY, CHAIN, CHAIN_BOTH, DIVIDE, NEGATIVE, SQUARE
 
 cdef Py_ssize_t MOST = 1 << 14  # elements; from here on NumPy's set-up is a small part
 
@@ -24,15 +24,29 @@ cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_t
 cdef object _sum_of_rows = framed(lambda x: numpy.add.reduce(x, axis=0), 1)
 
 
-cdef inline int plain(object x) noexcept:
-    """The type number of a small array that lies in memory as C would have it, or -1."""
+cdef inline int real_type(object x) noexcept:
+    """The type number of an array of single or double precision, or -1."""
     if not np.PyArray_CheckExact(x):
         return -1
-    cdef np.ndarray a = <np.ndarray>x
-    cdef int kind = np.PyArray_TYPE(a)
-    if (kind != np.NPY_DOUBLE and kind != np.NPY_FLOAT) or not np.PyArray_ISCARRAY_RO(a) or np.PyArray_SIZE(a) > MOST:
+    cdef int kind = np.PyArray_TYPE(<np.ndarray>x)
+    return kind if kind == np.NPY_DOUBLE or kind == np.NPY_FLOAT else -1
+
+
+cdef inline int plain(object x) noexcept:
+    """The type number of a small array that lies in memory as C would have it, or -1."""
+    cdef int kind = real_type(x)
+    if kind < 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x) or np.PyArray_SIZE(<np.ndarray>x) > MOST:
         return -1
     return kind
+
+
+cdef inline bint is_spread(np.ndarray x) noexcept:
+    """Whether all elements are one place in memory, as in the cotangent of what was summed."""
+    cdef int i
+    for i in range(np.PyArray_NDIM(x)):
+        if np.PyArray_STRIDE(x, i) != 0:
+            return False
+    return np.PyArray_SIZE(x) > 0 and np.PyArray_ISALIGNED(x)
 
 
 cdef inline Py_ssize_t rows_of(np.ndarray x, np.ndarray row) noexcept:
@@ -66,6 +80,10 @@ cdef inline real apply(Operation operation, real a, real b) noexcept nogil:
         return a - b
     if operation == MULTIPLY:
         return a * b
+    if operation == CHAIN:
+        return a * b if (a * b == a * b) | (a != 0) else 0
+    if operation == CHAIN_BOTH:
+        return a * b if (a * b == a * b) | ((a != 0) & (b != 0)) else 0
     return a / b
 
 
@@ -180,6 +198,53 @@ cpdef object multiply(object x, object y):
     return _multiply(x, y) if out is None else out
 
 
+cdef object of_any_size(Operation operation, object x, object y):
+    """For two arrays of one shape and type, the first of which may be one element that is spread; or None."""
+    cdef int kind = real_type(x)
+    if kind < 0 or kind != real_type(y) or not of_one_shape(x, y) or not np.PyArray_ISCARRAY_RO(<np.ndarray>y):
+        return None
+    if not np.PyArray_ISCARRAY_RO(<np.ndarray>x) and not is_spread(x):
+        return None
+    return long_loop(operation, x, y, kind)
+
+
+cdef object long_loop(Operation operation, np.ndarray x, np.ndarray y, int kind):
+    cdef np.ndarray out = np.PyArray_SimpleNew(np.PyArray_NDIM(y), np.PyArray_DIMS(y), kind)
+    cdef bint one = is_spread(x)
+    cdef void* p = np.PyArray_DATA(x)
+    cdef void* q = np.PyArray_DATA(y)
+    cdef void* r = np.PyArray_DATA(out)
+    cdef Py_ssize_t n = np.PyArray_SIZE(out)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            binary_loop(operation, <const float*>p, <const float*>q, <float*>r, n, one, False)
+        else:
+            binary_loop(operation, <const double*>p, <const double*>q, <double*>r, n, one, False)
+    return out
+
+
+cpdef object chain(object x, object y):
+    out = binary(CHAIN, x, y)
+    if out is None:
+        out = of_any_size(CHAIN, x, y)
+    if out is not None:
+        return out
+    out = _multiply(x, y)
+    lost = numpy.isnan(out)
+    return numpy.where(lost & (x == 0), out.dtype.type(0), out) if lost.any() else out
+
+
+cpdef object chain_both(object x, object y):
+    out = binary(CHAIN_BOTH, x, y)
+    if out is None:
+        out = of_any_size(CHAIN_BOTH, x, y)
+    if out is not None:
+        return out
+    out = _multiply(x, y)
+    lost = numpy.isnan(out)
+    return numpy.where(lost & ((x == 0) | (y == 0)), out.dtype.type(0), out) if lost.any() else out
+
+
 cpdef object divide(object x, object y):
     out = binary(DIVIDE, x, y)
     return _divide(x, y) if out is None else out
@@ -278,4 +343,5 @@ OWN = {
     numpy.add: add, numpy.subtract: subtract, numpy.multiply: multiply, numpy.true_divide: divide,
     numpy.negative: negative, square: square,
 }
+OWN |= {chain: chain, chain_both: chain_both}
 OWN |= {own: own for own in OWN.values()}

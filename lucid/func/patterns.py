@@ -265,6 +265,9 @@ _TOGETHER: dict[str, tuple[int, ...]] = {
 }
 
 
+_PRODUCTS = ("mul", "chain", "chain_both")
+
+
 def _may_have_zeros(application: Application) -> bool:
     """Whether there are zeros among the operands, or the operation may put them in itself."""
     prim: Primitive = application.prim
@@ -279,7 +282,7 @@ def _may_have_zeros(application: Application) -> bool:
 def support(application: Application) -> np.ndarray | None:
     """Where the result of an instruction can differ from 0, given where its operands can; None for everywhere."""
     prim, out = application.prim, application.out
-    if prim.name == "mul":
+    if prim.name in _PRODUCTS:
         factors = [np.ones((), bool) if s is None else s for s in application.supports]
         return np.broadcast_to(factors[0] & factors[1], out.shape)
     terms = _linear_operands(application)
@@ -363,7 +366,7 @@ def _differs(application: Application, k: int) -> np.ndarray:
     push, rule = prim.pushes[k], prim.rules[k]
     if push is None:
         return np.zeros((), bool)
-    if prim.name == "mul" and application.supports[1 - k] is not None:
+    if prim.name in _PRODUCTS and application.supports[1 - k] is not None:
         return np.broadcast_to(application.supports[1 - k], application.out.shape)
     values = [None if v is None else _lifted(v) for v in application.values]
     values += [None] * (len(prim.names) - len(values))

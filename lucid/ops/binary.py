@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import arithmetic, dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import binary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote, shape_error
-from lucid.ops.rules import Elementwise, P, Pair, Selects, ones_like
+from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, ones_like
 from lucid.ops.unary import LOG2, real_only, square
 
 _NUMBERS = (bool, int, float, complex)
@@ -25,6 +25,22 @@ mul = binary(
     np.multiply,
     (lambda y: y, lambda x: x),
     "Product of two tensors, element by element. | [1.0, 2.0]; [3.0, 4.0] -> Tensor([3., 8.])",
+)
+
+
+# The product of the chain rule, which derivatives consist of, and its derivative by the second factor: see
+# `rules.chained`.
+binary(
+    "chain",
+    arithmetic.chain,
+    (lambda y: y, Change(lambda x: x)),
+    "x · y, and exactly 0 where x is 0, whatever y is.",
+)
+binary(
+    "chain_both",
+    arithmetic.chain_both,
+    (Change(lambda y: y), Change(lambda x: x)),
+    "x · y, and exactly 0 where either is 0, whatever the other is.",
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core.arithmetic import chain
 from lucid.ops.gate_constants import LOG_ODDS, A, B
 
 
@@ -49,7 +50,7 @@ def silu_back(g: Any, x: Any, out: Any) -> None:
     rest *= x
     rest += 1
     np.multiply(out, rest, out=out)
-    np.multiply(out, g, out=out)
+    np.copyto(out, chain(g, out))
 
 
 def _odds_against(x: Any, out: Any) -> None:
@@ -87,7 +88,7 @@ def gelu_back(g: Any, x: Any, out: Any) -> None:
     density *= x.dtype.type(1 / sqrt(2 * pi))
     density *= x
     np.add(out, density, out=out)
-    np.multiply(out, g, out=out)
+    np.copyto(out, chain(g, out))
 
 
 def _one_over_gate(x: Any, out: Any) -> None:
@@ -116,4 +117,4 @@ def gelu_tanh_back(g: Any, x: Any, out: Any) -> None:
     growth *= 1 - out
     growth += 1
     np.multiply(out, growth, out=out)
-    np.multiply(out, g, out=out)
+    np.copyto(out, chain(g, out))

@@ -73,7 +73,7 @@ cdef inline real _slope(Kind kind, real x) noexcept nogil:
 
 cdef inline void _loop(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
-    cdef real zero = 0
+    cdef real product, zero = 0
     if g == NULL:
         for i in range(n):
             out[i] = _gated(kind, x[i])
@@ -82,7 +82,8 @@ cdef inline void _loop(Kind kind, const real* g, const real* x, real* out, Py_ss
             out[i] = g[i] if x[i] > 0 else zero
     else:
         for i in range(n):
-            out[i] = g[i] * _slope(kind, x[i])
+            product = g[i] * _slope(kind, x[i])
+            out[i] = product if (product == product) | (g[i] != 0) else zero  # as `arithmetic.chain`
 
 
 cdef void _each(Kind kind, const real* g, const real* x, real* out, Py_ssize_t n) noexcept nogil:

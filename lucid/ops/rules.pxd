@@ -1,5 +1,5 @@
 cimport cython
-from lucid.core.arithmetic cimport multiply, negative, sum_of_rows
+from lucid.core.arithmetic cimport chain, chain_both, negative, sum_of_rows
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, array_of, tensor_of
 from lucid.core.primitive cimport unpack

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.arithmetic import OWN, multiply, negative, sum_of_rows
+from lucid.core.arithmetic import OWN, chain, chain_both, negative, sum_of_rows
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
@@ -73,9 +73,28 @@ def is_complex(x: Any) -> bool:
     return bool(x.dtype.kind == "c")
 
 
+def chained(change: Any, derivative: Any) -> Any:
+    """The product of the chain rule: exactly 0 where the change is 0, also if the derivative is infinite or nan.
+
+    So the branch that `where` does not select contributes nothing. The product is bilinear and differentiated as one:
+    by the change the derivative is `derivative` also where the change is 0.
+    """
+    return chain(change, derivative) if type(change) is ndarray else P.chain.function(change, derivative)
+
+
+def chained_both(change: Any, other: Any) -> Any:
+    """The same for a derivative that is a change itself: exactly 0 where either is 0."""
+    return chain_both(change, other) if type(change) is ndarray else P.chain_both.function(change, other)
+
+
 def times(ct: Any, derivative: Any) -> Any:
     """`ct` scaled for the reverse direction: complex derivatives enter conjugated."""
-    return ct * (derivative.conjugate() if ct.dtype.kind == "c" else derivative)
+    return chained(ct, conjugate_for(ct, derivative))
+
+
+def conjugate_for(ct: Any, derivative: Any) -> Any:
+    """What a cotangent is multiplied by."""
+    return derivative.conjugate() if ct.dtype.kind == "c" else derivative
 
 
 def add_all(terms: Sequence[Any]) -> Any:
@@ -86,6 +105,13 @@ def add_all(terms: Sequence[Any]) -> Any:
 
 
 # --- elementwise -------------------------------------------------------------------------------
+
+
+class Change:
+    """A partial derivative that is a change, as in the product of the chain rule by its derivative; `read` gives it."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        self.read = read
 
 
 class Selects:
@@ -116,7 +142,7 @@ class Linear:
         self.function = function
 
 
-Partial = Callable[..., Any] | Selects | Pair | Linear | int
+Partial = Callable[..., Any] | Change | Selects | Pair | Linear | int
 
 
 def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
@@ -149,6 +175,12 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
             return P.where(condition(*rule.arguments(values, params)), ct, 0)
 
         return select, select
+    if isinstance(partial, Change):
+        read = partial.read
+        return (
+            lambda ct, values, params: chained_both(ct, conjugate_for(ct, read(*rule.arguments(values, params)))),
+            lambda t, values, params: chained_both(t, read(*rule.arguments(values, params))),
+        )
     assert callable(partial)
     fn = partial
     if len(rule.names) == 1 and isinstance(rule.picks[0], int):
@@ -159,14 +191,14 @@ def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
             kind = ct.dtype
             if kind is not _F32 and kind is not _F64 and kind.kind == "c":
                 derivative = derivative.conjugate()
-            return ct * derivative
+            return chained(ct, derivative)
 
-        return pull_one, lambda t, values, params: t * fn(values[k])
+        return pull_one, lambda t, values, params: chained(t, fn(values[k]))
 
     def pull(ct: Any, values: Any, params: Any) -> Any:
         return times(ct, fn(*rule.arguments(values, params)))
 
-    return pull, lambda t, values, params: t * fn(*rule.arguments(values, params))
+    return pull, lambda t, values, params: chained(t, fn(*rule.arguments(values, params)))
 
 
 def _reader(partial: Partial | None) -> Callable[..., Any] | None:
@@ -177,6 +209,8 @@ def _reader(partial: Partial | None) -> Callable[..., Any] | None:
         return partial.pull
     if isinstance(partial, Linear):
         return partial.function
+    if isinstance(partial, Change):
+        return partial.read
     if isinstance(partial, int):
         return lambda ct: ct
     return partial
@@ -274,18 +308,20 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         return None
     (k, d), (m, e) = reads[0], reads[-1]
     if len(reads) == 2 and _hands_on(d) and _hands_on(e):
-        return _product_vjp(general, k, m)
+        return _product_vjp(general, k, m, isinstance(d, Change), isinstance(e, Change))
+    if isinstance(d, Change) or isinstance(e, Change):
+        return None
 
     def one(node: Node, ct: Any) -> Sequence[Any]:
         value = node.saved
         if isinstance(ct, TensorFields) and _is_real(ct) and type(value) is not Freed:
-            return (ct * d(tensor_of(node, value if node.place_of_saved >= 0 else value[k])),)
+            return (chained(ct, d(tensor_of(node, value if node.place_of_saved >= 0 else value[k]))),)
         if type(ct) is not ndarray or type(value) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
             return general(node, ct)
         if node.place_of_saved < 0:
             value = value[k]
         value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-        return (multiply(ct, d(value)),)
+        return (chain(ct, d(value)),)
 
     def two(node: Node, ct: Any) -> Sequence[Any]:
         saved = node.saved
@@ -301,11 +337,11 @@ def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | N
         if left is not None:
             value = saved if alone else saved[k]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            left = multiply(ct, d(value))
+            left = chain(ct, d(value))
         if right is not None:
             value = saved if alone else saved[m]
             value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            right = multiply(ct, e(value))
+            right = chain(ct, e(value))
         return left, right
 
     return one if len(reads) == 1 else two
@@ -333,7 +369,7 @@ def _hands_on(partial: Any) -> bool:
     """Whether a derivative is the value that it reads."""
     probe = object()
     try:
-        return partial(probe) is probe
+        return (partial.read if isinstance(partial, Change) else partial)(probe) is probe
     except (TypeError, AttributeError):
         return False
 
@@ -351,8 +387,10 @@ def _factor(node: Any, saved: Any) -> Any:
     return saved.item() if type(saved) is ndarray else tensor_of(node, saved)
 
 
-def _product_vjp(general: Impl, k: int, m: int) -> Impl:
+def _product_vjp(general: Impl, k: int, m: int, left_is_change: bool, right_is_change: bool) -> Impl:
     """The same where each derivative is a saved value: no calls but the product's."""
+    to_left, to_right = (chain_both if change else chain for change in (left_is_change, right_is_change))
+    of_left, of_right = (chained_both if change else chained for change in (left_is_change, right_is_change))
 
     def product(node: Node, ct: Any) -> Sequence[Any]:
         if type(ct) is not ndarray:
@@ -363,10 +401,10 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
             return general(node, ct)
         if node.place_of_saved >= 0:  # one operand needs a gradient, and the other is what was saved
             value = saved._array if type(saved) is Tensor and saved._meta is None else array_of(node, saved)
-            return (multiply(ct, value), None) if node.right is None else (None, multiply(ct, value))
+            return (to_left(ct, value), None) if node.right is None else (None, to_right(ct, value))
         return (
-            None if node.left is None else multiply(ct, array_of(node, saved[k])),
-            None if node.right is None else multiply(ct, array_of(node, saved[m])),
+            None if node.left is None else to_left(ct, array_of(node, saved[k])),
+            None if node.right is None else to_right(ct, array_of(node, saved[m])),
         )
 
     def product_of_tensors(node: Node, ct: Any) -> Sequence[Any]:
@@ -376,8 +414,8 @@ def _product_vjp(general: Impl, k: int, m: int) -> Impl:
         left, right = node.left, node.right
         alone = node.place_of_saved >= 0
         return (
-            None if left is None else ct * _factor(node, saved if alone else saved[k]),
-            None if right is None else ct * _factor(node, saved if alone else saved[m]),
+            None if left is None else of_left(ct, _factor(node, saved if alone else saved[k])),
+            None if right is None else of_right(ct, _factor(node, saved if alone else saved[m])),
         )
 
     return product
@@ -510,7 +548,7 @@ def reduction(name: str, impl: Impl, weight: Impl) -> Primitive:
         return times(expand_reduced(ct, x.shape, dims, keepdim), weights(x, out, dims, keepdim))
 
     def push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-        return P.sum(tangents[0] * weights(primals[0], out, **params), **params)
+        return P.sum(chained(tangents[0], weights(primals[0], out, **params)), **params)
 
     def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
@@ -562,6 +600,7 @@ def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) 
 
 
 __all__ = [
+    "Change",
     "Elementwise",
     "P",
     "Pair",
@@ -572,6 +611,7 @@ __all__ = [
     "batched_to_front",
     "bilinear_jvp",
     "broadcast_to",
+    "chained",
     "expand_reduced",
     "is_complex",
     "kept_shape",

@@ -5,6 +5,7 @@ import numpy
 from lucid.native import framed
 
 cimport numpy as np
+from lucid.core.arithmetic cimport chain
 
 np.import_array()
 
@@ -16,6 +17,11 @@ cdef enum Curve:
     TANH_SLOPE, SIGMOID_SLOPE, TANH_BEND, SIGMOID_BEND
 
 cdef object times = framed(numpy.multiply, 2)
+
+
+cdef inline real product(real x, real y) noexcept nogil:
+    """x · y, and 0 where x is 0, also if y is infinite or nan."""
+    return x * y if (x * y == x * y) | (x != 0) else 0
 
 
 cdef bint alike(object x, object y) noexcept:
@@ -38,16 +44,16 @@ cdef void loop(Curve curve, const real* x, const real* y, const real* z, real* o
     cdef Py_ssize_t i
     if curve == TANH_SLOPE:
         for i in range(n):
-            out[i] = x[i] * (<real>1 - y[i] * y[i])
+            out[i] = product(x[i], <real>1 - y[i] * y[i])
     elif curve == SIGMOID_SLOPE:
         for i in range(n):
-            out[i] = x[i] * (y[i] * (<real>1 - y[i]))
+            out[i] = product(x[i], y[i] * (<real>1 - y[i]))
     elif curve == TANH_BEND:
         for i in range(n):
-            out[i] = x[i] * y[i] * <real>-2 * z[i]
+            out[i] = product(x[i], y[i] * <real>-2 * z[i])
     else:
         for i in range(n):
-            out[i] = x[i] * y[i] * (<real>1 - <real>2 * z[i])
+            out[i] = product(x[i], y[i] * (<real>1 - <real>2 * z[i]))
 
 
 cdef object run(Curve curve, np.ndarray x, np.ndarray y, np.ndarray z):
@@ -67,20 +73,20 @@ cdef object run(Curve curve, np.ndarray x, np.ndarray y, np.ndarray z):
 
 
 def tanh_slope(x, y):
-    return run(TANH_SLOPE, x, y, y) if alike(x, y) else times(x, 1 - times(y, y))
+    return run(TANH_SLOPE, x, y, y) if alike(x, y) else chain(x, 1 - times(y, y))
 
 
 def tanh_bend(x, y, z):
     if alike(x, y) and alike(x, z):
         return run(TANH_BEND, x, y, z)
-    return times(times(times(x, y), -2), z)
+    return chain(x, times(times(y, -2), z))
 
 
 def sigmoid_slope(x, y):
-    return run(SIGMOID_SLOPE, x, y, y) if alike(x, y) else times(x, times(y, 1 - y))
+    return run(SIGMOID_SLOPE, x, y, y) if alike(x, y) else chain(x, times(y, 1 - y))
 
 
 def sigmoid_bend(x, y, z):
     if alike(x, y) and alike(x, z):
         return run(SIGMOID_BEND, x, y, z)
-    return times(times(x, y), 1 - times(2, z))
+    return chain(x, times(y, 1 - times(2, z)))

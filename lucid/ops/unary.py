@@ -19,7 +19,7 @@ from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, unary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote
-from lucid.ops.rules import Elementwise, Linear, P, Pair, Selects, is_complex, linear
+from lucid.ops.rules import Elementwise, Linear, P, Pair, Selects, chained, is_complex, linear
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
@@ -327,8 +327,8 @@ abs = unary(
     "abs",
     np.abs,
     Pair(
-        lambda ct, x: ct * P.sgn(x),
-        lambda t, x: P.real(t * P.conj(P.sgn(x))) if is_complex(x) else t * P.sign(x),
+        lambda ct, x: chained(ct, P.sgn(x)),
+        lambda t, x: P.real(chained(t, P.conj(P.sgn(x)))) if is_complex(x) else chained(t, P.sign(x)),
     ),
     "Absolute value; the derivative at 0 is 0. | [-1.0, 2.0] -> Tensor([1., 2.])",
     KEEP,
