@@ -317,3 +317,12 @@ def test_an_error_leaves_the_statistics_as_they_were():
     with pytest.raises(ValueError, match="larger batch"):
         layer(lucid.ones(1, 3))
     assert layer.num_batches_tracked.item() == 0 and layer.running_mean.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_nothing(training):
+    """No elements have no channels: there is nothing to refuse, and nothing to learn from them."""
+    x = lucid.zeros(0, dtype=lucid.float64).requires_grad_()
+    y = F.batch_norm(x, lucid.zeros(0), lucid.ones(0), training=training)
+    assert y.shape == (0,) and y.dtype == x.dtype and y is not x
+    assert lucid.autograd.grad(y, [x], lucid.zeros_like(y))[0].shape == (0,)
