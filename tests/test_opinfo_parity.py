@@ -41,7 +41,10 @@ DIFFERENT: dict[str, dict[str, str]] = {
     "addr": {"bool": "PyTorch gives truth values; here truth values times a number are numbers"},
     "argsort": {"bool": TIES},
     "as_strided.partial_views": {"all": "the samples show part of a larger memory, and the copies made of them do not"},
-    "as_strided_scatter": {"derivatives": "PyTorch gives a gradient to a single element that is overwritten"},
+    "as_strided_scatter": {
+        "derivatives": "PyTorch gives a gradient to elements that are overwritten: to a single one, and of complex tensors "
+        "to those instead of the others"
+    },
     "baddbmm": {"int64": FACTORS},
     "cholesky_inverse": {"forward": "PyTorch's tangent is not that of its values where the factor is not read"},
     "istft": {"derivatives": "PyTorch gives complex windows no gradient"},
