@@ -92,6 +92,7 @@ ON_DEMAND = {
         "pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu rrelu_ selu selu_ "
         "threshold threshold_ triplet_margin_loss"
     ),
+    "lucid.nn.functional.padding": "constant_pad_nd",
     "lucid.ops.assembly": (
         "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod column_stack combinations "
         "diagflat dsplit hsplit row_stack split_with_sizes vsplit"

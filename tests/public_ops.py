@@ -19,7 +19,7 @@ NAMESPACES = """
 NOT_OPS: dict[str, str] = {
     "makes tensors from numbers or memory: test_tensor, test_dtypes, test_properties": """
         arange as_tensor asarray empty empty_like empty_permuted empty_strided eye frombuffer from_file from_dlpack from_numpy full
-        full_like linspace logspace ones ones_like scalar_tensor tensor tril_indices triu_indices zeros zeros_like
+        full_like ones ones_like scalar_tensor tensor tril_indices triu_indices zeros zeros_like
         new new_empty new_full new_ones new_tensor new_zeros bartlett_window blackman_window hamming_window hann_window
         kaiser_window fftfreq rfftfreq
     """,

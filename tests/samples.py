@@ -454,6 +454,12 @@ def close_pairs(make: Make) -> Iterator[Sample]:
         yield kink(make.at(*SPECIAL), make.at(*SPECIAL), equal_nan=True)
 
 
+def quotient_rounded_down(x: Array, y: Array) -> Array:
+    """The array API standard's: infinity divided by a finite number is infinite, where NumPy and Python have nan."""
+    is_lost = np.isinf(x) & np.isfinite(y)
+    return np.where(is_lost, np.true_divide(x, y), np.floor_divide(x, y)).astype(np.result_type(x, y))
+
+
 def log_of_sum(x: Any, y: Any) -> Any:
     return np.log(np.exp(x) + np.exp(y)) if np.result_type(x, y).kind == "c" else np.logaddexp(x, y)
 
@@ -467,7 +473,7 @@ BINARY = [
     b("mul", np.multiply, complex=True, ints=BOOLS, samples=whole_numbers),
     b("div", divided, -2, 2, 0.3, samples=with_rounding, result="float", complex=True),
     b("true_divide", np.divide, -2, 2, 0.3, result="float", complex=True),
-    b("floor_divide", np.floor_divide, -2, 2, 0.4),
+    b("floor_divide", quotient_rounded_down, -2, 2, 0.4),
     b("truncated_divide", truncated, -2, 2, 0.4),
     b("remainder", np.remainder, -2, 2, 0.4),
     b("fmod", np.fmod, -2, 2, 0.4),

@@ -479,7 +479,9 @@ ANYTHING = {"complex": True, "ints": ("int64", "uint8")}
 PADDINGS = [
     Row("pad_constant", padding.pad, padded, constants, **ANYTHING),
     Row("pad_copies", padding.pad, padded, copies, **ANYTHING),
-]
+    Row("constant_pad_nd", padding.constant_pad_nd, lambda x, pad, value=0: padded(x, pad, value=value),
+        lambda make: [s(make(2, 3), (1, 2)), s(make(3, 2).T, (1, -1), 2), s(make(5), (0, 1), value=3)], **ANYTHING),
+]  # fmt: skip
 
 
 # --- resampling ----------------------------------------------------------------------------------

@@ -507,4 +507,28 @@ QUERIES = [
     row("adjoint", lambda x: np.conj(np.swapaxes(x, -1, -2)), calls(((2, 3),), ((2, 1, 3),), (("T", 2, 3),)),
         **ANY_TYPE),
 ]  # fmt: skip
-ROWS = [*STATISTICS, *DIFFERENCES, *DISTANCES, *STRIDES, *ASSEMBLY, *PLACEMENT, *QUERIES]
+
+
+# --- numbers between two ends ---------------------------------------------------------------------
+
+
+def ends(make: Make) -> Iterator[Sample]:
+    for steps in (5, 2, 1, 0):
+        yield s(make(), make(), steps)
+    yield s(make(), 3.0, 3)
+    yield s(-1.0, make(), 3)
+
+
+ANY_ENDS = {"complex": True, "without": {"refused": "ends of all types are taken"}}
+SPACED = [
+    row("linspace", np.linspace, ends, op=lambda a, b, n: lucid.linspace(a, b, n, dtype=kind_of(a, b)), **ANY_ENDS),
+    row("logspace", lambda a, b, n: np.logspace(a, b, n, base=2), ends,
+        op=lambda a, b, n: lucid.logspace(a, b, n, 2.0, dtype=kind_of(a, b)), **ANY_ENDS),
+]  # fmt: skip
+
+
+def kind_of(*ends: Any) -> Any:
+    return next(end.dtype for end in ends if isinstance(end, lucid.Tensor))
+
+
+ROWS = [*STATISTICS, *DIFFERENCES, *DISTANCES, *STRIDES, *ASSEMBLY, *PLACEMENT, *QUERIES, *SPACED]

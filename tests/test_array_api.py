@@ -738,3 +738,35 @@ def test_everything_can_be_differentiated():
     assert lucid.autograd.gradcheck(f, (x,))
     batched = lucid.func.vmap(f)(lucid.stack([x.detach(), 2 * x.detach()]))
     assert lucid.allclose(batched, lucid.stack([f(x.detach()), f(2 * x.detach())]))
+
+
+PART = {"inf": (np.inf,), "-inf": (-np.inf,), "±inf": (np.inf, -np.inf), "nan": (), "0": (0.0,), "-1": (-1.0,)}
+LIMITS_OF_EXPM1 = [
+    (np.inf, 0.0, "inf", "0"), (-np.inf, np.inf, "-1", "0"), (-np.inf, np.nan, "-1", "0"), (np.inf, np.inf, "±inf", "nan"),
+    (np.inf, np.nan, "±inf", "nan"), (np.nan, 0.0, "nan", "0"), (np.nan, 1.0, "nan", "nan"), (1.0, np.inf, "nan", "nan"),
+    (np.inf, 1.0, "inf", "inf"), (np.inf, 2.0, "-inf", "inf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("re", "im", "real", "imag"), LIMITS_OF_EXPM1)
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_limits_of_complex_expm1(re, im, real, imag, dtype):
+    x = np.zeros(2, dtype)
+    x.real, x.imag = [re, 0.5], [im, 0.25]
+    found = np.asarray(lucid.expm1(lucid.tensor(x)))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found[1], np.expm1(x[1]), 1e-6)
+    for part, want in ((found[0].real, PART[real]), (found[0].imag, PART[imag])):
+        assert part in want if want else np.isnan(part)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floor_divide_at_infinity(dtype):
+    inf, nan = np.inf, np.nan
+    x = np.array([inf, inf, -inf, -inf, inf, inf, 1, 1, -1, 0.0, -0.0, 7], dtype)
+    y = np.array([2, -2, 2, -2, inf, 0.0, inf, -inf, inf, -1, 1, 2], dtype)
+    want = np.array([inf, -inf, -inf, inf, nan, inf, 0.0, -1, -1, -0.0, -0.0, 3], dtype)
+    found = np.asarray(lucid.floor_divide(lucid.tensor(x), lucid.tensor(y)))
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found[want == want]), np.signbit(want[want == want]))
+    assert lucid.floor_divide(lucid.tensor(x[0]), 2).item() == inf

@@ -114,6 +114,29 @@ def test_gradient_of_a_determinant_with_nan_is_nan():
     close(a.grad[1], [[4, -3], [-2, 1]], 1e-5)
 
 
+def with_flags(function):
+    """A function of NumPy on a processor that sets every floating-point flag on the way."""
+
+    def call(x):
+        if set(np.geterr().values()) != {"ignore"}:
+            raise FloatingPointError("divide by zero encountered in det")
+        return function(x)
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["det", "slogdet", "logdet"])
+def test_determinants_do_not_depend_on_floating_point_flags(name, monkeypatch):
+    for function in ("det", "slogdet"):
+        monkeypatch.setattr(np.linalg, function, with_flags(getattr(np.linalg, function)))
+    determinant = {"slogdet": lambda a: linalg.slogdet(a).logabsdet, "logdet": lucid.logdet}.get(name, linalg.det)
+    for x in (PARTLY_SINGULAR, np.full((2, 2), math.nan), PARTLY_SINGULAR + 0j):
+        func.vmap(determinant)(lucid.tensor(x)) if x.ndim > 2 else determinant(lucid.tensor(x))
+        func.jvp(determinant, (lucid.tensor(x),), (lucid.tensor(x),))
+        if x.dtype == float:
+            func.jvp(func.grad(lambda a: determinant(a).sum()), (lucid.tensor(x),), (lucid.tensor(x),))
+
+
 @pytest.mark.parametrize("function", [linalg.inv, linalg.matrix_exp, lambda a: linalg.solve(a, a), linalg.det])
 def test_nan_goes_through(function):
     assert np.isnan(function(lucid.full((2, 2), math.nan)).numpy()).all()

@@ -317,3 +317,41 @@ def test_an_error_leaves_the_statistics_as_they_were():
     with pytest.raises(ValueError, match="larger batch"):
         layer(lucid.ones(1, 3))
     assert layer.num_batches_tracked.item() == 0 and layer.running_mean.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_nothing(training):
+    """No elements have no channels: there is nothing to refuse, and nothing to learn from them."""
+    x = lucid.zeros(0, dtype=lucid.float64).requires_grad_()
+    y = F.batch_norm(x, lucid.zeros(0), lucid.ones(0), training=training)
+    assert y.shape == (0,) and y.dtype == x.dtype and y is not x
+    assert lucid.autograd.grad(y, [x], lucid.zeros_like(y))[0].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float64", 1e200), ("float64", 1e300), ("float32", 1e30), ("float32", 1e37)]
+)
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_rows_whose_squares_overflow(norm, dtype, size):
+    """The result does not depend on the size of a row, and its gradient falls with it."""
+    rng = np.random.default_rng(0)
+    values, weights = rng.standard_normal((2, 3, 5)).astype(dtype)
+    found = []
+    for scale in (1, size):
+        scaled = np.concatenate([values[:2] * values.dtype.type(scale), values[2:]])
+        x = lucid.tensor(scaled).requires_grad_()
+        y = norm(x, (5,), eps=0.0)
+        (gradient,) = lucid.autograd.grad(y, [x], lucid.tensor(weights))
+        gradient = np.asarray(gradient)
+        found.append((np.asarray(y.detach()), np.concatenate([gradient[:2] * scale, gradient[2:]])))
+    tolerance = 1e-10 if dtype == "float64" else 1e-4
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, tolerance, tolerance)
+
+
+def test_tiny_rows_without_eps():
+    x = np.array([[3e-200, 4e-200], [0.6, 0.8], [0.0, 0.0]])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = np.asarray(F.rms_norm(lucid.tensor(x), (2,), eps=0.0))
+    np.testing.assert_allclose(y[0], y[1], 1e-12)
+    assert np.isnan(y[2]).all()

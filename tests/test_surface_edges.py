@@ -239,3 +239,31 @@ def test_masks_without_dimensions_and_tables_of_counts_are_refused() -> None:
         lucid.index_put(x, (lucid.tensor(True),), lucid.tensor(1.0))
     with pytest.raises(RuntimeError, match="at most one dimension"):
         lucid.repeat_interleave(x, lucid.tensor([[1, 1]]), dim=0)
+
+
+def test_bincount_in_a_batch():
+    numbers, weights = lucid.tensor([[0, 1, 3], [1, 1, 0]]), lucid.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    assert func.vmap(lambda n: lucid.bincount(n, minlength=5))(numbers).tolist() == [[1, 1, 0, 1, 0], [1, 2, 0, 0, 0]]
+    found = func.vmap(lambda n, w: lucid.bincount(n, w, 4))(numbers, weights)
+    assert found.tolist() == [[1, 2, 0, 4], [32, 24, 0, 0]]
+    with pytest.raises(IndexError, match="minlength inside vmap: index 3 is out of range"):
+        func.vmap(lambda n: lucid.bincount(n, minlength=3))(numbers)
+    with pytest.raises(RuntimeError, match="bincount needs one concrete value"):
+        func.vmap(lucid.bincount)(numbers)
+
+
+@pytest.mark.parametrize("dtype", [None, lucid.float64, lucid.int64, lucid.float16])
+@pytest.mark.parametrize("name", ["linspace", "logspace"])
+def test_numbers_between_ends_of_each_example(name, dtype):
+    function = getattr(lucid, name)
+    low, high = lucid.tensor([0.3, 1.0, -2.7]), lucid.tensor([2.9, 1.0, 3.6])
+    for steps in (0, 1, 2, 7):
+        found = func.vmap(lambda a, b, n=steps: function(a, b, n, dtype=dtype))(low, high)
+        want = [function(a.item(), b.item(), steps, dtype=dtype) for a, b in zip(low, high, strict=True)]
+        assert found.dtype == want[0].dtype
+        np.testing.assert_array_equal(np.asarray(found), np.stack([np.asarray(w) for w in want]))
+
+
+def test_ends_that_need_a_gradient_make_no_new_leaf():
+    with pytest.raises(RuntimeError, match="cannot be a new leaf"):
+        lucid.linspace(lucid.tensor(1.0, requires_grad=True), 2, 3, requires_grad=True)

@@ -131,9 +131,19 @@ def _trunc_divide(x: Any, y: Any) -> Any:
     return np.trunc(x / y)
 
 
+def _floor_divide_array(x: Any, y: Any) -> Any:
+    """NumPy's, but an infinite number divided by a finite one is infinite: the array API standard's, not Python's nan."""
+    out = np.floor_divide(x, y)
+    lost = np.isnan(out)
+    if not lost.any():
+        return out
+    lost &= np.isinf(x) & np.isfinite(y)
+    return np.where(lost, np.divide(x, y), out).astype(out.dtype, copy=False)
+
+
 floor_divide = binary(
     "floor_divide",
-    _checked(np.floor_divide),
+    _checked(_floor_divide_array),
     (0, 0),
     "Quotient rounded down. | [7.0, -7.0]; [2.0, 2.0] -> Tensor([ 3., -4.])",
 )
@@ -249,10 +259,17 @@ atan2 = binary(
     "The angle of the point (other, input). | [1.0, 1.0]; [1.0, -1.0] -> Tensor([0.7854, 2.3562])",
     FLOAT,
 )
+
+
+def _share_of_length(x: Any, length: Any) -> Any:
+    """x / length, and 0 with a derivative of 0 where that is 0."""
+    return P.where(length == 0, 0, x / P.where(length == 0, 1, length))
+
+
 hypot = binary(
     "hypot",
     np.hypot,
-    (lambda x, out: P.where(out == 0, 0, x / out), lambda y, out: P.where(out == 0, 0, y / out)),
+    (lambda x, out: _share_of_length(x, out), lambda y, out: _share_of_length(y, out)),
     "sqrt(input² + other²) without overflow. | [3.0, 5.0]; [4.0, 12.0] -> Tensor([ 5., 13.])",
     FLOAT,
 )

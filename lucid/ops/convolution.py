@@ -65,6 +65,9 @@ def geometry(
             (n + sum(p) - d * (k - 1) - 1) // s + 1
             for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
         )
+    # What lies between places, or between taps, is of no account where there is but one of them.
+    stride = tuple(s if o > 1 else 1 for s, o in zip(stride, out, strict=True))
+    dilation = tuple(d if k > 1 else 1 for d, k in zip(dilation, kernel, strict=True))
     taps = math.prod(kernel)
     is_product = taps == 1 and out == size and not any(map(any, padding))
     return Geometry(size, kernel, stride, padding, dilation, groups, out, taps, is_product)

@@ -240,6 +240,8 @@ def histogramdd(
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 to the largest occurs, or the sum of `weights` where it does.
 
+    Under vmap all examples have results of one length, so that `minlength` must be given and above all numbers.
+
     >>> import lucid
     >>> lucid.bincount(lucid.tensor([1, 3, 1]))
     Tensor([0, 2, 0, 1])
@@ -251,12 +253,17 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
         raise RuntimeError(f"bincount: expected a vector of integers, not shape {x.shape} of {x.dtype}")
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
-    numbers = x._concrete("bincount")
-    if numbers.size and numbers.min() < 0:
-        raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
-    count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)
-    if weights is None:
-        return Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count))
+    if type(x) is Tensor or not minlength:
+        numbers = x._concrete("bincount")
+        if numbers.size and numbers.min() < 0:
+            raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
+        count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)
+        if weights is None:
+            return Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count))
+    else:
+        x, count = in_range(x, minlength, "bincount with a minlength inside vmap", negative=False), minlength
+        if weights is None:
+            return _totals(x, count, None, dtypes.INT64)
     amounts = lift(weights)
     if amounts.shape != x.shape:
         raise RuntimeError(f"bincount: weights have shape {amounts.shape} and the input {x.shape}; they must agree")

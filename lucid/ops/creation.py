@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.device import as_device
-from lucid.core.primitive import lift
+from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import by_name, shape_from
@@ -390,7 +390,7 @@ def arange(
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """`steps` evenly spaced numbers from `start` to `end`, both included.
+    """`steps` evenly spaced numbers from `start` to `end`, both included; differentiable by ends that are tensors.
 
     >>> import lucid
     >>> lucid.linspace(0, 1, 5)
@@ -398,8 +398,36 @@ def linspace(
     """
     if steps < 0:
         raise ValueError(f"linspace: the number of steps must not be negative, got {steps}")
+    if _is_followed(start) or _is_followed(end):
+        return _cast_to(_spaced(start, end, steps, dtype, "linspace"), dtype, requires_grad, device)
     values = np.linspace(_bound(start, dtype), _bound(end, dtype), steps)
     return _made(values, _float_type(dtype), requires_grad, device)
+
+
+def _is_followed(bound: Any) -> bool:
+    """Whether a tensor stands for more than one number: for its derivative, or for those of many examples."""
+    return isinstance(bound, Tensor) and (type(bound) is not Tensor or bound._requires_grad)
+
+
+def _spaced(start: Any, end: Any, steps: int, dtype: Any, name: str) -> Tensor:
+    """Evenly spaced numbers in double precision by the steps that NumPy takes, with derivatives by both ends."""
+    ends = [lift(v) for v in (start, end)]
+    if any(v.ndim for v in ends):
+        raise RuntimeError(f"{name}: the ends must be numbers or 0-d tensors, not of shapes {[v.shape for v in ends]}")
+    wide = dtypes.complex128 if any(v.is_complex() for v in ends) else dtypes.float64
+    if dtype is not None and dtypes.as_numpy(dtype).kind in "iu":
+        ends = [v.to(dtypes.INT64) for v in ends]
+    first, last = (v.to(wide) for v in ends)
+    count = np.arange(steps, dtype=np.float64)
+    out = count * ((last - first) / max(steps - 1, 1)) + first
+    return P.where(Tensor._wrap((count == steps - 1) & (steps > 1)), last, out)
+
+
+def _cast_to(values: Tensor, dtype: Any, requires_grad: bool, device: Any) -> Tensor:
+    as_device(device)
+    if requires_grad:
+        raise RuntimeError("the result depends on tensors that are followed, so it cannot be a new leaf; see detach()")
+    return values.to(_float_type(dtype))
 
 
 def logspace(
@@ -414,12 +442,16 @@ def logspace(
 ) -> Tensor:
     """`steps` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
 
+    It is differentiable by ends that are tensors.
+
     >>> import lucid
     >>> lucid.logspace(0, 3, 4, base=2)
     Tensor([1., 2., 4., 8.])
     """
     if steps < 0:
         raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
+    if _is_followed(start) or _is_followed(end):
+        return _cast_to(base ** _spaced(start, end, steps, dtype, "logspace"), dtype, requires_grad, device)
     values = np.logspace(_bound(start, dtype), _bound(end, dtype), steps, base=base)
     return _made(values, _float_type(dtype), requires_grad, device)
 

@@ -67,16 +67,29 @@ def _index_put_array(x: Any, values: Any, *positions: Any, accumulate: bool) -> 
     if accumulate:
         fold_at(np.add, out, positions, values)
     else:
-        out[positions] = values
+        put_at(out, positions, values)
     return out
+
+
+def put_at(out: Any, positions: tuple[Any, ...], values: Any) -> None:
+    """`out[positions] = values`; of several values for one place, the last in row-major order stays.
+
+    NumPy goes over index arrays in the order in which they lie in memory. One that has the shape of the selection and
+    lies there in row-major order decides for all.
+    """
+    shape = positions[0].shape if len(positions) == 1 else np.broadcast_shapes(*[p.shape for p in positions])
+    if not any(p.shape == shape and p.flags.c_contiguous for p in positions):
+        positions = (np.ascontiguousarray(np.broadcast_to(positions[0], shape)), *positions[1:])
+    out[positions] = values
 
 
 def _index_last_array(*positions: Any, shape: tuple[int, ...]) -> Any:
     places = np.asarray(_linear_positions(positions, shape))
-    ids = np.arange(places.size).reshape(places.shape)
+    row_major = places.reshape(-1)
+    ids = np.arange(places.size)
     last = np.zeros(math.prod(shape), np.int64)
-    last[places] = ids
-    return last[places] == ids
+    last[row_major] = ids
+    return (last[row_major] == ids).reshape(places.shape)
 
 
 def _batch_index(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -429,7 +442,7 @@ class Put(NamedTuple):
         if self.accumulate:
             fold_at(np.add, front, index, self.source._array)
         else:
-            front[index] = self.source._array
+            put_at(front, index, self.source._array)
 
     def _check(self, sizes: tuple[int, ...]) -> None:
         front = sizes if self.order is None else tuple(sizes[d] for d in self.order)

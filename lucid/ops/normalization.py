@@ -30,7 +30,29 @@ def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred
     w = ones(n, base.dtype) if weight is None else _in_order(weight.reshape(-1))
     b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
     y, statistics = rows.normalize(base, w, b, eps, centred)
+    scale = statistics[2]
+    if not (scale.all() and np.isfinite(scale).all()):
+        _rescale_rows(base, w, b, eps, centred, y, statistics)
     return y.reshape(x.shape), (statistics,)
+
+
+def _rescale_rows(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, statistics: Any) -> None:
+    """Compute again, at the size of 1, the finite rows whose mean squares are too large or too small for their type.
+
+    Sizes are powers of 2, so that nothing is rounded. First gradients follow from the statistics; forward mode and
+    higher orders are those of the composite, which has no such care.
+    """
+    scale = statistics[2]
+    lost = ((scale == 0) | ~np.isfinite(scale)) & np.isfinite(x).all(axis=1) & x.any(axis=1)
+    exponents = np.zeros(len(x), int)
+    exponents[lost] = np.frexp(np.abs(x[lost]).max(axis=1))[1]
+    for exponent in np.unique(exponents[lost]).tolist():
+        some = lost & (exponents == exponent)
+        with np.errstate(over="ignore", under="ignore"):
+            least = float(np.ldexp(np.float64(eps), -2 * exponent))
+            y[some], found = rows.normalize(np.ldexp(x[some], -exponent), weight, bias, least, centred)
+            statistics[:2, some] = np.ldexp(found[:2], exponent)
+            statistics[2, some] = np.ldexp(found[2], -exponent)
 
 
 def _rows_backward(

@@ -505,11 +505,11 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dty
     if p == 2:
         squares = unary.real(x * unary.conj(x)) if x.is_complex() else x * x
         return _root(P.sum(squares, dims=dims, keepdim=keepdim))
-    total = P.sum(_power_of_size(unary.abs(x), p), dims=dims, keepdim=keepdim)
-    return _power_of_size(total, 1 / p)
+    total = P.sum(power_of_size(unary.abs(x), p), dims=dims, keepdim=keepdim)
+    return power_of_size(total, 1 / p)
 
 
-def _power_of_size(size: Tensor, p: float) -> Tensor:
+def power_of_size(size: Tensor, p: float) -> Tensor:
     """size**p for size >= 0 with the derivative at 0 taken as 0."""
     zero = size == 0
     at_zero = 0 if p > 0 else math.inf

@@ -57,8 +57,18 @@ exp = unary("exp", np.exp, lambda out: out, "e to the power of each element. | [
 exp2 = unary(
     "exp2", np.exp2, lambda out: out * LOG2, "2 to the power of each element. | [1.0, 3.0] -> Tensor([2., 8.])"
 )
+
+
+def _expm1_array(x: Any) -> Any:
+    """NumPy's, with the limits of complex exponentials at infinities, which it misses."""
+    out = np.expm1(x)
+    if x.dtype.kind != "c" or np.isfinite(out).all():
+        return out
+    return np.where(np.isfinite(out), out, np.exp(x) - 1).astype(x.dtype, copy=False)
+
+
 expm1 = unary(
-    "expm1", np.expm1, lambda out: out + 1, "exp(x) - 1, accurate near 0. | [0.0, 1.0] -> Tensor([0.    , 1.7183])"
+    "expm1", _expm1_array, lambda out: out + 1, "exp(x) - 1, accurate near 0. | [0.0, 1.0] -> Tensor([0.    , 1.7183])"
 )
 log = unary("log", np.log, lambda x: 1 / x, "Natural logarithm. | [1.0, 2.0] -> Tensor([0.    , 0.6931])")
 log2 = unary("log2", np.log2, lambda x: 1 / (x * LOG2), "Logarithm to base 2. | [1.0, 8.0] -> Tensor([0., 3.])")

@@ -50,6 +50,17 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     return P.resample(x, maps=tuple(maps))
 
 
+def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Tensor:
+    """One value in front of and behind the last dimensions: `pad` in the mode "constant".
+
+    >>> import lucid
+    >>> lucid.constant_pad_nd(lucid.tensor([1, 2]), (1, 2), 7)
+    Tensor([7, 1, 2, 7, 7])
+    """
+    x = lift(input)
+    return _constant(x, _pairs(x, pad), value)
+
+
 def _pairs(x: Tensor, pad: Sequence[int]) -> Pairs:
     """(before, behind) for each of the last dimensions, in their order."""
     try:

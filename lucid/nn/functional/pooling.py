@@ -9,6 +9,7 @@ from lucid.core.primitive import lift
 from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
+from lucid.ops.reductions import power_of_size
 from lucid.ops.rules import P
 
 __all__ = [
@@ -168,8 +169,8 @@ def _lp_pool(n: int) -> Any:
         name = f"lp_pool{n}d"
         kernel = each(kernel_size, n, f"{name}: kernel_size", 1)
         (x,), kind = in_working_type(name, input)
-        mean = _avg_pooled(n, x**norm_type, kernel, stride, 0, ceil_mode, True, None)
-        out = (mean.sign() * mean.abs().relu() * math.prod(kernel)) ** (1.0 / norm_type)
+        mean = _avg_pooled(n, power_of_size(x, norm_type), kernel, stride, 0, ceil_mode, True, None)
+        out = power_of_size(mean * math.prod(kernel), 1.0 / norm_type)
         return given_back(out, kind)
 
     return lp_pool
@@ -178,7 +179,7 @@ def _lp_pool(n: int) -> Any:
 lp_pool1d, lp_pool2d, lp_pool3d = for_dimensions(
     _lp_pool,
     "lp_pool",
-    """The power mean (Σ xᵖ)^(1/p) of each window over {n} dimensions, with p = `norm_type`.
+    """The power mean (Σ xᵖ)^(1/p) of each window over {n} dimensions, with p = `norm_type`; its gradient at 0 is 0.
 
     >>> import lucid
     >>> from lucid.nn.functional.pooling import {name}
