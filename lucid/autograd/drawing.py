@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from html import escape
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +238,7 @@ class _Layout:
         self._order()
         self.x = self._columns()
         self.heights = [max((boxes[i].height for i in row if i < len(boxes)), default=0.0) for row in self.rows]
-        self.tops = [_MARGIN + sum(self.heights[:i]) + i * _ROWS for i in range(len(self.rows))]
+        self.tops = [_MARGIN + above + i * _ROWS for i, above in enumerate(accumulate(self.heights[:-1], initial=0))]
 
     def _route(self, a: int, b: int) -> list[int]:
         """The items along one edge, with a new point for each layer between."""

@@ -346,5 +346,7 @@ def _plain(value: Any) -> Any:
 
 def _sum(a: Any, b: Any) -> Any:
     if type(a) is dict:
-        return {**a, **{i: _sum(a[i], g) if i in a else g for i, g in b.items()}}
+        for i, g in b.items():
+            a[i] = _sum(a[i], g) if i in a else g
+        return a
     return a + b

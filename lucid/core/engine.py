@@ -16,6 +16,7 @@ from lucid.core import levels, modes
 from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_all
 from lucid.core.hooks import Hooks
+from lucid.core.inplace import WRITE_VIEW
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.place import here
@@ -107,6 +108,30 @@ class Targets:
                 self.needed.add(seq)
 
 
+class Parts:
+    """What waits for a tensor: `rest`, and cotangents of parts of it that `prim` made.
+
+    Tensors cannot be added to in place, and each part in a tensor as large as the whole would be the work of n wholes.
+    """
+
+    __slots__ = ("cts", "params", "prim", "rest")
+
+    def __init__(self, prim: Any, rest: Any) -> None:
+        self.prim = prim
+        self.rest = rest
+        self.cts: list[Any] = []
+        self.params: list[dict[str, Any]] = []
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.rest.shape
+        return shape
+
+    def whole(self) -> Any:
+        rest = self.rest.whole() if type(self.rest) is Parts else self.rest
+        return _sum(rest, self.prim.gather_back(self.cts, self.params, self.shape))
+
+
 def run(
     roots: Sequence[Tensor],
     seeds: Sequence[Any],
@@ -180,6 +205,9 @@ def _sweep(
         # and then never sees the heap.
         if ahead is None:
             if not heap:
+                for held in leaves.values():
+                    if type(held[1]) is Parts:
+                        held[1] = held[1].whole()
                 return captured, leaves
             seq = -heappop(heap)
             node, ct = nodes.pop(seq), pending.pop(seq)
@@ -190,6 +218,8 @@ def _sweep(
         else:
             node, ct, seq = ahead, ahead_ct, ahead._seq
         ahead = ahead_ct = None
+        if type(ct) is Parts:
+            ct = ct.whole()
         hooks = node.hooks
         if hooks is not None:
             ct = _before(node, hooks, ct, accumulate)
@@ -209,7 +239,10 @@ def _sweep(
             if add_back is not None and _add_part(add_back, acting, ct, pending, leaves):
                 ct = None
                 continue
-        grads = acting.prim.vjp(acting, ct)
+        if acting.prim is WRITE_VIEW and hooks is None and getrefcount(ct) == _ALONE and _can_take(ct, ct):
+            grads = WRITE_VIEW.split(acting, ct)
+        else:
+            grads = acting.prim.vjp(acting, ct)
         if watch:
             visited.append(node)
             _raise_on_anomaly(node, grads, visited, nodes)
@@ -291,7 +324,7 @@ def _can_take(held: Any, new: Any) -> bool:
 
 
 def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves: dict[int, list[Any]]) -> bool:
-    """Add what `node` makes of a cotangent to what its operand has, in place; False if that cannot be.
+    """Add what `node` makes of a cotangent to what its operand has; False if that cannot be, or it has nothing yet.
 
     So the parts of a tensor take the time of the whole, and not each of them.
     """
@@ -306,6 +339,12 @@ def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves
     elif seq not in pending:
         return False
     held = held_by[key]
+    if isinstance(ct, Tensor):
+        if type(held) is not Parts or held.prim is not node.prim:
+            held = held_by[key] = Parts(node.prim, held)
+        held.cts.append(ct)
+        held.params.append(node.params)
+        return True
     if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
         return False
     add_back(held, ct, **node.params)
@@ -313,8 +352,13 @@ def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves
 
 
 def _sum(a: Any, b: Any) -> Any:
-    if type(a) is dict:
-        return {**a, **{i: _sum(a[i], g) if i in a else g for i, g in b.items()}}
+    if type(a) is dict:  # cotangents by the number of the output; each output's node makes such a dict anew
+        for i, g in b.items():
+            a[i] = _sum(a[i], g) if i in a else g
+        return a
+    if type(a) is Parts:
+        a.rest = _sum(a.rest, b)
+        return a
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _wrapped(a) + _wrapped(b)
     return add(a, b)

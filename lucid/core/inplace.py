@@ -207,5 +207,16 @@ class _WriteView:
         # `inside` may show memory of ct, which stays as it was.
         return outside, inside
 
+    @staticmethod
+    def split(node: Node, ct: Any) -> tuple[Any, Any]:
+        """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
+        primitive, settings = node.params["primitive"], node.params["settings"]
+        if node.left is None or not ct.flags.c_contiguous:
+            return WRITE_VIEW.vjp(node, ct)
+        part = primitive.impl(ct, **settings)
+        inside = part.copy()
+        part[...] = 0
+        return ct, inside
+
 
 WRITE_VIEW = _WriteView()

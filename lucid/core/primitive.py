@@ -87,6 +87,7 @@ class Primitive:
     called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
     # For maps of one operand to a part of it: `add_back(held, ct, **params)` adds the transpose of ct to an array.
     add_back: Callable[..., None] | None = None
+    gather_back: Callable[..., Any]  # and `gather_back(cts, params, shape)` the sum of the transposes of several
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(

@@ -7,6 +7,7 @@ cdef class Storage:
     cdef public long long version
     cdef public object writer, views, print
     cdef public bint exposed
+    cdef public Py_ssize_t room
 
 
 cdef class View:

@@ -18,11 +18,12 @@ _FINGERPRINT_LENGTH = 64
 class Storage:
     """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
 
-    __slots__ = ("exposed", "print", "version", "views", "writer")
+    __slots__ = ("exposed", "print", "room", "version", "views", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Place] | None = None
+        self.room = 64  # how many of these there may be before the dead ones are dropped
         self.views: list[Any] | None = None  # inside transforms, what shows this memory: see `show`
         self.exposed = False  # NumPy code holds a writable array over this memory
         self.print: Any = None  # which array was exposed first, and its fingerprint then
@@ -45,8 +46,9 @@ class Storage:
         """Remember, without keeping it alive, that a tensor shows what `origin` holds: see `inplace.absorb`."""
         if self.views is None:
             self.views = []
-        elif len(self.views) & 63 == 63:
+        elif len(self.views) >= self.room:
             self.views = [pair for pair in self.views if pair[0]() is not None]
+            self.room = 2 * len(self.views) + 64  # so that a search comes after as many entries as it looks at
         self.views.append((ref(view), ref(origin)))
 
     def bump(self, operation: str) -> None:

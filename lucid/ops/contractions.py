@@ -1,6 +1,7 @@
 """Products that sum over shared dimensions: einsum, tensordot and their relatives."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from lucid.ops import binary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.products import matmul as matmul
 from lucid.ops.promotion import KEEP, promote
-from lucid.ops.rules import P, Variadic, add_all, sum_to
+from lucid.ops.rules import P, Variadic, add_all, each, sum_to
 from lucid.ops.shaping import broadcast_tensors, expand
 
 _autocast = modes.autocast.get
@@ -78,15 +79,17 @@ def _batch_einsum(prim: Any, values: Any, batched: Any, size: int, params: Any) 
     return P.einsum(*values, spec=",".join(labels) + "->" + free + output)
 
 
+_MOST_OPERANDS = 8  # of one product
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 einsum_primitive = Variadic(
     "einsum",
     _einsum_array,
-    _einsum_pull,
+    each(_einsum_pull),
     jvp=_einsum_jvp,
     batch=_batch_einsum,
-    reads=lambda i, k: i != k,
+    # All but itself: with two that need a gradient, all.
+    reads=lambda needed, count: range(count) if len(needed) > 1 else [k for k in range(count) if k != needed[0]],
 )
 
 
@@ -111,7 +114,25 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if (casting := _autocast()) is not None:
         operands = tuple(casting.low(*operands))
     tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
-    return P.einsum(*tensors, spec=_explicit(equation, [t.shape for t in tensors]))
+    return _contracted(tensors, _explicit(equation, [t.shape for t in tensors]))
+
+
+def _contracted(tensors: list[Tensor], spec: str) -> Tensor:
+    """The sum of products, of the first two operands by themselves while there are too many for one.
+
+    Each derivative of n operands is a product of all the others; in pairs, n derivatives take n steps.
+    """
+    inputs, output = spec.split("->")
+    labels = inputs.split(",")
+    uses = Counter(output + "".join(labels))
+    left, mine = tensors[0], labels[0]
+    first = max(1, len(tensors) - _MOST_OPERANDS + 1)
+    for x, other in zip(tensors[1:first], labels[1:first], strict=True):
+        uses.subtract(mine + other)
+        both = "".join(c for c in dict.fromkeys(mine + other) if uses[c])
+        left, mine = P.einsum(left, x, spec=f"{mine},{other}->{both}"), both
+        uses.update(mine)
+    return P.einsum(left, *tensors[first:], spec=",".join([mine, *labels[first:]]) + "->" + output)
 
 
 def _spelled(*given: Any) -> tuple[str, tuple[Any, ...]]:

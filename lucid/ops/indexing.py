@@ -15,7 +15,7 @@ from lucid.core.inplace import write
 from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.rules import P, Variadic, align, batched_to_front, sum_to, zeros_like
+from lucid.ops.rules import P, Variadic, align, batched_to_front, each, sum_to, zeros_like
 from lucid.ops.views import inverse
 
 
@@ -115,23 +115,23 @@ def _with_batch_positions(positions: Any, batched: Any, size: int) -> list[Any]:
 index_primitive = Variadic(
     "index",
     _index_array,
-    lambda i, ct, args, shapes, params: P.index_back(ct, *args[1:], shape=shapes[0]),
+    each(lambda i, ct, args, shapes, params: P.index_back(ct, *args[1:], shape=shapes[0])),
     jvp=lambda prim, primals, tangents, out, params: P.index(tangents[0], *primals[1:]),
     batch=_batch_index,
-    reads=lambda i, k: k > 0,
+    reads=lambda needed, count: range(1, count),
 )
 
 index_back_primitive = Variadic(
     "index_back",
     _index_back_array,
-    lambda i, ct, args, shapes, params: sum_to(P.index(ct, *args[1:]), shapes[0]),
+    each(lambda i, ct, args, shapes, params: sum_to(P.index(ct, *args[1:]), shapes[0])),
     jvp=lambda prim, primals, tangents, out, params: P.index_back(tangents[0], *primals[1:], **params),
     batch=lambda prim, values, batched, size, params: P.index_back(
         *batched_to_front(values[:1], batched[:1], size),
         *_with_batch_positions(values[1:], batched[1:], size),
         shape=(size, *params["shape"]),
     ),
-    reads=lambda i, k: k > 0,
+    reads=lambda needed, count: range(1, count),
 )
 
 
@@ -173,10 +173,10 @@ def batch_put(prim: Any, values: Any, batched: Any, size: int, params: Any) -> A
 index_put_primitive = Variadic(
     "index_put",
     _index_put_array,
-    _put_pull,
+    each(_put_pull),
     jvp=_put_jvp,
     batch=batch_put,
-    reads=lambda i, k: k > 1,
+    reads=lambda needed, count: range(2, count),
 )
 
 index_last_primitive = Primitive(

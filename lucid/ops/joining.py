@@ -1,5 +1,6 @@
 """Concatenation, and everything that is concatenation underneath."""
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P, Variadic, batched_to_front, zeros_like
 
 
-def _cat_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
+def _cat_pull(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
     dim = params["dim"]
-    start = sum(s[dim] for s in shapes[:i])
-    return P.slice(ct, index=(*(slice(None),) * dim, slice(start, start + shapes[i][dim])))
+    bounds = [0, *accumulate(s[dim] for s in shapes)]
+    before = (slice(None),) * dim
+    return [P.slice(ct, index=(*before, slice(bounds[i], bounds[i + 1]))) for i in needed]
 
 
 cat_primitive = Variadic(
@@ -27,7 +29,7 @@ cat_primitive = Variadic(
     batch=lambda prim, values, batched, size, params: P.cat(
         *batched_to_front(values, batched, size), dim=params["dim"] + 1
     ),
-    reads=lambda i, k: False,
+    reads=lambda needed, count: (),
 )
 
 

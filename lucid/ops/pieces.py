@@ -1,7 +1,7 @@
 """Parts of tensors: slices along a dimension, pieces, windows, diagonals and triangles."""
 
 import operator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from lucid.core.primitive import lift
@@ -101,7 +101,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor
         sizes = [int(s) for s in split_size_or_sections]
         if sum(sizes) != n or any(s < 0 for s in sizes):
             raise RuntimeError(f"split: sizes {sizes} do not add up to dimension {d} of size {n}")
-        bounds = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        bounds = [0, *accumulate(sizes)]
     return _pieces(x, d, bounds)
 
 

@@ -5,7 +5,7 @@ Rules are written in terms of primitives and work on whatever they are given: ar
 record, batched and dual tensors batch and push forward. `P.name` is the primitive called `name`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -562,14 +562,15 @@ def reduction(name: str, impl: Impl, weight: Impl) -> Primitive:
 class Variadic(Primitive):
     """A primitive with any number of operands and one rule for all of them.
 
-    `pull(i, ct, args, shapes, params)` gives the cotangent of operand `i`. `reads` says whether it needs the
-    operands' values ("args": all but the i-th if only one operand needs a gradient) or only their shapes.
+    `pull(needed, ct, args, shapes, params)` gives the cotangents of the operands with the numbers in `needed`, all at
+    once: a rule for each by itself would look at all the others n times. `reads(needed, count)` gives the numbers of the
+    operands whose values it needs ("args"); it has the shapes of all.
     """
 
     is_variadic = True
 
     def __init__(
-        self, name: str, impl: Impl, pull: Impl, *, jvp: Impl, batch: Impl, reads: Callable[[int, int], bool]
+        self, name: str, impl: Impl, pull: Impl, *, jvp: Impl, batch: Impl, reads: Callable[[list[int], int], Iterable[int]]
     ) -> None:
         super().__init__(name, impl, operands=(), jvp=jvp, batch=batch)
         self.pull = pull
@@ -577,7 +578,7 @@ class Variadic(Primitive):
         self.differentiable = True
 
     def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
-        wanted = {k for k in range(len(args)) for i, need in enumerate(needs) if need and self.reads(i, k)}
+        wanted = set(self.reads([i for i, need in enumerate(needs) if need], len(args)))
         return None if not wanted else tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
 
     def shapes(self, args: Sequence[Any], out: Any) -> Any:
@@ -585,10 +586,17 @@ class Variadic(Primitive):
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
         args = unpack(node, ct)
-        return [
-            None if edge is None else self.pull(i, ct, args, node.shapes, node.params)
-            for i, edge in enumerate(node.edges)
-        ]
+        edges = node.edges
+        needed = [i for i, edge in enumerate(edges) if edge is not None]
+        grads: list[Any] = [None] * len(edges)
+        for i, g in zip(needed, self.pull(needed, ct, args, node.shapes, node.params), strict=True):
+            grads[i] = g
+        return grads
+
+
+def each(pull: Impl) -> Impl:
+    """All cotangents by a rule `pull(i, ct, args, shapes, params)` for one operand."""
+    return lambda needed, *given: [pull(i, *given) for i in needed]
 
 
 def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
@@ -612,6 +620,7 @@ __all__ = [
     "bilinear_jvp",
     "broadcast_to",
     "chained",
+    "each",
     "expand_reduced",
     "is_complex",
     "kept_shape",

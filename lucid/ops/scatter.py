@@ -16,7 +16,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import Put, batch_put, counting, fold_at, in_range, mask_positions
 from lucid.ops.promotion import cast
-from lucid.ops.rules import P, Variadic, broadcast_to, np_dtype, sum_to, times, zeros_like
+from lucid.ops.rules import P, Variadic, broadcast_to, each, np_dtype, sum_to, times, zeros_like
 
 Weights = Callable[..., tuple[Any, Any]]
 
@@ -35,7 +35,7 @@ def _fold(name: str, impl: Callable[..., Any], weights: Weights) -> Variadic:
         ]
         return P.index_put(*shares, *primals[2:], accumulate=True)
 
-    prim = Variadic(name, impl, pull, jvp=push, batch=batch_put, reads=lambda i, k: True)
+    prim = Variadic(name, impl, each(pull), jvp=push, batch=batch_put, reads=lambda needed, count: range(count))
     return prim
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.rules import P, linear, shift, sum_to, view
+from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view
 
 ndarray = np.ndarray
 
@@ -86,13 +86,46 @@ def _add_slice_back(held: Any, x: Any, index: tuple[Any, ...]) -> None:
     held[index] += x
 
 
+def _gather_slices_back(cts: list[Any], params: list[dict[str, Any]], shape: tuple[int, ...]) -> Any:
+    return P.slices_back(*cts, indices=tuple([p["index"] for p in params]), shape=shape)
+
+
 slice_.add_back = _add_slice_back
+slice_.gather_back = _gather_slices_back
 
 slice_back = linear(
     "slice_back",
     _slice_back_array,
     transpose=lambda ct, index: P.slice(ct, index=index),
     batch=lambda x, size, index, shape: P.slice_back(x, index=(slice(None), *index), shape=(size, *shape)),
+)
+
+
+
+def _slices_back_array(*xs: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, np.result_type(*{x.dtype for x in xs}))
+    for x, index in zip(xs, indices, strict=True):
+        out[index] += x
+    return out
+
+
+def _slices_back_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    live = [(t, index) for t, index in zip(tangents, params["indices"], strict=True) if t is not None]
+    return prim(*[t for t, _ in live], indices=tuple([index for _, index in live]), shape=params["shape"])
+
+
+# The sum of several transposed slices: n of them take the work of one and of what they hold.
+slices_back = Variadic(
+    "slices_back",
+    _slices_back_array,
+    lambda needed, ct, args, shapes, params: [P.slice(ct, index=params["indices"][i]) for i in needed],
+    jvp=_slices_back_jvp,
+    batch=lambda prim, values, batched, size, params: prim(
+        *batched_to_front(values, batched, size),
+        indices=tuple([(slice(None), *index) for index in params["indices"]]),
+        shape=(size, *params["shape"]),
+    ),
+    reads=lambda needed, count: (),
 )
 
 diagonal = view(
