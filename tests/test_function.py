@@ -821,7 +821,7 @@ def test_saved_tensors_are_freed_after_backward_while_the_output_lives():
         x = leaf(1.0)
         inner = x * 2
         out = Cube.apply(inner)
-        ref = weakref.ref(inner)
+        ref = weakref.ref(inner._array)
         del inner
         assert ref() is not None
         out.backward()

@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.batched import Batched, enclose, pick, reveal, stacked
-from lucid.core.collector import show_all
+from lucid.core.collector import expose
 from lucid.core.dual import Dual
 from lucid.core.engine import run
 from lucid.core.inplace import raise_if_not_writable, rebase
@@ -178,10 +178,10 @@ class Call(Primitive):
         for i in self.dirty:
             raise_if_not_writable(out[i], self.name, True)
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
-        show_all()
         call = copy.copy(self)  # the next run of this call has a context of its own
         call.shapes_in = [(a.shape, a.np_dtype) for a in args]
         parent = attach(Tensor._wrap(0.0), call, *split_edges(edges), None, -1, None, {}, ())
+        expose(parent)
         carriers = [o.shell() if i in self.dirty else o for i, o in enumerate(out)]
         split_outputs(parent, carriers)
         for i, (o, carrier) in enumerate(zip(out, carriers, strict=True)):

@@ -15,7 +15,7 @@ from lucid.autograd.differentiate import grad
 from lucid.autograd.modes import enable_grad
 from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.node import next_seq
+from lucid.core.fields import next_seq
 from lucid.core.primitive import edge_of, variable
 from lucid.core.tensor import Tensor
 

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from lucid.core.hooks import RemovableHandle, hooks_of
+from lucid.core.hooks import RemovableHandle, hooks_of, users_hooks_of
 from lucid.core.node import accumulator
 from lucid.core.primitive import synced
 from lucid.core.tensor import Tensor
@@ -27,7 +27,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     >>> x.grad
     Tensor([20.])
     """
-    return hooks_of(_node_of(self, "register_hook")).add("tensor", hook)
+    return users_hooks_of(_node_of(self, "register_hook")).add("tensor", hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -42,7 +42,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     node = _node_of(self, "register_post_accumulate_grad_hook")
     if not self.is_leaf:
         raise RuntimeError("register_post_accumulate_grad_hook works on leaf tensors; use register_hook on results")
-    return hooks_of(node).add("post_accumulate", hook)
+    return users_hooks_of(node).add("post_accumulate", hook)
 
 
 def retain_grad(self: Tensor) -> None:

@@ -223,6 +223,14 @@ cdef object long_loop(Operation operation, np.ndarray x, np.ndarray y, int kind)
     return out
 
 
+cdef bint _has_nan(object x):
+    return numpy.isnan(x).any() if isinstance(x, np.ndarray) else x != x
+
+
+cdef object with_zeros(object out, object where):
+    return numpy.where(numpy.isnan(out) & where, out.dtype.type(0), out)
+
+
 cpdef object chain(object x, object y):
     out = binary(CHAIN, x, y)
     if out is None:
@@ -230,8 +238,7 @@ cpdef object chain(object x, object y):
     if out is not None:
         return out
     out = _multiply(x, y)
-    lost = numpy.isnan(out)
-    return numpy.where(lost & (x == 0), out.dtype.type(0), out) if lost.any() else out
+    return with_zeros(out, x == 0) if _has_nan(out) else out
 
 
 cpdef object chain_both(object x, object y):
@@ -241,8 +248,7 @@ cpdef object chain_both(object x, object y):
     if out is not None:
         return out
     out = _multiply(x, y)
-    lost = numpy.isnan(out)
-    return numpy.where(lost & ((x == 0) | (y == 0)), out.dtype.type(0), out) if lost.any() else out
+    return with_zeros(out, (x == 0) | (y == 0)) if _has_nan(out) else out
 
 
 cpdef object divide(object x, object y):

@@ -1,38 +1,122 @@
-"""Nodes that the garbage collector need not see.
+"""What the garbage collector need not see of the tape.
 
-The node of a plain operation refers to things older than itself, and so cannot close a cycle. In a long chain most of the
-time would go into the collector's visits to such nodes, again and again; compiled code therefore takes them off its lists.
-That is right until something older is made to refer to something newer: a hook, a write in place, a gradient that has a
-history, a user's own function. Whoever does such a thing calls `show_all` first, and from then on
-the collector sees every node.
+A node refers to arrays, to older nodes and to leaves, and so cannot close a cycle by itself. In a long program most of
+the time would go into the collector's visits to such nodes, again and again; compiled code therefore takes them off its
+lists, together with what they keep. A cycle can arise only where something older is made to refer to something newer:
+
+- A hook, a note on a node, a user's function or what a saved-tensor hook returned may refer to anything. Such an edge is
+  `_open`, and so is every node that descends from it: none of these is hidden. If there are descendants already, they are
+  looked for when the collector runs next.
+- A gradient that has a history leads from its tensor to newer nodes: all of them are shown (`_shown`).
+- A leaf that stops to require grad can be written (`_held`). Nodes refer to it, and its new history may lead to them: it
+  is shown too.
 """
 
 import gc
 from typing import Any
 
-from lucid.core.fields import Edge
-from lucid.core.tracking import PyObject_GC_Track, PyObject_GC_UnTrack
+from lucid.core.fields import Edge, TensorFields, next_seq
+from lucid.core.storage import Saved
+from lucid.core.tracking import PyObject_GC_IsTracked, PyObject_GC_Track, PyObject_GC_UnTrack
 from lucid.native import in_use
 
-_hiding = in_use
+_late = False  # whether an edge was opened that may have descendants
 
 
-def hide(node: Any) -> None:
-    """Take a new node off the collector's lists."""
-    if _hiding:
-        PyObject_GC_UnTrack(node)
+def settle(node: Any) -> None:
+    """Hide a new node and what it keeps, unless it descends from something that may refer to newer things.
 
-
-def show_all() -> None:
-    """Put every node back on the collector's lists, and hide none from now on."""
-    global _hiding
-    if not _hiding:
+    Called for every recorded operation, so written out: through lists and helpers it takes three times as long.
+    """
+    if not in_use or node._open:
         return
-    _hiding = False
+    left, right, others, saved, params = node.left, node.right, node.others, node.saved, node.params
+    if others is not None:
+        if _descends_from_open(node):
+            node._open = True
+            return
+        PyObject_GC_UnTrack(others)
+    elif (left is not None and left._open) or (isinstance(right, Edge) and right._open):
+        node._open = True
+        return
+    PyObject_GC_UnTrack(node)
+    if params:
+        PyObject_GC_UnTrack(params)
+    if type(saved) is Saved:
+        PyObject_GC_UnTrack(saved)
+    elif type(saved) is tuple:
+        PyObject_GC_UnTrack(saved)
+        for item in saved:
+            if type(item) is Saved:
+                PyObject_GC_UnTrack(item)
+    elif type(saved) is list:
+        PyObject_GC_UnTrack(saved)
+
+
+def _descends_from_open(node: Any) -> bool:
+    return True in [isinstance(edge, Edge) and edge._open for edge in node.edges]
+
+
+def _parts(node: Any) -> list[Any]:
+    """What `settle` hides with a node."""
+    saved = node.saved
+    parts = [p for p in (node.params, node.others) if p]
+    if type(saved) in (Saved, tuple, list):
+        parts.append(saved)
+    return [*parts, *[s for s in saved if type(s) is Saved]] if type(saved) is tuple else parts
+
+
+def show(node: Any) -> None:
+    """Put a node and what it keeps back on the collector's lists."""
+    for part in [node, *_parts(node)]:
+        if not PyObject_GC_IsTracked(part):
+            PyObject_GC_Track(part)
+
+
+def show_history(edge: Any) -> None:
+    """Show all nodes that lead to an edge; those that were shown before are not visited again."""
+    if not in_use:
+        return
+    frontier = [edge]
+    while frontier:
+        node = frontier.pop()
+        if node is not None and node._seq and not node._shown:
+            node._shown = True
+            show(node)
+            frontier.extend(node.edges)
+
+
+def expose(edge: Any) -> None:
+    """Something was attached to an edge that may refer to newer tensors."""
+    global _late
+    if not in_use or edge._open:
+        return
+    edge._open = True
+    if edge._seq:
+        show(edge)
+        if next_seq() == edge._seq + 1:
+            return  # nothing was recorded since
+    _late = True
+    if _open_descendants not in gc.callbacks:
+        gc.callbacks.append(_open_descendants)
+
+
+def _open_descendants(phase: str, info: dict[str, Any]) -> None:
+    """Before a collection that may free what has lived for some time: open all that descends from an open edge."""
+    global _late
+    if not _late or phase != "start" or not info["generation"]:
+        return
+    _late = False
+    nodes: dict[int, Any] = {}
     frontier: list[Any] = [o for o in gc.get_objects() if isinstance(o, Edge)]
     while frontier:
         edge = frontier.pop()
-        if not gc.is_tracked(edge):
-            PyObject_GC_Track(edge)
-        after = edge.edges if edge._seq else (getattr(edge, "_node", None),)
-        frontier += [e for e in after if e is not None and not gc.is_tracked(e)]
+        if isinstance(edge, TensorFields):
+            edge = edge._node
+        if edge is not None and edge._seq and id(edge) not in nodes:
+            nodes[id(edge)] = edge
+            frontier.extend(edge.edges)
+    for node in sorted(nodes.values(), key=lambda node: node._seq):  # operands come first
+        if not node._open and _descends_from_open(node):
+            node._open = True
+            show(node)

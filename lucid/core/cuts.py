@@ -10,7 +10,7 @@ from typing import Any
 from weakref import ref
 
 from lucid.core import modes
-from lucid.core.node import next_seq
+from lucid.core.fields import next_seq
 from lucid.core.place import Place, climb
 
 _getframe = sys._getframe

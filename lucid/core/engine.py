@@ -14,7 +14,7 @@ import numpy as np
 
 from lucid.core import levels, modes
 from lucid.core.arithmetic import add, add_to
-from lucid.core.collector import show_all
+from lucid.core.collector import show_history
 from lucid.core.hooks import Hooks
 from lucid.core.inplace import WRITE_VIEW
 from lucid.core.kind import Kind
@@ -546,7 +546,7 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
 def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
     held = tensor._grad
     if gradient._requires_grad:
-        show_all()
+        show_history(gradient._node)
     if held is None:
         tensor._grad = gradient
     elif create_graph or type(held) is not Tensor or type(gradient) is not Tensor or held._requires_grad:

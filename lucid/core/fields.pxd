@@ -2,10 +2,11 @@
 
 cdef class Edge:
     cdef public long long _seq
+    cdef public bint _open
 
 
 cdef class TensorFields(Edge):
     cdef object __weakref__
     cdef public object _array, _aux, _grad, _meta, _node
     cdef public long long _born, _level
-    cdef public bint _requires_grad
+    cdef public bint _held, _requires_grad

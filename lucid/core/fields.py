@@ -4,18 +4,26 @@ Compiled code that knows a value as `TensorFields` (or `Edge`, or `Node`) reads 
 hot paths say so in annotations. The methods are in `Tensor`, which stays an ordinary class that others can add to.
 """
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
 
 
+next_seq = count(1).__next__  # atomic under the GIL
+
+
 class Edge:
-    """What a gradient can flow to: a node, or a leaf. `_seq` is the engine's order; leaves have 0 and come last."""
+    """What a gradient can flow to: a node, or a leaf. `_seq` is the engine's order; leaves have 0 and come last.
+
+    `_open`, and the fields `_shown` of nodes and `_held` of tensors, are for the garbage collector: see `collector`.
+    """
 
     __slots__ = ()
 
     _seq: int
+    _open: bool
 
 
 class TensorFields(Edge):
@@ -27,12 +35,15 @@ class TensorFields(Edge):
     a tensor can be promoted to another kind where it stands.
     """
 
-    __slots__ = ("__weakref__", "_array", "_aux", "_born", "_grad", "_level", "_meta", "_node", "_requires_grad")
+    __slots__ = (
+        "__weakref__", "_array", "_aux", "_born", "_grad", "_held", "_level", "_meta", "_node", "_requires_grad",
+    )  # fmt: skip
 
     _array: Any
     _aux: Any
     _born: int
     _grad: "Tensor | None"
+    _held: bool
     _level: int
     _meta: Any
     _node: Any

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lucid.core.collector import show_all
+from lucid.core.collector import expose
 
 if TYPE_CHECKING:
     from lucid.core.node import Node
@@ -54,6 +54,12 @@ class Hooks:
 
 def hooks_of(node: "Node") -> Hooks:
     if node.hooks is None:
-        show_all()
         node.hooks = Hooks()
     return node.hooks
+
+
+def users_hooks_of(node: "Node") -> Hooks:
+    """The same for something of the user's, which may refer to anything."""
+    leaf = getattr(node, "leaf", None)
+    expose(node if leaf is None else leaf())
+    return hooks_of(node)

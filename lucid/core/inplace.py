@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
-from lucid.core.collector import show_all
+from lucid.core.collector import show_history
 from lucid.core.kind import Kind
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
+from lucid.native import in_use
 
 
 def write(
@@ -173,7 +174,6 @@ def _raise_if_leaf(tensor: Tensor, name: str, what: str, instead: str) -> None:
 
 def rebase(target: Tensor, node: Node) -> None:
     """Put `node` into the history of the target and of every tensor below it in a chain of views."""
-    show_all()
     view = target._meta
     while isinstance(view, View) and view.status != DETACHED:
         base = view.base
@@ -182,6 +182,8 @@ def rebase(target: Tensor, node: Node) -> None:
         settings = {"primitive": view.primitive, "settings": view.params}
         node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, base.shape)
         target, view = base, base._meta
+    if in_use and target._held:
+        show_history(node)
     move_retained_grad(target, node)
     target._node, target._requires_grad = node, True
 

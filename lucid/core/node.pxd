@@ -2,7 +2,7 @@
 
 cimport cython
 from lucid.core.fields cimport Edge, TensorFields
-from lucid.core.storage cimport Storage
+from lucid.core.storage cimport Saved, Storage, saved_of, storage_of
 
 
 cdef class Node(Edge):
@@ -10,6 +10,7 @@ cdef class Node(Edge):
     cdef public object code, hooks, left, others, params, prim, right, saved, shape, shapes
     cdef public long offset
     cdef public int place_of_saved
+    cdef public bint _shown
 
 
 cdef class OutputNode(Node):
@@ -22,13 +23,6 @@ cdef class Pruned(Node):
 
 cdef class AccumulateGrad(Node):
     cdef public object leaf
-
-
-cdef class Saved:
-    cdef public object index, print, value
-    cdef public Storage storage
-    cdef public long long version
-    cdef public bint is_output
 
 
 cpdef tuple split_edges(tuple edges)

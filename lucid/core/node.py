@@ -1,24 +1,21 @@
 """The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
 
 import weakref
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.fields import Edge, TensorFields
+from lucid.core.collector import settle
+from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.place import Place
-from lucid.core.storage import Storage, fingerprint, storage_of
+from lucid.core.storage import Saved, Storage, fingerprint, saved_of, storage_of
 from lucid.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from lucid.core.hooks import Hooks
 
 ndarray = np.ndarray
-next_seq = count(1).__next__  # atomic under the GIL
-
-
 ABSENT = object()
 
 
@@ -43,7 +40,7 @@ class Node(Edge):
     """
 
     __slots__ = (
-        "__weakref__", "_seq", "code", "hooks", "left", "offset", "others", "params", "place_of_saved", "prim", "right",
+        "__weakref__", "_open", "_seq", "_shown", "code", "hooks", "left", "offset", "others", "params", "place_of_saved", "prim", "right",
         "saved", "shape", "shapes",
     )  # fmt: skip
 
@@ -79,9 +76,9 @@ class Node(Edge):
     @property
     def metadata(self) -> dict[str, Any]:
         """A dictionary for the user's own notes on this node."""
-        from lucid.core.hooks import hooks_of
+        from lucid.core.hooks import users_hooks_of
 
-        return hooks_of(self).metadata
+        return users_hooks_of(self).metadata
 
     @property
     def next_functions(self) -> tuple[tuple["Node | None", int], ...]:
@@ -90,15 +87,15 @@ class Node(Edge):
 
     def register_hook(self, hook: Any) -> Any:
         """Call `hook(grad_inputs, grad_outputs)` after this node has run; it may return other grad_inputs."""
-        from lucid.core.hooks import hooks_of
+        from lucid.core.hooks import users_hooks_of
 
-        return hooks_of(self).add("post", hook)
+        return users_hooks_of(self).add("post", hook)
 
     def register_prehook(self, hook: Any) -> Any:
         """Call `hook(grad_outputs)` before this node runs; it may return other grad_outputs."""
-        from lucid.core.hooks import hooks_of
+        from lucid.core.hooks import users_hooks_of
 
-        return hooks_of(self).add("pre", hook)
+        return users_hooks_of(self).add("pre", hook)
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -191,20 +188,6 @@ class Freed:
         self.place = place
 
 
-class Saved:
-    """A saved value whose memory may be written: an input that shares storage, or an operation's output."""
-
-    __slots__ = ("index", "is_output", "print", "storage", "value", "version")
-
-    def __init__(self, value: Any, storage: Storage, is_output: bool) -> None:
-        self.value = value  # a Tensor; for the output of a plain operation, the bare array
-        self.storage = storage
-        self.version = storage.version
-        self.is_output = is_output
-        self.index: int | None = None  # which output, for operations that have several
-        self.print = fingerprint(value._array if isinstance(value, Tensor) else value) if storage.exposed else None
-
-
 class Packed:
     """A saved value in the form that a saved-tensor hook gave it."""
 
@@ -219,17 +202,19 @@ class Packed:
 
 
 def save_input(tensor: TensorFields) -> Any:
-    """What to keep of an operand that shares storage (others are kept as they are)."""
-    meta = tensor._meta
-    return tensor if meta is None else Saved(tensor, meta.storage, False)
+    """What to keep of an operand: never the tensor itself, which may get another history, unless it is a leaf."""
+    if tensor._requires_grad and tensor._node is None:
+        return tensor if tensor._meta is None else saved_of(tensor, storage_of(tensor), None, False)
+    value = tensor._array if type(tensor) is Tensor else tensor.shell()
+    return saved_of(value, storage_of(tensor), tensor._node, False)
 
 
 def save_output(out: Any) -> Saved:
     """What to keep of a result: not the tensor, which refers to the node."""
     storage = storage_of(out)
     if type(out) is Tensor:
-        return Saved(out._array, storage, True)
-    return Saved(out.shell(), storage, True)
+        return saved_of(out._array, storage, None, True)
+    return saved_of(out.shell(), storage, None, True)
 
 
 def raise_if_freed(node: Node) -> None:
@@ -312,7 +297,7 @@ def tensor_of(node: Node, saved: Any) -> Any:
     kind = type(saved)
     if kind is Saved:
         value = _check(node, saved)
-        return _reattached(value, output_edge(node, saved.index)) if saved.is_output else value
+        return _restored(value, saved.storage, output_edge(node, saved.index) if saved.is_output else saved.edge)
     if kind is Packed:
         value = _unpack(saved)
         if saved.is_output:
@@ -324,12 +309,23 @@ def tensor_of(node: Node, saved: Any) -> Any:
     return saved
 
 
+def _restored(value: Any, storage: Storage, edge: Any) -> Tensor:
+    """A saved value as a tensor again, over the same memory."""
+    if isinstance(value, Tensor) and value._requires_grad:
+        return value  # a leaf
+    out = value.shell() if isinstance(value, Tensor) else Tensor._wrap(value)
+    out._meta = storage
+    out._node, out._requires_grad = edge, edge is not None
+    return out
+
+
 def output_edge(node: Node, index: int | None) -> Node:
     """A node that stands for one output of `node`."""
     if index is None:
         return node
     out = _bare(OutputNode, OUTPUT, (node,), node.shapes[index][0])
     out.code, out.offset, out._seq, out.index = node.code, node.offset, next_seq(), index
+    settle(out)
     return out
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid.core.kind import Kind
-from lucid.core.node import ABSENT, Packed, Saved
+from lucid.core.node import ABSENT, Packed
 from lucid.core.primitive import edge_of
+from lucid.core.storage import Saved
 from lucid.core.tensor import Tensor
 
 

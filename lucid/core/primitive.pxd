@@ -2,8 +2,8 @@
 
 cimport cython
 from lucid.core.fields cimport Edge, TensorFields
-from lucid.core.node cimport Node, Saved, array_of, save_input, save_output, split_edges, tensor_of
-from lucid.core.storage cimport Storage, View, storage_of
+from lucid.core.node cimport Node, array_of, save_input, save_output, split_edges, tensor_of
+from lucid.core.storage cimport Saved, Storage, View, storage_of
 
 
 cpdef object unpack(Node node, object ct)

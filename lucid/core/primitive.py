@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
-from lucid.core.collector import show_all
+from lucid.core.collector import expose, settle
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.fields import TensorFields
+from lucid.core.fields import TensorFields, next_seq
 from lucid.core.hooks import hooks_of
 from lucid.core.node import (
     ABSENT,
     Freed,
     Node,
     Packed,
-    Saved,
     array_of,
-    next_seq,
     output_edge,
     raise_if_freed,
     save_input,
@@ -33,7 +31,7 @@ from lucid.core.node import (
     tensor_of,
 )
 from lucid.core.place import DEPTH, climb, known_files
-from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, storage_of
+from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, Saved, View, storage_of
 from lucid.core.tensor import Tensor, shape_of
 
 ndarray = np.ndarray
@@ -191,6 +189,7 @@ class Primitive:
             parent = attach(Tensor._wrap(0.0), self, *edges, None, -1, None, params, ())
             split_outputs(parent, out)
             parent.saved = self.save(args, needs, out)
+            settle(parent)
         elif element_type(out) in DIFFERENTIABLE:
             left, right, others = edges
             saved, shapes = self.save(args, needs, out), self.shapes(args, out)
@@ -421,12 +420,14 @@ def attach(
     out._requires_grad = True
     if _recording() is HOOKED:
         look_at(node, out)
+    settle(node)
     return node
 
 
 def look_at(node: Node, out: TensorFields) -> None:
     """What saved-tensor hooks and anomaly detection want of each new node."""
     if modes.saved_hooks.get():
+        expose(node)
         operands = len(node.edges)
         place = node.place_of_saved
         if place >= 0:
@@ -451,7 +452,6 @@ def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
 
 def packed(item: Any, operand: int | None) -> Any:
     """A saved value as the innermost pair of saved-tensor hooks wants it; `operand` says which operand it is, if one."""
-    show_all()
     pack, unpack_hook = modes.saved_hooks.get()[-1]
     is_output = type(item) is Saved and item.is_output
     value = item.value if type(item) is Saved else item

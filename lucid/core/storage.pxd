@@ -1,11 +1,15 @@
 # The C layout of storages and views.
 
+cimport cython
 from lucid.core.fields cimport TensorFields
+
+cdef extern from "Python.h":
+    cpdef void PyObject_GC_UnTrack(object o)
 
 
 cdef class Storage:
     cdef public long long version
-    cdef public object writer, views, print
+    cdef public object print, views, writer
     cdef public bint exposed
     cdef public Py_ssize_t room
 
@@ -17,4 +21,13 @@ cdef class View:
     cdef public long long version
 
 
+cdef class Saved:
+    cdef public object edge, index, print, value
+    cdef public Storage storage
+    cdef public long long version
+    cdef public bint is_output
+
+
+@cython.locals(out=Saved)
+cpdef Saved saved_of(object value, Storage storage, object edge, bint is_output)
 cpdef Storage storage_of(TensorFields tensor)

@@ -5,7 +5,10 @@ from weakref import ref
 
 import numpy as np
 
+from lucid.core.fields import TensorFields
 from lucid.core.place import Place, here
+from lucid.core.tracking import PyObject_GC_UnTrack
+from lucid.native import in_use
 
 if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
@@ -16,7 +19,7 @@ _FINGERPRINT_LENGTH = 64
 
 
 class Storage:
-    """Counts the writes to one piece of memory. A tensor without one has never been written or viewed."""
+    """Counts the writes to one piece of memory. A tensor without one has never been written, viewed or saved."""
 
     __slots__ = ("exposed", "print", "room", "version", "views", "writer")
 
@@ -73,11 +76,40 @@ class View:
         self.status = status
 
 
+class Saved:
+    """A saved value: an array, or for other kinds of tensor a shell, or a leaf that requires grad, which is an edge.
+
+    So no node refers to a tensor that may get a newer history.
+    """
+
+    __slots__ = ("edge", "index", "is_output", "print", "storage", "value", "version")
+
+    value: Any
+    storage: Storage
+    version: int
+    edge: Any  # of an input: where its gradient goes; None for leaves and constants
+    is_output: bool
+    index: int | None  # which output, for operations that have several
+    print: Any
+
+
+def saved_of(value: Any, storage: Storage, edge: Any, is_output: bool) -> Saved:
+    """Called for most recorded operations, so without a constructor's call."""
+    out = Saved.__new__(Saved)
+    out.value, out.storage, out.version, out.edge = value, storage, storage.version, edge
+    out.is_output, out.index, out.print = is_output, None, None
+    if storage.exposed:
+        out.print = fingerprint(value._array if isinstance(value, TensorFields) else value)
+    return out
+
+
 def storage_of(tensor: "Tensor") -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
     if meta is None:
         meta = tensor._meta = Storage()
+        if in_use:
+            PyObject_GC_UnTrack(meta)  # it refers to no tensor
     storage: Storage = meta.storage
     return storage
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lucid.core import dtypes, levels, printing
-from lucid.core.collector import show_all
+from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields
 from lucid.core.storage import DETACHED, Storage, View, storage_of
@@ -167,6 +167,7 @@ class Tensor(TensorFields, Methods):
                 f"only tensors of floating-point or complex dtype can require gradients; this one is {self.dtype}. "
                 "Convert it first, as in x.float()"
             )
+        self._held = True  # it may be an edge, and from now on it can be written
         self._requires_grad = bool(requires_grad)
         return self
 
@@ -207,7 +208,7 @@ class Tensor(TensorFields, Methods):
             if value.np_dtype != self.np_dtype:
                 raise RuntimeError(f"a gradient must have its tensor's dtype {self.dtype}, not {value.dtype}")
             if value._requires_grad:
-                show_all()
+                show_history(value._node)
         self._grad = value
 
     @grad.deleter

@@ -1,4 +1,4 @@
-from lucid.core.collector cimport hide
+from lucid.core.collector cimport settle
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, save_input, save_output
 from lucid.core.primitive cimport attach, edge_of, look_at, synced

@@ -14,11 +14,11 @@ import numpy as np
 from lucid.core import dtypes, levels, modes
 from lucid.core.arithmetic import OWN
 from lucid.core.batched import Batched
-from lucid.core.collector import hide
+from lucid.core.collector import settle
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual, of_duals
-from lucid.core.fields import TensorFields
-from lucid.core.node import ABSENT, Node, next_seq, save_input, save_output
+from lucid.core.fields import TensorFields, next_seq
+from lucid.core.node import ABSENT, Node, save_input, save_output
 from lucid.core.place import DEPTH, climb, known_files
 from lucid.core.primitive import attach, edge_of, look_at, synced
 from lucid.core.storage import View
@@ -84,9 +84,7 @@ def unary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         made._grad = made._node = made._meta = None
         if a._requires_grad and differentiable:
             if _recording():
-                node = _attach_one(prim, plan, a, made, x.shape)
-                if in_use:
-                    hide(node)
+                _attach_one(prim, plan, a, made, x.shape)
             else:
                 cut("no_grad", input)
         return made
@@ -99,7 +97,7 @@ def _attach_one(prim: Any, plan: Any, a: TensorFields, made: TensorFields, shape
     keep_x, keep_out, alone = plan
     saved: Any = None
     if keep_x:
-        saved = a if a._meta is None else save_input(a)
+        saved = save_input(a)
         if keep_out:
             saved = (saved, save_output(made))
     elif keep_out:
@@ -257,9 +255,9 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         # One value is saved as it is, several as a tuple; a constant has no memory to free.
         saved: Any = None
         if alone == 1:
-            saved = y if type(other) is not Tensor else other if b._meta is None else save_input(b)
+            saved = y if type(other) is not Tensor else save_input(b)
         elif alone == 0:
-            saved = x if type(input) is not Tensor else input if a._meta is None else save_input(a)
+            saved = x if type(input) is not Tensor else save_input(a)
         elif alone == 2:
             saved = save_output(made)
         elif plan is not NOTHING:
@@ -285,7 +283,7 @@ def binary_door(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
         if mode is HOOKED:
             look_at(node, made)
         if in_use:
-            hide(node)
+            settle(node)
         return made
 
     return _named(op, prim, doc)

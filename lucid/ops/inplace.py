@@ -132,6 +132,7 @@ def detach_(self: Tensor) -> Tensor:
     """
     if self.is_view():
         raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
+    self._held = True  # it may be an edge, and from now on it can be written
     self._node, self._requires_grad = None, False
     return self
 

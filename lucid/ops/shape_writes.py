@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.collector import show_all
+from lucid.core.collector import show_history
 from lucid.core.inplace import raise_if_not_writable
 from lucid.core.kind import Kind
 from lucid.core.node import Node
 from lucid.core.primitive import move_retained_grad, synced
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
+from lucid.native import in_use
 from lucid.ops import shaping
 from lucid.ops.dims import shape_from
 from lucid.ops.rules import P
@@ -95,7 +96,8 @@ def _seen_differently(self: Tensor, name: str, view: Callable[[Tensor], Tensor])
     _take_over(self, new)
     if new._requires_grad:
         move_retained_grad(self, new._node)
-        show_all()
+        if in_use and self._held:
+            show_history(new._node)
         self._node = new._node
     storage.bump(name)
     if is_view:
