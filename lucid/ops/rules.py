@@ -532,7 +532,14 @@ class Variadic(Primitive):
     is_variadic = True
 
     def __init__(
-        self, name: str, impl: Impl, pull: Impl, *, jvp: Impl, batch: Impl, reads: Callable[[list[int], int], Iterable[int]]
+        self,
+        name: str,
+        impl: Impl,
+        pull: Impl,
+        *,
+        jvp: Impl,
+        batch: Impl,
+        reads: Callable[[list[int], int], Iterable[int]],
     ) -> None:
         super().__init__(name, impl, operands=(), jvp=jvp, batch=batch)
         self.pull = pull

@@ -101,7 +101,6 @@ slice_back = linear(
 )
 
 
-
 def _slices_back_array(*xs: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, np.result_type(*{x.dtype for x in xs}))
     for x, index in zip(xs, indices, strict=True):
