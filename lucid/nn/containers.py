@@ -49,9 +49,10 @@ class _Listed(_Held):
         _set(self, "_order", None)
 
     def _names(self) -> list[str]:
-        if self._order is None:
-            _set(self, "_order", [name for name, _ in self._entries()])
-        names: list[str] = self._order
+        names = self._order
+        if names is None:
+            names = [name for name, _ in self._entries()]
+            _set(self, "_order", names)
         return names
 
     def _put(self, name: str, value: Any, kind: str) -> None:
