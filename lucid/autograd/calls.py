@@ -101,8 +101,8 @@ class Call(Primitive):
         self.single = False
         self.ctx = FunctionCtx()
         self.saves: list[tuple[str, Any]] = []  # what the context saved, as places among inputs and outputs
-        self.dirty: list[int] = []  # outputs that are inputs changed in place
-        self.undifferentiable: list[int] = []
+        self.dirty: set[int] = set()  # outputs that are inputs changed in place
+        self.undifferentiable: set[int] = set()
         self.around = 0  # the number of the vmap in which it runs
         self._kept: Sequence[Any] = ()  # what such a call saved
         self.ran_level = 0  # the level of the tensors on which the calls for single examples ran
@@ -138,11 +138,12 @@ class Call(Primitive):
         self.single = not isinstance(output, tuple)
         outputs = (output,) if self.single else output
         self._note(outputs, tensors)
-        seen = list(tensors)
+        seen = {id(t) for t in tensors}
         results = []
         for i, o in enumerate(outputs):
-            results.append(_as_result(o) if _place(o, seen) is not None and i not in self.dirty else o)
-            seen.append(o)
+            given = isinstance(o, Tensor) and id(o) in seen
+            results.append(_as_result(o) if given and i not in self.dirty else o)
+            seen.add(id(o))
         return tuple(results)
 
     def again(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -160,14 +161,16 @@ class Call(Primitive):
         """Turn what the context holds into places, so that it neither keeps tensors alive nor depends on a level."""
         ctx = self.ctx
         self.saves = []
+        places, results = _places(inputs), _places(outputs)
         for t in ctx._to_save:
-            place, result = _place(t, inputs), _place(t, outputs)
+            place, result = places.get(id(t)), results.get(id(t))
             if place is not None:
                 self.saves.append(("input", place))
             else:
                 self.saves.append(("value", t) if result is None else ("output", result))
-        self.dirty = [i for i, o in enumerate(outputs) if _place(o, ctx._dirty) is not None]
-        self.undifferentiable = [i for i, o in enumerate(outputs) if _place(o, ctx._non_differentiable) is not None]
+        written, constant = _places(ctx._dirty), _places(ctx._non_differentiable)
+        self.dirty = {i for i, o in enumerate(outputs) if id(o) in written}
+        self.undifferentiable = {i for i, o in enumerate(outputs) if id(o) in constant}
         ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
@@ -175,7 +178,7 @@ class Call(Primitive):
         if self.is_looped() and not self._fits(args):
             self._refuse_outputs(args, out)
             return
-        for i in self.dirty:
+        for i in sorted(self.dirty):
             raise_if_not_writable(out[i], self.name, True)
         edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
         call = copy.copy(self)  # the next run of this call has a context of its own
@@ -629,11 +632,13 @@ def _randomness(level: int) -> str:
     return next((t.randomness for t in active.get() if t.level == level), "error")
 
 
-def _place(tensor: Any, among: Sequence[Any]) -> int | None:
-    """Where a tensor stands in a list, by identity."""
-    if not isinstance(tensor, Tensor):
-        return None
-    return next((i for i, t in enumerate(among) if t is tensor), None)
+def _places(tensors: Sequence[Any]) -> dict[int, int]:
+    """Where each tensor first stands in a list, by identity."""
+    found: dict[int, int] = {}
+    for i, t in enumerate(tensors):
+        if isinstance(t, Tensor):
+            found.setdefault(id(t), i)
+    return found
 
 
 def _as_result(output: Tensor) -> Tensor:

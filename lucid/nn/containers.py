@@ -9,6 +9,8 @@ from lucid.nn.module import Module
 from lucid.nn.parameter import Parameter
 from lucid.nn.registry import MODULE, PARAMETER
 
+_set = object.__setattr__  # for what is no entry
+
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
@@ -40,6 +42,37 @@ class _Held(Module):
 class _Listed(_Held):
     """Entries under the names "0", "1" and so on."""
 
+    _order: list[str] | None = None  # the names of the entries, kept from one question to the next
+
+    def __init__(self) -> None:
+        super().__init__()
+        _set(self, "_order", None)
+
+    def _names(self) -> list[str]:
+        names = self._order
+        if names is None:
+            names = [name for name, _ in self._entries()]
+            _set(self, "_order", names)
+        return names
+
+    def _put(self, name: str, value: Any, kind: str) -> None:
+        if self._order is not None and self._kinds.get(name) != kind:
+            if kind == self._kind and name not in self._kinds:
+                self._order.append(name)
+            else:
+                _set(self, "_order", None)
+        super()._put(name, value, kind)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        _set(self, "_order", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_order": None}
+
+    def __len__(self) -> int:
+        return len(self._names())
+
     def _copy(self, entries: list[tuple[str, Any]]) -> Self:
         return type(self)([value for _, value in entries])  # type: ignore[call-arg]  # each list takes an iterable
 
@@ -49,11 +82,11 @@ class _Listed(_Held):
             self._add(str(i), value)
 
     def _name_at(self, index: Any) -> str:
-        entries = self._entries()
+        names = self._names()
         number = operator.index(index)
-        if not -len(entries) <= number < len(entries):
-            raise IndexError(f"index {number} is out of range for a {type(self).__name__} of length {len(entries)}")
-        return entries[number][0]
+        if not -len(names) <= number < len(names):
+            raise IndexError(f"index {number} is out of range for a {type(self).__name__} of length {len(names)}")
+        return names[number]
 
     def _values(self) -> list[Any]:
         return [value for _, value in self._entries()]

@@ -244,11 +244,21 @@ def _load(
         hook(module, *arguments)
     module._load_from_state_dict(*arguments)
     visited.append(module)
+    parts = _by_child(state, prefix)
     for name, child in module._own(MODULE):
         if child is not None:
-            path = f"{prefix}{name}."
-            part = {key: value for key, value in state.items() if key.startswith(path)}
-            _load(child, part, path, metadata, assign, keys, errors, visited)
+            _load(child, parts.get(name, {}), f"{prefix}{name}.", metadata, assign, keys, errors, visited)
+
+
+def _by_child(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """The parts of a state that belong to what is below a module, by the name that it has there."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in state.items():
+        if key.startswith(prefix):
+            name, dot, _ = key[len(prefix) :].partition(".")
+            if dot:
+                parts.setdefault(name, {})[key] = value
+    return parts
 
 
 def _plan_write(

@@ -216,13 +216,18 @@ def _windows(bucket: Bucket, first: int, last: int, scratch: Scratch) -> Iterato
 def packed(params: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Parameters in batches that share a bucket: small ones of one type up to a window, large ones alone."""
     waiting: dict[Any, list[Tensor]] = {}
+    filled: dict[Any, int] = {}
     for p in params:
-        if _length(p._array) > SMALL:
+        length = _length(p._array)
+        if length > SMALL:
             yield [p]
             continue
-        batch = waiting.setdefault(dtypes.real_of(p._array.dtype), [])
-        if sum(_length(q._array) for q in batch) + _length(p._array) > WINDOW:
+        kind = dtypes.real_of(p._array.dtype)
+        batch = waiting.setdefault(kind, [])
+        if filled.get(kind, 0) + length > WINDOW:
             yield list(batch)
             batch.clear()
+            filled[kind] = 0
         batch.append(p)
+        filled[kind] = filled.get(kind, 0) + length
     yield from (batch for batch in waiting.values() if batch)

@@ -58,9 +58,11 @@ class Optimizer:
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self._hooks: dict[str, dict[int, Hook]] = {event: {} for event in _EVENTS}
+        self._given: set[int] | None = set()  # while groups are added one after the other
         groups: list[Any] = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
+        self._given = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -88,7 +90,9 @@ class Optimizer:
         self.param_groups.append(group)
 
     def _check_params(self, group: Group) -> None:
-        known = {id(p) for other in self.param_groups for p in other["params"]}
+        known = self._given
+        if known is None:
+            known = {id(p) for other in self.param_groups for p in other["params"]}
         for p in group["params"]:
             if not isinstance(p, Tensor):
                 raise TypeError(f"an optimizer takes tensors, not a {type(p).__name__}")
@@ -102,8 +106,7 @@ class Optimizer:
                     f"a parameter of shape {p.shape} was given twice; each parameter may be in one group, once"
                 )
             known.add(id(p))
-        named = ["param_names" in g for g in (*self.param_groups, group)]
-        if any(named) and not all(named):
+        if self.param_groups and ("param_names" in self.param_groups[0]) != ("param_names" in group):
             raise ValueError("either all parameter groups have names for their parameters or none has")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -169,6 +172,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__.setdefault("_hooks", {event: {} for event in _EVENTS})
+        self._given = None
 
     # Hooks.
 
