@@ -1,0 +1,149 @@
+"""Says what of a program's runs is wrong, and which differences are known and meant."""
+
+import random
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzz.modes import ALWAYS, EVERY, MODES
+from fuzz.pool import Crash
+from fuzz.program import Program, array
+from fuzz.structure import program as generated
+from fuzz.subject import Comparison, Subject
+
+MODES_EACH = 4  # of those that are not always run
+# Relative to the largest element; finite differences have six digits.
+TOLERANCE = {"wide": 1e-7, "narrow": 5e-3, "differences": 2e-4}
+LARGE = 1e8  # derivatives above it say more about the point than about the program
+
+# What a mode may refuse, by the words it does it with.
+REFUSALS = {
+    "overwritten by an in-place operation": "the tape needs a value that the program has written over",
+    "modified by an in-place operation": "the tape needs a value that the program has written over",
+    "shares memory with one into which a transform writes": "a detached tensor cannot show every example",
+    "is used after the memory that it": "a graph cannot show memory that was written to through a detached tensor",
+    "depends on the values": "the shape of a result is not known inside a transform",
+    "data-dependent": "the shape of a result is not known inside a transform",
+}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A difference that is meant: where it may appear, and why."""
+
+    mode: str  # a pattern for the mode
+    op: str  # a pattern for the statement
+    what: str  # a pattern for the quantity or the error
+    reason: str
+
+
+EXPLAINED: tuple[Explained, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    mode: str
+    what: str  # the quantity, or the kind of error
+    op: str
+    detail: str
+    program: Program
+    number: int = -1
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        return self.mode, self.what, self.op
+
+    def reason(self) -> str:
+        """Why the difference is meant; empty if nobody has said."""
+        for e in EXPLAINED:
+            pairs = ((e.mode, self.mode), (e.op, self.op), (e.what, f"{self.what}: {self.detail}"))
+            if all(re.search(pattern, text) for pattern, text in pairs):
+                return e.reason
+        return ""
+
+
+def difference(c: Comparison, narrow: bool) -> str:
+    """What is wrong with a quantity, or nothing."""
+    if len(c.got) != len(c.want):
+        return f"{len(c.got)} results, expected {len(c.want)}"
+    for k, (got, want) in enumerate(zip(c.got, c.want, strict=True)):
+        if isinstance(want, str | bool):
+            if got != want:
+                return f"{got}, expected {want}"
+            continue
+        a, b = array(got), array(want)
+        if a.shape != b.shape:
+            return f"result {k} has shape {a.shape}, expected {b.shape}"
+        kinds = "narrow" if narrow else "differences" if c.finite_differences else "wide"
+        if a.size and not near(a, b, TOLERANCE[kinds]):
+            return f"result {k} is {np.array2string(a, threshold=20)}, expected {np.array2string(b, threshold=20)}"
+    return ""
+
+
+def near(a: Any, b: Any, tolerance: float) -> bool:
+    a, b = (np.asarray(x, complex if "c" in (a.dtype.kind, b.dtype.kind) else float) for x in (a, b))
+    with np.errstate(all="ignore"):
+        finite = np.abs(b[np.isfinite(b)])
+        scale = 1 + (finite.max() if finite.size else 0.0)
+        if scale > LARGE:
+            return True
+        same = (np.abs(a - b) <= tolerance * scale) | (a == b) | (np.isnan(a) & np.isnan(b))
+    return bool(np.all(same))
+
+
+def run_mode(name: str, program: Program, seed: int) -> Finding | None:
+    """The first thing that is wrong in one mode."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            subject = Subject(program, seed)
+            return _first_difference(name, subject)
+        except Exception as error:
+            if not name or any(words in str(error) for words in REFUSALS):
+                return None
+            return Finding(name, type(error).__name__, program.op, words_of(error), program)
+
+
+def _first_difference(name: str, subject: Subject) -> Finding | None:
+    program = subject.program
+    for c in EVERY[name].run(subject):
+        found = difference(c, program.narrow)
+        if found:
+            return Finding(name, c.what.split(" after a change")[0], c.op or program.op, found, program)
+    return None
+
+
+def words_of(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error))[:300]
+
+
+def chosen_modes(program: Program, number: int, seed: int) -> list[str]:
+    """The modes that this program runs in: some always, the others in turn."""
+    fit = [n for n, mode in MODES.items() if (program.batchable or not mode.batched) and fits(n, program)]
+    choose = random.Random(f"modes {seed}:{number}")
+    return [*ALWAYS, *choose.sample(fit, min(MODES_EACH, len(fit)))]
+
+
+def fits(name: str, program: Program) -> bool:
+    if name == "torch":
+        return program.in_torch
+    return bool(program.floats) or name in ("vmap", "graph")
+
+
+def judged(seed: int, number: int, modes: Sequence[str] | None = None) -> tuple[Program, list[str], list[Finding]]:
+    """Make a program and run it: the program, its modes, and what is wrong."""
+    try:
+        program = generated(seed, number)
+    except Crash as crash:
+        kind = type(crash.error).__name__
+        found = Finding("eager", kind, crash.program.op, words_of(crash.error), crash.program, number)
+        return crash.program, ["eager"], [found]
+    names = chosen_modes(program, number, seed) if modes is None else list(modes)
+    if program.in_torch and "torch" not in names and modes is None and number % 2:
+        names[-1] = "torch"
+    findings = [f for f in (run_mode(name, program, number) for name in names) if f is not None]
+    return program, names, [Finding(f.mode, f.what, f.op, f.detail, f.program, number) for f in findings]
