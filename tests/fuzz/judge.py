@@ -3,14 +3,14 @@
 import random
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fuzz.modes import ALWAYS, EVERY, MODES
-from fuzz.pool import Crash
+from fuzz.pool import CrashError
 from fuzz.program import Program, array
 from fuzz.structure import program as generated
 from fuzz.subject import Comparison, Subject
@@ -26,8 +26,9 @@ REFUSALS = {
     "modified by an in-place operation": "the tape needs a value that the program has written over",
     "shares memory with one into which a transform writes": "a detached tensor cannot show every example",
     "is used after the memory that it": "a graph cannot show memory that was written to through a detached tensor",
-    "depends on the values": "the shape of a result is not known inside a transform",
-    "data-dependent": "the shape of a result is not known inside a transform",
+    "needs a concrete value": "the shape of a result is not known inside a transform",
+    "needs one concrete value": "the shape of a result is not known inside a transform",
+    "f overwrites a value that its gradient needs": "the tape needs a value that the program has written over",
 }
 
 
@@ -95,25 +96,33 @@ def near(a: Any, b: Any, tolerance: float) -> bool:
     return bool(np.all(same))
 
 
-def run_mode(name: str, program: Program, seed: int) -> Finding | None:
-    """The first thing that is wrong in one mode."""
+def run_modes(names: Sequence[str], program: Program, seed: int) -> Iterator[Finding]:
+    """What is wrong in each mode: the first thing."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             subject = Subject(program, seed)
-            return _first_difference(name, subject)
         except Exception as error:
-            if not name or any(words in str(error) for words in REFUSALS):
-                return None
-            return Finding(name, type(error).__name__, program.op, words_of(error), program)
+            yield Finding("eager", type(error).__name__, program.op, words_of(error), program, seed)
+            return
+        for name in names:
+            try:
+                found = first_difference(name, subject.for_mode(name))
+            except Exception as error:
+                if any(words in str(error) for words in REFUSALS):
+                    continue
+                found = Finding(name, type(error).__name__, program.op, words_of(error), program, seed)
+            if found:
+                yield found
 
 
-def _first_difference(name: str, subject: Subject) -> Finding | None:
+def first_difference(name: str, subject: Subject) -> Finding | None:
     program = subject.program
     for c in EVERY[name].run(subject):
         found = difference(c, program.narrow)
         if found:
-            return Finding(name, c.what.split(" after a change")[0], c.op or program.op, found, program)
+            what = c.what.split(" after a change")[0]
+            return Finding(name, what, c.op or program.op, found, program, subject.seed)
     return None
 
 
@@ -138,12 +147,11 @@ def judged(seed: int, number: int, modes: Sequence[str] | None = None) -> tuple[
     """Make a program and run it: the program, its modes, and what is wrong."""
     try:
         program = generated(seed, number)
-    except Crash as crash:
+    except CrashError as crash:
         kind = type(crash.error).__name__
         found = Finding("eager", kind, crash.program.op, words_of(crash.error), crash.program, number)
         return crash.program, ["eager"], [found]
     names = chosen_modes(program, number, seed) if modes is None else list(modes)
     if program.in_torch and "torch" not in names and modes is None and number % 2:
         names[-1] = "torch"
-    findings = [f for f in (run_mode(name, program, number) for name in names) if f is not None]
-    return program, names, [Finding(f.mode, f.what, f.op, f.detail, f.program, number) for f in findings]
+    return program, names, list(run_modes(names, program, number))

@@ -3,6 +3,7 @@
 A way that gives a function with the same values and derivatives is one line of `MODES`: `same_function(transform)`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -70,11 +71,11 @@ def vjp(subject: Subject) -> Iterator[Comparison]:
 
 def forward(subject: Subject, outs: Sequence[Any], tangents: Sequence[Any]) -> Iterator[Comparison]:
     yield Comparison("values", outs, subject.float_values())
-    yield Comparison("tangents against gradient", [inner(subject.weights, tangents)], [subject.slope])
     if not (subject.program.narrow or subject.program.detaches):
         pairs = zip(tangents, subject.differences, strict=True)
         got = [np.where(ok, array(t), 0) for t, (_, ok) in pairs]
         yield Comparison("tangents", got, [np.where(ok, d, 0) for d, ok in subject.differences], True)
+    yield Comparison("tangents against gradient", [inner(subject.weights, tangents)], [subject.slope])
 
 
 def jvp(subject: Subject) -> Iterator[Comparison]:
@@ -255,20 +256,25 @@ def vmap_of_jvp(subject: Subject) -> Iterator[Comparison]:
 # --- graphs --------------------------------------------------------------------------------------
 
 
-def held_inputs(subject: Subject) -> list[str]:
-    """Inputs that a graph finds outside: read in one line, beside an input that it is given.
+def held_input(subject: Subject) -> list[str]:
+    """An input that a graph finds outside, or none: read in one line, as it is, beside what the graph is given.
 
     What a function makes of outside tensors alone is fixed when it is traced.
     """
     lines = subject.program.lines
     readers = {n: [line for line in lines if n in line.uses] for n in subject.floats}
-    fit = [n for n, where in readers.items() if len(where) == 1 and len(where[0].uses) > 1 and where[0].row]
-    return [n for n in fit if subject.rng.random() < 0.5]
+    fit = [
+        n
+        for n, (line, *more) in readers.items()
+        if not more and line.row and re.search(rf"[(,] ?{n}[,)]", line.text) and "clone" not in line.text
+        if any(other != n and other not in subject.others for other in line.uses)
+    ]
+    return [str(subject.rng.choice(fit))] if fit and subject.rng.random() < 0.7 else []
 
 
 def graph(subject: Subject, of_gradient: bool = False) -> Iterator[Comparison]:
     """Traced at another point; then run here, and again after a tensor that it holds has changed."""
-    outside = held_inputs(subject)
+    outside = held_input(subject)
     given = [n for n in subject.floats if n not in outside]
     if not given:
         return
@@ -276,16 +282,17 @@ def graph(subject: Subject, of_gradient: bool = False) -> Iterator[Comparison]:
     held = {n: here[n].clone() for n in outside}
     weights = subject.cotangents()
 
-    def f(*floats: Any) -> tuple[Any, ...]:
+    every = subject.function()
+
+    def run(*floats: Any) -> tuple[Any, ...]:
         values = {**held, **dict(zip(given, floats, strict=True))}
-        every = subject.function()
-        if not of_gradient:
-            return every(*[values[n] for n in subject.floats])
-        found: tuple[Any, ...] = func.vjp(
-            lambda *xs: every(*[dict(zip(given, xs, strict=True)).get(n, held.get(n)) for n in subject.floats]), *floats
-        )[1](weights)
+        return every(*[values[n] for n in subject.floats])
+
+    def gradient(*floats: Any) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = func.vjp(run, *floats)[1](weights)
         return found
 
+    f = gradient if of_gradient else run
     traced = func.make_graph(f)(*[here[n] * 1.03 for n in given])
     what = "gradient" if of_gradient else "values"
     points = [here[n] for n in given]

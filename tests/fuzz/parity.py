@@ -1,7 +1,7 @@
 """A program in PyTorch: values and memory line by line, then gradients and second order of the whole."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np

@@ -23,7 +23,7 @@ LARGEST = 30.0  # absolute values above it are not used further
 NAME = re.compile(r"\b[xvk]\d+\b")
 
 
-class Crash(Exception):
+class CrashError(Exception):
     """A statement ended in an error that no statement may end in; it is the last line of the program."""
 
     def __init__(self, program: Program, error: BaseException) -> None:
@@ -141,10 +141,10 @@ class Pool:
                     exec(text, names, variables)
         except REFUSALS as error:
             if isinstance(error, NotImplementedError):
-                raise Crash(self._ending(text, op, staged, flags), error) from error
+                raise CrashError(self._ending(text, op, staged, flags), error) from error
             return False
         except Exception as error:
-            raise Crash(self._ending(text, op, staged, flags), error) from error
+            raise CrashError(self._ending(text, op, staged, flags), error) from error
         if results is None and not defines:
             return False
         uses = tuple(dict.fromkeys(NAME.findall(text)))

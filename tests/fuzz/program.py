@@ -6,7 +6,7 @@ leaving lines out, and can be pasted into a test.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import CodeType
 from typing import Any
@@ -22,8 +22,15 @@ Array = np.ndarray
 NAMES: dict[str, Any] = {"lucid": lucid, "np": np, "math": math, "rows": {row.name: row.op for row in ROWS}}
 
 
+class Sent:
+    """What is sent between processes without what is derived from it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Line:
+class Line(Sent):
     """One statement: its text, the names it defines and reads, and what is particular about it."""
 
     text: str
@@ -41,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(Sent):
     inputs: Mapping[str, Array]
     lines: tuple[Line, ...]
     outputs: tuple[str, ...]
@@ -73,7 +80,7 @@ class Program:
     def in_torch(self) -> bool:
         return all(line.in_torch for line in self.lines)
 
-    @property
+    @cached_property
     def narrow(self) -> bool:
         return any(a.dtype.name in ("float32", "complex64", "float16", "bfloat16") for a in self.inputs.values())
 

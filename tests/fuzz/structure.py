@@ -18,7 +18,7 @@ STATEMENTS = ("views", "copies", "mixes", "dynamic", "detached values")
 TYPES = {"float64": 0.78, "complex128": 0.14, "float32": 0.08}
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """The pool has no value for a place."""
 
 
@@ -66,7 +66,7 @@ class Filling:
 
     def _made(self, letter: str, how: str, shape: tuple[int, ...] | None) -> str:
         if letter == "w":
-            raise Missing
+            raise MissingError
         wanted = () if letter == "s" else shape if how else self.choose.choice(SHAPES)
         return self.pool.leaf(self.pool.random_array(wanted or ()))
 
@@ -83,7 +83,7 @@ class Filling:
 
     def _ndim(self) -> int:
         if self.last is None or not self.last.ndim:
-            raise Missing
+            raise MissingError
         return int(self.last.ndim)
 
     def _d(self) -> str:
@@ -99,12 +99,12 @@ class Filling:
     def _n(self) -> str:
         size = self.last.shape[int(self._d())]
         if not size:
-            raise Missing
+            raise MissingError
         return repr(self.choose.randrange(size))
 
     def _n0(self) -> str:
         if not self._ndim() or not self.last.shape[0]:
-            raise Missing
+            raise MissingError
         return repr(self.choose.randrange(self.last.shape[0]))
 
     def _m(self) -> str:
@@ -143,7 +143,7 @@ class Filling:
         parts: list[str] = []
         for size in self.last.shape:
             if not size:
-                raise Missing
+                raise MissingError
             kind = self.choose.random()
             k = self.choose.randrange(size)
             if kind < 0.35:
@@ -175,7 +175,7 @@ def add_template(pool: Pool) -> bool:
     pool.forget()
     try:
         text = Filling(pool).fill(template)
-    except Missing:
+    except MissingError:
         pool.forget()
         return False
     written = kind in ("writes", "detached")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -28,13 +29,19 @@ class Subject:
     """Everything is a function of the float inputs, by position; other inputs are held."""
 
     def __init__(self, program: Program, seed: int) -> None:
-        self.program = program
+        self.program, self.seed = program, seed
         self.rng = np.random.default_rng(seed)
         self.floats = program.floats
+        self.others = [n for n in program.inputs if n not in self.floats]
         self.values = [array(o).copy() for o in program(program.tensors())]
         self.kept = [k for k, v in enumerate(self.values) if is_float(v)]  # the results that have derivatives
         self.weights = [self.random_like(self.values[k]) for k in self.kept]
         self.directions = [self.random_like(program.inputs[name]) for name in self.floats]
+
+    def for_mode(self, name: str) -> "Subject":
+        """The choices of a mode do not depend on which ones ran before."""
+        self.rng = np.random.default_rng([self.seed, crc32(name.encode())])
+        return self
 
     def random_like(self, a: Array) -> Array:
         values = np.asarray(self.rng.uniform(-1, 1, a.shape))
@@ -58,7 +65,7 @@ class Subject:
 
     def function(self, held: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
         """The float results as a function of the float inputs."""
-        others = {n: lucid.tensor(a) for n, a in self.program.inputs.items() if n not in self.floats}
+        others = {n: lucid.tensor(self.program.inputs[n]) for n in self.others}
         others.update(held or {})
 
         def f(*floats: Any) -> tuple[Any, ...]:

@@ -1,0 +1,116 @@
+"""Makes a failing program small: fewer lines, fewer results, rounder numbers, as long as it fails in the same way."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fuzz.judge import Finding, run_modes
+from fuzz.modes import EVERY
+from fuzz.program import Array, Program, array, is_float, literal
+from fuzz.subject import Subject
+from lucid.core.tensor import Tensor
+
+TRIES = 250
+Check = Callable[[Program], Finding | None]
+
+
+def same_failure(finding: Finding) -> Check:
+    """Runs a program in the mode that failed, and gives what is wrong if it is the same kind of thing."""
+
+    def check(program: Program) -> Finding | None:
+        found = next(run_modes([finding.mode], program, finding.number), None)
+        return found if found and (found.mode, found.what) == (finding.mode, finding.what) else None
+
+    return check
+
+
+def shrunk(finding: Finding, check: Check | None = None) -> Finding:
+    """The smallest failing program that leaving out and rounding leads to."""
+    check, best, tries = check or same_failure(finding), finding, 0
+    going = True
+    while going and tries < TRIES:
+        going = False
+        for candidate in candidates(best.program):
+            tries += 1
+            found = check(candidate)
+            if found:
+                best, going = found, True
+                break
+            if tries >= TRIES:
+                break
+    return best
+
+
+def candidates(program: Program) -> Iterator[Program]:
+    """Smaller programs, the smallest first."""
+    lines = program.lines
+    for end in range(1, len(lines)):
+        if len(lines) > 2 and (end & (end - 1) == 0 or end == len(lines) - 1):
+            yield from ended(program, end)
+    for k in reversed(range(len(lines))):
+        yield from without(program, k)
+    if len(program.outputs) > 1:
+        yield from (program.with_lines(lines, [name]) for name in reversed(program.outputs))
+        yield from (program.with_lines(lines, [n for n in program.outputs if n != name]) for name in program.outputs)
+    yield from rounder(program)
+
+
+def ended(program: Program, end: int) -> Iterator[Program]:
+    """The first lines alone; all that they make goes out."""
+    kept = program.lines[:end]
+    made = [name for line in kept for name in line.defines]
+    if made:
+        yield program.with_lines(kept, made[-8:])
+
+
+def without(program: Program, k: int) -> Iterator[Program]:
+    """Without one line: what it makes comes in instead, with the value that it had, or is missed by nobody."""
+    kept = (*program.lines[:k], *program.lines[k + 1 :])
+    if not kept:
+        return
+    made = program.lines[k].defines
+    outputs = [n for n in program.outputs if n not in made]
+    read = {name for line in kept for name in line.uses}
+    missing = [n for n in made if n in read]
+    values = values_after(program, k) if missing else {}
+    if not outputs:
+        outputs = [n for line in kept for n in line.defines][-1:] or missing[:1]
+    inputs = {**program.inputs, **{n: values[n] for n in missing if n in values}}
+    if outputs or program.outputs == ():
+        yield replace(program, inputs=inputs).with_lines(kept, outputs)
+
+
+def values_after(program: Program, k: int) -> dict[str, Array]:
+    variables: dict[str, Any] = dict(program.tensors())
+    try:
+        for line in program.lines[: k + 1]:
+            exec(line.code, program.names, variables)
+    except Exception:  # the program fails before
+        return {}
+    return {n: array(v).copy() for n, v in variables.items() if isinstance(v, Tensor)}
+
+
+def rounder(program: Program) -> Iterator[Program]:
+    for name, a in program.inputs.items():
+        if is_float(a) and a.size and not np.array_equal(a, np.round(a, 1), equal_nan=True):
+            yield replace(program, inputs={**program.inputs, name: np.asarray(np.round(a, 1)).astype(a.dtype)})
+
+
+def pasted(finding: Finding) -> str:
+    """The program as source, with how it was run and what came out."""
+    program = finding.program
+    example = EVERY[finding.mode].example if finding.mode in EVERY else "f(*xs)"
+    parts = [program.source(), "", f"xs = ({''.join(f'{n}, ' for n in program.inputs)})"]
+    try:
+        subject = Subject(program, finding.number)
+        directions, weights = subject.directions, subject.weights
+    except Exception:  # the program itself fails
+        directions, weights = [], []
+    if "vs" in example:
+        parts.append(f"vs = ({''.join(f'lucid.tensor({literal(v)}), ' for v in directions)})")
+    if "ws" in example:
+        parts.append(f"ws = ({''.join(f'lucid.tensor({literal(w)}), ' for w in weights)})")
+    detail = " ".join(finding.detail.split())
+    return "\n".join([*parts, f"{example}  # {finding.what}: {detail}"])
