@@ -121,8 +121,7 @@ def first_difference(name: str, subject: Subject) -> Finding | None:
     for c in EVERY[name].run(subject):
         found = difference(c, program.narrow)
         if found:
-            what = c.what.split(" after a change")[0]
-            return Finding(name, what, c.op or program.op, found, program, subject.seed)
+            return Finding(name, c.what, c.op or program.op, found, program, subject.seed)
     return None
 
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from checks import REFUSALS
 
 import lucid
 from fuzz import parity
 from fuzz.program import Array, array, is_float
 from fuzz.subject import Comparison, Subject, close, inner, pulled
 from lucid import autograd, func
+from lucid.core.primitive import registry
 
 Run = Callable[[Subject], Iterator[Comparison]]
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -108,6 +110,8 @@ def second(subject: Subject) -> Iterator[Comparison]:
     if subject.program.narrow or subject.program.detaches:
         return
     around = []
+    if not all(ok.all() for _, ok in subject.differences):
+        return
     for step in (1e-5, -1e-5, 2.3e-5, -2.3e-5):
         inputs = subject.primals(requires_grad=True, step=step)
         around.append([array(g) for g in pulled(subject.function()(*inputs), subject.weights, inputs)])
@@ -192,9 +196,13 @@ class Batch:
     def function(self, *values: Any) -> tuple[Any, ...]:
         return self.subject.program(dict(zip(self.subject.program.inputs, values, strict=True)))
 
-    def loop(self) -> list[Array]:
-        outs = [self.subject.program({n: lucid.tensor(a) for n, a in p.items()}) for p in self.points]
-        return [np.stack([array(o) for o in each]) for each in zip(*outs, strict=True)]
+    def loop(self) -> list[Array] | None:
+        """The results of each point; None if the program does not take all of them."""
+        try:
+            outs = [self.subject.program({n: lucid.tensor(a) for n, a in p.items()}) for p in self.points]
+            return [np.stack([array(o) for o in each]) for each in zip(*outs, strict=True)]
+        except REFUSALS:
+            return None
 
     def gradients(self) -> list[list[Array]]:
         """Of each point, by the tape."""
@@ -213,11 +221,15 @@ class Batch:
 def vmap(subject: Subject) -> Iterator[Comparison]:
     batch = Batch(subject)
     want = batch.loop()
+    if want is None:
+        return
     yield Comparison("values", func.vmap(batch.function, in_dims=batch.in_dims)(*batch.stacked()), want)
 
 
 def grad_of_vmap(subject: Subject) -> Iterator[Comparison]:
     batch = Batch(subject)
+    if batch.loop() is None:
+        return
     each = [np.stack(g) for g in zip(*batch.gradients(), strict=True)]
     want = [g if n in batch.chosen else g.sum(0) for n, g in zip(subject.floats, each, strict=True)]
     inputs = batch.stacked(requires_grad=True)
@@ -228,6 +240,8 @@ def grad_of_vmap(subject: Subject) -> Iterator[Comparison]:
 
 def vmap_of_grad(subject: Subject) -> Iterator[Comparison]:
     batch = Batch(subject)
+    if batch.loop() is None:
+        return
     want = [np.stack(g) for g in zip(*batch.gradients(), strict=True)]
     count = len(subject.program.inputs)
 
@@ -266,7 +280,7 @@ def held_input(subject: Subject) -> list[str]:
     fit = [
         n
         for n, (line, *more) in readers.items()
-        if not more and line.row and re.search(rf"[(,] ?{n}[,)]", line.text) and "clone" not in line.text
+        if not more and line.row in registry and re.search(rf"[(,] ?{n}[,)]", line.text) and "clone" not in line.text
         if any(other != n and other not in subject.others for other in line.uses)
     ]
     return [str(subject.rng.choice(fit))] if fit and subject.rng.random() < 0.7 else []
@@ -293,6 +307,10 @@ def graph(subject: Subject, of_gradient: bool = False) -> Iterator[Comparison]:
         return found
 
     f = gradient if of_gradient else run
+    try:
+        run(*[here[n] * 1.03 for n in given])
+    except REFUSALS:  # the other point is outside of what the program takes
+        return
     traced = func.make_graph(f)(*[here[n] * 1.03 for n in given])
     what = "gradient" if of_gradient else "values"
     points = [here[n] for n in given]
@@ -301,7 +319,7 @@ def graph(subject: Subject, of_gradient: bool = False) -> Iterator[Comparison]:
         with lucid.no_grad():
             for x in held.values():
                 x.mul_(1.02)
-        yield Comparison(f"{what} after a change of {', '.join(outside)}", traced(*points), f(*points))
+        yield Comparison(f"{what} after a change", traced(*points), f(*points))
 
 
 def graph_of_grad(subject: Subject) -> Iterator[Comparison]:

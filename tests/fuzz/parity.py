@@ -1,5 +1,6 @@
 """A program in PyTorch: values and memory line by line, then gradients and second order of the whole."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ try:
 except ImportError:  # programs then run without a second opinion
     torch = None
 
+# Whether these copy depends on how memory is laid out, which libraries may do as they like.
+LAYOUT = re.compile("reshape|flatten|ravel|contiguous")
 TORCH_REFUSES = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AttributeError, AssertionError)
 
 
@@ -39,7 +42,10 @@ def torch_mode(subject: Subject) -> Iterator[Comparison]:
     for n in program.floats:
         ours[n].requires_grad_()
     names = {**NAMES, **program.constants, "lucid": torch}
+    differentiable = True
     for line in program.lines:
+        if LAYOUT.search(line.text) and not all(alike(ours[n], theirs[n]) for n in line.uses):
+            return
         exec(line.code, program.names, ours)
         try:
             with warnings.catch_warnings():
@@ -48,7 +54,14 @@ def torch_mode(subject: Subject) -> Iterator[Comparison]:
         except TORCH_REFUSES:
             return
         yield from same_line(line, ours, theirs)
-    yield from same_derivatives(subject, theirs)
+        differentiable = differentiable and all(same_tape(ours[n], theirs[n]) for n in line.defines)
+    if differentiable:
+        yield from same_derivatives(subject, theirs)
+
+
+def same_tape(a: Any, b: Any) -> bool:
+    """Whether both have a derivative; PyTorch does not know all of them."""
+    return not isinstance(b, torch.Tensor) or a.requires_grad == b.requires_grad
 
 
 def same_line(line: Line, ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[Comparison]:

@@ -151,11 +151,11 @@ def add_row(pool: Pool, row: Row) -> bool:
         sample = choose.choice(found)
     arrays: list[Array] = []
     nest = take_apart(sample.args, arrays)
-    changed = choose.random() < 0.2
+    call, method = call_text(row.name), in_place_name(row)
+    changed = choose.random() < 0.2 and not (call.startswith("rows") and not method)
     names = [operand(pool, row, sample, a) for a in arrays]
     args = [argument(pool, n, names, changed) for n in nest]
     kwargs = [f"{k}={argument(pool, v, names, changed)}" for k, v in sample.kwargs.items()]
-    call, method = call_text(row.name), in_place_name(row)
     if method and isinstance(nest[0], Slot):
         target = target_of(pool, arrays[0], args[0])
         text = f"{target}.{method}({', '.join([*args[1:], *kwargs])})"

@@ -8,7 +8,7 @@ import numpy as np
 
 from fuzz.judge import Finding, run_modes
 from fuzz.modes import EVERY
-from fuzz.program import Array, Program, array, is_float, literal
+from fuzz.program import Array, Line, Program, array, is_float, literal
 from fuzz.subject import Subject
 from lucid.core.tensor import Tensor
 
@@ -20,10 +20,28 @@ def same_failure(finding: Finding) -> Check:
     """Runs a program in the mode that failed, and gives what is wrong if it is the same kind of thing."""
 
     def check(program: Program) -> Finding | None:
+        if not finding.what.startswith("inputs") and not leaves_inputs(program):
+            return None
         found = next(run_modes([finding.mode], program, finding.number), None)
-        return found if found and (found.mode, found.what) == (finding.mode, finding.what) else None
+        return found if found and kind(found) == kind(finding) else None
 
     return check
+
+
+def kind(finding: Finding) -> tuple[str, ...]:
+    """Differences in one quantity are of one kind, and errors that begin in the same way."""
+    words = finding.detail[:20] if finding.what.endswith("Error") else ""
+    return finding.mode, finding.what, words
+
+
+def leaves_inputs(program: Program) -> bool:
+    """Whether a program writes into none of its inputs."""
+    inputs = program.tensors()
+    try:
+        program(inputs)
+    except Exception:  # it may be what is looked for
+        return True
+    return all(array(x).tobytes() == a.tobytes() for x, a in zip(inputs.values(), program.inputs.values(), strict=True))
 
 
 def shrunk(finding: Finding, check: Check | None = None) -> Finding:
@@ -75,11 +93,20 @@ def without(program: Program, k: int) -> Iterator[Program]:
     read = {name for line in kept for name in line.uses}
     missing = [n for n in made if n in read]
     values = values_after(program, k) if missing else {}
+    if not all(n in values for n in missing):
+        return
     if not outputs:
         outputs = [n for line in kept for n in line.defines][-1:] or missing[:1]
-    inputs = {**program.inputs, **{n: values[n] for n in missing if n in values}}
-    if outputs or program.outputs == ():
-        yield replace(program, inputs=inputs).with_lines(kept, outputs)
+    if all(line.defines for line in kept):
+        yield replace(program, inputs={**program.inputs, **{n: values[n] for n in missing}}).with_lines(kept, outputs)
+        return
+    # What may be written into comes in under another name, and the program works on a copy.
+    if program.lines[k].text.endswith("_.clone()"):
+        return
+    copies = [Line(f"{n} = {n}_.clone()", (n,), (f"{n}_",), "clone") for n in missing]
+    inputs = {**program.inputs, **{f"{n}_": values[n] for n in missing}}
+    kept = (*program.lines[:k], *copies, *program.lines[k + 1 :])
+    yield replace(program, inputs=inputs).with_lines(kept, outputs)
 
 
 def values_after(program: Program, k: int) -> dict[str, Array]:

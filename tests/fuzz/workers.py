@@ -1,5 +1,6 @@
 """Runs programs in processes of their own, so that one that crashes or hangs is a finding like any other."""
 
+import gc
 import multiprocessing
 import os
 import random
@@ -13,7 +14,7 @@ from typing import Any
 from fuzz.judge import Finding, judged, run_modes
 from fuzz.modes import EVERY
 from fuzz.program import Program
-from fuzz.shrink import Check, shrunk
+from fuzz.shrink import Check, same_failure, shrunk
 from fuzz.structure import program as generated
 
 PATIENCE = 60.0  # seconds for one program
@@ -49,11 +50,12 @@ class Tally:
 class Examiner:
     """Runs programs by number and makes what fails small, unless it looks like what was found before."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, current: Any) -> None:
+        self.seed, self.current = seed, current
         self.known: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def examine(self, number: int, tally: Tally) -> None:
+        self.current[:] = number, 0
         program, modes, findings = judged(self.seed, number)
         tally.programs += 1
         tally.statements += len(program.lines)
@@ -68,18 +70,27 @@ class Examiner:
         if seen is not None and random.Random(finding.number).random() > AGAIN:
             tally.counts[finding.mode, finding.what, seen] += 1
             return
-        small = shrunk(finding)
+        small = shrunk(finding, self.alive(same_failure(finding)))
         known.add(small.op)
         tally.file(small)
+
+    def alive(self, check: Check) -> Check:
+        """A check that says that the process does not hang."""
+
+        def call(program: Program) -> Finding | None:
+            self.current[1] += 1
+            return check(program)
+
+        return call
 
 
 def work(seed: int, numbers: range, current: Any, pipe: Connection, until: float) -> None:
     """The body of a process: programs by number, until the time is over."""
-    examiner, tally, sent = Examiner(seed), Tally(), time.time()
+    gc.freeze()  # what was imported is garbage to nobody, and some operations look through all objects
+    examiner, tally, sent = Examiner(seed, current), Tally(), time.time()
     for number in numbers:
         if time.time() > until:
             break
-        current.value = number
         examiner.examine(number, tally)
         if time.time() - sent > OFTEN:
             pipe.send(tally)
@@ -91,12 +102,12 @@ def work(seed: int, numbers: range, current: Any, pipe: Connection, until: float
 class Worker:
     def __init__(self, seed: int, numbers: range, until: float) -> None:
         self.seed, self.numbers, self.until = seed, numbers, until
-        self.current = SPAWN.Value("q", -1, lock=False)
+        self.current = SPAWN.Array("q", 2, lock=False)  # the number of the program, and how often it was tried
         self.pipe, theirs = SPAWN.Pipe(duplex=False)
         self.process = SPAWN.Process(target=work, args=(seed, numbers, self.current, theirs, until), daemon=True)
         self.process.start()
         theirs.close()
-        self.seen, self.since = -1, time.time()
+        self.seen, self.since = (-1, -1), time.time()
         self.over = False
 
     def received(self) -> Tally | None:
@@ -111,14 +122,14 @@ class Worker:
 
     @property
     def hangs(self) -> bool:
-        if self.current.value != self.seen:
-            self.seen, self.since = self.current.value, time.time()
+        if tuple(self.current) != self.seen:
+            self.seen, self.since = tuple(self.current), time.time()
         return time.time() - self.since > PATIENCE
 
     def after(self) -> "Worker":
         """A new process for the numbers behind the one that did not end."""
         step = self.numbers.step
-        return Worker(self.seed, range(self.current.value + step, self.numbers.stop, step), self.until)
+        return Worker(self.seed, range(self.current[0] + step, self.numbers.stop, step), self.until)
 
 
 def run(seed: int, seconds: float, count: int, processes: int) -> Iterator[tuple[Tally, float]]:
@@ -139,7 +150,7 @@ def run(seed: int, seconds: float, count: int, processes: int) -> Iterator[tuple
             if ended or (not worker.over and worker.hangs):
                 worker.process.kill()
                 total.programs += 1
-                total.file(ended_badly(seed, worker.current.value, "crash" if ended else "hang"))
+                total.file(ended_badly(seed, worker.current[0], "crash" if ended else "hang"))
                 workers.append(worker.after())
             if worker.over or worker.hangs:
                 workers.remove(worker)
