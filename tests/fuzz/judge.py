@@ -42,7 +42,19 @@ class Explained:
     reason: str
 
 
-EXPLAINED: tuple[Explained, ...] = ()
+ROUGH = "PyTorch has six digits, or no derivative at all"
+EXPLAINED = (
+    Explained("^torch$", "^ctc_loss$", "gradient|curvature", "PyTorch takes for granted that log_softmax comes before"),
+    Explained("^torch$", r"^(logical_|eq_|ne_|lt_|le_|gt_|ge_|less|greater|not_equal)", "gradient|curvature",
+              "PyTorch passes gradients through truth values that are written as numbers"),
+    Explained("^torch$", "^max_unpool", "gradient|curvature",
+              "where several elements go to one place, only the one that stays there gets a gradient"),
+    Explained("^torch$", "bessel|airy|^(jv|yv|iv|kv)", "", ROUGH),
+    Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
+              "of equal elements, PyTorch leaves open which comes first"),
+    Explained("^torch$", "where", "gradient|curvature",
+              "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

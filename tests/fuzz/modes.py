@@ -13,9 +13,8 @@ from checks import REFUSALS
 import lucid
 from fuzz import parity
 from fuzz.program import Array, array, is_float
-from fuzz.subject import Comparison, Subject, close, inner, pulled
+from fuzz.subject import STEP, Comparison, Subject, inner, pulled, slope_around
 from lucid import autograd, func
-from lucid.core.primitive import registry
 
 Run = Callable[[Subject], Iterator[Comparison]]
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -109,16 +108,15 @@ def second(subject: Subject) -> Iterator[Comparison]:
     got = subject.curvature
     if subject.program.narrow or subject.program.detaches:
         return
-    around = []
     if not all(ok.all() for _, ok in subject.differences):
         return
-    for step in (1e-5, -1e-5, 2.3e-5, -2.3e-5):
+    around = []
+    for step in (STEP, -STEP):
         inputs = subject.primals(requires_grad=True, step=step)
         around.append([array(g) for g in pulled(subject.function()(*inputs), subject.weights, inputs)])
-    one = [(a - b) / 2e-5 for a, b in zip(around[0], around[1], strict=True)]
-    two = [(a - b) / 4.6e-5 for a, b in zip(around[2], around[3], strict=True)]
-    if all(close(a, b, 1e-5).all() for a, b in zip(one, two, strict=True)):
-        yield Comparison("curvature", got, one, finite_differences=True)
+    found = [slope_around(*three) for three in zip(*around, subject.gradient, strict=True)]
+    if all(ok.all() for _, ok in found):
+        yield Comparison("curvature", got, [change for change, _ in found], finite_differences=True)
 
 
 def second_of_each(subject: Subject) -> Iterator[Comparison]:
@@ -267,6 +265,9 @@ def vmap_of_jvp(subject: Subject) -> Iterator[Comparison]:
     yield Comparison("tangents", [inner(subject.weights, [array(t)[i] for t in got]) for i in range(2)], want)
 
 
+# Rows that take weights as they are, and have derivatives that do so too.
+WEIGHTED = re.compile(r"^(conv|rnn|lstm|gru|linear$|matmul$|mm$|bmm$)|norm$|attention$")
+
 # --- graphs --------------------------------------------------------------------------------------
 
 
@@ -275,14 +276,13 @@ def held_input(subject: Subject) -> list[str]:
 
     What a function makes of outside tensors alone is fixed when it is traced.
     """
-    lines = subject.program.lines
-    readers = {n: [line for line in lines if n in line.uses] for n in subject.floats}
-    fit = [
-        n
-        for n, (line, *more) in readers.items()
-        if not more and line.row in registry and re.search(rf"[(,] ?{n}[,)]", line.text) and "clone" not in line.text
-        if any(other != n and other not in subject.others for other in line.uses)
-    ]
+    fit = []
+    for line in subject.program.lines:
+        given = any(n not in subject.others for n in line.uses)
+        for n in line.uses if WEIGHTED.search(line.row) and "clone" not in line.text and given else ():
+            alone = sum(n in other.uses for other in subject.program.lines) == 1 and len(line.uses) > 1
+            if n in subject.floats and alone and re.search(rf", {n}[,)]", line.text):
+                fit.append(n)
     return [str(subject.rng.choice(fit))] if fit and subject.rng.random() < 0.7 else []
 
 

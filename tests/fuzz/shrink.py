@@ -12,7 +12,6 @@ from fuzz.program import Array, Line, Program, array, is_float, literal
 from fuzz.subject import Subject
 from lucid.core.tensor import Tensor
 
-TRIES = 250
 Check = Callable[[Program], Finding | None]
 
 
@@ -45,34 +44,36 @@ def leaves_inputs(program: Program) -> bool:
 
 
 def shrunk(finding: Finding, check: Check | None = None) -> Finding:
-    """The smallest failing program that leaving out and rounding leads to."""
-    check, best, tries = check or same_failure(finding), finding, 0
-    going = True
-    while going and tries < TRIES:
-        going = False
-        for candidate in candidates(best.program):
-            tries += 1
-            found = check(candidate)
-            if found:
-                best, going = found, True
-                break
-            if tries >= TRIES:
-                break
-    return best
+    """A small program that fails in the same way: the first lines, one result, fewer lines, rounder numbers."""
+    check, best = check or same_failure(finding), finding
+    for candidate in prefixes(best.program):
+        found = check(candidate)
+        if found:
+            best = found
+            break
+    best = first_of(single_outputs, best, check)
+    before = -1
+    while before != len(best.program.lines):
+        before = len(best.program.lines)
+        for k in reversed(range(before)):
+            best = first_of(lambda program, k=k: without(program, k), best, check)
+    return first_of(rounded, first_of(single_outputs, best, check), check)
 
 
-def candidates(program: Program) -> Iterator[Program]:
-    """Smaller programs, the smallest first."""
-    lines = program.lines
-    for end in range(1, len(lines)):
-        if len(lines) > 2 and (end & (end - 1) == 0 or end == len(lines) - 1):
+def first_of(smaller: Callable[[Program], Iterator[Program]], best: Finding, check: Check) -> Finding:
+    """The first of the smaller programs that fails too."""
+    return next((found for found in map(check, smaller(best.program)) if found), best)
+
+
+def prefixes(program: Program) -> Iterator[Program]:
+    for end in (1, 2, 3, 4, 6, 8, 11, 15, 20):
+        if end < len(program.lines):
             yield from ended(program, end)
-    for k in reversed(range(len(lines))):
-        yield from without(program, k)
+
+
+def single_outputs(program: Program) -> Iterator[Program]:
     if len(program.outputs) > 1:
-        yield from (program.with_lines(lines, [name]) for name in reversed(program.outputs))
-        yield from (program.with_lines(lines, [n for n in program.outputs if n != name]) for name in program.outputs)
-    yield from rounder(program)
+        yield from (program.with_lines(program.lines, [name]) for name in reversed(program.outputs))
 
 
 def ended(program: Program, end: int) -> Iterator[Program]:
@@ -86,7 +87,7 @@ def ended(program: Program, end: int) -> Iterator[Program]:
 def without(program: Program, k: int) -> Iterator[Program]:
     """Without one line: what it makes comes in instead, with the value that it had, or is missed by nobody."""
     kept = (*program.lines[:k], *program.lines[k + 1 :])
-    if not kept:
+    if not kept or k >= len(program.lines):
         return
     made = program.lines[k].defines
     outputs = [n for n in program.outputs if n not in made]
@@ -119,10 +120,11 @@ def values_after(program: Program, k: int) -> dict[str, Array]:
     return {n: array(v).copy() for n, v in variables.items() if isinstance(v, Tensor)}
 
 
-def rounder(program: Program) -> Iterator[Program]:
-    for name, a in program.inputs.items():
-        if is_float(a) and a.size and not np.array_equal(a, np.round(a, 1), equal_nan=True):
-            yield replace(program, inputs={**program.inputs, name: np.asarray(np.round(a, 1)).astype(a.dtype)})
+def rounded(program: Program) -> Iterator[Program]:
+    """All numbers with one decimal, or with two."""
+    for digits in (1, 2):
+        inputs = {n: np.round(a, digits).astype(a.dtype) if is_float(a) else a for n, a in program.inputs.items()}
+        yield replace(program, inputs=inputs)
 
 
 def pasted(finding: Finding) -> str:
