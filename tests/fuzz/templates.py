@@ -98,7 +98,6 @@ WRITES = """
 {w}[{i}] *= {c}
 {w}[{i}] -= {c}
 {w}[{m}] = {c}
-{w}[{m}] *= {c}
 {w}.add_({a~}, alpha={c})
 {w}.mul_({a~})
 {w}.sub_({c})
@@ -236,6 +235,8 @@ lucid.where({a} != 0, {a}.rsqrt(), {a~})
 {a}.norm(3, {d})
 lucid.linalg.norm({a})
 lucid.linalg.vector_norm({a}, {k})
+lucid.linalg.vector_norm({a} * 0)
+({a} * 0).norm(2, {d})
 {a}.cumsum({d})
 {a}.cumprod({d})
 {a}.logcumsumexp({d})

@@ -53,6 +53,7 @@ class Examiner:
     def __init__(self, seed: int, current: Any) -> None:
         self.seed, self.current = seed, current
         self.known: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self.small: dict[str, Program] = {}
 
     def examine(self, number: int, tally: Tally) -> None:
         self.current[:] = number, 0
@@ -70,9 +71,16 @@ class Examiner:
         if seen is not None and random.Random(finding.number).random() > AGAIN:
             tally.counts[finding.mode, finding.what, seen] += 1
             return
-        small = shrunk(finding, self.alive(same_failure(finding)))
+        check = self.alive(same_failure(finding))
+        small = self.seen_in_another_mode(finding, check) or shrunk(finding, check)
         known.add(small.op)
+        self.small[small.op] = small.program
         tally.file(small)
+
+    def seen_in_another_mode(self, finding: Finding, check: Check) -> Finding | None:
+        """A small program that failed in another mode may do so in this one."""
+        ops = {line.op for line in finding.program.lines} & set(self.small)
+        return next((found for op in sorted(ops) if (found := check(self.small[op]))), None)
 
     def alive(self, check: Check) -> Check:
         """A check that says that the process does not hang."""
