@@ -50,6 +50,7 @@ EXPLAINED = (
     Explained("^torch$", "bessel|airy|^(jv|yv|iv|kv)", "", ROUGH),
     Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
               "of equal elements, PyTorch leaves open which comes first"),
+    Explained("graph", "bincount", "NeedsValueError", "how many bins there are depends on the values"),
     Explained("^torch$", "where", "gradient|curvature",
               "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
 )  # fmt: skip

@@ -170,7 +170,7 @@ MODES = {
     "vmap": Mode(batches.vmap, "func.vmap(f, in_dims)(*xs)", 0, traced=True),
     "grad of vmap": Mode(batches.grad_of_vmap, "autograd.grad(func.vmap(f, in_dims)(*xs), xs, ws)", traced=True),
     "vmap of grad": Mode(batches.vmap_of_grad, "func.vmap(lambda *xs: func.vjp(f, *xs)[1](ws), in_dims)(*xs)", traced=True),
-    "vmap of jvp": Mode(batches.vmap_of_jvp, "func.vmap(lambda *vs: func.jvp(f, xs, vs)[1])(*vs)"),
+    "vmap of jvp": Mode(batches.vmap_of_jvp, "func.vmap(lambda *vs: func.jvp(f, xs, vs)[1])(*[v[None] for v in vs])"),
     "graph": Mode(graphs.graph, "func.make_graph(f)(*others)(*xs)", 0, traced=True),
     "graph of grad": Mode(graphs.graph_of_grad, "func.make_graph(lambda *xs: func.vjp(f, *xs)[1](ws))(*others)(*xs)", traced=True),
     "grad of graph": Mode(graphs.graph_in_grad, "autograd.grad(func.make_graph(f)(*others)(*xs), xs, ws)", traced=True),

@@ -103,17 +103,17 @@ class Program(Sent):
         inputs = {name: a for name, a in self.inputs.items() if name in read}
         return replace(self, inputs=inputs, lines=tuple(lines), outputs=tuple(outputs))
 
-    def source(self, library: str = "lucid") -> str:
-        """A function that can be pasted, and its inputs."""
-        head = [f"{name} = {library}.tensor({literal(a)})" for name, a in self.inputs.items()]
+    def source(self, arguments: Sequence[str] | None = None) -> str:
+        """Its inputs and a function of them, or of some of them, to be pasted."""
+        given = list(self.inputs) if arguments is None else arguments
+        head = [f"{name} = lucid.tensor({literal(a)})" for name, a in self.inputs.items()]
         head += [f"{name} = {value!r}  # not a literal" for name, value in self.constants.items() if self._reads(name)]
-        body = [line.text.replace("lucid.", f"{library}.") for line in self.lines]
-        back = "".join(f"{name}, " for name in self.outputs).rstrip()
-        rows = ["from table import ROWS", "rows = {row.name: row.op for row in ROWS}"] if self._reads("rows[") else []
-        return "\n".join(
-            ["import numpy as np", f"import {library}", *rows, "", *head, "", f"def f({', '.join(self.inputs)}):"]
-            + [f"    {text}" for text in (*body, f"return ({back})" if back else "return ()")]
-        )
+        rows = ["from table import ROWS"] if self._reads("rows[") else []
+        named = ["rows = {row.name: row.op for row in ROWS}"] if rows else []
+        back = f"return ({''.join(f'{name}, ' for name in self.outputs).rstrip()})" if self.outputs else "return ()"
+        imports = ["import numpy as np", *rows, "import lucid", "from lucid import autograd, func"]
+        body = [f"    {text}" for text in (*(line.text for line in self.lines), back)]
+        return "\n".join([*imports, "", *named, *head, "", f"def f({', '.join(given)}):", *body])
 
     def _reads(self, word: str) -> bool:
         return any(word in line.text for line in self.lines)

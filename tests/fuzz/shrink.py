@@ -1,11 +1,13 @@
 """Makes a failing program small: fewer lines, fewer results, rounder numbers, as long as it fails in the same way."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fuzz.batches import Batch
 from fuzz.judge import Finding, run_modes
 from fuzz.modes import EVERY
 from fuzz.program import Array, Line, Program, array, is_float, literal
@@ -131,15 +133,31 @@ def pasted(finding: Finding) -> str:
     """The program as source, with how it was run and what came out."""
     program = finding.program
     example = EVERY[finding.mode].example if finding.mode in EVERY else "f(*xs)"
-    parts = [program.source(), "", f"xs = ({''.join(f'{n}, ' for n in program.inputs)})"]
-    try:
-        subject = Subject(program, finding.number)
-        directions, weights = subject.directions, subject.weights
-    except Exception:  # the program itself fails
-        directions, weights = [], []
+    batched, plain = "in_dims" in example, example.startswith("f(")
+    arguments = list(program.inputs) if batched or plain else list(program.floats)
+    parts = [program.source(arguments), "", f"xs = {tupled(arguments)}"]
+    with suppress(Exception):  # the program itself may be what fails
+        parts += settings(Subject(program, finding.number).for_mode(finding.mode), example)
+    return "\n".join([*parts, f"{example}  # {finding.what}: {' '.join(finding.detail.split())}"])
+
+
+def settings(subject: Subject, example: str) -> Iterator[str]:
+    """The names that an example reads, as source."""
+    weights = subject.weights
+    if "in_dims" in example:
+        batch = Batch(subject)
+        weights = batch.stacked_weights()
+        yield f"in_dims = {batch.in_dims}"
+        yield f"xs = {tupled(f'lucid.tensor({literal(array(x))})' for x in batch.stacked())}"
+    if "others" in example:
+        yield "others = tuple(x * 1.03 for x in xs)"
     if "vs" in example:
-        parts.append(f"vs = ({''.join(f'lucid.tensor({literal(v)}), ' for v in directions)})")
+        yield f"vs = {tupled(f'lucid.tensor({literal(v)})' for v in subject.directions)}"
     if "ws" in example:
-        parts.append(f"ws = ({''.join(f'lucid.tensor({literal(w)}), ' for w in weights)})")
-    detail = " ".join(finding.detail.split())
-    return "\n".join([*parts, f"{example}  # {finding.what}: {detail}"])
+        yield f"ws = {tupled(f'lucid.tensor({literal(w)})' for w in weights)}"
+    if "autograd" in example:
+        yield "xs = tuple(x.requires_grad_() if x.dtype.is_floating_point or x.dtype.is_complex else x for x in xs)"
+
+
+def tupled(items: Iterable[str]) -> str:
+    return f"({''.join(f'{item}, ' for item in items).rstrip()})"
