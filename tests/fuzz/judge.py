@@ -20,6 +20,9 @@ MODES_EACH = 4  # of those that are not always run
 TOLERANCE = {"values": 3e-10, "derivatives": 1e-7, "narrow": 5e-3, "differences": 2e-4}
 LARGE = 1e8  # derivatives above it say more about the point than about the program
 
+# Rows with a derivative that is that of no function: in which order it is differentiated makes a difference.
+NOT_A_GRADIENT = ("scale_gradient",)
+
 # What a mode may refuse, by the words it does it with.
 REFUSALS = {
     "overwritten by an in-place operation": "the tape needs a value that the program has written over",
@@ -45,7 +48,7 @@ EXPLAINED = (
     Explained("^torch$", "^ctc_loss$", "gradient|curvature", "PyTorch takes for granted that log_softmax comes before"),
     Explained("^torch$", r"^(logical_|eq_|ne_|lt_|le_|gt_|ge_|less|greater|not_equal)", "gradient|curvature",
               "PyTorch passes gradients through truth values that are written as numbers"),
-    Explained("^torch$", "^max_unpool", "gradient|curvature",
+    Explained("^torch$", r"^(max_unpool\dd|put_?|scatter_?|index_put_?|index_copy_?)$", "gradient|curvature",
               "where several elements go to one place, only the one that stays there gets a gradient"),
     Explained("^torch$", "bessel|airy|^(jv|yv|iv|kv)", "", ROUGH),
     Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
@@ -151,6 +154,8 @@ def chosen_modes(program: Program, number: int, seed: int) -> list[str]:
 def fits(name: str, program: Program) -> bool:
     if name == "torch":
         return program.in_torch
+    if MODES[name].order == 2 and any(line.row in NOT_A_GRADIENT for line in program.lines):
+        return False
     return bool(program.floats) or name in ("vmap", "graph")
 
 

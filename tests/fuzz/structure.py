@@ -184,7 +184,8 @@ def add_template(pool: Pool) -> bool:
         template,
         results=() if written else None,
         batchable=kind != "dynamic",
-        detaches="detach" in template,
+        # End points are read as Python numbers.
+        detaches="detach" in template or "space(" in template,
     )
 
 

@@ -118,14 +118,14 @@ WRITES = """
 {w}.lerp_({a=}, {a=})
 {w}.masked_fill_({m}, {c})
 {w}.masked_fill_({m}, {s})
-{w}.masked_scatter_({m}, {a=})
+{w}.masked_scatter_({m}, {a=}.clone())
 {w}.index_fill_({d}, lucid.tensor([{n}]), {c})
 {w}.index_add_({d}, lucid.tensor([{n}]), {w}.narrow({d}, 0, 1) * {c})
 {w}.index_copy_({d}, lucid.tensor([{n}]), {a=}.narrow({d}, 0, 1))
 {w}.index_put_((lucid.tensor([{n0}]),), {s})
 {w}.scatter_({d}, {w}.argmax({d}, keepdim=True), {c})
-{w}.scatter_add_({d}, {w}.argmin({d}, keepdim=True), {a=})
-{w}.scatter_reduce_({d}, {w}.argmin({d}, keepdim=True), {a=}, 'prod')
+{w}.scatter_add_({d}, {w}.argmin({d}, keepdim=True), {a=}.clone())
+{w}.scatter_reduce_({d}, {w}.argmin({d}, keepdim=True), {a=}.clone(), 'prod')
 {w}.fill_diagonal_({c})
 {w}.cumsum_({d})
 {w}.tril_()
@@ -158,7 +158,7 @@ WRITES = """
 {w}.reshape({shape}).mul_({s})
 {w}.real.mul_({c})
 {w}[:], {w}[{i}] = {a=}, {c}
-{w}.scatter_(0, {w}.argmax(0, keepdim=True), {a=})
+{w}.scatter_(0, {w}.argmax(0, keepdim=True), {a=}.clone())
 """
 
 # Values that are written behind the back of derivatives: all modes must agree, whatever the values' slopes.
