@@ -12,7 +12,7 @@ from fuzz.subject import Comparison, Subject, pulled
 from lucid import func
 
 # Rows that take weights as they are, and have derivatives that do so too.
-WEIGHTED = re.compile(r"^(conv|rnn|lstm|gru|linear$|matmul$|mm$|bmm$)|norm$|attention$")
+WEIGHTED = re.compile(r"^(conv\d|rnn|lstm|gru|linear$|matmul$|mm$|bmm$)|norm$|attention$")
 
 
 def held_input(subject: Subject) -> list[str]:

@@ -171,7 +171,7 @@ def add_row(pool: Pool, row: Row) -> bool:
 
 def cuts(row: Row) -> bool:
     """Whether derivatives are meant to be others than those of the values."""
-    return "detach" in row.name or row.name == "scale_gradient"
+    return "detach" in row.name or row.name in ("scale_gradient", "embedding", "embedding_bag")
 
 
 def target_of(pool: Pool, a: Array, text: str) -> str:
