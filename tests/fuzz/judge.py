@@ -52,6 +52,7 @@ EXPLAINED = (
               "where several elements go to one place, only the one that stays there gets a gradient"),
     Explained("^torch$", "bessel|airy|^(jv|yv|iv|kv)", "", ROUGH),
     Explained("^torch$", "gamma|^(i0|i1|i0e|i1e|zeta)_?$", "values", ROUGH),
+    Explained("^torch$", "^(sign|sgn)_?$", "values", "the sign of what is not a number is not a number; PyTorch says 0"),
     Explained("^torch$", "^local_response_norm$", "values", "PyTorch cuts averages of integers down to integers"),
     Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
               "of equal elements, PyTorch leaves open which comes first"),

@@ -141,4 +141,5 @@ def literal(a: Array) -> str:
         text = np.array2string(a, separator=", ").replace("\n", "")
     for word in ("nan", "inf"):
         text = text.replace(word, f"np.{word}")
-    return f"np.array({' '.join(text.split())}, np.{a.dtype.name})"
+    order = "" if a.flags.c_contiguous else ', order="F"'
+    return f"np.array({' '.join(text.split())}, np.{a.dtype.name}{order})"
