@@ -1,10 +1,13 @@
 # Each target sets up all that it needs; a fresh machine needs only make and Python 3.11 or later.
 #   make PYTHON=python3.12 test     chooses the interpreter
 #   make bench ARGS=--markdown      passes options to the benchmarks
+#   make fuzz SECONDS=600 SEED=1    says how long and which programs; ARGS='--program 12' runs one of them
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 ARGS   ?=
+SECONDS ?= 600
+SEED   ?= 0
 
 VENV  := .venv
 BENCH := .venv-bench
@@ -20,10 +23,10 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 core_tests := $(patsubst %,tests/test_%.py,\
 	tape tensor memory modes errors hooks function inplace func_reverse func_forward func_vmap func_closures)
 
-.PHONY: help test demo bench parity parity-report coverage-table format clean
+.PHONY: help test demo bench fuzz parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | demo | bench | parity | parity-report | coverage-table | format | clean"
+	@echo "make test | demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
 
 test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/$(NATIVE)
@@ -40,6 +43,11 @@ demo: $(VENV)/installed-examples
 bench: $(BENCH)/installed
 	$(BENCH)/$(BIN)/$(NATIVE)
 	$(BENCH)/$(BIN)/python -m benchmarks $(ARGS)
+
+# Random programs in every mode, against each other, finite differences and, where it is installed, PyTorch.
+fuzz: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/$(NATIVE)
+	$(one_thread) PYTHONPATH=tests $(VENV)/$(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 # Lucid against PyTorch, in the environment of the benchmarks; PyTorch's own samples need the package expecttest.
 parity: $(BENCH)/installed-parity

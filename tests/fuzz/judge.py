@@ -1,0 +1,176 @@
+"""Says what of a program's runs is wrong, and which differences are known and meant."""
+
+import random
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzz.modes import ALWAYS, EVERY, MODES
+from fuzz.pool import CrashError
+from fuzz.program import Program, array
+from fuzz.structure import program as generated
+from fuzz.subject import Comparison, Subject
+
+MODES_EACH = 4  # of those that are not always run
+# Relative to the largest element; finite differences have six digits.
+TOLERANCE = {"values": 3e-10, "derivatives": 1e-7, "narrow": 5e-3, "differences": 2e-4}
+LARGE = 1e8  # derivatives above it say more about the point than about the program
+
+# Rows with a derivative that is that of no function: in which order it is differentiated makes a difference.
+NOT_A_GRADIENT = ("scale_gradient",)
+
+# What a mode may refuse, by the words it does it with.
+REFUSALS = {
+    "overwritten by an in-place operation": "the tape needs a value that the program has written over",
+    "modified by an in-place operation": "the tape needs a value that the program has written over",
+    "shares memory with one into which a transform writes": "a detached tensor cannot show every example",
+    "is used after the memory that it": "a graph cannot show memory that was written to through a detached tensor",
+    "f overwrites a value that its gradient needs": "the tape needs a value that the program has written over",
+}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A difference that is meant: where it may appear, and why."""
+
+    mode: str  # a pattern for the mode
+    op: str  # a pattern for the statement
+    what: str  # a pattern for the quantity or the error
+    reason: str
+
+
+ROUGH = "PyTorch has six digits, or no derivative at all"
+EXPLAINED = (
+    Explained("^torch$", "^ctc_loss$", "gradient|curvature", "PyTorch takes for granted that log_softmax comes before"),
+    Explained("^torch$", r"^(logical_|eq_|ne_|lt_|le_|gt_|ge_|less|greater|not_equal)", "gradient|curvature",
+              "PyTorch passes gradients through truth values that are written as numbers"),
+    Explained("^torch$", r"^(max_unpool\dd|put_?|scatter_?|index_put_?|index_copy_?)$", "gradient|curvature",
+              "where several elements go to one place, only the one that stays there gets a gradient"),
+    Explained("^torch$", "bessel|airy|^(jv|yv|iv|kv)", "", ROUGH),
+    Explained("^torch$", "gamma|^(i0|i1|i0e|i1e|zeta)_?$", "values", ROUGH),
+    Explained("^torch$", "^(sign|sgn)_?$", "values", "the sign of what is not a number is not a number; PyTorch says 0"),
+    Explained("^torch$", "^local_response_norm$", "values", "PyTorch cuts averages of integers down to integers"),
+    Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
+              "of equal elements, PyTorch leaves open which comes first"),
+    Explained("graph", "bincount", "NeedsValueError", "how many bins there are depends on the values"),
+    Explained("^torch$", "where", "gradient|curvature",
+              "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    mode: str
+    what: str  # the quantity, or the kind of error
+    op: str
+    detail: str
+    program: Program
+    number: int = -1
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        return self.mode, self.what, self.op
+
+    def reason(self) -> str:
+        """Why the difference is meant; empty if nobody has said."""
+        for e in EXPLAINED:
+            pairs = ((e.mode, self.mode), (e.op, self.op), (e.what, f"{self.what}: {self.detail}"))
+            if all(re.search(pattern, text) for pattern, text in pairs):
+                return e.reason
+        return ""
+
+
+def difference(c: Comparison, narrow: bool) -> str:
+    """What is wrong with a quantity, or nothing."""
+    if len(c.got) != len(c.want):
+        return f"{len(c.got)} results, expected {len(c.want)}"
+    for k, (got, want) in enumerate(zip(c.got, c.want, strict=True)):
+        if isinstance(want, str | bool):
+            if got != want:
+                return f"{got}, expected {want}"
+            continue
+        a, b = array(got), array(want)
+        if a.shape != b.shape:
+            return f"result {k} has shape {a.shape}, expected {b.shape}"
+        kind = "narrow" if narrow else "differences" if c.finite_differences else "derivatives"
+        kind = "values" if kind == "derivatives" and c.what.startswith("values") else kind
+        if a.size and not near(a, b, TOLERANCE[kind]):
+            return f"result {k} is {np.array2string(a, threshold=20)}, expected {np.array2string(b, threshold=20)}"
+    return ""
+
+
+def near(a: Any, b: Any, tolerance: float) -> bool:
+    a, b = (np.asarray(x, complex if "c" in (a.dtype.kind, b.dtype.kind) else float) for x in (a, b))
+    with np.errstate(all="ignore"):
+        scale = 1 + max(np.abs(x[np.isfinite(x)]).max(initial=0.0) for x in (a, b))
+        if scale > LARGE:
+            return True
+        lost = ~(np.isfinite(a) | np.isfinite(b))  # of infinities, sums and products may differ
+        same = (np.abs(a - b) <= tolerance * scale) | (a == b) | lost
+    return bool(np.all(same))
+
+
+def run_modes(names: Sequence[str], program: Program, seed: int) -> Iterator[Finding]:
+    """What is wrong in each mode: the first thing."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            subject = Subject(program, seed)
+        except Exception as error:
+            yield Finding("eager", type(error).__name__, program.op, words_of(error), program, seed)
+            return
+        for name in names:
+            try:
+                found = first_difference(name, subject.for_mode(name))
+            except Exception as error:
+                if any(words in str(error) for words in REFUSALS):
+                    continue
+                found = Finding(name, type(error).__name__, program.op, words_of(error), program, seed)
+            if found:
+                yield found
+
+
+def first_difference(name: str, subject: Subject) -> Finding | None:
+    program = subject.program
+    for c in EVERY[name].run(subject):
+        found = difference(c, program.narrow)
+        if found:
+            return Finding(name, c.what, c.op or program.op, found, program, subject.seed)
+    return None
+
+
+def words_of(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error))[:300]
+
+
+def chosen_modes(program: Program, number: int, seed: int) -> list[str]:
+    """The modes that this program runs in: some always, the others in turn."""
+    fit = [n for n, mode in MODES.items() if (program.batchable or not mode.traced) and fits(n, program)]
+    choose = random.Random(f"modes {seed}:{number}")
+    return [*ALWAYS, *choose.sample(fit, min(MODES_EACH, len(fit)))]
+
+
+def fits(name: str, program: Program) -> bool:
+    if name == "torch":
+        return program.in_torch
+    if MODES[name].order == 2 and any(line.row in NOT_A_GRADIENT for line in program.lines):
+        return False
+    return bool(program.floats) or name in ("vmap", "graph")
+
+
+def judged(seed: int, number: int, modes: Sequence[str] | None = None) -> tuple[Program, list[str], list[Finding]]:
+    """Make a program and run it: the program, its modes, and what is wrong."""
+    try:
+        program = generated(seed, number)
+    except CrashError as crash:
+        kind = type(crash.error).__name__
+        found = Finding("eager", kind, crash.program.op, words_of(crash.error), crash.program, number)
+        return crash.program, ["eager"], [found]
+    names = chosen_modes(program, number, seed) if modes is None else list(modes)
+    if program.in_torch and "torch" not in names and modes is None and number % 2:
+        names[-1] = "torch"
+    return program, names, list(run_modes(names, program, number))
