@@ -6,6 +6,7 @@ the gradient is dL/dRe + i·dL/dIm of a real L, and inner products are Re<a, b>,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, combinations
 from typing import Any
 from zlib import crc32
@@ -389,15 +390,26 @@ def _gradient_inside(case: Case, values: Sequence[Tensor]) -> tuple[Tensor, ...]
     return found
 
 
+def _note_type(sent: dict[int, Any], operand: int, gradient: Tensor) -> None:
+    sent[operand] = gradient.np_dtype
+
+
 def check_types(row: Row, dtype: str) -> None:
     """Gradients have the type and shape of their operands, and in single precision nearly the values of double."""
     for case in smooth(row, dtype):
-        inputs = case.operands()
+        inputs = [t.clone() if t.requires_grad else t for t in case.operands()]
+        # What the rule itself sends back, before it is added to other gradients and converted.
+        sent: dict[int, Any] = {}
+        for k in case.floats:
+            inputs[k].register_hook(partial(_note_type, sent, k))
         outs = case.op(*inputs)
         weights = case.like([array(o) for o in outs if is_float(o)])
         got = pulled(outs, weights, [inputs[k] for k in case.floats])
         for g, k in zip(got, case.floats, strict=True):
             assert g.np_dtype == case.arrays[k].dtype, f"{case}: operand {k} has a gradient of {g.np_dtype}"
+            # NumPy multiplies bfloat16 by Python numbers in float32, and what it gives is converted at the leaf only.
+            is_whole = dtype == "bfloat16" or sent.get(k, g.np_dtype) == g.np_dtype
+            assert is_whole, f"{case}: operand {k} is sent a cotangent of {sent[k]}"
             assert g.shape == case.arrays[k].shape, f"{case}: operand {k} has a gradient of shape {g.shape}"
         if dtype in ("float32", "complex64"):
             wide = [w.astype(complex if w.dtype.kind == "c" else float) for w in weights]

@@ -12,7 +12,7 @@ from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import binary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, general, lift_all, promote, shape_error
-from lucid.ops.rules import Elementwise, P, Pair, Selects, ones_like
+from lucid.ops.rules import Elementwise, P, Pair, Selects, np_dtype, ones_like
 from lucid.ops.unary import LOG2, real_only, square
 
 _NUMBERS = (bool, int, float, complex)
@@ -337,10 +337,21 @@ def _xlogy_array(x: Any, y: Any) -> Any:
     return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
 
 
+def typed_as(x: Any, value: Any) -> Any:
+    """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
+    return np.asarray(value, np_dtype(x)) if isinstance(value, _NUMBERS) else value
+
+
+def _log_unless_both_vanish(x: Any, y: Any) -> Any:
+    y = typed_as(x, y)
+    vanish = (x == 0) & (y <= 0)
+    return P.where(vanish, 0, P.log(P.where(vanish, 1, y)))
+
+
 xlogy = binary(
     "xlogy",
     real_only("xlogy", lambda x, y: _xlogy_array(x, y)),
-    (lambda x, y: P.where((x == 0) & (y <= 0), 0, P.log(P.where((x == 0) & (y <= 0), 1, y))), lambda x, y: x / y),
+    (_log_unless_both_vanish, lambda x, y: x / y),
     "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
 )

@@ -125,7 +125,7 @@ def _max_along(x: Any, dim: int, axis: AxisMap) -> Any:
 def _max_pool_array(x: Any, maps: Maps) -> Any:
     for dim, axis in in_order(maps):
         x = _max_along(x, dim, axis)
-    return x
+    return x if maps else x.copy()
 
 
 class _Stage(NamedTuple):
@@ -188,7 +188,7 @@ def _max_pool_put_array(y: Any, x: Any, maps: Maps) -> Any:
             else:
                 out[source] = moved
         y = out
-    return y
+    return y if maps else y.copy()
 
 
 def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
@@ -198,7 +198,7 @@ def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
         for place, source, hit in _hits(stage):
             into[place] |= bits[source] & -hit.astype(bits.dtype)
         t = out
-    return t
+    return t if maps else t.copy()
 
 
 def _max_pool_indices_array(x: Any, maps: Maps) -> Any:

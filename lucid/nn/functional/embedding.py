@@ -3,6 +3,7 @@
 import lucid
 from lucid import Tensor
 from lucid.ops import embedding as ops
+from lucid.ops.indexing import in_range
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -65,7 +66,7 @@ def embedding(
     _check_table(input, weight, sparse, "embedding")
     padding = _row(padding_idx, weight.shape[0], "embedding")
     if max_norm is not None:
-        _limit_norms(weight, input, max_norm, norm_type)
+        _limit_norms(weight, in_range(input, weight.shape[0], "embedding", negative=False), max_norm, norm_type)
     out = ops.embedding(weight, input, padding)
     if scale_grad_by_freq:
         out = ops.with_scaled_gradient(out, 1 / _frequencies(input, weight.shape[0], weight).unsqueeze(-1))
