@@ -6,6 +6,7 @@ the gradient is dL/dRe + i·dL/dIm of a real L, and inner products are Re<a, b>,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, combinations
 from typing import Any
 from zlib import crc32
@@ -411,15 +412,26 @@ def _gradient_inside(case: Case, values: Sequence[Tensor]) -> tuple[Tensor, ...]
     return found
 
 
+def _note_type(sent: dict[int, Any], operand: int, gradient: Tensor) -> None:
+    sent[operand] = gradient.np_dtype
+
+
 def check_types(row: Row, dtype: str) -> None:
     """Gradients have the type and shape of their operands, and in single precision nearly the values of double."""
     for case in smooth(row, dtype):
-        inputs = case.operands()
+        inputs = [t.clone() if t.requires_grad else t for t in case.operands()]
+        # What the rule itself sends back, before it is added to other gradients and converted.
+        sent: dict[int, Any] = {}
+        for k in case.floats:
+            inputs[k].register_hook(partial(_note_type, sent, k))
         outs = case.op(*inputs)
         weights = case.like([array(o) for o in outs if is_float(o)])
         got = pulled(outs, weights, [inputs[k] for k in case.floats])
         for g, k in zip(got, case.floats, strict=True):
             assert g.np_dtype == case.arrays[k].dtype, f"{case}: operand {k} has a gradient of {g.np_dtype}"
+            # NumPy multiplies bfloat16 by Python numbers in float32, and what it gives is converted at the leaf only.
+            is_whole = dtype == "bfloat16" or sent.get(k, g.np_dtype) == g.np_dtype
+            assert is_whole, f"{case}: operand {k} is sent a cotangent of {sent[k]}"
             assert g.shape == case.arrays[k].shape, f"{case}: operand {k} has a gradient of shape {g.shape}"
         if dtype in ("float32", "complex64"):
             wide = [w.astype(complex if w.dtype.kind == "c" else float) for w in weights]
@@ -444,6 +456,57 @@ def check_undifferentiable(row: Row, dtype: str) -> None:
     for case in cases(row, dtype):
         for out in case.op(*case.operands()):
             assert not (isinstance(out, Tensor) and out.requires_grad), f"{case}: the result requires grad"
+
+
+# Where shapes degenerate, copies easily become views: sizes of 1, no elements, no dimensions; further arguments of 1, 0.
+def _degenerate(case: Case) -> Iterator[Case]:
+    """The case itself, and versions of it in which operands or arguments are as small as they can be."""
+    yield case
+    shrinks: tuple[Callable[[Array], Array], ...] = (
+        lambda a: a[(slice(0, 1),) * a.ndim],
+        lambda a: a[:1] if a.ndim else a,
+        lambda a: a[..., :1] if a.ndim else a,
+        lambda a: a[:0] if a.ndim else a,
+        lambda a: a[(0,) * a.ndim + (...,)] if a.size else a,
+    )
+    numbers = (None, 0, 1)
+    for shrink in (lambda a: a, *shrinks):
+        for number in numbers:
+            twin = Case(case.row, case.sample, case.dtype)
+            twin.arrays = [np.array(shrink(a)) if is_float(a) else np.zeros_like(shrink(a)) for a in case.arrays]
+            twin._args = twin._args if number is None else _with_numbers(twin._args, number)
+            yield twin
+
+
+def _with_numbers(nest: Any, number: int) -> Any:
+    """A nest of arguments with another number in the place of each integer."""
+    if type(nest) in (list, tuple):
+        return type(nest)(_with_numbers(n, number) for n in nest)
+    return number if type(nest) is int else nest
+
+
+def memory_of(x: Any) -> Any:
+    """What stands for the memory of a tensor: its version counter, shared by all its views."""
+    return None if x._meta is None else x._meta.storage
+
+
+def check_aliasing(row: Row, dtype: str) -> None:
+    """A result that shares memory is a view that the tape follows, and a view shares memory; all else is fresh."""
+    for case in cases(row, dtype):
+        for twin in _degenerate(case):
+            inputs = twin.operands([a.copy() for a in twin.arrays], requires_grad=False)
+            outs = []
+            with suppress(*REFUSALS):
+                outs = [o for o in twin.op(*inputs) if type(o) is Tensor]
+            for k, out in enumerate(outs):
+                shared = [t for t in (*inputs, *outs[:k]) if t is not out and np.shares_memory(array(t), array(out))]
+                for other in shared:
+                    assert memory_of(out) is not None and memory_of(out) is memory_of(other), (
+                        f"{twin}: result {k} of shape {out.shape} shares memory, but is no view"
+                    )
+                # A view of a temporary that nobody else has is as good as a copy.
+                if out.is_view() and any(out._base is t for t in inputs) and array(out).size:
+                    assert shared, f"{twin}: result {k} of shape {out.shape} is called a view, but shares no memory"
 
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -475,6 +538,8 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
         if dtype not in FLOATS[1:] and dtype != "complex64":
             continue
         yield "types", check_types, dtype
+    for dtype in fields or row.ints[:1]:
+        yield "aliasing", check_aliasing, dtype
     if row.pins:
         yield "pins", check_pins, "float64"
 

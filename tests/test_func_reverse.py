@@ -382,9 +382,16 @@ def test_complex_vjp_is_the_adjoint():
 
 
 def test_complex_results_have_no_gradient_without_a_cotangent():
-    """The gradient of a holomorphic result is that of its real part."""
-    got = grad(lambda z: (z**2).sum())(ct(Z))
-    close(got, np.conj(2 * Z))
+    def loss(z):
+        return (z**2).sum()
+
+    for transform in (grad, value_and_grad, grad_and_value):
+        with pytest.raises(ValueError, match=r"take its \.real or \.abs\(\), or use vjp with a cotangent"):
+            transform(loss)(ct(Z))
+    with pytest.raises(ValueError, match="real number"):
+        vmap(grad(loss))(ct(np.stack([Z, Z])))
+    close(grad(lambda z: loss(z).real)(ct(Z)), np.conj(2 * Z))
+    close(vjp(loss, ct(Z))[1](lucid.tensor(1 + 0j, dtype=lucid.complex128))[0], np.conj(2 * Z))
 
 
 # Modes.

@@ -10,7 +10,7 @@ from samples import Make, Row, Sample, one_operand, s, two_operands
 
 from lucid.core.primitive import Primitive, lift, registry, unpack
 from lucid.core.tensor import Tensor
-from lucid.ops.rules import Elementwise, P, Pair, linear, zeros_like
+from lucid.ops.rules import Elementwise, P, Pair, linear, view, zeros_like
 
 NOTICED = (AssertionError, RuntimeError)
 
@@ -168,6 +168,40 @@ def test_batch_rule_that_ignores_a_choice_of_operands():
 def test_missing_sum_after_broadcasting():
     row = product_row((lambda ct, y: ct * y, lambda ct, x: ct * x))
     assert noticed(checks.check_reverse, row)
+
+
+def test_cotangent_of_another_type():
+    row = flip_row(
+        transpose=lambda ct: P.roll(
+            P.cast(ct, dtype=np.dtype(float), source=ct.dtype), shifts=(-1,), dims=(ct.ndim - 1,)
+        )
+    )
+    assert noticed(checks.check_types, row, "float32")
+
+
+def test_copy_that_shares_memory():
+    row = unary_row(1, impl=lambda x: x[::-1] if x.ndim and x.shape[0] == 1 else -x, ref=np.negative)
+    assert noticed(checks.check_aliasing, row)
+
+
+def test_results_that_share_memory():
+    def twins(x: Any) -> tuple[Tensor, Tensor]:
+        found = np.exp(checks.array(x))
+        return Tensor._wrap(found), Tensor._wrap(found[...])
+
+    assert noticed(checks.check_aliasing, Row("broken", twins, lambda x: (x, x), smooth_operands))
+
+
+def test_view_that_shares_no_memory():
+    prim = view("broken", lambda x: x.view(), transpose=lambda ct: ct, batch=lambda x, size: x)
+
+    def stale(x: Tensor) -> Tensor:
+        out: Tensor = prim(x)
+        out._array = out._array.copy()
+        return out
+
+    assert not noticed(checks.check_aliasing, Row("sound", prim, lambda x: x, smooth_operands))
+    assert noticed(checks.check_aliasing, Row("broken", stale, lambda x: x, smooth_operands))
 
 
 def test_wrong_convention():

@@ -269,10 +269,11 @@ def test_linear_is_one_operation_and_keeps_only_what_it_needs():
     assert [s is not None for s in frozen.grad_fn.saved] == [False, True, False, False]
 
 
-def test_linear_of_several_types_promotes():
-    out = functions.linear(lucid.ones(2, 3), leaf(np.ones((4, 3))), lucid.ones(4))
-    assert out.dtype == lucid.float64
-    np.testing.assert_array_equal(array(out.detach()), np.full((2, 4), 4.0))
+def test_linear_refuses_several_types_but_short_ones():
+    with pytest.raises(TypeError, match="one floating-point type"):
+        functions.linear(lucid.ones(2, 3), leaf(np.ones((4, 3))), lucid.ones(4))
+    out = functions.linear(lucid.ones(2, 3, dtype=lucid.bfloat16), lucid.ones(4, 3), lucid.ones(4))
+    assert out.dtype == lucid.float32
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from samples_nn_softmax import softmax, spelled
 
 import lucid
 from lucid import autograd, func
+from lucid.nn import functional as F
 from lucid.nn.functional import activations, classification, losses
 from lucid.nn.layers import losses as layers
 from lucid.nn.layers.adaptive import AdaptiveLogSoftmaxWithLoss
@@ -564,3 +565,34 @@ def test_log_softmax_and_nll_are_cross_entropy():
     x, y = lucid.tensor(X), lucid.tensor(Y)
     apart = layers.NLLLoss()(activations.log_softmax(x, 1), y)
     np.testing.assert_allclose(float(layers.CrossEntropyLoss()(x, y)), float(apart), 1e-12)
+
+
+@pytest.mark.parametrize("bad", [1.5, -0.25, float("nan"), float("inf")])
+def test_probabilities_lie_between_0_and_1(bad: float) -> None:
+    good = lucid.tensor([0.0, 0.5, 1.0])
+    other = lucid.tensor([0.5, bad, 0.5])
+    for function in (F.binary_cross_entropy, lucid.nn.BCELoss()):
+        assert function(good, good).isfinite()
+        with pytest.raises(ValueError, match="input must lie between 0 and 1"):
+            function(other, good)
+        with pytest.raises(ValueError, match="target must lie between 0 and 1"):
+            function(good, other)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        lucid.vmap(F.binary_cross_entropy)(other.unsqueeze(0), good.unsqueeze(0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_one_class_has_no_choice(dtype: str) -> None:
+    """Softmax of one element is exactly 1, its logarithm exactly 0, and logsumexp the element itself."""
+    x = lucid.tensor(np.random.default_rng(0).normal(size=(50, 1))).to(dtype)
+    target = lucid.zeros(50, dtype=lucid.int64)
+    for y, dim in ((x, 1), (x.t().contiguous(), 0), (x.reshape(5, 1, 10), 1)):
+        for logs in (lucid.log_softmax, F.log_softmax, lucid.special.log_softmax, lucid.masked.log_softmax):
+            assert (logs(y, dim) == 0).all(), logs
+        assert (lucid.softmax(y, dim) == 1).all() and (F.softmin(y, dim) == 1).all()
+        assert (lucid.logsumexp(y, dim) == y.squeeze(dim)).all()
+    assert all(v == 0 for v in F.cross_entropy(x, target, reduction="none").tolist())
+    assert lucid.log_softmax(x[0, 0], 0).item() == 0
+    leaf = x.clone().requires_grad_()
+    F.cross_entropy(leaf, target).backward()
+    assert (leaf.grad == 0).all()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucid
+from lucid import nn
 from lucid.func import grad, jvp, vmap
 from lucid.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from lucid.nn.module import Module
@@ -1094,3 +1095,21 @@ def test_modules_can_be_called_in_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_layers_refuse_inputs_of_another_type() -> None:
+    x = lucid.ones(2, 3, dtype=lucid.float64)
+    layers = (
+        lambda: nn.Linear(3, 2)(x),
+        lambda: nn.Linear(3, 2)(x.long()),
+        lambda: nn.Linear(3, 2, bias=False)(x),
+        lambda: nn.Bilinear(3, 3, 2)(x, x),
+        lambda: nn.functional.linear(x, lucid.ones(3)),
+        lambda: nn.functional.linear(x.float(), lucid.ones(2, 3), x[0, :2]),
+        lambda: nn.PReLU()(x),
+        lambda: nn.LayerNorm(3)(x),
+    )
+    for layer in layers:
+        with pytest.raises(TypeError, match=r"needs tensors of one floating-point type, not .*; convert them"):
+            layer()
+    assert nn.Linear(3, 2).double()(x).dtype is lucid.float64

@@ -9,6 +9,7 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.dual import Dual, Pushforward
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.ops.promotion import exact
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -61,7 +62,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Tensor:
     ...     forward_ad.unpack_dual(x.sin()).tangent
     Tensor([2.])
     """
-    x, t = lift(tensor), lift(tangent)
+    x, t = lift(tensor), exact(tangent)
     chosen = _level(level, "make_dual")
     if x.np_dtype not in DIFFERENTIABLE:
         raise TypeError(f"make_dual: tangents need floating-point or complex tensors, not {x.dtype}")

@@ -11,6 +11,7 @@ from lucid.autograd.function import Function
 from lucid.core import tree
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.ops.promotion import beside
 
 
 class _Rules:
@@ -113,7 +114,8 @@ def _gradients(call: _Arguments, found: Any) -> list[Any]:
             if len(parts) != len(leaves):
                 raise ValueError(f"{name}: the gradient of argument {number} has structure {shape}, not {structure}")
         gradients += parts
-    return [None if g is None else lift(g) for g, t in zip(gradients, call.is_tensor, strict=True) if t]
+    wanted = [g for g, is_tensor in zip(gradients, call.is_tensor, strict=True) if is_tensor]
+    return [None if g is None else beside(g, x.np_dtype) for g, x in zip(wanted, call.tensors, strict=True)]
 
 
 class custom_vjp(_Rules):

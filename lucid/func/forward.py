@@ -13,6 +13,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, raise_if_not_differentiable
 from lucid.func.graphs import traced
+from lucid.ops.promotion import exact
 
 
 def _duals(name: str, func: Callable[..., Any], primals: Any, tangents: Any, level: int) -> list[Any]:
@@ -34,7 +35,7 @@ def _duals(name: str, func: Callable[..., Any], primals: Any, tangents: Any, lev
             )
         leaves = []
         for k, (leaf, change) in enumerate(zip(xs, ts, strict=True)):
-            x, t = lift(leaf), lift(change)
+            x, t = lift(leaf), exact(change)
             if x.np_dtype not in DIFFERENTIABLE or x.shape != t.shape:
                 _raise_unfit(name, f"{named(func, number)}{tree.paths(primal)[k]}", x, t)
             leaves.append(Dual.make(x, t if t.np_dtype == x.np_dtype else t.to(x.np_dtype), level))

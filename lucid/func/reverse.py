@@ -14,6 +14,7 @@ from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
+from lucid.ops.promotion import exact
 
 _run = framed(engine.run)
 
@@ -127,6 +128,11 @@ def _one_number(value: Any) -> None:
             "reduce it, as with .sum(), or use jacrev or vjp"
         )
     raise_if_not_differentiable(value, "grad", "the result")
+    if value.is_complex():
+        raise ValueError(
+            f"grad: the function must return a real number, but its result is {value.dtype}, which has no gradient; "
+            "take its .real or .abs(), or use vjp with a cotangent"
+        )
 
 
 def _value_and_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -230,7 +236,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             raise ValueError(f"vjp: the cotangents have structure {given}, but the value has {structure}")
         seeds = []
         for n, (o, c) in enumerate(zip(outputs, cts, strict=True)):
-            ct = lift(c)
+            ct = exact(c)
             if ct.shape != o.shape:
                 raise ValueError(
                     f"vjp: cotangents{tree.paths(value)[n]} has shape {ct.shape}, but the value it belongs to has {o.shape}"

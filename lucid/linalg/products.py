@@ -14,6 +14,7 @@ from lucid.linalg.powers import powers_of
 from lucid.ops import contractions, pieces
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
 from lucid.ops.shaping import broadcast_tensors
 
@@ -38,7 +39,7 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
     >>> lucid.linalg.multi_dot([a, b, c])
     Tensor([300., 300.])
     """
-    factors = [lift(t) for t in tensors]
+    factors = lift_all(*tensors)
     if len(factors) < 2:
         raise RuntimeError(f"linalg.multi_dot: expected at least 2 tensors, not {len(factors)}")
     for i, t in enumerate(factors):
@@ -92,7 +93,7 @@ def chain_matmul(*matrices: Any) -> Tensor:
     Tensor([[15.],
             [15.]])
     """
-    factors = [lift(m) for m in matrices]
+    factors = lift_all(*matrices)
     for i, m in enumerate(factors):
         if m.ndim != 2:
             raise RuntimeError(f"chain_matmul: tensor {i} must be a matrix, not of shape {m.shape}")
@@ -108,7 +109,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     >>> lucid.linalg.vecdot(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([10.0, 1.0]))
     Tensor([12., 34.])
     """
-    a, b = lift(x), lift(y)
+    a, b = lift_all(x, y)
     raise_unless_same_type("linalg.vecdot", a, b)
     if a.np_dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(f"linalg.vecdot needs floating-point or complex tensors, not {a.dtype}; use x.float()")
@@ -124,7 +125,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
     Tensor([[ 0.,  0.,  1.],
             [ 0., -1.,  0.]])
     """
-    a, b = lift(input), lift(other)
+    a, b = lift_all(input, other)
     if a.ndim != b.ndim:
         raise RuntimeError(f"linalg.cross: shapes {a.shape} and {b.shape} must have the same number of dimensions")
     d = one_dim(dim, a.ndim, "linalg.cross")

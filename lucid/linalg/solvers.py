@@ -27,6 +27,7 @@ from lucid.linalg.matrices import (
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
 from lucid.ops.products import mT
+from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, sum_to
 
 
@@ -249,7 +250,7 @@ def tensorsolve(A: Any, B: Any, dims: Sequence[int] | None = None) -> Tensor:
     >>> lucid.linalg.tensorsolve(A, lucid.ones(2, 3))
     Tensor([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
-    a, b = lift(A), lift(B)
+    a, b = lift_all(A, B)
     if dims is not None:
         moved = [one_dim(d, a.ndim, "linalg.tensorsolve") for d in dims]
         a = P.permute(a, dims=(*(d for d in range(a.ndim) if d not in moved), *moved))

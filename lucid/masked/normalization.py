@@ -3,13 +3,13 @@
 import math
 from typing import Any
 
-from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, operand
 from lucid.masked.reductions import norm
 from lucid.ops import binary, reductions, unary
 from lucid.ops import softmax as softmaxes
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.promotion import lift_all
 
 
 @numpy_names
@@ -90,8 +90,8 @@ def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = No
     Tensor([0.6931, 1.    ])
     """
     x, y = (
-        filled(operand(lift(v), dtype), mask, -math.inf, "logaddexp")
-        for v, mask in ((input, input_mask), (other, other_mask))
+        filled(operand(v, dtype), mask, -math.inf, "logaddexp")
+        for v, mask in zip(lift_all(input, other), (input_mask, other_mask), strict=True)
     )
     out: Tensor = binary.logaddexp(x, y)
     return out

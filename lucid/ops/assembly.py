@@ -13,7 +13,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import joining, pieces, shaping
 from lucid.ops.dims import numpy_names, shape_from
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, cast, promote
+from lucid.ops.promotion import KEEP, cast, lift_all, promote
 from lucid.ops.rules import P, sum_to
 
 
@@ -21,7 +21,7 @@ def _given(tensors: tuple[Any, ...]) -> list[Tensor]:
     """Tensors given one by one or as one list."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
-    return [lift(t) for t in tensors]
+    return lift_all(*tensors)
 
 
 def _at_least(tensors: tuple[Any, ...], widen: Any) -> Any:

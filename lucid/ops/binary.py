@@ -11,8 +11,8 @@ from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import binary
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote, shape_error
-from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, ones_like
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, general, lift_all, promote, shape_error
+from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, np_dtype, ones_like
 from lucid.ops.unary import LOG2, real_only, square
 
 _NUMBERS = (bool, int, float, complex)
@@ -59,6 +59,11 @@ true_divide = binary(
 )
 
 
+def _scaled(value: Any, other: Any, alpha: Any) -> Any:
+    """alpha * value, for a sum with `other`."""
+    return value if alpha == 1 else mul(lift_all(value, other)[0], alpha)
+
+
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha * other.
 
@@ -66,7 +71,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.add(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]), alpha=10)
     Tensor([31., 42.])
     """
-    return plus(input, other if alpha == 1 else mul(lift(other), alpha))
+    return plus(input, _scaled(other, input, alpha))
 
 
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -76,7 +81,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.sub(lucid.tensor([1.0, 2.0]), 1)
     Tensor([0., 1.])
     """
-    return minus(input, other if alpha == 1 else mul(lift(other), alpha))
+    return minus(input, _scaled(other, input, alpha))
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -86,7 +91,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.rsub(lucid.tensor([1.0, 2.0]), 10, alpha=2)
     Tensor([8., 6.])
     """
-    return minus(other, input if alpha == 1 else mul(lift(input), alpha))
+    return minus(other, _scaled(input, other, alpha))
 
 
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -238,12 +243,12 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     def double(value: Any) -> Any:
         if isinstance(value, _NUMBERS):
             return value
-        x = lift(value)
+        x = exact(value)
         return x.to(dtypes.complex128.numpy if x.is_complex() else dtypes.float64.numpy)
 
     x, y = double(input), double(exponent)
     if not isinstance(x, Tensor):
-        x = lift(x).to(dtypes.complex128.numpy if isinstance(x, complex) else dtypes.float64.numpy)
+        x = exact(x).to(dtypes.complex128.numpy if isinstance(x, complex) else dtypes.float64.numpy)
     return pow(x, y)
 
 
@@ -275,31 +280,15 @@ hypot = binary(
 )
 
 
-def _larger(first: bool) -> Pair:
-    """Passes to the operand that was chosen; equal operands share."""
+def _choice(first: bool, larger: bool, nan_wins: bool = True) -> Pair:
+    """Passes to the operand from which the value came; equal operands share, and so do two that are nan."""
 
     def pass_on(ct: Any, x: Any, y: Any) -> Any:
-        chosen = x > y if first else y > x
-        return P.where(x == y, ct * 0.5, P.where(chosen, ct, 0))
-
-    return Pair(pass_on)
-
-
-def _smaller(first: bool) -> Pair:
-    def pass_on(ct: Any, x: Any, y: Any) -> Any:
-        chosen = x < y if first else y < x
-        return P.where(x == y, ct * 0.5, P.where(chosen, ct, 0))
-
-    return Pair(pass_on)
-
-
-def _ignoring_nan(chooser: Any, first: bool) -> Pair:
-    """As `chooser`, but an operand that is nan loses."""
-    inner = chooser(first)
-
-    def pass_on(ct: Any, x: Any, y: Any) -> Any:
-        other_lost = P.isnan(y) if first else P.isnan(x)
-        return P.where(other_lost, ct, inner.pull(ct, x, y))
+        mine, other = (x, y) if first else (y, x)
+        my_nan, other_nan = mine != mine, other != other
+        ahead = mine > other if larger else mine < other
+        chosen = ahead | (my_nan if nan_wins else other_nan)
+        return P.where((mine == other) | (my_nan & other_nan), ct * 0.5, P.where(chosen, ct, 0))
 
     return Pair(pass_on)
 
@@ -307,25 +296,25 @@ def _ignoring_nan(chooser: Any, first: bool) -> Pair:
 maximum = binary(
     "maximum",
     real_only("maximum", np.maximum),
-    (_larger(True), _larger(False)),
+    (_choice(True, True), _choice(False, True)),
     "The larger of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([2., 3.])",
 )
 minimum = binary(
     "minimum",
     real_only("minimum", np.minimum),
-    (_smaller(True), _smaller(False)),
+    (_choice(True, False), _choice(False, False)),
     "The smaller of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([1., 2.])",
 )
 fmax = binary(
     "fmax",
     real_only("fmax", np.fmax),
-    (_ignoring_nan(_larger, True), _ignoring_nan(_larger, False)),
+    (_choice(True, True, False), _choice(False, True, False)),
     'The larger of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([2., 3.])',
 )
 fmin = binary(
     "fmin",
     real_only("fmin", np.fmin),
-    (_ignoring_nan(_smaller, True), _ignoring_nan(_smaller, False)),
+    (_choice(True, False, False), _choice(False, False, False)),
     'The smaller of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([1., 3.])',
 )
 
@@ -381,10 +370,21 @@ def _xlogy_array(x: Any, y: Any) -> Any:
     return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
 
 
+def typed_as(x: Any, value: Any) -> Any:
+    """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
+    return np.asarray(value, np_dtype(x)) if isinstance(value, _NUMBERS) else value
+
+
+def _log_unless_both_vanish(x: Any, y: Any) -> Any:
+    y = typed_as(x, y)
+    vanish = (x == 0) & (y <= 0)
+    return P.where(vanish, 0, P.log(P.where(vanish, 1, y)))
+
+
 xlogy = binary(
     "xlogy",
     real_only("xlogy", lambda x, y: _xlogy_array(x, y)),
-    (lambda x, y: P.where((x == 0) & (y <= 0), 0, P.log(P.where((x == 0) & (y <= 0), 1, y))), lambda x, y: x / y),
+    (_log_unless_both_vanish, lambda x, y: x / y),
     "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
 )
@@ -404,7 +404,7 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Tensor:
     >>> lucid.heaviside(lucid.tensor([-1.5, 0.0, 2.0]), lucid.tensor([0.5]))
     Tensor([0. , 0.5, 1. ])
     """
-    x, y = lift(input), lift(values)
+    x, y = lift_all(input, values)
     if x.np_dtype != y.np_dtype:
         raise RuntimeError(f"heaviside needs two tensors of one type, not {x.dtype} and {y.dtype}")
     result: Tensor = _heaviside(x, y, out=out)
@@ -591,7 +591,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     Tensor([ True, False])
     """
     x, y = promote("isclose", (input, other), KEEP)
-    x, y = lift(x).detach(), lift(y).detach()
+    x, y = (t.detach() for t in lift_all(x, y))
     near = (x - y).abs() <= atol + rtol * y.abs() if x.np_dtype != dtypes.BOOL else x == y
     result = (x == y) | near & y.isfinite()
     return result | (x.isnan() & y.isnan()) if equal_nan else result
@@ -616,5 +616,5 @@ def equal(input: Any, other: Any) -> bool:
     >>> lucid.equal(lucid.tensor([1, 2]), lucid.tensor([1, 2, 3]))
     False
     """
-    x, y = lift(input), lift(other)
+    x, y = lift_all(input, other)
     return x.shape == y.shape and bool(eq(x, y).all())

@@ -14,7 +14,7 @@ from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import unary
-from lucid.ops.promotion import BOOL, KEEP, shape_error
+from lucid.ops.promotion import BOOL, KEEP, lift_all, shape_error
 from lucid.ops.rules import Elementwise, P, Pair, is_complex, linear, view, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
@@ -210,7 +210,7 @@ complex_primitive = Elementwise(
 
 def _pair(name: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
     """Two tensors that make complex numbers: of one type, which has a complex one."""
-    x, y = lift(first), lift(second)
+    x, y = lift_all(first, second)
     if x.np_dtype not in (_F32, _F64) or x.np_dtype != y.np_dtype:
         raise RuntimeError(f"{name} needs two tensors of float32 or two of float64, not {x.dtype} and {y.dtype}")
     return x, y

@@ -12,7 +12,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.products import matmul as matmul
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, beside, lift_all, promote
 from lucid.ops.rules import P, Variadic, add_all, each, sum_to
 from lucid.ops.shaping import broadcast_tensors, expand
 
@@ -22,7 +22,9 @@ _autocast = modes.autocast.get
 def _einsum_array(*xs: Any, spec: str) -> Any:
     if xs[0].dtype == dtypes.bfloat16.numpy:
         return np.einsum(spec, *[x.astype(np.float32) for x in xs], optimize=True).astype(xs[0].dtype)
-    return np.einsum(spec, *xs, optimize=len(xs) > 1 and xs[0].size * xs[-1].size > 4096)
+    out = np.einsum(spec, *xs, optimize=len(xs) > 1 and xs[0].size * xs[-1].size > 4096)
+    # Of one operand without sums NumPy gives a view.
+    return np.array(out) if len(xs) == 1 and np.may_share_memory(out, xs[0]) else out
 
 
 def _einsum_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -113,7 +115,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     if (casting := _autocast()) is not None:
         operands = tuple(casting.low(*operands))
-    tensors: list[Tensor] = promote("einsum", [lift(t) for t in operands], KEEP)
+    tensors: list[Tensor] = promote("einsum", lift_all(*operands), KEEP)
     return _contracted(tensors, _explicit(equation, [t.shape for t in tensors]))
 
 
@@ -206,7 +208,7 @@ def mm(input: Any, mat2: Any) -> Tensor:
     >>> lucid.mm(lucid.tensor([[1.0, 2.0]]), lucid.tensor([[3.0], [4.0]]))
     Tensor([[11.]])
     """
-    x, y = lift(input), lift(mat2)
+    x, y = lift_all(input, mat2)
     _expect("mm", x, 2)
     _expect("mm", y, 2)
     return matmul(x, y)
@@ -219,7 +221,7 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     >>> lucid.bmm(lucid.ones(5, 2, 3), lucid.ones(5, 3, 4)).shape
     (5, 2, 4)
     """
-    x, y = lift(input), lift(mat2)
+    x, y = lift_all(input, mat2)
     _expect("bmm", x, 3)
     _expect("bmm", y, 3)
     if x.shape[0] != y.shape[0]:
@@ -234,7 +236,7 @@ def mv(input: Any, vec: Any) -> Tensor:
     >>> lucid.mv(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, -1.0]))
     Tensor([-1., -1.])
     """
-    x, y = lift(input), lift(vec)
+    x, y = lift_all(input, vec)
     _expect("mv", x, 2)
     _expect("mv", y, 1)
     return matmul(x, y)
@@ -247,7 +249,7 @@ def dot(input: Any, tensor: Any) -> Tensor:
     >>> lucid.dot(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]))
     Tensor(11.)
     """
-    x, y = lift(input), lift(tensor)
+    x, y = lift_all(input, tensor)
     _expect("dot", x, 1)
     _expect("dot", y, 1)
     if x.shape != y.shape:
@@ -262,7 +264,7 @@ def inner(input: Any, other: Any) -> Tensor:
     >>> lucid.inner(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, 1.0]))
     Tensor([3., 7.])
     """
-    x, y = lift(input), lift(other)
+    x, y = lift_all(input, other)
     if not x.ndim or not y.ndim:
         return binary.mul(x, y)
     if x.shape[-1] != y.shape[-1]:
@@ -278,7 +280,7 @@ def outer(input: Any, vec2: Any) -> Tensor:
     Tensor([[3., 4.],
             [6., 8.]])
     """
-    x, y = lift(input), lift(vec2)
+    x, y = lift_all(input, vec2)
     _expect("outer", x, 1)
     _expect("outer", y, 1)
     return binary.mul(P.reshape(x, shape=(x.shape[0], 1)), y)
@@ -294,7 +296,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     >>> lucid.tensordot(a, b, dims=([1, 2], [1, 0])).shape
     (2, 5)
     """
-    x, y = lift(a), lift(b)
+    x, y = lift_all(a, b)
     if isinstance(dims, int):
         if not 0 <= dims <= min(x.ndim, y.ndim):
             raise RuntimeError(f"tensordot: shapes {x.shape} and {y.shape} do not have {dims} dimensions to sum over")
@@ -332,7 +334,7 @@ def kron(input: Any, other: Any) -> Tensor:
     >>> lucid.kron(lucid.tensor([1.0, 2.0]), lucid.tensor([1.0, 10.0]))
     Tensor([ 1., 10.,  2., 20.])
     """
-    x, y = lift(input), lift(other)
+    x, y = lift_all(input, other)
     rank = max(x.ndim, y.ndim)
     a = (1,) * (rank - x.ndim) + x.shape
     b = (1,) * (rank - y.ndim) + y.shape
@@ -349,7 +351,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     >>> lucid.cross(lucid.tensor([1.0, 0.0, 0.0]), lucid.tensor([0.0, 1.0, 0.0]))
     Tensor([0., 0., 1.])
     """
-    x, y = promote("cross", (lift(input), lift(other)), KEEP)
+    x, y = promote("cross", lift_all(input, other), KEEP)
     x, y = broadcast_tensors(x, y)
     if dim is None:
         dim = next((d for d, n in enumerate(x.shape) if n == 3), None)
@@ -402,6 +404,7 @@ def scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product, where `input` broadcasts to the product."""
     if (casting := _autocast()) is not None:
         (input,) = casting.low(input)
+    input = beside(input, product.np_dtype)
     expand(input, product.shape)  # raises if it does not fit
     if alpha != 1:
         product = product * alpha

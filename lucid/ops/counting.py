@@ -14,7 +14,7 @@ from lucid.ops import reductions
 from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, cast, promote
+from lucid.ops.promotion import KEEP, beside, cast, lift_all, promote
 from lucid.ops.rules import P, batched_to_front, broadcast_to
 
 
@@ -129,7 +129,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
 
 
 def _given_edges(edges: Any, x: Tensor, name: str) -> Tensor:
-    found = lift(edges)
+    found = beside(edges, x.np_dtype)
     if found.ndim != 1 or found.np_dtype != x.np_dtype:
         raise RuntimeError(
             f"{name}: the edges must be a vector of {x.dtype}, as the input, not of shape {found.shape} of {found.dtype}"
@@ -144,7 +144,7 @@ def _given_edges(edges: Any, x: Tensor, name: str) -> Tensor:
 def _weight(weight: Any, x: Tensor, shape: tuple[int, ...], name: str) -> Tensor | None:
     if weight is None:
         return None
-    found = lift(weight)
+    found = beside(weight, x.np_dtype)
     if found.shape != shape or found.np_dtype != x.np_dtype:
         raise RuntimeError(
             f"{name}: weight must have shape {shape} and be of {x.dtype}, not shape {found.shape} of {found.dtype}"
@@ -303,7 +303,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     Tensor([[False,  True],
             [ True, False]])
     """
-    x, test = promote("isin", (lift(elements), lift(test_elements)), KEEP)
+    x, test = promote("isin", lift_all(elements, test_elements), KEEP)
     if x.is_complex():
         raise TypeError("isin takes real tensors, not complex ones")
     return P.isin(x, test, invert=bool(invert), assume_unique=bool(assume_unique))

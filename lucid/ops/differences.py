@@ -9,7 +9,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary, joining
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import beside, cast
 from lucid.ops.rules import P
 
 Dim = int | Sequence[int] | None
@@ -44,7 +44,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         raise RuntimeError(f"diff: n must not be negative, got {n}")
     if not n:
         return P.clone(x)
-    ends = [None if end is None else lift(end) for end in (prepend, append)]
+    ends = [None if end is None else beside(end, x.np_dtype) for end in (prepend, append)]
     for end, name in zip(ends, ("prepend", "append"), strict=True):
         if end is not None and end.ndim != x.ndim:
             raise RuntimeError(f"diff: {name} has {end.ndim} dimensions and the input {x.ndim}; they must agree")

@@ -13,7 +13,7 @@ from lucid.ops import indexing, reductions
 from lucid.ops.dims import numpy_names, real_dim
 from lucid.ops.out import takes_out
 from lucid.ops.products import mT
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P, add_all, align, sum_to
 
 _FEW = 25  # rows for which all differences are made, as in PyTorch
@@ -155,7 +155,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Tensor:
     >>> lucid.dist(lucid.tensor([1.0, 2.0]), lucid.tensor([4.0, 6.0]))
     Tensor(5.)
     """
-    x, y = promote("dist", (lift(input), lift(other)), KEEP)
+    x, y = promote("dist", lift_all(input, other), KEEP)
     difference = x - y
     return reductions.norm(P.reshape(difference, shape=(difference.numel(),)), p)
 

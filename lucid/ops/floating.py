@@ -10,7 +10,7 @@ from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.binary import mul, pow
 from lucid.ops.elementwise import binary, unary
-from lucid.ops.promotion import BOOL, FLOAT
+from lucid.ops.promotion import BOOL, FLOAT, lift_all
 from lucid.ops.rules import Elementwise, P, np_dtype
 from lucid.ops.unary import real_only
 
@@ -112,7 +112,7 @@ def ldexp(input: Any, other: Any) -> Tensor:
     >>> lucid.ldexp(lucid.tensor([1.0, 3.0]), lucid.tensor([4, -1]))
     Tensor([16. ,  1.5])
     """
-    x = lift(input)
+    x = lift_all(input, other)[0]
     if isinstance(other, bool | int | float | complex):
         return mul(x, np.exp2(other).item())
     y = lift(other)

@@ -19,7 +19,7 @@ from lucid.core.levels import new_level
 from lucid.core.node import Freed, Node, array_of, raise_if_freed, save_input, save_output, split_edges, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, split_outputs, synced, variable
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import cast, raise_mixed
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -193,11 +193,7 @@ def in_working_type(name: str, *args: Any) -> tuple[list[Any], np.dtype[Any]]:
         if t is None or t.np_dtype == working:
             continue
         if working == _F64 or t.np_dtype == _F64 or t.np_dtype not in dtypes.FLOATING:
-            given = ", ".join([str(t.dtype) for t in tensors if t is not None])
-            raise TypeError(
-                f"{name} needs tensors of one floating-point type, not {given}; "
-                "convert them, as in x.float() or module.double()"
-            )
+            raise_mixed(name, tensors)
         tensors[k] = cast(t, working)
     return tensors, kind
 

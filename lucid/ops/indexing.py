@@ -15,6 +15,7 @@ from lucid.core.inplace import write
 from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.promotion import exact
 from lucid.ops.rules import P, Variadic, align, batched_to_front, each, sum_to, zeros_like
 from lucid.ops.views import inverse
 
@@ -398,7 +399,7 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 def _source(input: Tensor, value: Any) -> Tensor:
     """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
     dtypes.raise_if_outside(value, input.np_dtype, "setitem")
-    source = value if isinstance(value, Tensor) else lift(value)
+    source = exact(value)
     is_number = source.ndim == 0 and not isinstance(value, Tensor)
     if not dtypes.can_cast(source.np_dtype, input.np_dtype) and not (is_number and not source.is_complex()):
         raise RuntimeError(f"cannot write values of {source.dtype} into a tensor of {input.dtype}; convert them first")

@@ -11,6 +11,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, contractions, floating, indexing, integers, pieces, reductions, unary
 from lucid.ops.aliases import with_aliases
+from lucid.ops.promotion import exact
 from lucid.ops.rules import Elementwise, P
 
 # What an assignment does to the old elements: nothing of them is left, so their gradient is 0.
@@ -60,7 +61,7 @@ def copy_(self: Tensor, src: Any) -> Tensor:
     Tensor([[1., 2.],
             [1., 2.]])
     """
-    source = lift(src)
+    source = exact(src)
     try:
         fits = np.broadcast_shapes(source.shape, self.shape) == self.shape
     except ValueError:
@@ -91,7 +92,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     Tensor([7., 7., 7.])
     """
     dtypes.raise_if_outside(value, self.np_dtype, "fill_")
-    source = lift(value)
+    source = exact(value)
     if source.ndim:
         raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")
     if dtypes.category(source.np_dtype) == dtypes.CATEGORY_COMPLEX and not self.is_complex():
@@ -170,7 +171,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         raise RuntimeError(f"fill_diagonal_ needs at least 2 dimensions, not shape {self.shape}")
     if self.ndim > 2 and len(set(self.shape)) > 1:
         raise RuntimeError(f"fill_diagonal_ needs dimensions of one size if there are more than 2, not {self.shape}")
-    value = lift(fill_value)
+    value = exact(fill_value)
     if not dtypes.can_cast(value.dtype, self.dtype):
         raise RuntimeError(f"fill_diagonal_: {fill_value} cannot be written into a tensor of {self.dtype}")
     dtypes.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P, Variadic, batched_to_front, zeros_like
 
 
@@ -36,7 +35,7 @@ cat_primitive = Variadic(
 def _tensors(tensors: Any, name: str) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         tensors = tensors.unbind(0)
-    found = [lift(t) for t in tensors]
+    found = lift_all(*tensors)
     if not found:
         raise ValueError(f"{name}: expected at least one tensor")
     promoted: list[Tensor] = promote(name, found, KEEP)

@@ -14,7 +14,7 @@ from lucid.core.primitive import Primitive, attach, edge_of, synced
 from lucid.core.tensor import Tensor
 from lucid.ops import panels, rows
 from lucid.ops.products import dot, mT
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, promote, raise_unless_alike
 from lucid.ops.rules import P, add_all, align
 
 _recording = modes.recording.get
@@ -183,6 +183,7 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
 def _general(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Operands of any kind, and of several types."""
     _check(x, weight, bias)
+    raise_unless_alike("linear", x, weight, bias)
     if bias is None:
         x, weight = promote("linear", (x, weight), KEEP)
     else:

@@ -116,6 +116,21 @@ logit_entropy = binary_door(
 )
 
 
+def _of_probabilities(impl: Any) -> Any:
+    """Refuse operands outside [0, 1], of which the logarithms are nan."""
+
+    def checked(*arrays: Any) -> Any:
+        for array, what in zip(arrays, ("input", "target"), strict=True):
+            if array.size and not (array.min() >= 0 and array.max() <= 1):
+                raise ValueError(
+                    f"binary_cross_entropy: the {what} must lie between 0 and 1, but reaches from {array.min()} to "
+                    f"{array.max()}; apply a sigmoid, or use binary_cross_entropy_with_logits"
+                )
+        return impl(*arrays)
+
+    return checked
+
+
 def _probability_entropy_kernel(x: Any, y: Any, out: Any) -> None:
     """-(y log x + (1 - y) log(1 - x)), with logarithms of -100 at least."""
     lowest = x.dtype.type(-100)
@@ -137,7 +152,7 @@ def _log_odds_against(x: Any) -> Any:
 probability_entropy = binary_door(
     Elementwise(
         "probability_entropy",
-        blockwise("probability_entropy", _probability_entropy_kernel),
+        _of_probabilities(blockwise("probability_entropy", _probability_entropy_kernel)),
         (lambda x, y: (x - y) / P.clamp((1 - x) * x, lo=1e-12, hi=None), _log_odds_against),
         ("x", "y"),
     ),

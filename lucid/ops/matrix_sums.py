@@ -10,6 +10,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import contractions, unary
 from lucid.ops.contractions import scaled_sum
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
 
 
@@ -50,7 +51,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     >>> lucid.addbmm(lucid.ones(1, 1), lucid.ones(5, 1, 3), lucid.ones(5, 3, 1))
     Tensor([[16.]])
     """
-    x, y = lift(batch1), lift(batch2)
+    x, y = lift_all(batch1, batch2)
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
         raise RuntimeError(f"addbmm: stacks of shapes {x.shape} and {y.shape} do not fit")
     # The sum over the stack is part of one large product.

@@ -24,6 +24,7 @@ from lucid.ops import (
     unary,
 )
 from lucid.ops.dims import one_dim
+from lucid.ops.promotion import lift_all
 
 Function = Callable[..., Any]
 _NO_VALUE = np._NoValue
@@ -148,7 +149,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max:
 
 def _dot(a: Any, b: Any) -> Tensor:
     """The last dimension of `a` against the second to last of `b`; numbers multiply."""
-    x, y = lift(a), lift(b)
+    x, y = lift_all(a, b)
     if not x.ndim or not y.ndim:
         return binary.mul(a, b)
     if x.ndim <= 2 and y.ndim <= 2:
@@ -162,8 +163,12 @@ def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.to(target), y.to(target)
 
 
+def _vdot(x: Tensor, y: Tensor) -> Tensor:
+    return contractions.matmul(unary.conj(x.reshape(-1)), y.reshape(-1))
+
+
 def _cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
-    x, y = _same_type(lift(a), lift(b))
+    x, y = _same_type(*lift_all(a, b))
     if x.shape[axis] != 3 or y.shape[axis] != 3:
         raise NoCounterpartError
     return contractions.cross(x, y, axis)
@@ -299,7 +304,7 @@ def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
-    return sorting.searchsorted(lift(a), lift(v), right=side == "right")
+    return sorting.searchsorted(*lift_all(a, v), right=side == "right")
 
 
 def _unique(ar: Any, *, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None) -> Any:
@@ -426,12 +431,12 @@ FUNCTIONS: dict[Any, Function] = {
     np.triu: lambda m, k=0: pieces.triu(m, k),
     np.trace: _trace,
     np.dot: _dot,
-    np.vdot: lambda a, b, /: contractions.matmul(unary.conj(lift(a).reshape(-1)), lift(b).reshape(-1)),
-    np.inner: lambda a, b, /: contractions.inner(*_same_type(lift(a), lift(b))),
-    np.outer: lambda a, b: contractions.outer(lift(a).reshape(-1), lift(b).reshape(-1)),
-    np.kron: lambda a, b: contractions.kron(*_same_type(lift(a), lift(b))),
+    np.vdot: lambda a, b, /: _vdot(*lift_all(a, b)),
+    np.inner: lambda a, b, /: contractions.inner(*_same_type(*lift_all(a, b))),
+    np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in lift_all(a, b)]),
+    np.kron: lambda a, b: contractions.kron(*_same_type(*lift_all(a, b))),
     np.cross: _cross,
-    np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(lift(a), lift(b)), axes),
+    np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(*lift_all(a, b)), axes),
     np.einsum: _einsum,
     np.where: _where,
     np.clip: _clip,

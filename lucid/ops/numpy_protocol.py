@@ -22,6 +22,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary, contractions, conversion, reductions, unary
 from lucid.ops.numpy_functions import DEGREE, FUNCTIONS, Function, NoCounterpartError, as_floats
 from lucid.ops.numpy_linalg import LINALG
+from lucid.ops.promotion import exact, lift_all
 
 _NO_VALUE = np._NoValue
 _TYPES = (Tensor, np.ndarray)
@@ -245,7 +246,7 @@ def _ufunc_result(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: d
     if method == "__call__":
         return _called(_counterpart(ufunc), inputs, **settings)
     if method == "outer":
-        x, y = (lift(i) for i in inputs)
+        x, y = lift_all(*inputs)
         return _called(_counterpart(ufunc), (x.reshape(x.shape + (1,) * y.ndim), y), **settings)
     if method == "reduce" and ufunc in REDUCTIONS:
         settings = {"axis": None, **settings} if kwargs.get("axis", 0) is None else {"axis": 0, **settings}
@@ -259,7 +260,7 @@ def _called(function: Function, inputs: Sequence[Any], dtype: Any = None, **rest
     if rest:
         raise NoCounterpartError
     if dtype is not None:
-        inputs = [lift(x).to(dtype) for x in inputs]
+        inputs = [exact(x).to(dtype) for x in inputs]
     return function(*inputs)
 
 

@@ -10,13 +10,14 @@ from lucid.ops import scatter
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import Put, in_range
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import beside
 from lucid.ops.rules import P, broadcast_to
 
 _REDUCTIONS = ("prod", "mean", "amax", "amin")
 
 
 def _put(x: Tensor, index: Any, source: Any, accumulate: bool, name: str) -> Tensor:
-    places, values = lift(index), lift(source)
+    places, values = lift(index), beside(source, x.np_dtype)
     if values.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: source is of {values.dtype} and the input of {x.dtype}; the types must agree")
     if places.numel() != values.numel():
@@ -53,7 +54,7 @@ def put_(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Ten
 def _index_reduce(x: Tensor, dim: int, index: Any, source: Any, reduce: str, include_self: bool, name: str) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
-    places, values = lift(index), lift(source)
+    places, values = lift(index), beside(source, x.np_dtype)
     if reduce == "mean" and x.np_dtype == dtypes.BOOL:
         raise RuntimeError(f"{name}: booleans have no mean; convert them, as in x.float()")
     if places.ndim > 1:

@@ -125,7 +125,7 @@ def _max_along(x: Any, dim: int, axis: AxisMap) -> Any:
 def _max_pool_array(x: Any, maps: Maps) -> Any:
     for dim, axis in in_order(maps):
         x = _max_along(x, dim, axis)
-    return x
+    return x if maps else x.copy()
 
 
 class _Stage(NamedTuple):
@@ -151,12 +151,25 @@ def _stages(x: Any, maps: Maps) -> list[_Stage]:
 def _hits(stage: _Stage) -> Iterator[tuple[Any, Any, Any]]:
     """For each piece its target and source, and where it brings the largest element, before any other one does."""
     free = np.ones(stage.result.shape, bool)
-    for target, index, _, _ in stage.axis.pieces:
+    nans = _last_nans(stage)
+    for k, (target, index, _, _) in enumerate(stage.axis.pieces):
         place, source = at(stage.dim, target), at(stage.dim, index)
         less = stage.source[source] < stage.result[place]
         is_free = free[place]
-        yield place, source, is_free > less
+        hit = is_free > less
+        yield place, source, hit if nans is None else np.where(nans[place] < 0, hit, nans[place] == k)
         free[place] = is_free & less
+
+
+def _last_nans(stage: _Stage) -> Any:
+    """The number of the last piece that brings a nan to each place, -1 for those without; None if there are none."""
+    if not (stage.result != stage.result).any():
+        return None
+    last = np.full(stage.result.shape, -1)
+    for k, (target, index, _, _) in enumerate(stage.axis.pieces):
+        values = stage.source[at(stage.dim, index)]
+        last[at(stage.dim, target)] = np.where(values != values, k, last[at(stage.dim, target)])
+    return last
 
 
 def _bits(x: Any) -> Any:
@@ -175,7 +188,7 @@ def _max_pool_put_array(y: Any, x: Any, maps: Maps) -> Any:
             else:
                 out[source] = moved
         y = out
-    return y
+    return y if maps else y.copy()
 
 
 def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
@@ -185,7 +198,7 @@ def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
         for place, source, hit in _hits(stage):
             into[place] |= bits[source] & -hit.astype(bits.dtype)
         t = out
-    return t
+    return t if maps else t.copy()
 
 
 def _max_pool_indices_array(x: Any, maps: Maps) -> Any:
@@ -231,9 +244,11 @@ def _best_along(x: Any, winner: Any, dim: int, axis: AxisMap) -> tuple[Any, Any]
             best[place], found[place] = new, number
             continue
         old, held = best[place], found[place]
+        # Of equal elements the first counts, of several nan the last.
         better = (new > old) | (new != new)
         if not is_outermost:
             better |= (new == old) & (number < held)
+            better &= (old == old) | (number > held)
         # held where not better, number where better, without branches: -1 has all bits set, 0 none.
         found[place] = held ^ ((held ^ number) & -better.astype(winner.dtype))
         best[place] = np.maximum(old, new)

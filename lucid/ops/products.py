@@ -12,14 +12,14 @@ from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input, tensor_of
-from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, lift, synced
+from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
 from lucid.ops import panels
 from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
 from lucid.ops.blas import in_one_thread, threads_share_cores
 from lucid.ops.kernels import stacked_outer
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P, align, bilinear_jvp, sum_to
 
 ndarray = np.ndarray
@@ -346,7 +346,7 @@ def matmul(input: Any, other: Any) -> Tensor:
             out = _dual_by_plain(input, other)
             if out is not None:
                 return out
-        x, y = lift(input), lift(other)
+        x, y = lift_all(input, other)
         if x.np_dtype != y.np_dtype:
             x, y = promote("matmul", (x, y), KEEP)
     left, right = x.shape, y.shape

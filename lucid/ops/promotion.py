@@ -1,6 +1,7 @@
 """Operands of mixed types: what type an elementwise operation computes in, and the way for any mixture of operands."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,65 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
     return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)
 
 
+def raise_mixed(name: str, tensors: Sequence[Any]) -> None:
+    """Refuse operands of several types, some of them None, to a layer."""
+    given = ", ".join([str(t.dtype) for t in tensors if t is not None])
+    raise TypeError(
+        f"{name} needs tensors of one floating-point type, not {given}; "
+        "convert them, as in x.float() or module.double()"
+    )
+
+
+_SINGLE_AND_LESS = frozenset({dtypes.float32.numpy, dtypes.float16.numpy, _BF16})
+
+
+def raise_unless_alike(name: str, *tensors: Any) -> None:
+    """Refuse operands of several types to a layer, unless all of them are single precision or less."""
+    kinds = {t.np_dtype for t in tensors if t is not None}
+    if len(kinds) > 1 and not kinds <= _SINGLE_AND_LESS:
+        raise_mixed(name, tensors)
+
+
+def exact(value: Any) -> Tensor:
+    """Anything that can be a tensor as one; Python's floats and complex numbers keep all their digits."""
+    if isinstance(value, Tensor) or hasattr(value, "__array__"):
+        return lift(value)
+    if type(value) is float:
+        return Tensor._wrap(np.asarray(value))
+    found = lift(value)
+    if found.np_dtype not in _DIFFERENTIABLE:
+        return found
+    return Tensor.from_data(value, dtype=dtypes.complex128 if found.is_complex() else dtypes.float64)
+
+
+def beside(value: Any, kind: np.dtype[Any]) -> Tensor:
+    """Anything that can be a tensor as one, beside a tensor of type `kind`.
+
+    Python numbers, alone or in lists, take that type, or the complex type of its precision; numbers of a higher category
+    than integers have the default type.
+    """
+    if isinstance(value, Tensor) or hasattr(value, "__array__"):
+        return lift(value)
+    found = exact(value)
+    category = dtypes.category(kind)
+    if dtypes.category(found.np_dtype) <= category:
+        return found if found.np_dtype == kind else Tensor.from_data(value, dtype=kind)
+    if category == dtypes.CATEGORY_FLOAT:
+        return cast(found, dtypes.complex_of(kind))
+    return lift(value)
+
+
+def lift_all(*values: Any) -> list[Tensor]:
+    """Several operands as tensors: Python numbers among them follow those that have a type, as `beside` says."""
+    if all(isinstance(v, Tensor) for v in values):
+        return list(values)
+    kinds = [lift(v).np_dtype for v in values if isinstance(v, Tensor) or hasattr(v, "__array__")]
+    if not kinds:
+        return [lift(v) for v in values]
+    kind = reduce(dtypes.promote_pair, kinds)
+    return [beside(v, kind) for v in values]
+
+
 def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     """Operands as tensors of one type and Python numbers that do not change it."""
     operands = [_operand(name, a) for a in args]
@@ -43,7 +103,11 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     if target is _BF16:
         # NumPy does not know that a Python number leaves this type as it is.
         operands = [a if isinstance(a, Tensor) else Tensor._wrap(np.asarray(a, target)) for a in operands]
-    return [cast(a, target) if isinstance(a, Tensor) else a for a in operands]
+    # Lists are read anew: in the default type their numbers may have lost digits.
+    return [
+        cast(exact(given) if isinstance(given, list | tuple) else a, target) if isinstance(a, Tensor) else a
+        for a, given in zip(operands, args, strict=True)
+    ]
 
 
 def _operand(name: str, value: Any) -> Any:

@@ -344,7 +344,7 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     """The elements at `positions`, which has size 1 along `dim`."""
-    values = indexing.take_along_dim(x, positions, dim) if x.ndim else x
+    values = indexing.take_along_dim(x, positions, dim) if x.ndim else x.clone()
     if x.ndim and not keepdim:
         values, positions = values.squeeze(dim), positions.squeeze(dim)
     return ValuesIndices(values, positions)

@@ -15,7 +15,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import Put, batch_put, counting, fold_at, in_range, mask_positions
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import beside, cast, exact
 from lucid.ops.rules import P, Variadic, broadcast_to, each, np_dtype, sum_to, times, zeros_like
 
 Weights = Callable[..., tuple[Any, Any]]
@@ -59,12 +59,12 @@ def _other_factors(prim: Any, args: Any, params: Any) -> tuple[Any, Any]:
 
     def others(k: int, factor: Any, at: Callable[[Any], Any]) -> Any:
         left = at(zeros) - flags[k]
-        vanishing: Any = 0
+        alone = P.cast(left == 0, dtype=dtype, source=dtypes.BOOL)
         if own is not None and sums is not None:
             single = at(sums[0]) - own[k]
             pair = (single * single - at(sums[1]) + own[k] * own[k]) / 2
-            vanishing = P.where(left == 1, single, P.where(left == 2, pair, 0))
-        return P.where(left == 0, 1, vanishing) * at(rest) / P.where(factor == 0, 1, factor)
+            alone = alone + P.where(left == 1, single, P.where(left == 2, pair, 0))
+        return alone * at(rest) / P.where(factor == 0, 1, factor)
 
     return others(0, x, lambda v: v), others(1, source, lambda v: P.index(v, *positions))
 
@@ -134,7 +134,7 @@ def _same_type(x: Tensor, source: Tensor, name: str) -> None:
 def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
     """A number or 0-d tensor in the type of `x`."""
     dtypes.raise_if_outside(value, x.np_dtype, name)
-    source = lift(value)
+    source = exact(value)
     if source.ndim:
         raise RuntimeError(f"{name}: the value must be a number or a 0-d tensor, not of shape {source.shape}")
     if source.is_complex() and not x.is_complex():
@@ -166,7 +166,7 @@ def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
 
 def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> Tensor:
     """The part of `src` that the index covers."""
-    source = lift(src)
+    source = beside(src, x.np_dtype)
     _same_type(x, source, name)
     shape = np.broadcast_shapes(*[p.shape for p in positions])
     if 0 in shape:
@@ -197,11 +197,11 @@ def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
     if (src is None) == (value is None):
         raise TypeError(f"{name}: give either src or value, and only one of them")
     if isinstance(src, Tensor | np.ndarray | list | tuple):
-        return lift(src)
+        return beside(src, x.np_dtype)
     return _scalar(x, value if src is None else src, name)
 
 
-def _scatter(x: Tensor, dim: int, index: Any, src: Tensor, accumulate: bool, name: str) -> Put:
+def _scatter(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Put:
     positions = _grid(x, dim, index, name)
     return Put(name, positions, _scatter_source(x, positions, src, name), accumulate)
 
@@ -265,7 +265,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
     Tensor([4., 1., 4.])
     """
     x = lift(input)
-    return _scatter(x, dim, index, lift(src), True, "scatter_add").of(x)
+    return _scatter(x, dim, index, src, True, "scatter_add").of(x)
 
 
 @numpy_names
@@ -276,7 +276,7 @@ def scatter_add_(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     >>> lucid.zeros(2).scatter_add_(0, lucid.tensor([1, 1]), lucid.tensor([1.0, 2.0]))
     Tensor([0., 3.])
     """
-    return _scatter(self, dim, index, lift(src), True, "scatter_add_").into(self)
+    return _scatter(self, dim, index, src, True, "scatter_add_").into(self)
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -395,7 +395,7 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
 
 
 def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:
-    values = lift(source)
+    values = beside(source, x.np_dtype)
     return _rows_put(x, dim, index, values if alpha == 1 else values * alpha, True, name)
 
 
@@ -431,7 +431,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
     Tensor([2., 0., 1.])
     """
     x = lift(input)
-    return _rows_put(x, dim, index, lift(source), False, "index_copy").of(x)
+    return _rows_put(x, dim, index, beside(source, x.np_dtype), False, "index_copy").of(x)
 
 
 @numpy_names
@@ -442,7 +442,7 @@ def index_copy_(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
     >>> lucid.zeros(2).index_copy_(0, lucid.tensor([1]), lucid.tensor([4.0]))
     Tensor([0., 4.])
     """
-    return _rows_put(self, dim, index, lift(source), False, "index_copy_").into(self)
+    return _rows_put(self, dim, index, beside(source, self.np_dtype), False, "index_copy_").into(self)
 
 
 def _index_fill(x: Tensor, dim: int, index: Any, value: Any, name: str) -> Put:
@@ -499,7 +499,7 @@ def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str
     except ValueError:
         shapes = ", ".join(str(p.shape) for p in positions)
         raise IndexError(f"{name}: index tensors of shapes {shapes} do not broadcast together") from None
-    source = lift(values) if isinstance(values, Tensor) else cast(lift(values), x.np_dtype)
+    source = values if isinstance(values, Tensor) else cast(exact(values), x.np_dtype)
     _same_type(x, source, name)
     return Put(name, positions, source, accumulate)
 
@@ -628,7 +628,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
     >>> lucid.masked_scatter(lucid.zeros(3), lucid.tensor([True, False, True]), lucid.tensor([1.0, 2.0]))
     Tensor([1., 0., 2.])
     """
-    x, values = lift(input), lift(source)
+    x = lift(input)
+    values = beside(source, x.np_dtype)
     _same_type(x, values, "masked_scatter")
     return _masked_scatter(x, _mask(mask, "masked_scatter"), values, "masked_scatter")
 
@@ -640,7 +641,7 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
     >>> lucid.zeros(3).masked_scatter_(lucid.tensor([False, True, True]), lucid.tensor([1.0, 2.0]))
     Tensor([0., 1., 2.])
     """
-    chosen, values = _mask(mask, "masked_scatter_"), lift(source)
+    chosen, values = _mask(mask, "masked_scatter_"), beside(source, self.np_dtype)
     _same_type(self, values, "masked_scatter_")
     _raise_if_too_large(self, chosen, "masked_scatter_")
 

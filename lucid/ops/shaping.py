@@ -13,6 +13,7 @@ from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
+from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
 
 _ALL = slice(None)
@@ -320,12 +321,20 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     >>> x.shape, y.shape
     ((3, 4), (3, 4))
     """
-    found = [lift(x) for x in tensors]
+    found = lift_all(*tensors)
     try:
         shape = np.broadcast_shapes(*[x.shape for x in found])
     except ValueError:
         raise RuntimeError(f"shapes {', '.join(str(x.shape) for x in found)} do not broadcast together") from None
     return tuple(P.broadcast_to(x, shape=shape) for x in found)
+
+
+def in_own_memory(found: Tensor, source: Tensor) -> Tensor:
+    """What steps that are views made of `source`, copied if it still shows the same memory."""
+    shows = found is source or (
+        found._meta is not None and source._meta is not None and found._meta.storage is source._meta.storage
+    )
+    return P.clone(found) if shows else found
 
 
 def repeat(input: Any, *repeats: Any, **named: Any) -> Tensor:
@@ -347,7 +356,7 @@ def repeat(input: Any, *repeats: Any, **named: Any) -> Tensor:
     shape = (1,) * (len(counts) - x.ndim) + x.shape
     spread = P.reshape(x, shape=tuple(m for n in shape for m in (1, n)))
     copies = P.broadcast_to(spread, shape=tuple(m for c, n in zip(counts, shape, strict=True) for m in (c, n)))
-    return P.reshape(copies, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    return in_own_memory(P.reshape(copies, shape=tuple(c * n for c, n in zip(counts, shape, strict=True))), x)
 
 
 def tile(input: Any, *dims: Any, **named: Any) -> Tensor:
@@ -540,7 +549,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
-    found = [lift(x) for x in tensors]
+    found = lift_all(*tensors)
     if indexing not in ("ij", "xy"):
         raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
     if any(x.ndim > 1 for x in found):

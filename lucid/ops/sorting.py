@@ -14,7 +14,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing, unary
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.promotion import KEEP, cast, promote
+from lucid.ops.promotion import KEEP, cast, lift_all, promote
 from lucid.ops.reductions import ValuesIndices
 from lucid.ops.rules import P
 
@@ -366,7 +366,7 @@ def searchsorted(
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(f"searchsorted: side={side!r} and right={right}; side must be 'left' or 'right', and agree")
-    sequence, found = (lift(a) for a in promote("searchsorted", (lift(sorted_sequence), values), KEEP))
+    sequence, found = lift_all(*promote("searchsorted", (lift(sorted_sequence), values), KEEP))
     if sequence.is_complex():
         raise TypeError("searchsorted takes real tensors, not complex ones")
     if not sequence.ndim:

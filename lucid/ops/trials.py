@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import Primitive
 from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import KEEP, promote
+from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.random import rand
 from lucid.ops.rules import P, align
 from lucid.ops.special_arrays import scipy_special
@@ -44,7 +44,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
     >>> lucid.binomial(lucid.tensor([10.0, 10.0]), lucid.tensor([0.0, 1.0]))
     Tensor([ 0., 10.])
     """
-    n, p = promote("binomial", (lift(count), lift(prob)), KEEP)
+    n, p = promote("binomial", lift_all(count, prob), KEEP)
     if n.np_dtype not in dtypes.FLOATING:
         raise TypeError(f"binomial: counts and probabilities must be floating-point, not {n.dtype}")
     shape = np.broadcast_shapes(n.shape, p.shape)

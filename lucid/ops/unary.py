@@ -18,7 +18,7 @@ from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, unary
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, promote
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, general, lift_all, promote
 from lucid.ops.rules import Elementwise, Linear, P, Pair, Selects, chained, is_complex, linear
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
@@ -354,9 +354,10 @@ clamp_primitive = Elementwise(
 
 
 def _within(x: Any, lo: Any, hi: Any) -> Any:
-    if lo is None:
-        return x <= hi
-    return x >= lo if hi is None else (x >= lo) & (x <= hi)
+    """Where the element itself is the value: inside the bounds, or nan, unless that comes from a bound."""
+    above, below = (None if lo is None else x >= lo), (None if hi is None else x <= hi)
+    inside = below if above is None else above if below is None else above & below
+    return inside if lo != lo or hi != hi else inside | (x != x)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -370,7 +371,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         raise ValueError("clamp needs at least one of min and max")
-    x = lift(input)
+    x = lift_all(input, *[b for b in (min, max) if isinstance(b, Tensor | np.ndarray)])[0]
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
         if min is not None:
             low, x = promote("clamp", (min, x), KEEP)

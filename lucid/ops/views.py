@@ -229,7 +229,7 @@ unfold_back = linear(
 
 flip = linear(
     "flip",
-    lambda x, dims: np.ascontiguousarray(np.flip(x, dims)) if x.ndim else x.copy(),
+    lambda x, dims: np.array(np.flip(x, dims), order="C"),
     transpose=lambda ct, dims: P.flip(ct, dims=dims),
     batch=lambda x, size, dims: P.flip(x, dims=shift(dims)),
 )

@@ -13,6 +13,7 @@ from lucid.fft.arguments import resized, whole
 from lucid.ops.creation import ones
 from lucid.ops.joining import stack
 from lucid.ops.padding import MODES, padding_map
+from lucid.ops.promotion import beside
 from lucid.ops.rules import Elementwise, P
 
 _LEAST_OVERLAP = 1e-11
@@ -94,7 +95,11 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any) -> tuple[int
 
 def _window(name: str, window: Any, width: int, size: int, like: Tensor) -> Tensor:
     """The window with zeros on both sides, if it is narrower than the pieces; ones if there is none."""
-    found = ones(width, dtype=dtypes.real_of(like.np_dtype)) if window is None else lift(window)
+    found = (
+        ones(width, dtype=dtypes.real_of(like.np_dtype))
+        if window is None
+        else beside(window, dtypes.real_of(like.np_dtype))
+    )
     if found.shape != (width,):
         raise RuntimeError(
             f"{name}: expected a 1D window tensor of size equal to win_length={width}, but got shape {found.shape}"

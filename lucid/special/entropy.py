@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lucid.ops.binary import xlogy
+from lucid.ops.binary import typed_as, xlogy
 from lucid.ops.rules import P
 from lucid.special.doors import declare, one, special, two
 
@@ -13,6 +13,7 @@ entr = one(
 
 
 def _log1p_unless_both_vanish(x: Any, y: Any) -> Any:
+    y = typed_as(x, y)
     vanishes = (x == 0) & (y <= -1)
     return P.where(vanishes, 0, P.log1p(P.where(vanishes, 0, y)))
 

@@ -9,6 +9,7 @@ from lucid import Tensor
 from lucid.ops import activations as ops
 from lucid.ops import softmax as softmax_ops
 from lucid.ops.inplace import inplace as in_place_form
+from lucid.ops.promotion import raise_unless_alike
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
@@ -108,6 +109,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise ValueError(
             f"prelu: weight must hold one number or one for each of {channels} channels, not have shape {weight.shape}"
         )
+    raise_unless_alike("prelu", input, weight)
     if weight.numel() > 1:
         weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
     return ops.prelu(input, weight if input.ndim or not weight.ndim else weight.reshape(()))

@@ -14,6 +14,7 @@ from lucid.nn.functional.dropout import dropout
 from lucid.nn.functional.linear import linear
 from lucid.ops.attention import attention
 from lucid.ops.fused import given_back, in_working_type
+from lucid.ops.promotion import beside
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -84,7 +85,7 @@ def _repeated_heads(x: Tensor, q: Tensor) -> Tensor:
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
     """A mask as numbers to add to the scores."""
-    mask = mask if isinstance(mask, Tensor) else lucid.as_tensor(mask)
+    mask = beside(mask, like.np_dtype)
     if mask.dtype == lucid.bool:
         return lucid.where(mask, 0.0, -math.inf).to(like.np_dtype)
     if not mask.is_floating_point():

@@ -9,6 +9,7 @@ from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
 from lucid.ops import cross_entropy as ops
 from lucid.ops.ctc import log_alpha
+from lucid.ops.indexing import in_range
 from lucid.ops.softmax import log_softmax
 
 __all__ = ["cross_entropy", "ctc_loss", "linear_cross_entropy", "nll_loss"]
@@ -185,6 +186,7 @@ def ctc_loss(
     inputs, lengths = (_as_lengths(n) for n in (input_lengths, target_lengths))
     labels = _padded_targets(targets, lengths, log_probs, blank)
     _check_ctc(log_probs, labels, inputs, lengths, blank)
+    labels = in_range(labels, log_probs.shape[2], "ctc_loss", negative=False)
     narrow = log_probs.dtype in (lucid.float16, lucid.bfloat16)
     loss = _spelling_loss(log_probs.float() if narrow else log_probs, labels, inputs, lengths, blank)
     loss = loss.to(log_probs.dtype) if narrow else loss

@@ -3,6 +3,7 @@
 import lucid
 from lucid import Tensor
 from lucid.ops import embedding as ops
+from lucid.ops.indexing import in_range
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -65,7 +66,7 @@ def embedding(
     _check_table(input, weight, sparse, "embedding")
     padding = _row(padding_idx, weight.shape[0], "embedding")
     if max_norm is not None:
-        _limit_norms(weight, input, max_norm, norm_type)
+        _limit_norms(weight, in_range(input, weight.shape[0], "embedding", negative=False), max_norm, norm_type)
     out = ops.embedding(weight, input, padding)
     if scale_grad_by_freq:
         out = ops.with_scaled_gradient(out, 1 / _frequencies(input, weight.shape[0], weight).unsqueeze(-1))
@@ -146,11 +147,14 @@ def _combined(rows: Tensor, counts: Tensor, mode: str) -> Tensor:
 
 def _bags(input: Tensor, offsets: Tensor, include_last: bool) -> tuple[Tensor, int]:
     """The bag that each index belongs to, and the number of bags."""
+    if offsets.np_dtype.kind not in "iu":
+        raise TypeError(f"embedding_bag: offsets must be integers, not {offsets.dtype}; convert them with .long()")
     if type(offsets) is Tensor and offsets.shape[0]:
         first, last = int(offsets[0]), int(offsets[-1])
-        if first != 0 or last > input.shape[0]:
+        if first != 0 or last > input.shape[0] or bool((offsets[1:] < offsets[:-1]).any()):
             raise ValueError(
-                f"embedding_bag: offsets must start at 0 and not exceed {input.shape[0]}, got {first} to {last}"
+                f"embedding_bag: offsets must start at 0, not decrease and not exceed {input.shape[0]}, "
+                f"got {offsets.tolist()}"
             )
     starts = offsets[:-1] if include_last else offsets
     return lucid.searchsorted(starts, lucid.arange(input.shape[0]), right=True) - 1, starts.shape[0]

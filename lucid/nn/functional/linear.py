@@ -4,6 +4,7 @@ import lucid
 from lucid import Tensor
 from lucid.core import modes
 from lucid.ops import linear as ops
+from lucid.ops.promotion import raise_unless_alike
 
 __all__ = ["bilinear", "linear"]
 
@@ -20,6 +21,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         input, weight, bias = casting.low(input, weight, bias)
     if weight.ndim != 1:
         return ops.linear(input, weight, bias)
+    raise_unless_alike("linear", input, weight, bias)
     # One output without a dimension of its own.
     out = lucid.matmul(input, weight)
     return out if bias is None else out + bias
@@ -41,5 +43,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(f"bilinear: the bias must have shape {weight.shape[:1]}, not {bias.shape}")
+    raise_unless_alike("bilinear", input1, input2, weight, bias)
     out = lucid.einsum("...i,kij,...j->...k", input1, weight, input2)
     return out if bias is None else out + bias

@@ -12,6 +12,8 @@ from lucid import Tensor
 from lucid.amp.autocasting import in_single_precision
 from lucid.nn.functional.similarity import pairwise_distance
 from lucid.ops import losses as ops
+from lucid.ops.indexing import in_range
+from lucid.ops.promotion import lift_all
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "gaussian_nll_loss",
@@ -187,6 +189,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     >>> kl_div(x, lucid.tensor([[1.0, 0.0]]), reduction="batchmean")
     Tensor(0.6931)
     """
+    input, target = lift_all(input, target)
     if log_target:
         loss = lucid.exp(target) * (target - input)
     else:
@@ -215,6 +218,7 @@ def poisson_nll_loss(
     >>> poisson_nll_loss(lucid.tensor([0.0, 1.0]), lucid.tensor([3.0, 2.0]), reduction="none")
     Tensor([1.    , 0.7183])
     """
+    input, target = lift_all(input, target)
     if log_input:
         loss = lucid.exp(input) - target * input
     else:
@@ -247,7 +251,7 @@ def gaussian_nll_loss(
     """
     if eps <= 0:
         raise ValueError(f"gaussian_nll_loss: eps must be positive, got {eps}")
-    variance = _variance_like(lucid.as_tensor(var), input)
+    variance = _variance_like(lift_all(var, input)[0], input)
     # Values are bounded, gradients pass as if they were not.
     variance = variance + (variance.clamp(min=eps) - variance).detach()
     loss = 0.5 * (lucid.log(variance) + lucid.square(input - target) / variance)
@@ -426,6 +430,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}")
     x, y, alone = _rows_and_targets(input, target, 0, "multi_margin_loss")
+    y = in_range(y, x.shape[1], "multi_margin_loss", negative=False)
     chosen = lucid.take_along_dim(x, y.unsqueeze(1), 1)
     excess = lucid.relu(margin - chosen + x)
     if p == 2:
@@ -450,6 +455,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     """
     x, y, alone = _rows_and_targets(input, target, 1, "multilabel_margin_loss")
     classes = x.shape[1]
+    in_range(lucid.where(y == -1, 0, y), classes, "multilabel_margin_loss", negative=False)  # refuses other labels
     given = lucid.cumsum(y < 0, 1) == 0
     labels = lucid.where(given, y, 0)
     is_label = ((labels.unsqueeze(2) == lucid.arange(classes)) & given.unsqueeze(2)).any(1)

@@ -12,6 +12,7 @@ from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
 from lucid.ops.rules import P
+from lucid.ops.shaping import in_own_memory
 
 __all__ = [
     "affine_grid",
@@ -327,7 +328,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     n = len(lead)
     apart = x.reshape(*lead, channels // (r * r), r, r, h, w)
     moved = apart.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
-    return moved.reshape(*lead, channels // (r * r), h * r, w * r)
+    return in_own_memory(moved.reshape(*lead, channels // (r * r), h * r, w * r), x)
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -346,7 +347,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     n = len(lead)
     apart = x.reshape(*lead, channels, h // r, r, w // r, r)
     moved = apart.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return moved.reshape(*lead, channels * r * r, h // r, w // r)
+    return in_own_memory(moved.reshape(*lead, channels * r * r, h // r, w // r), x)
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -364,4 +365,4 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     if x.shape[1] % g:
         raise RuntimeError(f"channel_shuffle: {x.shape[1]} channels of {x.shape} do not fall into {g} groups")
     n, channels, *rest = x.shape
-    return x.reshape(n, g, channels // g, *rest).transpose(1, 2).reshape(n, channels, *rest)
+    return in_own_memory(x.reshape(n, g, channels // g, *rest).transpose(1, 2).reshape(n, channels, *rest), x)
