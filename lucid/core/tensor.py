@@ -352,6 +352,9 @@ class Tensor(TensorFields, Methods):
         """Run a primitive of which this tensor is the operand of the innermost transform; each kind has its way."""
         raise AssertionError("plain tensors run a primitive as it is")
 
+    def _new_storage(self) -> Storage:
+        return Storage()
+
     def _copy_contents(self) -> None:
         """Stop sharing memory with whatever this tensor was made from."""
         self._array = self._array.copy()

@@ -136,7 +136,7 @@ class Fused(Primitive):
         arrays = modes.on_arrays.set(False)
         try:
             inputs: list[Any] = [
-                t if t is None else variable(t if create else t.shell()) if edge is not None else t.shell()
+                t if t is None else variable(t if create else t.shell()) if edge is not None else t
                 for t, edge in zip(tensors, node.edges, strict=True)
             ]
             out = self.composite(*inputs, **node.params)
