@@ -81,6 +81,9 @@ class Kind(Tensor):
     def _detached_contents(self) -> Tensor:
         raise AssertionError("each kind has its way")
 
+    def seeded(self, seed: Any) -> Any:
+        return self._array.seeded(seed)
+
     def show_again(self, fresh: Tensor) -> None:
         """Take over what a view by positions shows now."""
         self._write(fresh, "")

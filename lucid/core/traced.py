@@ -9,7 +9,7 @@ from lucid.core import levels, modes
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.place import Place, here
-from lucid.core.primitive import P, Primitive, apply, registry
+from lucid.core.primitive import P, Primitive, apply, lift, registry
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -142,6 +142,10 @@ class Traced(Kind):
         out._meta = View(self, DETACH, {}, storage_of(self), DETACHED)
         out._aux = out._aux._replace(version=out._meta.version)
         return out
+
+    def seeded(self, seed: Any) -> Any:
+        # The whole pass is traced: it reads tensors from outside, also where it depends on no argument.
+        return seed if isinstance(seed, Kind) else self._aux.trace.lifted(lift(seed))
 
     def sever(self) -> None:
         trace = self._aux.trace
