@@ -225,6 +225,8 @@ def unpack(node: Node, ct: Any) -> Any:
         raise_if_freed(node)
     read = tensor_of if isinstance(ct, Tensor) else array_of
     place = node.place_of_saved
+    if read is tensor_of and type(ct) is not Tensor:
+        return _followed(node, saved, place, ct)
     if place < 0:
         return [read(node, s) for s in saved]
     values: list[Any] = [None] * len(node.prim.names)
@@ -232,6 +234,21 @@ def unpack(node: Node, ct: Any) -> Any:
         values[place] = saved.item() if isinstance(ct, Tensor) else saved
     else:
         values[place] = read(node, saved)
+    return values
+
+
+def _followed(node: Node, saved: Any, place: int, ct: Any) -> Any:
+    """Saved values as the cotangent's kind wants them: a program has all that rules make of them."""
+    values = list(saved) if place < 0 else [None] * len(node.prim.names)
+    if type(saved) is ndarray:  # a constant
+        values[place] = saved.item()
+        return values
+    if place >= 0:
+        values[place] = saved
+    for k, s in enumerate(values):
+        value = s if s is None else tensor_of(node, s)
+        plain = type(value) is Tensor and not value._requires_grad
+        values[k] = ct.seeded(value) if plain else value
     return values
 
 
