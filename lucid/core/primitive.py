@@ -225,7 +225,7 @@ def unpack(node: Node, ct: Any) -> Any:
         raise_if_freed(node)
     read = tensor_of if isinstance(ct, Tensor) else array_of
     place = node.place_of_saved
-    if read is tensor_of and type(ct) is not Tensor:
+    if isinstance(ct, Tensor) and type(ct) is not Tensor:
         return _followed(node, saved, place, ct)
     if place < 0:
         return [read(node, s) for s in saved]
