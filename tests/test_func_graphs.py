@@ -483,15 +483,31 @@ def test_gradients_of_leaves_from_outside_are_refused():
     assert w.grad is None
 
 
-def test_a_detached_tensor_that_shares_written_memory_is_refused():
+def test_a_detached_tensor_sees_writes_to_the_memory_that_it_shares():
     def f(x):
         y = x * 1
         d = y.detach()
         y.mul_(2.0)
-        return d + 1
+        return (d + 1) * x
 
-    with pytest.raises(RuntimeError, match="detached tensor"):
-        make_graph(f)(t(A))
+    program = make_graph(f)(t(A))
+    close(program(t(B)), (2 * B + 1) * B)
+    close(grad(lambda x: program(x).sum())(t(B)), 2 * B + 1)
+
+
+def test_writes_to_a_detached_tensor_change_values_and_no_history():
+    def f(x):
+        y = x * 2
+        y.detach().mul_(3.0)
+        with lucid.no_grad():
+            y.mul_(5.0)
+        return (y * y).sum()
+
+    program = make_graph(f)(t(A))
+    close(program(t(B)), ((30 * B) ** 2).sum())
+    close(grad(program)(t(B)), grad(f)(t(B)))
+    close(make_graph(grad(f))(t(A))(t(B)), grad(f)(t(B)))
+    close(grad(f)(t(B)), 2 * 30 * B * 2)
 
 
 # Cuts.

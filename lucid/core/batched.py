@@ -9,6 +9,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError, plain_arrays
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive
+from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 
 _new = TensorFields.__new__
@@ -67,10 +68,15 @@ class Batched(Kind):
         out._aux = self._aux
         return out
 
-    def _detached(self) -> "Batched":
+    def _detached_contents(self) -> "Batched":
         out = self.shell()
         out._array = self._array.detach()
+        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        out._meta.storage.show(out, self)
         return out
+
+    def sever(self) -> None:
+        self._array = self._array.detach()
 
     @property
     def batch_size(self) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
-from lucid.core.kind import Kind, plain_arrays
+from lucid.core.kind import Kind, bottom, plain_arrays
 from lucid.core.primitive import P, Primitive, edge_of, lift, synced, variable
-from lucid.core.storage import View
+from lucid.core.storage import Storage, View, storage_of
 from lucid.core.tensor import Tensor
 
 _new = TensorFields.__new__
@@ -57,9 +57,20 @@ class Dual(Kind):
     def shell(self) -> "Dual":
         return Dual.make(self._array, self._aux, self._level)
 
-    def _detached(self) -> Tensor:
+    splits_memory = False
+
+    def _new_storage(self) -> Storage:
+        # What is detached is the primal: writes to it count as writes to this tensor.
+        return storage_of(self._array)
+
+    def _detached_contents(self) -> Tensor:
+        storage_of(self)
         detached: Tensor = self._array.detach()
+        detached._meta.storage.show(detached, self)
         return detached
+
+    def sever(self) -> None:
+        self._array, self._aux = self._array.detach(), None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,6 +93,7 @@ class Dual(Kind):
         if not isinstance(target, Dual) or target._level != self._level:
             inner = target.shell()
             inner._node, inner._requires_grad = target._node, target._requires_grad
+            inner._meta = storage_of(target)
             target.__class__ = Dual
         tangent = Tensor._wrap(np.zeros(inner.shape, inner.np_dtype))
         target._array, target._aux, target._level = inner, tangent, self._level
@@ -121,7 +133,7 @@ class Dual(Kind):
         live = False
         for a in args:
             if isinstance(a, Dual) and a._level == level:
-                if prim.is_view and a._aux is not None and not isinstance(a._meta, View):
+                if prim.is_view and a._aux is not None and not (a.is_view() and not a._meta.others):
                     a._aux = _laid_out_like(a._array, a._aux)
                 primals.append(a._array)
                 tangents.append(a._aux)
@@ -141,7 +153,7 @@ class Dual(Kind):
             out = prim(*primals, **params)
             rule_args = [p if isinstance(p, Tensor) or not hasattr(p, "dtype") else lift(p) for p in primals]
             changes = prim.jvp(prim, rule_args, tangents, out, params)
-            if not prim.is_view:
+            if not prim.is_view or not isinstance(out._meta, View):
                 changes = [_own(c, tangents) for c in changes] if prim.multi else _own(changes, tangents)
         if prim.multi:
             return tuple([_dual(o, c, level) for o, c in zip(out, changes, strict=True)])
@@ -149,32 +161,38 @@ class Dual(Kind):
 
 
 def _laid_out_like(primal: Tensor, tangent: Tensor) -> Tensor:
-    """The tangent with its elements where those of the primal are, so that both are seen through views alike."""
-    if type(primal) is Tensor and type(tangent) is Tensor:
-        strides = primal._array.strides
-        if tangent._array.strides == strides or 0 in strides:
-            return tangent
-        out = tangent.clone()
-        out._array = _with_strides(out._array, strides)
-        return out
-    if type(primal) is not type(tangent) or primal._level != tangent._level or tangent._requires_grad:
+    """The tangent with its elements in the order of the primal's, so that both are seen through views alike.
+
+    Either may have batches in front of the dimensions that the other has too.
+    """
+    shape = primal.shape
+    rank = len(shape)
+    given, other = bottom(primal), bottom(tangent)
+    steps, lead = given.strides[given.ndim - rank :], other.ndim - rank
+    own = other.strides[lead:]
+    order = sorted(range(rank), key=lambda d: (-abs(steps[d]), d))
+    if 0 in steps or all(n == 1 or a == b for n, a, b in zip(shape, own, steps)) or _is_dense(shape, own, order):
         return tangent
-    inner = _laid_out_like(primal._array, tangent._array)
-    if inner is tangent._array:
-        return tangent
-    out = tangent.shell()
-    out._array = inner
+    out = tangent.clone()
+    inside: Any = out
+    while type(inside) is not Tensor:
+        inside = inside._array
+    dims = [*range(lead), *[lead + d for d in order]]
+    inside._array = np.empty([other.shape[d] for d in dims], other.dtype).transpose(np.argsort(dims))
+    inside._array[...] = other
     return out
 
 
-def _with_strides(values: Any, strides: tuple[int, ...]) -> Any:
-    """A copy whose elements lie at these distances."""
-    reach = [(n - 1) * s for n, s in zip(values.shape, strides, strict=True)] if values.size else []
-    before = -sum([r for r in reach if r < 0])
-    memory = np.empty(before + sum([r for r in reach if r > 0]) + values.itemsize, np.uint8)
-    out: Any = np.ndarray(values.shape, values.dtype, memory, before, strides)
-    out[...] = values
-    return out
+def _is_dense(shape: tuple[int, ...], steps: tuple[int, ...], order: list[int]) -> bool:
+    """Whether elements lie without gaps, the last of these dimensions innermost."""
+    expected = 0
+    for d in reversed(order):
+        if shape[d] == 1:
+            continue
+        if expected and steps[d] != expected:
+            return False
+        expected = steps[d] * shape[d]
+    return True
 
 
 def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None:

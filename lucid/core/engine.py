@@ -145,6 +145,8 @@ def run(
 
     Nothing is written to any leaf before the whole pass has succeeded.
     """
+    if levels.active.get():
+        seeds = [root.seeded(seed) for root, seed in zip(roots, seeds, strict=True)]
     targets = None if inputs is None else Targets(roots, inputs)
     recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
     arrays = modes.on_arrays.set(not create_graph)

@@ -9,7 +9,7 @@ from lucid.core import dtypes, modes
 from lucid.core.collector import show_history
 from lucid.core.kind import Kind
 from lucid.core.node import Node, split_edges
-from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, synced
+from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
@@ -32,6 +32,10 @@ def write(
     synced(target)
     recorded = bool(modes.recording.get()) and any(isinstance(t, Tensor) and t.requires_grad for t in (target, *others))
     raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
+    if target._meta is not None and target._meta.storage.followers is not None:
+        by_positions = _by_positions(target)
+        if by_positions:
+            return _put_through(target, by_positions, name, compute, others, reads_old)
     if direct is not None and not recorded and type(target) is Tensor:
         direct(target._array)
         storage_of(target).bump(name)
@@ -50,10 +54,13 @@ def write(
         raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {target.dtype}")
     if new.np_dtype != target.np_dtype:
         new = new.to(target.np_dtype)
+    storage = storage_of(target)
+    if storage.severed:
+        _tie_again(storage)
     if not target.holds(new):
         _absorb(target, new, name)
     target._write(new, name)
-    storage_of(target).bump(name)
+    storage.bump(name)
     if new._requires_grad:
         rebase(target, new._node)
     elif isinstance(target._meta, View):
@@ -61,11 +68,54 @@ def write(
     return target
 
 
+def _by_positions(target: Tensor) -> list[Tensor]:
+    """The views from the target down to the first by positions, if there is one."""
+    chain = [target]
+    while chain[-1].is_view():
+        if chain[-1]._meta.others:
+            return chain
+        chain.append(chain[-1]._meta.base)
+    return []
+
+
+def _put_through(
+    target: Tensor, chain: list[Tensor], name: str, compute: Any, others: Sequence[Any], reads_old: bool
+) -> Tensor:
+    """Write into a copy of what is seen at the positions, in the same way, and put the copy into the base."""
+    *above, seen_at = chain
+    new = part = seen_at.clone()
+    for view in reversed(above):
+        part = apply(view._meta.primitive, (part,), view._meta.params)
+    write(part, name, compute, others, reads_old=reads_old)
+    how = seen_at._meta
+    write(how.base, name, lambda old: P.index_put(old, new, *how.others, accumulate=False), (new,))
+    return target
+
+
+def sever(target: Tensor) -> None:
+    """Forget the history of a tensor in place. What views of it have had stays theirs until their memory is written."""
+    target._held = True  # it may be an edge, and from now on it can be written
+    target._node, target._requires_grad = None, False
+    if isinstance(target, Kind):
+        target.sever()
+        if target._meta is not None:
+            target._meta.storage.severed = True
+
+
+def _tie_again(storage: Any) -> None:
+    """Views show what their bases hold, also where these were detached in place after the views were made."""
+    for view in [v() for v, _ in storage.views or ()]:
+        if view is not None and view.is_view():
+            _follow(view, None)
+    storage.severed = False
+
+
 def _absorb(target: Tensor, new: Any, name: str) -> None:
     """Make the target, and all tensors that show the same memory, tensors of the kind of `new`."""
     root = target
     while isinstance(root._meta, View):
-        below = root._meta.base if root._meta.status != DETACHED else _origin(root)
+        detached = root._meta.status == DETACHED
+        below = root._meta.base if not detached else _origin(root) if new.splits_memory else None
         if below is None:
             break
         root = below
@@ -73,24 +123,29 @@ def _absorb(target: Tensor, new: Any, name: str) -> None:
     if not own and getattr(root, "_born", 0) < new._level:
         new._raise_escape(target, name)
     new.absorb(root)
+    reached = {id(root)}
     for view, origin in [(v(), o()) for v, o in storage_of(root).views or ()]:
-        if view is not None and view is not root:
+        if view is None or id(view) in reached or (origin is not None and id(origin) not in reached):
+            continue
+        if new.splits_memory or view.is_view():
             _follow(view, origin)
+            reached.add(id(view))
 
 
 def _origin(detached: Tensor) -> Tensor | None:
     """What a tensor was detached from, if that was inside a transform and it still lives."""
     pairs = detached._meta.storage.views or ()
-    return next((o() for v, o in pairs if v() is detached), None)
+    return next((o() for v, o in reversed(pairs) if v() is detached), None)
 
 
 def _follow(view: Tensor, origin: Tensor | None) -> None:
     """Show what the origin holds now that it is of another kind; the history stays as it was."""
     how = view._meta
     if how.status != DETACHED:
-        fresh = how.base.interpret(how.primitive, (how.base,), how.params)
+        fresh = seen(how)
     elif origin is not None:
         fresh = origin.detach()
+        how.base = fresh._meta.base
     else:
         raise RuntimeError(
             f"a detached tensor of shape {view.shape} shares memory with one into which a transform writes other values "

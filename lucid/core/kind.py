@@ -6,6 +6,8 @@ from typing import Any
 
 from lucid.core.fields import TensorFields
 from lucid.core.place import here
+from lucid.core.primitive import apply, note_positions
+from lucid.core.storage import DETACHED, View
 from lucid.core.tensor import Tensor
 
 
@@ -52,6 +54,44 @@ class Kind(Tensor):
     def _raise_if_read_only(self, name: str) -> None:
         self._array._raise_if_read_only(name)
 
+    def is_contiguous(self) -> bool:
+        """Whether the elements of one example lie in row-major order without gaps."""
+        shape, array = self.shape, bottom(self)
+        expected = array.itemsize
+        for n, step in zip(reversed(shape), reversed(array.strides)):
+            if n > 1 and step != expected and array.size:
+                return False
+            expected *= n
+        return True
+
+    # Whether tensors of this kind have other memory than what they absorb, so that what was detached must follow.
+    splits_memory = True
+
+    def _detached(self) -> Tensor:
+        """The same contents without history: where a view by positions lies below, read from the detached base."""
+        how = self._meta
+        if not isinstance(how, View) or how.status == DETACHED or not _by_positions(self):
+            return self._detached_contents()
+        base = how.base._detached()
+        out: Tensor = apply(how.primitive, (base, *how.others), how.params)
+        if how.others:
+            note_positions(how.primitive, base, how.others, out)
+        return out
+
+    def _detached_contents(self) -> Tensor:
+        raise AssertionError("each kind has its way")
+
+    def seeded(self, seed: Any) -> Any:
+        return self._array.seeded(seed)
+
+    def show_again(self, fresh: Tensor) -> None:
+        """Take over what a view by positions shows now."""
+        self._write(fresh, "")
+
+    def sever(self) -> None:
+        """Forget the history of this tensor, also inside, in place."""
+        raise AssertionError("each kind has its way")
+
     def absorb(self, target: Tensor) -> None:
         """Make `target`, which was made inside this kind's transform, a tensor of this kind with the same contents."""
         raise AssertionError("each kind has its way")
@@ -68,6 +108,22 @@ class Kind(Tensor):
         )
 
     transform_name = "a transform"
+
+
+def bottom(tensor: Any) -> Any:
+    """The array inside; that of a batched tensor has the batch in front."""
+    while isinstance(tensor, TensorFields):
+        tensor = tensor._array
+    return tensor
+
+
+def _by_positions(tensor: Tensor) -> bool:
+    """Whether a tensor is a view by positions, or a view of one."""
+    while tensor.is_view():
+        if tensor._meta.others:
+            return True
+        tensor = tensor._meta.base
+    return False
 
 
 def plain_arrays(values: Sequence[Any]) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -225,6 +226,8 @@ def unpack(node: Node, ct: Any) -> Any:
         raise_if_freed(node)
     read = tensor_of if isinstance(ct, Tensor) else array_of
     place = node.place_of_saved
+    if isinstance(ct, Tensor) and type(ct) is not Tensor:
+        return _followed(node, saved, place, ct)
     if place < 0:
         return [read(node, s) for s in saved]
     values: list[Any] = [None] * len(node.prim.names)
@@ -232,6 +235,21 @@ def unpack(node: Node, ct: Any) -> Any:
         values[place] = saved.item() if isinstance(ct, Tensor) else saved
     else:
         values[place] = read(node, saved)
+    return values
+
+
+def _followed(node: Node, saved: Any, place: int, ct: Any) -> Any:
+    """Saved values as the cotangent's kind wants them: a program has all that rules make of them."""
+    values = list(saved) if place < 0 else [None] * len(node.prim.names)
+    if type(saved) is ndarray:  # a constant
+        values[place] = saved.item()
+        return values
+    if place >= 0:
+        values[place] = saved
+    for k, s in enumerate(values):
+        value = s if s is None else tensor_of(node, s)
+        plain = type(value) is Tensor and not value._requires_grad
+        values[k] = ct.seeded(value) if plain else value
     return values
 
 
@@ -260,7 +278,7 @@ def _regenerate(tensor: Tensor, view: View) -> None:
         return
     token = modes.recording.set(modes.recording_state(True))
     try:
-        fresh = apply(view.primitive, (base,), view.params)
+        fresh = apply(view.primitive, (base, *view.others), view.params)
     finally:
         modes.recording.reset(token)
     move_retained_grad(tensor, fresh._node)
@@ -360,11 +378,51 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
 def shares_memory(base: Tensor, out: Tensor) -> bool:
     a, b = base._array, out._array
     if isinstance(b, Tensor):
-        return isinstance(b._meta, View) if not isinstance(a, Tensor) or b is not a else True
+        return b is a or (isinstance(b._meta, View) and b._meta.storage is storage_of(a))
     owner = b.base
     if type(owner) is not ndarray and owner is not None:
         owner = getattr(owner, "base", owner)  # NumPy's as_strided puts an object of its own in between
     return b is a or (owner is not None and (owner is a or owner is a.base))
+
+
+def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], out: Tensor) -> None:
+    """Make `out`, which `prim` has read at positions that name no element twice, a view of `base`."""
+    storage = storage_of(base)
+    status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
+    out._meta = View(base, prim, {}, storage, status)
+    out._meta.others = tuple(positions)
+    storage.show(out, base)
+    if storage.followers is None:
+        storage.followers = Followers()
+    storage.followers.add(out)
+
+
+class Followers:
+    """Views by positions, which have memory of their own: they are read again after each write to their storage."""
+
+    def __init__(self) -> None:
+        self.refs: list[Any] = []
+        self.room = 64  # how many there may be before the dead ones are dropped
+
+    def add(self, view: Tensor) -> None:
+        if len(self.refs) >= self.room:
+            self.refs = [r for r in self.refs if r() is not None]
+            self.room = 2 * len(self.refs) + 64
+        self.refs.append(ref(view))
+
+    def read_again(self) -> None:
+        for view in [r() for r in self.refs]:
+            if view is not None and view._meta.others:
+                view.show_again(seen(view._meta))
+
+
+def seen(how: View) -> Any:
+    """What a view shows now, without history of its own."""
+    operands = (how.base, *how.others)
+    top = max(operands, key=lambda t: t._level if type(t) is not Tensor else 0)
+    if type(top) is Tensor:
+        return how.primitive.run(operands, how.params)
+    return top.interpret(how.primitive, operands, how.params)
 
 
 def element_type(tensor: Any) -> Any:

@@ -9,13 +9,13 @@ cdef extern from "Python.h":
 
 cdef class Storage:
     cdef public long long version
-    cdef public object print, views, writer
-    cdef public bint exposed
+    cdef public object followers, print, views, writer
+    cdef public bint exposed, severed
     cdef public Py_ssize_t room
 
 
 cdef class View:
-    cdef public object base, params, primitive
+    cdef public object base, params, primitive, others
     cdef public int status
     cdef public Storage storage
     cdef public long long version

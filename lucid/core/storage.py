@@ -21,13 +21,15 @@ _FINGERPRINT_LENGTH = 64
 class Storage:
     """Counts the writes to one piece of memory. A tensor without one has never been written, viewed or saved."""
 
-    __slots__ = ("exposed", "print", "room", "version", "views", "writer")
+    __slots__ = ("exposed", "followers", "print", "room", "severed", "version", "views", "writer")
 
     def __init__(self) -> None:
         self.version = 0
         self.writer: tuple[str, Place] | None = None
         self.room = 64  # how many of these there may be before the dead ones are dropped
         self.views: list[Any] | None = None  # inside transforms, what shows this memory: see `show`
+        self.followers: Any = None  # inside transforms, views by positions: see `primitive.Followers`
+        self.severed = False  # inside transforms, a tensor that has views was detached in place: see `inplace.sever`
         self.exposed = False  # NumPy code holds a writable array over this memory
         self.print: Any = None  # which array was exposed first, and its fingerprint then
 
@@ -57,18 +59,24 @@ class Storage:
     def bump(self, operation: str) -> None:
         self.version += 1
         self.writer = (operation, here())
+        if self.followers is not None:
+            self.followers.read_again()
 
 
 class View:
-    """How a tensor is seen through its base: `primitive` applied to `base` with `params`.
+    """How a tensor is seen through its base: `primitive` applied to `base` and `others` with `params`.
 
+    There are others, positions in the base, where inside a transform these are not known or differ between examples.
+    The tensor then has memory of its own: it is read again after each write to that of the base, and what is written
+    to it is put into the base.
     A detached tensor shares the storage only: it has no base, so that it keeps no graph alive.
     """
 
-    __slots__ = ("base", "params", "primitive", "status", "storage", "version")
+    __slots__ = ("base", "others", "params", "primitive", "status", "storage", "version")
 
     def __init__(self, base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int) -> None:
         self.base = base
+        self.others: tuple[Any, ...] = ()
         self.primitive = primitive
         self.params = params
         self.storage = storage
@@ -107,7 +115,7 @@ def storage_of(tensor: "Tensor") -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
     if meta is None:
-        meta = tensor._meta = Storage()
+        meta = tensor._meta = Storage() if type(tensor._array) is np.ndarray else tensor._new_storage()
         if in_use:
             PyObject_GC_UnTrack(meta)  # it refers to no tensor
     storage: Storage = meta.storage

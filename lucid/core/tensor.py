@@ -353,6 +353,13 @@ class Tensor(TensorFields, Methods):
         """Run a primitive of which this tensor is the operand of the innermost transform; each kind has its way."""
         raise AssertionError("plain tensors run a primitive as it is")
 
+    def seeded(self, seed: Any) -> Any:
+        """The cotangent with which a backward pass begins at this tensor, as its kind wants it."""
+        return seed
+
+    def _new_storage(self) -> Storage:
+        return Storage()
+
     def _copy_contents(self) -> None:
         """Stop sharing memory with whatever this tensor was made from."""
         self._array = self._array.copy()

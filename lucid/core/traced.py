@@ -9,7 +9,7 @@ from lucid.core import levels, modes
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.place import Place, here
-from lucid.core.primitive import Primitive, apply, registry
+from lucid.core.primitive import P, Primitive, apply, lift, registry
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 
@@ -75,6 +75,9 @@ class Trace:
         if not isinstance(operand, Tensor):
             return self._constant(operand) if isinstance(operand, np.ndarray) else operand
         outside = getattr(operand, "_born", 0) < self.level
+        how = operand._meta
+        if not outside and isinstance(how, View) and how.base is not None and _born_outside(operand, self.level):
+            return self.emit(how.primitive, [self.refer(how.base)], how.params, [operand])[0]
         if outside or operand.requires_grad or isinstance(operand, Kind):
             if not outside and operand._meta is not None:
                 operand = operand.clone()  # made inside, and may be written to before the end
@@ -94,6 +97,12 @@ class Trace:
         names = [self.name(o.shape, o.dtype) for o in outs]
         self.instructions.append(Instruction(prim, tuple(operands), params, tuple(names), here()))
         return names
+
+
+def _born_outside(view: Tensor, level: int) -> bool:
+    """Whether a view shows a tensor from outside."""
+    base = view._base
+    return base is not None and getattr(base, "_born", 0) < level and not view._meta.others
 
 
 class Symbol(NamedTuple):
@@ -124,14 +133,28 @@ class Traced(Kind):
     def shell(self) -> "Traced":
         return Traced.make(self._array, self._aux.trace, self.current())
 
-    def _detached(self) -> "Traced":
+    def _detached_contents(self) -> "Traced":
         value = self._array.detach()
         trace = self._aux.trace
         (name,) = trace.emit(DETACH, [self.current()], {}, [value])
         out = Traced.make(value, trace, name)
-        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        # Unlike elsewhere, it knows what it was detached from: the program says how writes to one reach the other.
+        out._meta = View(self, DETACH, {}, storage_of(self), DETACHED)
         out._aux = out._aux._replace(version=out._meta.version)
         return out
+
+    def seeded(self, seed: Any) -> Any:
+        # The whole pass is traced: it reads tensors from outside, also where it depends on no argument.
+        return seed if isinstance(seed, Kind) else self._aux.trace.lifted(lift(seed))
+
+    def sever(self) -> None:
+        trace = self._aux.trace
+        self._array = self._array.detach()
+        (name,) = trace.emit(DETACH, [self.current()], {}, [self])
+        self._aux = self._aux._replace(name=name)
+
+    def show_again(self, fresh: Tensor) -> None:
+        self._array.copy_(_value_at(fresh, self._level))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -144,13 +167,14 @@ class Traced(Kind):
         view = self._meta
         if not isinstance(view, View) or symbol.version == view.storage.version:
             return symbol.name
-        if view.status == DETACHED:
-            raise RuntimeError(
-                f"make_graph: at {here()} a detached tensor of shape {self.shape} is used after the memory that it "
-                "shares was written to; clone() it before the write, or detach it after"
-            )
+        if view.base is None:  # what it was detached from is no more, and nothing else writes to this memory
+            return symbol.name
         trace = symbol.trace
-        (name,) = trace.emit(view.primitive, [trace.refer(view.base)], view.params, [self])
+        operands = [trace.refer(t) for t in (view.base, *view.others)]
+        if view.status == DETACHED:  # what was written into it may have given it a history of its own
+            (name,) = trace.emit(OTHER_VALUE, [symbol.name, *operands], {"pushed": False}, [self])
+        else:
+            (name,) = trace.emit(view.primitive, operands, view.params, [self])
         self._aux = Symbol(trace, name, view.storage.version)
         return name
 
@@ -187,19 +211,25 @@ class Traced(Kind):
         trace = self._aux.trace
         written = trace.refer(new)
         own = isinstance(new, Traced) and new._level == self._level
+        if trace.records and modes.recording.get() is False:
+            # Under no_grad: other values, and the history stays.
+            (written,) = trace.emit(OTHER_VALUE, [self.current(), written], {"pushed": True}, [self])
         target: Any = self
         version = storage_of(self).version + 1
         while True:
             view = target._meta
-            is_view = isinstance(view, View) and view.status != DETACHED
-            if is_view:
-                before = trace.refer(view.base)
+            base = view.base if isinstance(view, View) else None
+            if base is not None:
+                before = trace.refer(base)
             target._aux = Symbol(trace, written, version)
-            if not is_view:
+            if base is None:
                 break
-            through = {"through": view.primitive, "settings": view.params}
-            (written,) = trace.emit(WRITE_VIEW, [before, written], through, [view.base])
-            target = view.base
+            if view.status == DETACHED:
+                (written,) = trace.emit(OTHER_VALUE, [before, written], {"pushed": False}, [base])
+            else:
+                through = {"through": view.primitive, "settings": view.params}
+                (written,) = trace.emit(WRITE_VIEW, [before, written], through, [base])
+            target = base
         self._array.copy_(new._array if own else new)
 
     def _call(self, call: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -329,7 +359,20 @@ UNRECORDED_VALUE = Primitive(
 )
 
 
-for _name in ("detach", "no_grad"):
+# Other values with the history of the first operand: in forward mode too, unless the change was `pushed` along.
+OTHER_VALUE = Primitive(
+    "other_value",
+    lambda old, new, pushed: new.view(),
+    operands=("old", "new"),
+    rules=(lambda ct: ct, None),
+    jvp=lambda prim, primals, tangents, out, params: tangents[1] if params["pushed"] else tangents[0],
+    batch=lambda prim, values, batched, size, params: prim(
+        *[v if b else P.broadcast_to(v, shape=(size, *v.shape)) for v, b in zip(values, batched, strict=True)], **params
+    ),
+)
+
+
+for _name in ("detach", "no_grad", "other_value"):
     registry.pop(_name)  # they belong to programs, and are not operations that anybody calls by name
 
 

@@ -109,7 +109,7 @@ def _sums(sums: Any, groups: int) -> Any:
     """Sums over those that share statistics, of what was summed over positions."""
     if not groups:
         return np.add.reduce(sums, axis=0)
-    return np.add.reduce(sums.reshape(len(sums), groups, -1), axis=2)
+    return np.add.reduce(sums.reshape(len(sums), groups, sums.shape[1] // groups), axis=2)
 
 
 def _for_channels(numbers: Any, x: Any, groups: int) -> Any:

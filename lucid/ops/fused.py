@@ -131,13 +131,16 @@ class Fused(Primitive):
     def _pull_through_composite(self, node: Node, cts: Sequence[Any]) -> list[Any]:
         """Run the composite again, on the tape, and go back through it."""
         create = bool(_recording())
-        tensors = [tensor_of(node, s) for s in node.saved[: len(node.edges)]]
+        lead = next((c for c in cts if isinstance(c, Tensor)), None)
+        tensors = [_followed(tensor_of(node, s), lead) for s in node.saved[: len(node.edges)]]
         recording = modes.recording.set(modes.recording_state(True))
         arrays = modes.on_arrays.set(False)
         try:
-            # Where the pass is recorded, operands that nobody asks for now keep their history: somebody may ask later.
-            known = [t if t is None or create else t.shell() for t in tensors]
-            inputs: list[Any] = [t if edge is None else variable(t) for t, edge in zip(known, node.edges, strict=True)]
+            # Operands that nobody asks for now keep their history: where the pass is recorded, somebody may ask later.
+            inputs: list[Any] = [
+                t if edge is None else variable(t if create else t.shell())
+                for t, edge in zip(tensors, node.edges, strict=True)
+            ]
             out = self.composite(*inputs, **node.params)
             pairs = [
                 (o, lift(c)) for o, c in zip(out if self.multi else (out,), cts, strict=True)
@@ -150,6 +153,11 @@ class Fused(Primitive):
             modes.on_arrays.reset(arrays)
             modes.recording.reset(recording)
         return [None if edge is None else next(found) for edge in node.edges]
+
+
+def _followed(operand: Any, ct: Any) -> Any:
+    """An operand as the cotangent's kind wants it: a program then has all that the composite makes of it."""
+    return operand if operand is None or ct is None or operand._requires_grad else ct.seeded(operand)
 
 
 def _push_through_composite(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:

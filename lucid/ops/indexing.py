@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.batched import Batched
+from lucid.core.dual import Dual
+from lucid.core.fields import TensorFields
 from lucid.core.inplace import write
-from lucid.core.primitive import Primitive, apply_to_one, lift
+from lucid.core.primitive import Primitive, apply_to_one, lift, note_positions
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.promotion import exact
@@ -102,7 +105,8 @@ def _batch_index(prim: Any, values: Any, batched: Any, size: int, params: Any) -
         front = P.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, x.ndim)))
         out = P.index(front, *positions)
         rank = np.broadcast(*[np.empty(p.shape) for p in positions]).ndim if len(positions) > 1 else positions[0].ndim
-        return P.permute(out, dims=(rank, *range(rank), *range(rank + 1, out.ndim)))
+        # In row-major order, as one example would be: what is a view of that must be a view here.
+        return P.clone(P.permute(out, dims=(rank, *range(rank), *range(rank + 1, out.ndim))))
     return P.index(x, *_with_batch_positions(positions, batched[1:], size))
 
 
@@ -204,9 +208,14 @@ def _in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any
     return np.where(array < 0, array + size, array) if low < 0 else array
 
 
+def _in_range_copied(positions: Any, size: int, name: str, negative: bool) -> Any:
+    found = _in_range_array(positions, size, name, negative)
+    return found.copy() if found is positions else found  # the result of a primitive has memory of its own
+
+
 in_range_primitive = Primitive(
     "in_range",
-    _in_range_array,
+    _in_range_copied,
     batch=lambda prim, values, batched, size, params: prim(*values, **params),
 )
 
@@ -230,7 +239,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     if type(key) is not tuple:
         key = (key,)
     for item in key:
-        if type(item) not in _BASIC:
+        if type(item) not in _BASIC or (type(item) is slice and _has_tensors(item)):
             break
     else:
         if type(input) is not Tensor:
@@ -243,10 +252,38 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     if not positions:
         return seen
     out = P.index(seen, *positions)
+    if not _rank(positions):
+        note_positions(P.index, seen, positions, out)
     if not place:
         return out
     rank = _rank(positions)
     return P.permute(out, dims=(*range(rank, rank + place), *range(rank), *range(rank + place, out.ndim)))
+
+
+def _has_tensors(item: slice) -> bool:
+    return (
+        isinstance(item.start, TensorFields)
+        or isinstance(item.stop, TensorFields)
+        or isinstance(item.step, TensorFields)
+    )
+
+
+def known_number(item: Tensor) -> int | None:
+    """The value of a 0-d integer tensor, if inside transforms it is one and known."""
+    inner: Any = item
+    while type(inner) is not Tensor:
+        if not isinstance(inner, Dual) and not (isinstance(inner, Batched) and inner._aux is not None):
+            return None
+        inner = inner._array
+    return int(inner)
+
+
+def at_position(x: Tensor, dim: int, positions: Tensor) -> Tensor:
+    """A view at positions along `dim` that only the program, or each example, knows; they name no element twice."""
+    front = x.movedim(dim, 0)
+    out = P.index(front, positions)
+    note_positions(P.index, front, [positions], out)
+    return out.movedim(0, dim) if positions.ndim else out
 
 
 def _basic(x: Tensor, key: tuple[Any, ...]) -> Tensor:
@@ -319,14 +356,19 @@ def _to_front(seen: Tensor, arrays: dict[int, Tensor]) -> tuple[Tensor, list[Ten
 
 
 def _index_item(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, slice):
+    if item is None or item is Ellipsis:
         return item
+    if isinstance(item, slice):
+        # Bounds are numbers from here on: a view must not change with a tensor that once gave a bound.
+        bounds = (item.start, item.stop, item.step)
+        return slice(*[b.__index__() if isinstance(b, Tensor) else b for b in bounds])
     if isinstance(item, bool | np.bool_):
         return Tensor._wrap(np.asarray(item))
     if isinstance(item, Tensor):
         if item.np_dtype.kind not in "iub":
             raise IndexError(f"index tensors must be integers or booleans, not {item.dtype}")
-        return item if item.ndim or item.np_dtype == dtypes.BOOL or type(item) is not Tensor else int(item)
+        known = None if item.ndim or item.np_dtype == dtypes.BOOL else known_number(item)
+        return item if known is None else known
     if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
         return item.__index__()
     if isinstance(item, np.ndarray | list | tuple | range):
@@ -359,7 +401,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     if type(key) is not tuple:
         key = (key,)
     source = _source(input, value)
-    if all(type(item) in _BASIC for item in key):
+    if all(type(item) in _BASIC and not (type(item) is slice and _has_tensors(item)) for item in key):
         _copy(_basic(input, key), source)
         return
     if len(key) == 1 and _hides_its_count(key[0]) and key[0].shape == input.shape and not source.ndim:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.inplace import ufunc_write, write
+from lucid.core.inplace import sever, ufunc_write, write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, contractions, floating, indexing, integers, pieces, reductions, unary
@@ -133,8 +133,7 @@ def detach_(self: Tensor) -> Tensor:
     """
     if self.is_view():
         raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
-    self._held = True  # it may be an edge, and from now on it can be written
-    self._node, self._requires_grad = None, False
+    sever(self)
     return self
 
 

@@ -8,6 +8,7 @@ from lucid.core.primitive import lift
 from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim, real_dim
+from lucid.ops.indexing import at_position, counting, in_range, known_number
 from lucid.ops.rules import P
 
 _ALL = slice(None)
@@ -29,6 +30,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     """
     x = lift(input)
     d = real_dim(x, dim, "narrow")
+    if isinstance(start, Tensor) and known_number(start) is None:
+        ends = in_range(start, x.shape[d] - length + 1, "narrow", negative=False)
+        return at_position(x, d, ends + counting(length, 0, 1))
     first = int(start) + (x.shape[d] if int(start) < 0 else 0)
     if length < 0 or not 0 <= first <= x.shape[d] - length:
         raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {x.shape[d]}")
@@ -36,7 +40,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
 
 
 @numpy_names
-def select(input: Any, dim: int, index: int) -> Tensor:
+def select(input: Any, dim: int, index: Any) -> Tensor:
     """A view of what stands at `index` along `dim`; that dimension goes away.
 
     >>> import lucid
@@ -47,9 +51,12 @@ def select(input: Any, dim: int, index: int) -> Tensor:
     if not x.ndim:
         raise IndexError("select: a 0-d tensor has no dimension to select from")
     d = one_dim(dim, x.ndim, "select")
+    if isinstance(index, Tensor) and known_number(index) is None:
+        return at_position(x, d, in_range(index, x.shape[d], "select"))
+    index = int(index)
     if not -x.shape[d] <= index < x.shape[d]:
         raise IndexError(f"select: index {index} is out of range for dimension {d} of size {x.shape[d]}")
-    return P.slice(x, index=_at(d, int(index)))
+    return P.slice(x, index=_at(d, index))
 
 
 def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:

@@ -516,8 +516,7 @@ def contiguous(input: Tensor) -> Tensor:
     >>> x.is_contiguous(), lucid.contiguous(x).is_contiguous()
     (False, True)
     """
-    # Inside transforms the order in memory is nobody's business.
-    return input if type(input) is not Tensor or input.is_contiguous() else P.clone(input)
+    return input if input.is_contiguous() else P.clone(input)
 
 
 def detach(input: Tensor) -> Tensor:
