@@ -54,7 +54,7 @@ def _measured(count: Callable[[list[Any]], int]) -> int:
     It must say one more for each holder more. Where it does not, nothing is ever taken to be held once: -1.
     """
     alone = [count([]) for _ in range(3)]
-    shared = [count(others) for others in ([[]], [[], []])]
+    shared = [count([[] for _ in range(holders)]) for holders in (1, 2)]
     return alone[0] if alone == [alone[0]] * 3 and shared == [alone[0] + 1, alone[0] + 2] else -1
 
 
