@@ -23,10 +23,14 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 core_tests := $(patsubst %,tests/test_%.py,\
 	tape tensor memory modes errors hooks function inplace func_reverse func_forward func_vmap func_closures)
 
-.PHONY: help test demo bench fuzz parity parity-report coverage-table format clean
+# Loops over memory, and what is compiled around them.
+sanitized_tests := $(patsubst %,tests/test_%.py,\
+	native arithmetic loops heads cells channels threads optim ops)
+
+.PHONY: help test test-sanitize demo bench fuzz parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
+	@echo "make test | test-sanitize | demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
 
 test: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/$(NATIVE)
@@ -36,6 +40,15 @@ test: $(VENV)/installed-dev
 	$(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2
 	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 $(core_tests)
 	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
+
+# Compiled with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer, beside the usual build. The library of
+# C++ must be loaded with that of the sanitizer: SciPy throws exceptions.
+test-sanitize: $(VENV)/installed-dev
+	$(VENV)/$(BIN)/python tools/build_native.py --sanitize
+	$(one_thread) LUCID_NATIVE=build/sanitized/modules \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler $(sanitized_tests)
 
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py

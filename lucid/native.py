@@ -38,7 +38,8 @@ LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 HEADERS = ("ops.curves", "ops.lanes", "ops.tiles")
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.path.join(PACKAGE, "_native")
+# LUCID_NATIVE names another folder of compiled modules, such as those that tools/sanitize.py builds.
+FOLDER = os.path.abspath(os.environ.get("LUCID_NATIVE") or os.path.join(PACKAGE, "_native"))
 PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wants the sources as they are
 # Stands beside the modules of one interpreter once all are there, and says from which sources they were made.
 MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")

@@ -937,3 +937,97 @@ def test_a_shard_of_another_save_is_noticed(path):
     shard.write_bytes(old)
     with pytest.raises(CheckpointError, match="belongs to another save"):
         load(path)
+
+
+# --- damage, full disks and paths that are no files --------------------------
+
+
+def outcome(path):
+    """What is read, as text; None if the damage is noticed."""
+    try:
+        return repr(load(path))
+    except (CheckpointError, OSError):
+        return None
+
+
+@pytest.mark.parametrize("shard_size", [None, 16])
+def test_no_flipped_bit_changes_what_is_read(path, shard_size):
+    nest = {"w": lucid.tensor([1.0, 2.0], requires_grad=True), "b": lucid.tensor([True, False]), "z": [1j, 3, "s"]}
+    save(nest, path, shard_size=shard_size)
+    expected = outcome(path)
+    assert expected is not None
+    for file in sorted(path.parent.iterdir()):
+        good = file.read_bytes()
+        for position in range(8 * len(good)):
+            bad = bytearray(good)
+            bad[position // 8] ^= 1 << position % 8
+            file.write_bytes(bad)
+            assert outcome(path) in (None, expected), (file.name, position)
+        file.write_bytes(good)
+    assert outcome(path) == expected
+
+
+def test_damage_is_found_in_the_array_that_has_it(path):
+    save({"first": lucid.ones(4), "second": lucid.full((4,), 7.0)}, path)
+    whole = bytearray(path.read_bytes())
+    where = bytes(whole).index(struct.pack("<f", 7.0))
+    whole[where] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(CheckpointError, match="'second' is damaged"):
+        load(path)
+    with pytest.raises(CheckpointError, match="'second' is damaged"):
+        load(path, mmap=True, verify=True)
+    for settings in ({"verify": False}, {"mmap": True}):
+        found = load(path, **settings)
+        assert found["first"].tolist() == [1, 1, 1, 1]
+        assert found["second"].tolist() != [7, 7, 7, 7]
+
+
+def test_checksums_of_all_types(path):
+    for shape in ((), (0,), (3,), (2, 0, 3)):
+        nest = {t.name: lucid.ones(shape, dtype=t) for t in ALL_TYPES}
+        assert same(roundtrip(nest, path), nest)
+    assert "lucid.crc32" in safetensors.safe_open(path, framework="np").metadata()
+    assert safetensors_numpy.load_file(path)["float32"].shape == (2, 0, 3)
+
+
+FULL = """
+import resource, signal, sys
+import lucid
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    lucid.save({"w": lucid.zeros(100_000)}, sys.argv[1], shard_size=eval(sys.argv[2]))
+except OSError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+@pytest.mark.parametrize("shard_size", [None, 1000])
+def test_a_full_disk(path, shard_size):
+    save({"w": lucid.ones(3)}, path, shard_size=shard_size)
+    before = sorted(p.name for p in path.parent.iterdir())
+    command = [sys.executable, "-c", FULL, str(path), repr(shard_size)]
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+    assert str(path) in out
+    assert "Make room on the disk" in out
+    assert load(path)["w"].tolist() == [1, 1, 1]
+    assert sorted(p.name for p in path.parent.iterdir()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_pipes_and_devices(tmp_path):
+    pipe = tmp_path / "pipe.safetensors"
+    os.mkfifo(pipe)
+    for use in (load, lambda p: save([1], p)):
+        with pytest.raises(OSError, match="is a pipe; a checkpoint is an ordinary file"):
+            use(pipe)
+    (tmp_path / "pipe.index.json").symlink_to(pipe)
+    with pytest.raises(OSError, match="is a pipe"):
+        load(tmp_path / "pipe.index.json")
+    with pytest.raises(OSError, match="is a device"):
+        load(os.devnull)
+    with pytest.raises(OSError, match="is a device"):
+        save([1], os.devnull)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

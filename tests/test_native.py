@@ -28,6 +28,8 @@ print(lucid.native.in_use, x.grad.tolist())
 @pytest.fixture
 def copy(tmp_path):
     """A place with the sources of the compiled modules and what was built from them."""
+    if "LUCID_NATIVE" in os.environ:
+        pytest.skip("what is built is somewhere else")
     for module in native.MODULES + native.LOOPS + native.HEADERS:
         for suffix in (".py", ".pyx", ".pxd"):
             source = Path(native.PACKAGE, *module.split(".")).with_suffix(suffix)

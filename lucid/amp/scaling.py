@@ -10,6 +10,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.core.tree import flatten
 
 if TYPE_CHECKING:
     from lucid.optim.optimizer import Optimizer
@@ -65,10 +66,14 @@ class GradScaler:
         """A loss, or a nest of lists and tuples of them, multiplied by the scale."""
         if not self._enabled:
             return outputs
+        flatten(outputs)  # raises if it contains itself
+        return self._scaled(outputs)
+
+    def _scaled(self, outputs: Any) -> Any:
         if isinstance(outputs, Tensor):
             return outputs * self._scale
         if isinstance(outputs, list | tuple):
-            return type(outputs)(self.scale(o) for o in outputs)
+            return type(outputs)(self._scaled(o) for o in outputs)
         if isinstance(outputs, Iterable):
             return map(self.scale, outputs)
         raise TypeError(f"scale takes a tensor or an iterable of tensors, not a {type(outputs).__name__}")
@@ -84,7 +89,8 @@ class GradScaler:
                 if stage is _Stage.UNSCALED
                 else "unscale_ is called after step(); call it before, or call update() in between"
             )
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        params = (p for group in optimizer.param_groups for p in group["params"])
+        gradients = [g for p in params if (g := p.grad) is not None]  # read once: another thread may remove it
         for g in gradients:
             if g.dtype is dtypes.float16:
                 raise ValueError("unscale_: gradients in float16 cannot be unscaled; keep parameters in float32")

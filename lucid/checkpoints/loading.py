@@ -15,12 +15,15 @@ from lucid.core.tensor import Tensor
 _ATTEMPTS = 100
 
 
-def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False) -> Any:
+def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False, verify: bool | None = None) -> Any:
     """Read a checkpoint: the nest that was given to `lucid.save`.
 
     `path` is a file, the index of a checkpoint in several files, or a directory that holds one checkpoint. A safetensors
     file of another maker gives a dict of its tensors. Tensors are put on `device`. They own their memory; with
     `mmap=True` they show the file, of which parts are read when they are first used, and which writes do not change.
+
+    `save` stores a checksum for each array. They are compared when arrays are read, unless `verify` is False; with
+    `mmap=True`, which reads nothing yet, only if it is True. Files of other makers have none.
 
     Nothing in a file is executed, and memory is taken in proportion to its size. A file that is damaged or no checkpoint
     at all raises `lucid.checkpoints.CheckpointError`.
@@ -44,7 +47,7 @@ def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False
         place = _found(os.fsdecode(path))
         before = _stamp(place)
         try:
-            return _read(place, on_device, mmap)
+            return _read(place, on_device, mmap, not mmap if verify is None else verify)
         except (CheckpointError, FileNotFoundError):
             # A writer may have replaced the files while they were read; then there are new ones to read.
             if attempt == _ATTEMPTS or _stamp(place) == before:
@@ -52,8 +55,8 @@ def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False
         attempt += 1
 
 
-def _read(place: str, on_device: Callable[[Tensor], Tensor], mmap: bool) -> Any:
-    with (ShardedFile if place.endswith(INDEX_SUFFIX) else TensorFile)(place, mmap) as source:
+def _read(place: str, on_device: Callable[[Tensor], Tensor], mmap: bool, verify: bool) -> Any:
+    with (ShardedFile if place.endswith(INDEX_SUFFIX) else TensorFile)(place, mmap, verify) as source:
         try:
             text = source.metadata.get(STRUCTURE)
             if text is None:

@@ -1,12 +1,13 @@
 """`lucid.save`: a nest of tensors and other values into one file, or into several."""
 
+import errno
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from lucid.checkpoints import shards
-from lucid.checkpoints.files import package, write
+from lucid.checkpoints.files import package, raise_unless_file, write
 from lucid.checkpoints.staging import exclusive, install, staging, sync_directory
 from lucid.checkpoints.structure import Encoder
 
@@ -44,11 +45,21 @@ def save(obj: Any, path: str | os.PathLike[str], *, shard_size: int | str | None
     package()
     encoder = Encoder()
     metadata = {VERSION: CURRENT_VERSION, STRUCTURE: encoder.text(obj)}
-    with staging(os.path.dirname(target)) as stage:
-        if limit is None:
-            _save_whole(target, encoder.arrays, metadata, stage)
-        else:
-            _save_sharded(target, shards.divided(encoder.arrays, limit), metadata, stage)
+    try:
+        with staging(os.path.dirname(target)) as stage:
+            if limit is None:
+                _save_whole(target, encoder.arrays, metadata, stage)
+            else:
+                _save_sharded(target, shards.divided(encoder.arrays, limit), metadata, stage)
+    except OSError as error:
+        reason = f"{error.strerror or error}; a checkpoint that was there is unchanged{_advice(error)}"
+        raise OSError(error.errno, f"save: not written: {reason}", target) from error
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return ". Make room on the disk, or choose another directory"
+    return ""
 
 
 def _target(path: Any, sharded: bool) -> str:
@@ -62,6 +73,7 @@ def _target(path: Any, sharded: bool) -> str:
         target = target.removesuffix(shards.INDEX_SUFFIX)
     if os.path.isdir(target):
         raise IsADirectoryError(f"save: {target} is a directory; give the name of a file in it")
+    raise_unless_file(target)
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(f"save: there is no directory {os.path.dirname(target)}")
     return target

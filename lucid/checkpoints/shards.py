@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from lucid.checkpoints.errors import CheckpointError
-from lucid.checkpoints.files import TensorFile, write
+from lucid.checkpoints.files import CHECKSUMS, TensorFile, metadata_checksum, raise_unless_file, write
 
 INDEX_SUFFIX = ".index.json"
 # Shards name their index and the save that wrote them: files without these are not ours to remove or to mix.
@@ -81,7 +81,9 @@ def index_text(groups: list[dict[str, Any]], paths: list[str], save: str, metada
     """The contents of the index."""
     total = sum(array.nbytes for group in groups for array in group.values())
     places = {name: os.path.basename(path) for path, group in zip(paths, groups, strict=True) for name in group}
-    return json.dumps({"metadata": {"total_size": total, _SAVE: save, **metadata}, "weight_map": places}, indent=2)
+    about = {"total_size": total, _SAVE: save, **metadata}
+    about[CHECKSUMS] = metadata_checksum(about | {"weight_map": places})
+    return json.dumps({"metadata": about, "weight_map": places}, indent=2)
 
 
 def remove_shards(target: str, keep: Iterable[str]) -> None:
@@ -106,11 +108,11 @@ def _owner_of(shard: str) -> str | None:
 class ShardedFile:
     """The arrays of several files behind an index, with the interface of one file."""
 
-    def __init__(self, index: str, mmap: bool = False) -> None:
+    def __init__(self, index: str, mmap: bool = False, verify: bool = True) -> None:
         self.path = index
         self.metadata, self._places = _parsed_index(index)
         self.names = list(self._places)
-        self._mmap = mmap
+        self._mmap, self._verify = mmap, verify
         self._files: dict[str, TensorFile] = {}
         self._open = ExitStack()
 
@@ -124,7 +126,7 @@ class ShardedFile:
         return self._files[place].read(name)
 
     def _opened(self, path: str) -> TensorFile:
-        file = self._open.enter_context(TensorFile(path, self._mmap))
+        file = self._open.enter_context(TensorFile(path, self._mmap, self._verify))
         if file.metadata.get(_SAVE) != self.metadata.get(_SAVE):
             raise CheckpointError(f"{path}: this shard belongs to another save than the index {self.path}")
         return file
@@ -137,6 +139,7 @@ class ShardedFile:
 
 
 def _parsed_index(path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    raise_unless_file(path)
     if os.path.getsize(path) > _MAX_INDEX:
         raise CheckpointError(f"{path}: an index of more than {_MAX_INDEX} bytes is not read")
     try:
@@ -152,6 +155,9 @@ def _parsed_index(path: str) -> tuple[dict[str, Any], dict[str, str]]:
         # The names come from a file that anyone may have written: they must not lead out of its directory.
         if not isinstance(file, str) or file in ("", ".", "..") or re.search(r"[/\\:\0]", file):
             raise CheckpointError(f"{path}: array {name!r} is said to be in {file!r}, which is not a plain file name")
+    rest = {key: value for key, value in metadata.items() if key != CHECKSUMS}
+    if metadata.get(CHECKSUMS) not in (None, metadata_checksum(rest | {"weight_map": places})):
+        raise CheckpointError(f"{path}: the index is damaged: its checksum does not fit it")
     return metadata, places
 
 

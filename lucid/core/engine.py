@@ -6,7 +6,7 @@ contributions have arrived, with no recursion and no count of dependencies.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any
 
@@ -30,19 +30,37 @@ getrefcount = sys.getrefcount
 _NO_MEMORY = frozenset({type(None), list, ndarray, Freed})
 
 
-def _references_in_dict(held_by: Any, key: int) -> int:
+def _references_in_dict(others: list[Any]) -> int:
+    held_by = {0: np.zeros(1)}
+    for other in others:
+        other.append(held_by[0])
+    return _looked_up(held_by, 0)
+
+
+def _looked_up(held_by: Any, key: int) -> int:
     held = held_by[key]
     return getrefcount(held)
 
 
-def _references_alone() -> int:
+def _references_alone(others: list[Any]) -> int:
     value = np.zeros(1)
+    for other in others:
+        other.append(value)
     return getrefcount(value)
 
 
-# What getrefcount says of an array that nobody else holds; interpreters count their own stack differently.
-_HELD_ONCE = _references_in_dict({0: np.zeros(1)}, 0)
-_ALONE = _references_alone()
+def _measured(count: Callable[[list[Any]], int]) -> int:
+    """What getrefcount says of an array that nobody else holds; interpreters count their own stack differently.
+
+    It must say one more for each holder more. Where it does not, nothing is ever taken to be held once: -1.
+    """
+    alone = [count([]) for _ in range(3)]
+    shared = [count([[] for _ in range(holders)]) for holders in (1, 2)]
+    return alone[0] if alone == [alone[0]] * 3 and shared == [alone[0] + 1, alone[0] + 2] else -1
+
+
+_HELD_ONCE = _measured(_references_in_dict)
+_ALONE = _measured(_references_alone)
 
 
 class Targets:

@@ -5,6 +5,8 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
+from lucid.core.forks import after_fork
+
 _numbers = count(1)
 _lock = Lock()
 
@@ -14,6 +16,14 @@ newest = 0
 # The transforms around the code that runs now, the innermost last. Each has `level`, and
 # `lifted` and `settled` for tensors from further out.
 active: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = Lock()
+
+
+after_fork(_new_lock)
 
 
 def new_level() -> int:

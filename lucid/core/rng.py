@@ -9,6 +9,7 @@ Nothing is ever drawn again, so element `i` depends on the seed, the position an
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.device import as_device
+from lucid.core.forks import after_fork
 
 _WORDS_OF_BLOCK = 4
 _CHUNK = 1 << 15  # elements made at a time: temporaries stay in the cache (1.5 times faster for a million normals)
@@ -26,6 +28,8 @@ _DIGITS = {dtypes.bfloat16.numpy: 8, dtypes.float16.numpy: 11, _F32: 24, _F64: 5
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LITTLE_WORD, _LITTLE_HALF = np.dtype("<u8"), np.dtype("<u4")
+
+_generators: weakref.WeakSet["Generator"] = weakref.WeakSet()
 
 Words = Any  # an array of random 64-bit words, which may be overwritten
 
@@ -45,6 +49,7 @@ class Generator:
         self._offset = 0
         self._bits: Any = None  # NumPy's generator of words, at `_offset`; None: somewhere else
         self._lock = threading.Lock()
+        _generators.add(self)
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
@@ -118,6 +123,12 @@ class Generator:
     def __repr__(self) -> str:
         seed, offset = self.get_state()
         return f"Generator(seed={seed}, offset={offset})"
+
+
+@after_fork
+def _new_locks() -> None:
+    for generator in list(_generators):
+        generator._lock = threading.Lock()
 
 
 def _rebuild(seed: int, offset: int) -> Generator:

@@ -6,6 +6,8 @@ from typing import Any
 
 from lucid.core.tensor import Tensor
 
+MAX_DEPTH = 300  # every walk is recursive, at two frames a level where the sources run; Python allows 1000
+
 
 class Structure:
     """The shape of a nest: what to build, and from how many leaves."""
@@ -30,7 +32,12 @@ class Structure:
         return self.build([c._take(supply) for c in self.children])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and self.key == other.key and self.children == other.children
+        if not isinstance(other, Structure) or self.key != other.key or len(self.children) != len(other.children):
+            return False
+        for mine, its in zip(self.children, other.children, strict=True):
+            if mine is not its and mine != its:
+                return False
+        return True
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -51,13 +58,15 @@ _LEAF = Structure(LEAF, [], lambda leaves: None)
 def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """The leaves of a nest in a fixed order (dicts by sorted key), and its structure."""
     leaves: list[Any] = []
-    return leaves, _walk(nest, leaves, is_leaf)
+    return leaves, _walk(nest, leaves, is_leaf, 0)
 
 
-def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> Structure:
+def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, depth: int) -> Structure:
     if isinstance(nest, Tensor) or (is_leaf is not None and is_leaf(nest)):
         leaves.append(nest)
         return _LEAF
+    if depth > MAX_DEPTH and _parts(nest):
+        raise too_deep(nest)
     kind = type(nest)
     if nest is None:
         return Structure((kind, ()), [], lambda parts: None)
@@ -65,33 +74,76 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -
         keys = _sorted(nest)
         return Structure(
             (kind, tuple(keys)),
-            [_walk(nest[k], leaves, is_leaf) for k in keys],
+            [_walk(nest[k], leaves, is_leaf, depth + 1) for k in keys],
             lambda parts: kind(zip(keys, parts, strict=True)),
         )
     if isinstance(nest, list | tuple):
-        children = [_walk(n, leaves, is_leaf) for n in nest]
+        children = [_walk(n, leaves, is_leaf, depth + 1) for n in nest]
         named = hasattr(nest, "_fields")
         return Structure((kind, ()), children, (lambda parts: kind(*parts)) if named else kind)
     if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
         names = [f.name for f in dataclasses.fields(nest)]
         return Structure(
             (kind, tuple(names)),
-            [_walk(getattr(nest, n), leaves, is_leaf) for n in names],
+            [_walk(getattr(nest, n), leaves, is_leaf, depth + 1) for n in names],
             lambda parts: dataclasses.replace(nest, **dict(zip(names, parts, strict=True))),
         )
     leaves.append(nest)
     return _LEAF
 
 
+def too_deep(below: Any, most: int = MAX_DEPTH) -> ValueError:
+    """What is wrong with a nest that goes on below the deepest level that is followed."""
+    what = "contains itself" if contains_itself(below) else f"is nested more than {most} deep"
+    return ValueError(f"a structure of dicts, lists, tuples or dataclasses {what}, which is not supported")
+
+
+def contains_itself(nest: Any) -> bool:
+    """Whether a container is reached again on a way down from itself."""
+    done: set[int] = set()
+    above = {id(nest)}
+    way = [(nest, iter(_parts(nest)))]
+    while way:
+        last, rest = way[-1]
+        part = next((p for p in rest if id(p) not in done and _parts(p)), None)
+        if part is None:
+            way.pop()
+            above.remove(id(last))
+            done.add(id(last))
+        elif id(part) in above:
+            return True
+        else:
+            above.add(id(part))
+            way.append((part, iter(_parts(part))))
+    return False
+
+
+def _parts(nest: Any) -> list[Any]:
+    if isinstance(nest, dict):
+        return list(nest.values())
+    if isinstance(nest, list | tuple):
+        return list(nest)
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        return [getattr(nest, f.name) for f in dataclasses.fields(nest)]
+    return []
+
+
 def paths(nest: Any) -> list[str]:
     """How to reach each leaf, as Python writes it: `[0]['weight']`."""
+    return _paths(nest, 0)
+
+
+def _paths(nest: Any, depth: int) -> list[str]:
+    if depth > MAX_DEPTH and _parts(nest):
+        raise too_deep(nest)
+    below = depth + 1
     if isinstance(nest, dict):
-        return [f"[{k!r}]{p}" for k in _sorted(nest) for p in paths(nest[k])]
+        return [f"[{k!r}]{p}" for k in _sorted(nest) for p in _paths(nest[k], below)]
     if isinstance(nest, list | tuple):
         names = [f".{f}" for f in nest._fields] if hasattr(nest, "_fields") else [f"[{i}]" for i in range(len(nest))]
-        return [f"{name}{p}" for name, part in zip(names, nest, strict=True) for p in paths(part)]
+        return [f"{name}{p}" for name, part in zip(names, nest, strict=True) for p in _paths(part, below)]
     if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
-        return [f".{f.name}{p}" for f in dataclasses.fields(nest) for p in paths(getattr(nest, f.name))]
+        return [f".{f.name}{p}" for f in dataclasses.fields(nest) for p in _paths(getattr(nest, f.name), below)]
     return [] if nest is None else [""]
 
 

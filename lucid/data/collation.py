@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core.tensor import Tensor
+from lucid.core.tree import too_deep
 from lucid.ops.creation import as_tensor, tensor
 from lucid.ops.joining import stack
 
@@ -14,6 +15,7 @@ _NOT_NUMBERS = "SUOMm"  # the kinds of NumPy's types for text, objects and times
 _TYPE_OF_NUMBERS: dict[type, Any] = {float: np.float64, complex: np.complex128}
 # Workers set this to a function that puts large batches where the main process can map them.
 stack_arrays: Callable[[list[Any]], Any] = np.stack
+_MAX_DEPTH = 100  # of samples
 _ADVICE = "give the DataLoader a collate_fn that pads them or makes a list"
 
 
@@ -29,6 +31,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> default_collate([(1, [2, 3]), (4, [5, 6])])
     [Tensor([1, 4]), [Tensor([2, 5]), Tensor([3, 6])]]
     """
+    return _collated(batch, 0)
+
+
+def _collated(batch: Sequence[Any], depth: int) -> Any:
     if not batch:
         raise ValueError("default_collate: a batch needs at least one sample")
     first = batch[0]
@@ -40,10 +46,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return _from_arrays(batch)
     if isinstance(first, bool | int | float | complex):
         return tensor(batch, dtype=_TYPE_OF_NUMBERS.get(type(first)))
+    if depth > _MAX_DEPTH:
+        raise too_deep(first, _MAX_DEPTH)
     if isinstance(first, Mapping):
-        return _rebuilt_mapping(first, _columns_by_key(batch))
+        return _rebuilt_mapping(first, _columns_by_key(batch, depth))
     if isinstance(first, Sequence):
-        return _rebuilt_sequence(first, [default_collate(column) for column in _columns(batch)])
+        return _rebuilt_sequence(first, [_collated(column, depth + 1) for column in _columns(batch)])
     raise TypeError(
         f"default_collate: cannot make a batch of {type(first).__name__}; expected tensors, arrays, numbers, strings, "
         "or dicts and sequences of them. Give the DataLoader a collate_fn."
@@ -60,14 +68,20 @@ def default_convert(data: Any) -> Any:
     >>> default_convert({"x": np.array([1, 2]), "name": "a"})
     {'x': Tensor([1, 2]), 'name': 'a'}
     """
+    return _converted(data, 0)
+
+
+def _converted(data: Any, depth: int) -> Any:
     if isinstance(data, Tensor | str | bytes):
         return data
     if isinstance(data, np.ndarray | np.generic):
         return data if data.dtype.kind in _NOT_NUMBERS else as_tensor(data)
+    if depth > _MAX_DEPTH and isinstance(data, Mapping | Sequence):
+        raise too_deep(data, _MAX_DEPTH)
     if isinstance(data, Mapping):
-        return _rebuilt_mapping(data, {key: default_convert(value) for key, value in data.items()})
+        return _rebuilt_mapping(data, {key: _converted(value, depth + 1) for key, value in data.items()})
     if isinstance(data, Sequence):
-        return _rebuilt_sequence(data, [default_convert(d) for d in data])
+        return _rebuilt_sequence(data, [_converted(d, depth + 1) for d in data])
     return data
 
 
@@ -108,14 +122,14 @@ def _raise_unless_alike(samples: Sequence[Any]) -> None:
             )
 
 
-def _columns_by_key(batch: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+def _columns_by_key(batch: Sequence[Mapping[Any, Any]], depth: int) -> dict[Any, Any]:
     keys = batch[0].keys()
     for sample in batch:
         if sample.keys() != keys:
             raise RuntimeError(
                 f"default_collate: samples have different keys, {list(keys)} and {list(sample.keys())}; {_ADVICE}"
             )
-    return {key: default_collate([sample[key] for sample in batch]) for key in keys}
+    return {key: _collated([sample[key] for sample in batch], depth + 1) for key in keys}
 
 
 def _columns(batch: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

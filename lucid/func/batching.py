@@ -31,6 +31,7 @@ def _spread_dims(dims: Any, nest: Any, name: str, count: int | None = None) -> l
     if dataclasses.is_dataclass(nest) and type(dims) is type(nest):
         fields = [f.name for f in dataclasses.fields(nest)]
         return [d for f in fields for d in _spread_dims(getattr(dims, f), getattr(nest, f), name)]
+    tree.flatten(dims)  # what is too deep cannot be printed either
     raise ValueError(
         f"vmap: {name} {dims!r} does not match the structure {tree.flatten(nest)[1]}: give one whole number or None for "
         "everything, or a nest of them in the same structure"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lucid.core.forks import after_fork
 from lucid.core.tensor import Tensor
 from lucid.ops.joining import stack
 
@@ -17,6 +18,12 @@ __all__ = ["functional_call", "stack_module_state"]
 # A call replaces attributes of the module for its duration, so calls of one module take turns.
 _locks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _locks_lock = threading.Lock()
+
+
+@after_fork
+def _new_locks() -> None:
+    global _locks, _locks_lock
+    _locks, _locks_lock = weakref.WeakKeyDictionary(), threading.Lock()
 
 
 def functional_call(

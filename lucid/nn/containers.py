@@ -213,7 +213,7 @@ class ModuleList(_Listed):
         if modules is not None:
             self.extend(modules)
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         """Runs of entries that print alike are printed once."""
         runs: list[list[Any]] = []
         for i, module in enumerate(self._values()):

@@ -1,6 +1,7 @@
 """The module: a layer, or a tree of them, that can be called, converted and printed."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Self
 
 import lucid
@@ -12,6 +13,8 @@ from lucid.nn.state import Stateful
 __all__ = ["Module"]
 
 ABSENT: Any = object()
+MOST_PRINTED = 50  # levels of modules in modules
+_printing: ContextVar[tuple[int, ...]] = ContextVar("printing", default=())  # the modules around the one printed now
 
 
 class Module(Hooked, Stateful):
@@ -67,9 +70,11 @@ class Module(Hooked, Stateful):
         >>> _ = layer.apply(lambda module: print(type(module).__name__))
         Module
         """
-        for module in self.children():
-            module.apply(fn)
-        fn(self)
+        for module, inherits in self._bottom_up("apply"):
+            if inherits:
+                fn(module)
+            else:
+                module.apply(fn)
         return self
 
     def train(self, mode: bool = True) -> Self:
@@ -85,9 +90,11 @@ class Module(Hooked, Stateful):
         """
         if not isinstance(mode, bool):
             raise ValueError(f"train: the mode must be True or False, not {mode!r}")
-        self.training = mode
-        for module in self.children():
-            module.train(mode)
+        for module, inherits in self._bottom_up("train"):
+            if inherits:
+                module.training = mode
+            else:
+                module.train(mode)
         return self
 
     def eval(self) -> Self:
@@ -131,15 +138,11 @@ class Module(Hooked, Stateful):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the contents of every parameter and buffer `t` (and of gradients) by `fn(t)`."""
-        if recurse:
-            for module in self.children():
+        for module, inherits in self._bottom_up("_apply") if recurse else [(self, True)]:
+            if inherits:
+                _convert_own(module, fn)
+            else:
                 module._apply(fn)
-        for _, parameter in self._own(PARAMETER):
-            if parameter is not None:
-                _convert(parameter, fn)
-        for name, buffer in self._own(*BUFFERS):
-            if buffer is not None:
-                self._put(name, fn(buffer), self._kinds[name])
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -199,6 +202,16 @@ class Module(Hooked, Stateful):
         return type(self).__name__
 
     def __repr__(self) -> str:
+        above = _printing.get()
+        if id(self) in above or len(above) >= MOST_PRINTED:
+            return f"{self._get_name()}(...)"
+        token = _printing.set((*above, id(self)))
+        try:
+            return self._written()
+        finally:
+            _printing.reset(token)
+
+    def _written(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [f"({name}): " + _indented(repr(module)) for name, module in self._own(MODULE)]
@@ -216,6 +229,15 @@ def _joined(first: Any, rest: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _is_numeric(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _convert_own(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
+    for _, parameter in module._own(PARAMETER):
+        if parameter is not None:
+            _convert(parameter, fn)
+    for name, buffer in module._own(*BUFFERS):
+        if buffer is not None:
+            module._put(name, fn(buffer), module._kinds[name])
 
 
 def _convert(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:

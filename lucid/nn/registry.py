@@ -202,6 +202,31 @@ class Registry:
         # Not by way of __dict__, which would cost the reads of attributes a fast path of the interpreter.
         return [(name, getattr(self, name)) for name, kind in self._kinds.items() if kind in kinds]
 
+    def _bottom_up(self, method: str) -> list[tuple[Any, bool]]:
+        """The modules below, children first, then this one; and for each whether it has `method` from `Module`.
+
+        One that has its own answers for what is below it. There is no recursion: modules may be nested very deep.
+        """
+        inherited = getattr(Registry.module_type, method)
+        found: list[tuple[Any, bool]] = []
+        above: set[int] = set()
+        frontier: list[tuple[Any, bool]] = [(self, False)]
+        while frontier:
+            module, is_done = frontier.pop()
+            if is_done:
+                above.remove(id(module))
+                continue
+            if id(module) in above:
+                raise ValueError(f"{method}: a {type(module).__name__} contains itself")
+            inherits = module is self or getattr(getattr(module, method), "__func__", None) is inherited
+            found.append((module, inherits))
+            if inherits:
+                above.add(id(module))
+                frontier.append((module, True))
+                frontier += [(child, False) for child in module.children()]
+        found.reverse()
+        return found
+
     def _named_members(
         self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
@@ -260,13 +285,22 @@ class Registry:
     ) -> Iterator[tuple[str, "Module"]]:
         """Path and value of the module itself and of everything below it, parents first."""
         memo = set() if memo is None else memo
-        frontier: list[tuple[str, Any]] = [(prefix, self)]
+        above: set[int] = set()  # of use where duplicates stay
+        frontier: list[tuple[str | None, Any]] = [(prefix, self)]
         while frontier:
             path, module = frontier.pop()
+            if path is None:
+                above.remove(id(module))
+                continue
             if id(module) in memo:
                 continue
             if remove_duplicate:
                 memo.add(id(module))
+            elif id(module) in above:
+                raise ValueError(f"{type(module).__name__} contains itself, under the name {path!r}")
+            else:
+                above.add(id(module))
+                frontier.append((None, module))
             yield path, module
             for name, kind in reversed(module._kinds.items()):
                 if kind == MODULE and (child := getattr(module, name)) is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.core.hooks import RemovableHandle
+from lucid.core.tree import MAX_DEPTH
 from lucid.nn.module_hooks import add_hook
 from lucid.nn.parameter import Parameter
 from lucid.nn.registry import BUFFER, MODULE, PARAMETER, Registry
@@ -99,6 +100,7 @@ class Stateful(Registry):
         >>> dict(net.state_dict())
         {'weight': Tensor([1., 1.])}
         """
+        _check_depth(self, prefix)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # type: ignore[attr-defined]  # carried along by pickle
@@ -214,6 +216,13 @@ class Stateful(Registry):
             unexpected_keys.append(key)
 
 
+def _check_depth(module: Any, prefix: str) -> None:
+    """The names in a state have as many dots as modules are nested, so that those of deep nests would fill the memory."""
+    if prefix.count(".") > MAX_DEPTH:
+        module._bottom_up("state_dict")  # raises if the module contains itself
+        raise ValueError(f"state_dict: modules are nested more than {MAX_DEPTH} deep, which a state cannot hold")
+
+
 def _is_unknown(key: str, prefix: str, known: set[str], module: Any) -> bool:
     """Whether a key belongs to this module, rather than to one above it, and names nothing of it."""
     if not key.startswith(prefix):
@@ -235,6 +244,7 @@ def _load(
     visited: list[Any],
 ) -> None:
     """Let a module and everything below it plan how to take its part of a state."""
+    _check_depth(module, prefix)
     local = {} if metadata is None else dict(metadata.get(prefix.removesuffix("."), {}))
     if assign:
         local["assign_to_params_buffers"] = True

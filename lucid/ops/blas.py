@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.core.forks import after_fork
+
 
 class Blas(NamedTuple):
     """The functions of the BLAS library that ask for and set its number of threads."""
@@ -80,12 +82,22 @@ class OneThread:
 
     def leave(self, blas: Blas) -> None:
         with self.lock:
-            self.inside -= 1
+            self.inside = max(self.inside - 1, 0)  # a fork in between has let everybody out
             if not self.inside:
                 blas.set_threads(self.before)
 
 
 one_thread = OneThread()
+
+
+@after_fork
+def _nobody_inside() -> None:
+    """Who was inside is gone; BLAS gets back the threads that it had."""
+    one_thread.lock = Lock()
+    blas = library() if one_thread.inside else None
+    if blas is not None:
+        one_thread.inside = 0
+        blas.set_threads(one_thread.before)
 
 
 def threads() -> int:

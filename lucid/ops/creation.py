@@ -2,6 +2,7 @@
 
 import math
 import os
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.core.tree import too_deep
 from lucid.ops.dims import by_name, shape_from
 
+_MOST_DIMS = 64  # of NumPy's arrays
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -78,7 +81,9 @@ def _from_sequence(data: Any) -> Any:
     if array.dtype.kind == "O" and isinstance(_first_odd(data), int):
         raise ValueError("an integer in the data does not fit into 64 bits; give floats instead")
     if array.dtype.kind not in "biufcV":
-        raise TypeError(f"cannot make a tensor of {_first_odd(data)!r}; expected numbers or nested lists of them")
+        raise TypeError(
+            f"cannot make a tensor of {reprlib.repr(_first_odd(data))}; expected numbers or nested lists of them"
+        )
     if array.size == 0 and array.dtype == np.float64:
         return array.astype(dtypes.default_float())
     return array
@@ -96,16 +101,22 @@ def _whole(data: Any, array: Any) -> Any:
     return exact.astype(dtypes.UINT64)
 
 
-def _holds_tensors(data: Any) -> bool:
+def _holds_tensors(data: Any, depth: int = 0) -> bool:
+    if depth > _MOST_DIMS:
+        raise too_deep(data, _MOST_DIMS)
     if isinstance(data, list | tuple):
-        return any(isinstance(d, Tensor) or (isinstance(d, list | tuple) and _holds_tensors(d)) for d in data)
+        return any(
+            isinstance(d, Tensor) or (isinstance(d, list | tuple) and _holds_tensors(d, depth + 1)) for d in data
+        )
     return False
 
 
-def _without_tensors(data: Any) -> Any:
+def _without_tensors(data: Any, depth: int = 0) -> Any:
     if isinstance(data, Tensor):
         return data._concrete("tensor()")
-    return [_without_tensors(d) for d in data] if isinstance(data, list | tuple) else data
+    if depth > _MOST_DIMS:
+        raise too_deep(data, _MOST_DIMS)
+    return [_without_tensors(d, depth + 1) for d in data] if isinstance(data, list | tuple) else data
 
 
 def _ragged(data: Any) -> str:

@@ -1,5 +1,6 @@
 """Reading dimensions as users give them: negative, several, by NumPy's names."""
 
+import reprlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -84,4 +85,4 @@ def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
     try:
         return tuple(a.__index__() for a in args)
     except (AttributeError, TypeError):
-        raise TypeError(f"{name}: a shape consists of integers, not {args!r}") from None
+        raise TypeError(f"{name}: a shape consists of integers, not {reprlib.repr(args)}") from None

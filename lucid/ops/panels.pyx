@@ -30,6 +30,10 @@ cdef extern from *:
     #define LUCID_PANEL 64
     #define LUCID_MOST_ALONE (1ll << 24)
     #define LUCID_MOST_SHARED (1ll << 31)
+    #elif defined(__ARM_NEON)
+    #define LUCID_PANEL 64
+    #define LUCID_MOST_ALONE (1ll << 24)
+    #define LUCID_MOST_SHARED (1ll << 24)
     #else
     #define LUCID_PANEL 64
     #define LUCID_MOST_ALONE 0

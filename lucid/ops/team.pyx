@@ -4,8 +4,8 @@ The parts of a task are dealt out in order, as many to each thread, so that one 
 before. Who is done takes parts from the others: nobody waits for a thread that sleeps, was interrupted or is slow.
 Helpers go on looking for work for a moment after a task, since the next one follows soon, then sleep.
 
-The threads of BLAS wait for more work on all cores for a tenth of a second, and would be in the way. So the team is used
-where products of matrices are made by it too (panels.pyx), and on other processors one thread does all.
+The threads of BLAS wait for more work on all cores for a tenth of a second, and would be in the way. So products of
+matrices are made by the team too (panels.pyx). Without threads of POSIX or a compiler like GCC, one thread does all.
 """
 
 from lucid.ops.blas import cores, threads
@@ -17,13 +17,19 @@ cdef extern from *:
 
     typedef void (*lucid_work)(void *, ptrdiff_t, int);
 
-    #if defined(__AVX2__) && defined(__GNUC__) && !defined(_WIN32)
+    #if defined(__GNUC__) && !defined(_WIN32)
     #include <pthread.h>
     #include <sched.h>
     #include <signal.h>
     #include <time.h>
 
+    #if defined(__x86_64__) || defined(__i386__)
     #define LUCID_PAUSE __builtin_ia32_pause()
+    #elif defined(__aarch64__)
+    #define LUCID_PAUSE __asm__ volatile("isb" ::: "memory")  /* "yield" takes no time on most of these processors */
+    #else
+    #define LUCID_PAUSE __asm__ volatile("" ::: "memory")
+    #endif
     #define LUCID_LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
     #define LUCID_STORE(x, value) __atomic_store_n(&(x), value, __ATOMIC_SEQ_CST)
 

@@ -75,22 +75,31 @@ class Elementwise(Optimizer):
     def step(self, closure: Closure | None = None) -> Any:
         """Update all parameters that have a gradient; returns the loss if a closure that computes it is given."""
         loss = self._loss(closure)
+        found = self._gradients()
+        while found is None:
+            self._known = []
+            found = self._gradients()
+        for (group, runs, tensors), gradients in zip(self._plan, found, strict=True):
+            for run, arrays in zip(runs, gradients, strict=True):
+                self._step_run(group, run, arrays)
+            for p in tensors:
+                self._step_tensor(group, p)
+        return loss
+
+    def _gradients(self) -> list[list[Any]] | None:
+        """Those of each run of a plan for what the parameters have now; None if another thread has just removed one."""
         facts = self._facts()
         if len(facts) != len(self._known) or not all(map(is_, facts, self._known)) or not self._read_counts():
             self._make_plan()
             self._read_counts()
             self._known = self._facts()
-        for group, runs, tensors in self._plan:
-            for run in runs:
-                self._step_run(group, run)
-            for p in tensors:
-                self._step_tensor(group, p)
-        return loss
+        found = [[run.gradients() for run in runs] for _, runs, _ in self._plan]
+        return None if any(None in arrays for arrays in found) else found
 
-    def _step_run(self, group: Group, run: Run) -> None:
+    def _step_run(self, group: Group, run: Run, gradients: list[Any]) -> None:
         counts = self._tick(group, *run.now)
         c = run.scratch.scalars(self._all_coefficients(group, run.fresh, *counts))
-        gradients, reads_p = run.gradients(), bool(group.get("weight_decay"))
+        reads_p = bool(group.get("weight_decay"))
         for window in run.windows:
             window.load(gradients, reads_p)
             self._step_window(group, c, window)
@@ -127,13 +136,16 @@ class Elementwise(Optimizer):
     # The general way, on tensors.
 
     def _step_tensor(self, group: Group, p: Tensor) -> None:
+        gradient = p.grad
+        if gradient is None:  # since another thread has just removed it
+            return
         if group.get("differentiable"):
-            self._advance_tensor(group, p)
+            self._advance_tensor(group, p, gradient)
         else:
             with no_grad():
-                self._advance_tensor(group, p)
+                self._advance_tensor(group, p, gradient)
 
-    def _advance_tensor(self, group: Group, p: Tensor) -> None:
+    def _advance_tensor(self, group: Group, p: Tensor, gradient: Tensor) -> None:
         slots = self._slots(group)
         entry = self.state[p] if slots or self._counters else {}
         if p in self._homes:
@@ -150,7 +162,7 @@ class Elementwise(Optimizer):
             entry[name].copy_(count)
         differentiable = bool(group.get("differentiable"))
         old = p.clone() if differentiable else p  # weight decay saves it, and p itself is written below
-        p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (old, p.grad, *[entry[name] for name in slots]))
+        p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (old, gradient, *[entry[name] for name in slots]))
         t, u, w = Cell(), Cell(), Cell()
         self._advance(group, self._all_coefficients(group, fresh, *counts), p_cell, g_cell, t, u, w, kept)
         for name, cell in zip(slots, kept, strict=True):

@@ -191,9 +191,11 @@ class Run:
         self.now = [row[0] for row in rows]
         return all(row.count(row[0]) == len(row) for row in rows)
 
-    def gradients(self) -> list[Any]:
-        """The gradients as the windows want them: of a parameter in parts, the elements in order."""
-        arrays = [p._grad._array for p in self.params]  # type: ignore[union-attr]  # all have one
+    def gradients(self) -> list[Any] | None:
+        """The gradients as the windows want them: of a parameter in parts, the elements in order. None if one is gone."""
+        arrays = [g._array for p in self.params if (g := p._grad) is not None]
+        if len(arrays) < len(self.params):
+            return None
         return arrays if self.windows[0].part is None else [flat_reals(np.ascontiguousarray(arrays[0]))]
 
     def write(self, counts: Sequence[float]) -> None:

@@ -77,7 +77,7 @@ class LBFGS(Optimizer):
     def _gradient(self) -> Any:
         """All gradients in one array; a missing one counts as 0."""
         arrays = [
-            np.zeros_like(p._concrete("LBFGS.step")) if p.grad is None else p.grad._concrete("LBFGS.step")
+            np.zeros_like(p._concrete("LBFGS.step")) if (g := p.grad) is None else g._concrete("LBFGS.step")
             for p in self._params()
         ]
         return _joined(arrays)

@@ -81,8 +81,8 @@ class Muon(Optimizer):
         with no_grad():
             for group in self.param_groups:
                 for p in group["params"]:
-                    if p.grad is not None:
-                        self._step_matrix(group, p, p.grad)
+                    if (gradient := p.grad) is not None:
+                        self._step_matrix(group, p, gradient)
         return loss
 
     def _step_matrix(self, group: Group, p: Tensor, g: Tensor) -> None:

@@ -12,6 +12,7 @@ from lucid.core.hooks import RemovableHandle
 from lucid.core.place import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
+from lucid.core.tree import flatten
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
@@ -113,12 +114,13 @@ class Optimizer:
         """Forget the gradients of all parameters, or with `set_to_none=False` overwrite them with zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                if set_to_none:
+                gradient = p._grad  # read once: another thread may remove it
+                if set_to_none or gradient is None:
                     p._grad = None
-                elif p._grad is not None:
-                    if p._grad.requires_grad:
-                        p._grad = p._grad.detach()
-                    p._grad.zero_()
+                elif gradient.requires_grad:
+                    p._grad = gradient.detach().zero_()
+                else:
+                    gradient.zero_()
 
     # Saving and loading.
 
@@ -154,6 +156,7 @@ class Optimizer:
                     f"{len(ours['params'])} in this optimizer"
                 )
             params.update(zip(theirs["params"], ours["params"], strict=True))
+        flatten(state_dict["state"])  # raises if it contains itself, or is nested too deep to be copied
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for key, entry in state_dict["state"].items():
             owner = params.get(key)

@@ -20,7 +20,7 @@ def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _grads(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [p.grad for p in _listed(parameters) if p.grad is not None]
+    return [g for p in _listed(parameters) if (g := p.grad) is not None]
 
 
 def get_total_norm(
