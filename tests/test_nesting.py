@@ -226,7 +226,8 @@ CHAINS = {
     "writes through views": "y = x * 1\nfor _ in range(n // 50): y.view(2)[:1].add_(1)",
     "gradients with history": """
 y = x
-for _ in range(n // 100): y = lucid.autograd.grad((y * x).sum(), x, create_graph=True)
+for _ in range(n // 4): y = y.sin()
+y = lucid.autograd.grad(y.sum(), x, create_graph=True)
 """,
     "duals": "y = None\ndef f(v):\n    for _ in range(n // 4): v = v.sin()\n    return v\ny = lucid.func.jvp(f, (x,), (x,))",
     "duals in batches": """
