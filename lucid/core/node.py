@@ -7,9 +7,9 @@ import numpy as np
 
 from lucid.core import modes
 from lucid.core.collector import settle
-from lucid.core.fields import Edge, TensorFields, next_seq
+from lucid.core.fields import Edge, next_seq
 from lucid.core.place import Place
-from lucid.core.storage import Saved, Storage, fingerprint, saved_of, storage_of
+from lucid.core.storage import Saved, Storage, fingerprint, saved_of
 from lucid.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -201,20 +201,17 @@ class Packed:
         self.operand = operand  # which operand, if it is one
 
 
-def save_input(tensor: TensorFields) -> Any:
+def save_input(tensor: Any) -> Any:
     """What to keep of an operand: never the tensor itself, which may get another history, unless it is a leaf."""
     if tensor._requires_grad and tensor._node is None:
-        return tensor if tensor._meta is None else saved_of(tensor, storage_of(tensor), None, False)
+        return tensor if tensor._meta is None else saved_of(tensor, tensor, None, False)
     value = tensor._array if type(tensor) is Tensor else tensor.shell()
-    return saved_of(value, storage_of(tensor), tensor._node, False)
+    return saved_of(value, tensor, tensor._node, False)
 
 
 def save_output(out: Any) -> Saved:
     """What to keep of a result: not the tensor, which refers to the node."""
-    storage = storage_of(out)
-    if type(out) is Tensor:
-        return saved_of(out._array, storage, None, True)
-    return saved_of(out.shell(), storage, None, True)
+    return saved_of(out._array if type(out) is Tensor else out.shell(), out, None, True)
 
 
 def raise_if_freed(node: Node) -> None:
@@ -297,7 +294,7 @@ def tensor_of(node: Node, saved: Any) -> Any:
     kind = type(saved)
     if kind is Saved:
         value = _check(node, saved)
-        return _restored(value, saved.storage, output_edge(node, saved.index) if saved.is_output else saved.edge)
+        return _restored(saved, value, output_edge(node, saved.index) if saved.is_output else saved.edge)
     if kind is Packed:
         value = _unpack(saved)
         if saved.is_output:
@@ -309,12 +306,12 @@ def tensor_of(node: Node, saved: Any) -> Any:
     return saved
 
 
-def _restored(value: Any, storage: Storage, edge: Any) -> Tensor:
+def _restored(saved: Saved, value: Any, edge: Any) -> Tensor:
     """A saved value as a tensor again, over the same memory."""
     if isinstance(value, Tensor) and value._requires_grad:
         return value  # a leaf
     out = value.shell() if isinstance(value, Tensor) else Tensor._wrap(value)
-    out._meta = storage
+    out._meta, out._born = saved.storage, saved.born
     out._node, out._requires_grad = edge, edge is not None
     return out
 

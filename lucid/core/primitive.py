@@ -81,7 +81,7 @@ class Primitive:
 
     runs_on_arrays = True  # whether its rules may be given bare arrays; views must note whose memory they show
     is_call = False  # whether it is a user's function, made of other primitives
-    function: Callable[..., Any]  # what users call, for those that are declared with it
+    public: Callable[..., Any]  # what users call, for those that are declared with it
     raise_if_dirty: Callable[[str], None]  # refuses such a call that writes to its arguments
     called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
     # For maps of one operand to a part of it: `add_back(held, ct, **params)` adds the transpose of ct to an array.

@@ -24,10 +24,10 @@ cdef class View:
 cdef class Saved:
     cdef public object edge, index, print, value
     cdef public Storage storage
-    cdef public long long version
+    cdef public long long born, version
     cdef public bint is_output
 
 
-@cython.locals(out=Saved)
-cpdef Saved saved_of(object value, Storage storage, object edge, bint is_output)
+@cython.locals(out=Saved, storage=Storage)
+cpdef Saved saved_of(object value, TensorFields tensor, object edge, bint is_output)
 cpdef Storage storage_of(TensorFields tensor)

@@ -90,28 +90,38 @@ class Saved:
     So no node refers to a tensor that may get a newer history.
     """
 
-    __slots__ = ("edge", "index", "is_output", "print", "storage", "value", "version")
+    __slots__ = ("born", "edge", "index", "is_output", "print", "storage", "value", "version")
 
     value: Any
     storage: Storage
     version: int
+    born: int  # the newest transform when its memory was made
     edge: Any  # of an input: where its gradient goes; None for leaves and constants
     is_output: bool
     index: int | None  # which output, for operations that have several
     print: Any
 
 
-def saved_of(value: Any, storage: Storage, edge: Any, is_output: bool) -> Saved:
-    """Called for most recorded operations, so without a constructor's call."""
+def saved_of(value: Any, tensor: Any, edge: Any, is_output: bool) -> Saved:
+    """What to keep of a tensor. Called for most recorded operations, so without a constructor's call."""
     out = Saved.__new__(Saved)
+    storage = storage_of(tensor)
     out.value, out.storage, out.version, out.edge = value, storage, storage.version, edge
+    out.born = tensor._born if type(tensor._meta) is not View else _root(tensor)._born
     out.is_output, out.index, out.print = is_output, None, None
     if storage.exposed:
         out.print = fingerprint(value._array if isinstance(value, TensorFields) else value)
     return out
 
 
-def storage_of(tensor: "Tensor") -> Storage:
+def _root(view: Any) -> Any:
+    """The tensor whose memory a chain of views shows, as far as it is known."""
+    while type(view._meta) is View and view._meta.base is not None:
+        view = view._meta.base
+    return view
+
+
+def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
     if meta is None:

@@ -338,5 +338,5 @@ def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[...,
         text += f"\n\n    >>> import lucid\n    >>> lucid.{prim.name}({call})\n    {result}\n    "
     op.__doc__ = text
     op.primitive = prim  # type: ignore[attr-defined]  # where checks and NumPy's protocol find it
-    prim.function = op
+    prim.public = op
     return op

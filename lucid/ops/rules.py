@@ -79,12 +79,12 @@ def chained(change: Any, derivative: Any) -> Any:
     So the branch that `where` does not select contributes nothing. The product is bilinear and differentiated as one:
     by the change the derivative is `derivative` also where the change is 0.
     """
-    return P.chain.function(change, derivative) if isinstance(change, TensorFields) else chain(change, derivative)
+    return P.chain.public(change, derivative) if isinstance(change, TensorFields) else chain(change, derivative)
 
 
 def chained_both(change: Any, other: Any) -> Any:
     """The same for a derivative that is a change itself: exactly 0 where either is 0."""
-    return P.chain_both.function(change, other) if isinstance(change, TensorFields) else chain_both(change, other)
+    return P.chain_both.public(change, other) if isinstance(change, TensorFields) else chain_both(change, other)
 
 
 def times(ct: Any, derivative: Any) -> Any:
