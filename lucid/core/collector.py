@@ -107,16 +107,22 @@ def _open_descendants(phase: str, info: dict[str, Any]) -> None:
     if not _late or phase != "start" or not info["generation"]:
         return
     _late = False
-    nodes: dict[int, Any] = {}
-    frontier: list[Any] = [o for o in gc.get_objects() if isinstance(o, Edge)]
-    while frontier:
-        edge = frontier.pop()
-        if isinstance(edge, TensorFields):
-            edge = edge._node
-        if edge is not None and edge._seq and id(edge) not in nodes:
-            nodes[id(edge)] = edge
-            frontier.extend(edge.edges)
-    for node in sorted(nodes.values(), key=lambda node: node._seq):  # operands come first
+    for node in live_nodes():  # operands come first
         if not node._open and _descends_from_open(node):
             node._open = True
             show(node)
+
+
+def live_nodes() -> list[Any]:
+    """All nodes that a tensor leads to, in the order in which they were recorded."""
+    nodes: dict[int, Any] = {}
+    # Of what a class says of itself: proxies of others may answer isinstance with a warning.
+    frontier: list[Any] = [o for o in gc.get_objects() if issubclass(type(o), Edge)]
+    while frontier:
+        edge = frontier.pop()
+        if isinstance(edge, TensorFields):
+            edge = getattr(edge, "_node", None)
+        if edge is not None and edge._seq and id(edge) not in nodes:
+            nodes[id(edge)] = edge
+            frontier.extend(edge.edges)
+    return sorted(nodes.values(), key=lambda node: node._seq)

@@ -412,7 +412,7 @@ def linspace(
     if _is_followed(start) or _is_followed(end):
         return _cast_to(_spaced(start, end, steps, dtype, "linspace"), dtype, requires_grad, device)
     values = np.linspace(_bound(start, dtype), _bound(end, dtype), steps)
-    return _made(values, _float_type(dtype), requires_grad, device)
+    return _made(values, _spaced_type(values, dtype), requires_grad, device)
 
 
 def _is_followed(bound: Any) -> bool:
@@ -438,7 +438,12 @@ def _cast_to(values: Tensor, dtype: Any, requires_grad: bool, device: Any) -> Te
     as_device(device)
     if requires_grad:
         raise RuntimeError("the result depends on tensors that are followed, so it cannot be a new leaf; see detach()")
-    return values.to(_float_type(dtype))
+    return values.to(_spaced_type(values, dtype))
+
+
+def _spaced_type(values: Any, dtype: Any) -> np.dtype[Any]:
+    """The type of evenly spaced numbers: the default one, complex between complex ends."""
+    return dtypes.default_complex() if dtype is None and values.dtype.kind == "c" else _float_type(dtype)
 
 
 def logspace(
@@ -464,7 +469,7 @@ def logspace(
     if _is_followed(start) or _is_followed(end):
         return _cast_to(base ** _spaced(start, end, steps, dtype, "logspace"), dtype, requires_grad, device)
     values = np.logspace(_bound(start, dtype), _bound(end, dtype), steps, base=base)
-    return _made(values, _float_type(dtype), requires_grad, device)
+    return _made(values, _spaced_type(values, dtype), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

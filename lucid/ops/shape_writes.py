@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
-from lucid.core.collector import show_history
+from lucid.core.collector import live_nodes, show_history
 from lucid.core.inplace import raise_if_not_writable
 from lucid.core.kind import Kind
-from lucid.core.node import Node
 from lucid.core.primitive import move_retained_grad, synced
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
@@ -49,10 +48,8 @@ def _raise_if_leaf_in_use(self: Tensor, name: str) -> None:
     """Refuse a leaf to which a recorded operation would bring a gradient of the shape that it has now."""
     if not self._requires_grad or self._node is not None:
         return
-    for holder in gc.get_referrers(self):
-        # Nodes keep more than two edges in a tuple.
-        holders = gc.get_referrers(holder) if type(holder) is tuple else (holder,)
-        if any(isinstance(h, Node) for h in holders):
+    for node in live_nodes():
+        if any(edge is self for edge in node.edges):
             raise RuntimeError(
                 f"{name}: operations on this leaf were recorded in its present shape {self.shape}; "
                 "change the shape before, or when their graph is gone"

@@ -84,6 +84,10 @@ class Program(Sent):
     def narrow(self) -> bool:
         return any(a.dtype.name in ("float32", "complex64", "float16", "bfloat16") for a in self.inputs.values())
 
+    @cached_property
+    def finite(self) -> bool:
+        return all(np.isfinite(a).all() for a in self.inputs.values())
+
     @property
     def op(self) -> str:
         """What a difference of the whole program is filed under: its last statement."""

@@ -81,6 +81,8 @@ BY_NAME = {row.name: row for row in ROWS}
 @cache
 def torch_has(path: str) -> bool:
     """Whether PyTorch has a function of this name."""
+    if not path.startswith("lucid."):
+        return False
     try:
         import torch
     except ImportError:

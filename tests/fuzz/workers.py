@@ -110,7 +110,7 @@ def work(seed: int, numbers: range, current: Any, pipe: Connection, until: float
 class Worker:
     def __init__(self, seed: int, numbers: range, until: float) -> None:
         self.seed, self.numbers, self.until = seed, numbers, until
-        self.current = SPAWN.Array("q", 2, lock=False)  # the number of the program, and how often it was tried
+        self.current = SPAWN.Array("q", [-1, 0], lock=False)  # the number of the program, and how often it was tried
         self.pipe, theirs = SPAWN.Pipe(duplex=False)
         self.process = SPAWN.Process(target=work, args=(seed, numbers, self.current, theirs, until), daemon=True)
         self.process.start()
@@ -132,12 +132,14 @@ class Worker:
     def hangs(self) -> bool:
         if tuple(self.current) != self.seen:
             self.seen, self.since = tuple(self.current), time.time()
-        return time.time() - self.since > PATIENCE
+        # A process that has begun no program yet still imports what it needs.
+        return time.time() - self.since > (PATIENCE if self.current[0] >= 0 else 10 * PATIENCE)
 
     def after(self) -> "Worker":
         """A new process for the numbers behind the one that did not end."""
         step = self.numbers.step
-        return Worker(self.seed, range(self.current[0] + step, self.numbers.stop, step), self.until)
+        last = max(self.current[0], self.numbers.start)
+        return Worker(self.seed, range(last + step, self.numbers.stop, step), self.until)
 
 
 def run(seed: int, seconds: float, count: int, processes: int) -> Iterator[tuple[Tally, float]]:

@@ -66,7 +66,7 @@ class ParametrizationList(ModuleList):
             new = _inverse(list(self), original, skip_missing=True)
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
-        for name, value in zip(self._names(), [new] if self.is_tensor else new, strict=True):
+        for name, value in zip(self._originals(), [new] if self.is_tensor else new, strict=True):
             self._hold(name, value, original)
         if not unsafe:
             with lucid.no_grad():
@@ -75,7 +75,7 @@ class ParametrizationList(ModuleList):
             original.data = self.originals()[0].data
             self.register_parameter("original", original)  # the same object, so that optimizers keep hold of it
 
-    def _names(self) -> list[str]:
+    def _originals(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def _hold(self, name: str, value: Any, original: Tensor) -> None:
@@ -88,7 +88,7 @@ class ParametrizationList(ModuleList):
 
     def originals(self) -> list[Tensor]:
         """What the parametrizations are applied to."""
-        return [getattr(self, name) for name in self._names()]
+        return [getattr(self, name) for name in self._originals()]
 
     def forward(self) -> Tensor:
         """The parametrized tensor."""
