@@ -85,6 +85,8 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "tril": ((2, 2), lambda x: x.tril()),
     "squeeze of nothing": ((2,), lambda x: x.squeeze()),
     "ravel": ((2, 3), lambda x: x.ravel()),
+    "ravel of a column": ((2, 3), lambda x: x[:, :1].ravel()),
+    "flatten of a column": ((2, 3), lambda x: x[:, :1].flatten()),
     "mT": ((2, 3), lambda x: x.mT),
     "gather": ((2,), lambda x: x.take_along_dim(x.argsort(), 0)),
     "index_fill": ((2,), lambda x: x.index_fill(0, x.argsort()[:0], 1.0)),

@@ -587,3 +587,18 @@ def test_values_in_another_order_in_memory():
 
     x = np.arange(6.0).reshape(3, 2)
     close(make_graph(f)(lucid.ones(2, 3, dtype=lucid.float64))(t(x).t()), [[0.0, 2.0, 4.0], [1.0, 3.0, 0.0]])
+
+
+def test_arguments_keep_their_order_in_memory():
+    """Whether `reshape`, `ravel` and `contiguous` give views depends on it."""
+
+    def f(x):
+        flat, y = x.reshape(-1), x.contiguous()
+        y.mul_(2)
+        flat.add_(1)
+        return x + y, flat
+
+    whole = t(np.arange(12.0).reshape(3, 4))
+    for x in (whole, whole.t(), whole[:, :2], whole[::2], whole[1:]):
+        for got, want in zip(make_graph(f)(x)(x), f(x), strict=True):
+            close(got, want)

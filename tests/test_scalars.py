@@ -124,6 +124,20 @@ def test_searches_compare_all_digits() -> None:
     assert lucid.equal(lucid.tensor(0.1, dtype=lucid.float64), 0.1)
 
 
+def test_ends_keep_all_digits() -> None:
+    def spaced(x: Any) -> Any:
+        return lucid.linspace(x, 1.1, 3, dtype=lucid.float64), lucid.logspace(x, 0.1, 3, dtype=lucid.float64)
+
+    x = lucid.tensor(-1.1, dtype=lucid.float64)
+    for got in (
+        spaced(x.clone().requires_grad_()),
+        lucid.func.jvp(spaced, (x,), (x,))[0],
+        lucid.func.make_graph(spaced)(x)(x),
+    ):
+        for g, want in zip(got, spaced(x), strict=True):
+            np.testing.assert_allclose(g.detach(), want, rtol=1e-15, atol=1e-15)
+
+
 def test_lists_beside_tensors() -> None:
     x = double(1.0, 2.0)
     for got, want in (

@@ -194,6 +194,13 @@ def test_counts_whose_shape_depends_on_values_are_refused_inside_vmap():
         func.vmap(lucid.bincount)(lucid.tensor([[0, 1], [2, 2]]))
 
 
+def test_bincount_reads_what_is_known():
+    """Only inside vmap and make_graph, numbers are not there to be read."""
+    x = lucid.tensor([0.0, 2.0, 1.0])
+    counts, _ = func.jvp(lambda x: lucid.bincount(x.argsort(), minlength=2), (x,), (x,))
+    assert counts.tolist() == [1, 1, 1]
+
+
 def test_bincount_types_and_refusals():
     x = lucid.tensor([1, 1, 3])
     assert lucid.bincount(x, minlength=6).tolist() == [0, 2, 0, 1, 0, 0]

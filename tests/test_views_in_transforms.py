@@ -251,6 +251,23 @@ def a_write_to_what_was_detached(x):
     return (v * v).sum()
 
 
+def a_constant_written_to_what_was_detached(x):
+    y = x * 2
+    v = y[:2]
+    y.detach_()
+    y.mul_(3)
+    return (v * x[:2]).sum()
+
+
+def detached_after_a_write(x):
+    y = x * 2
+    used, unused = y[:2], y[1:]
+    y.mul_(x)
+    total = used.sum()
+    y.detach_()
+    return total + (used * used).sum() + (unused * x[1:]).sum()
+
+
 def a_detached_alias_gets_a_history(x):
     y = x * 2
     d = y.detach()
@@ -271,6 +288,8 @@ CUTS = (
     a_view_keeps_its_history,
     a_write_through_a_view_of_what_was_detached,
     a_write_to_what_was_detached,
+    a_constant_written_to_what_was_detached,
+    detached_after_a_write,
     a_detached_alias_gets_a_history,
 )
 REVERSE = {

@@ -93,19 +93,25 @@ def _put_through(
 
 
 def sever(target: Tensor) -> None:
-    """Forget the history of a tensor in place. What views of it have had stays theirs until their memory is written."""
+    """Forget the history of a tensor in place.
+
+    What views of it have had stays theirs until their memory is written. Those that were not used since the last write
+    lose theirs, because the history of that write is what is forgotten.
+    """
     target._held = True  # it may be an edge, and from now on it can be written
     target._node, target._requires_grad = None, False
     if isinstance(target, Kind):
         target.sever()
         if target._meta is not None:
-            target._meta.storage.severed = True
+            storage = target._meta.storage
+            _tie_again(storage, lambda view: view._meta.version != storage.version)
+            storage.severed = True
 
 
-def _tie_again(storage: Any) -> None:
+def _tie_again(storage: Any, chosen: Callable[[Tensor], bool] = lambda view: True) -> None:
     """Views show what their bases hold, also where these were detached in place after the views were made."""
     for view in [v() for v, _ in storage.views or ()]:
-        if view is not None and view.is_view():
+        if view is not None and view.is_view() and chosen(view):
             _follow(view, None)
     storage.severed = False
 

@@ -275,6 +275,8 @@ def _regenerate(tensor: Tensor, view: View) -> None:
     """History rebasing: the view's node is made anew from its base's present one."""
     base = view.base
     if not base._requires_grad:
+        if tensor._node is not None:  # the base was detached in place, and what was written has no history
+            tensor._node, tensor._requires_grad = None, False
         return
     token = modes.recording.set(modes.recording_state(True))
     try:

@@ -203,7 +203,7 @@ def traced(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             given.append(leaf)
             continue
         x = lift(leaf)
-        stand_in = trace.new_input(x.detach().clone())
+        stand_in = trace.new_input(_copied(x.detach()))
         stand_in._requires_grad = x.requires_grad
         static.append(INPUT)
         inputs.append(stand_in._aux.name)
@@ -226,6 +226,18 @@ def traced(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         (structure, results, static),
     )
     return renumbered(program)
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A copy that is laid out alike, so that `reshape` and `contiguous` are views of it where they are of `x`."""
+    if type(x) is not Tensor or x.is_contiguous():
+        return x.clone()
+    array = x._array
+    low, high = np.lib.array_utils.byte_bounds(array)
+    memory = np.empty(high - low, np.uint8)
+    out: Any = np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - low, array.strides)
+    out[...] = array
+    return Tensor._wrap(out)
 
 
 def renumbered(program: Program) -> Program:

@@ -12,7 +12,7 @@ from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import binary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, general, lift_all, promote, shape_error
-from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, np_dtype, ones_like
+from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, chained, np_dtype, ones_like
 from lucid.ops.unary import LOG2, real_only, square
 
 _NUMBERS = (bool, int, float, complex)
@@ -168,15 +168,16 @@ fmod = binary(
 
 
 def _d_base(x: Any, y: Any) -> Any:
-    # At y = 0 the derivative is 0 even where x**(y - 1) is infinite.
-    return P.where(y == 0, 0, y * x ** P.where(y == 0, 1, y - 1))
+    # At y = 0 the derivative is 0 even where x**(y - 1) is infinite, but that by y is not.
+    return chained(y, x ** (y - 1))
 
 
 def _d_exponent(x: Any, y: Any, out: Any) -> Any:
     if isinstance(x, _NUMBERS):
         x = x * ones_like(y)
-    zero = (x == 0) if out.dtype.kind == "c" else (x == 0) & (y >= 0)
-    return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
+    # 0**y is 1 at y = 0 and 0 above: there is no derivative, and 0 is what users expect.
+    jump = (x == 0) & (y == 0)
+    return P.where(jump, 0, chained(out, P.log(P.where(jump, 1, x))))
 
 
 tensor_power = binary("pow", np.power, (_d_base, _d_exponent), "Each base to its exponent.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.device import as_device
+from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import reductions
@@ -253,8 +254,13 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
         raise RuntimeError(f"bincount: expected a vector of integers, not shape {x.shape} of {x.dtype}")
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
-    if type(x) is Tensor or not minlength:
+    try:
         numbers = x._concrete("bincount")
+    except NeedsValueError:
+        if not minlength:
+            raise
+        numbers = None
+    if numbers is not None:
         if numbers.size and numbers.min() < 0:
             raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
         count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)

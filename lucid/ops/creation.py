@@ -14,6 +14,7 @@ from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.core.tree import too_deep
 from lucid.ops.dims import by_name, shape_from
+from lucid.ops.promotion import exact
 
 _MOST_DIMS = 64  # of NumPy's arrays
 _NUMBERS = (bool, int, float, complex)
@@ -422,7 +423,7 @@ def _is_followed(bound: Any) -> bool:
 
 def _spaced(start: Any, end: Any, steps: int, dtype: Any, name: str) -> Tensor:
     """Evenly spaced numbers in double precision by the steps that NumPy takes, with derivatives by both ends."""
-    ends = [lift(v) for v in (start, end)]
+    ends = [exact(v) for v in (start, end)]
     if any(v.ndim for v in ends):
         raise RuntimeError(f"{name}: the ends must be numbers or 0-d tensors, not of shapes {[v.shape for v in ends]}")
     wide = dtypes.complex128 if any(v.is_complex() for v in ends) else dtypes.float64

@@ -120,7 +120,14 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return P.reshape(x, shape=shape)
 
 
-ravel = flatten
+def ravel(input: Any) -> Tensor:
+    """All elements in one dimension, in row-major order; a view if that is how they lie in memory.
+
+    >>> import lucid
+    >>> lucid.ravel(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([1, 2, 3, 4])
+    """
+    return flatten(contiguous(lift(input)))
 
 
 @numpy_names

@@ -23,9 +23,10 @@ def held_input(subject: Subject) -> list[str]:
     fit = []
     for line in subject.program.lines:
         given = any(n not in subject.others for n in line.uses)
-        for n in line.uses if WEIGHTED.search(line.row) and "clone" not in line.text and given else ():
-            alone = sum(n in other.uses for other in subject.program.lines) == 1 and len(line.uses) > 1
-            if n in subject.floats and alone and re.search(rf", {n}[,)]", line.text):
+        alone = "clone" in line.text or "enable_gqa" in line.text  # copied, or repeated, beside nothing else
+        for n in line.uses if WEIGHTED.search(line.row) and not alone and given else ():
+            once = sum(n in other.uses for other in subject.program.lines) == 1 and len(line.uses) > 1
+            if n in subject.floats and once and re.search(rf", {n}[,)]", line.text):
                 fit.append(n)
     return [str(subject.rng.choice(fit))] if fit and subject.rng.random() < 0.7 else []
 

@@ -30,6 +30,7 @@ REFUSALS = {
     "shares memory with one into which a transform writes": "a detached tensor cannot show every example",
     "is used after the memory that it": "a graph cannot show memory that was written to through a detached tensor",
     "f overwrites a value that its gradient needs": "the tape needs a value that the program has written over",
+    "has views, which are seen through its shape": "inside transforms, a detached tensor counts as a view",
 }
 
 
@@ -41,6 +42,7 @@ class Explained:
     op: str  # a pattern for the statement
     what: str  # a pattern for the quantity or the error
     reason: str
+    finite: bool = True  # whether it may appear where all inputs are finite
 
 
 ROUGH = "PyTorch has six digits, or no derivative at all"
@@ -54,15 +56,22 @@ EXPLAINED = (
     Explained("^torch$", "gamma|^(i0|i1|i0e|i1e|zeta)_?$", "values", ROUGH),
     Explained("^torch$", "^(sign|sgn)_?$", "values", "the sign of what is not a number is not a number; PyTorch says 0"),
     Explained("^torch$", "^local_response_norm$", "values", "PyTorch cuts averages of integers down to integers"),
-    Explained("^torch$", "^(sort|argsort|topk|kthvalue|mode|median|nanmedian)", "values",
+    Explained("^torch$", "sort|topk|kthvalue|^mode", "values",
               "of equal elements, PyTorch leaves open which comes first"),
+    Explained("^torch$", "median", "values", "PyTorch reads memory that is not there if the operand is expanded"),
     Explained("^torch$", "linspace|logspace", "values", "PyTorch takes the steps in the type of the result"),
     Explained("^torch$", "sum_to_size", "shared memory", "a 0-d tensor that is its own sum is itself, as all others are"),
     Explained("^torch$", "^as_strided_scatter$", "gradient|curvature",
               "PyTorch gives the gradient to the elements that were written over"),
     Explained("^tape", "sort|median|kthvalue|topk|quantile", "where there is one",
               "among equal elements a direction can look smooth in which the order changes"),
-    Explained("graph", "bincount", "NeedsValueError", "how many bins there are depends on the values"),
+    Explained("graph|vmap", "bincount|one_hot", "NeedsValueError", "how many there are depends on the values"),
+    Explained("graph|vmap", "bincount", "IndexError: bincount with a minlength", "minlength must be above all numbers"),
+    Explained("^torch$", "nextafter", "gradient", "PyTorch's is 0 where both are equal"),
+    Explained("^torch$", "conj", "values", "a copy; in PyTorch a real tensor is its own conjugate, in the same memory"),
+    Explained("^torch$", "^(elu|celu|selu)_?$", "curvature", "at 0 it jumps"),
+    Explained("^torch$", "clamp|clip|maximum|minimum|fmax|fmin|max|min|hardsigmoid|hardtanh|relu6", "gradient|curvature",
+              "the gradient of a choice goes to what is not a number, where that is what was chosen", finite=False),
     Explained("^torch$", "where", "gradient|curvature",
               "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
 )  # fmt: skip
@@ -84,8 +93,10 @@ class Finding:
     def reason(self) -> str:
         """Why the difference is meant; empty if nobody has said."""
         for e in EXPLAINED:
-            pairs = ((e.mode, self.mode), (e.op, self.op), (e.what, f"{self.what}: {self.detail}"))
-            if all(re.search(pattern, text) for pattern, text in pairs):
+            pairs = ((e.mode, self.mode), (e.what, f"{self.what}: {self.detail}"))
+            fits = all(re.search(pattern, text) for pattern, text in pairs) and (e.finite or not self.program.finite)
+            # In a program that was made small, every line is needed.
+            if fits and any(re.search(e.op, op) for op in (self.op, *(line.op for line in self.program.lines))):
                 return e.reason
         return ""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz import batches, graphs, parity
 from fuzz.program import array
-from fuzz.subject import STEP, Comparison, Subject, inner, pulled, slope_around
+from fuzz.subject import Comparison, Subject, inner, pulled
 from lucid import autograd, func
 
 Run = Callable[[Subject], Iterator[Comparison]]
@@ -38,7 +38,7 @@ def tape(subject: Subject) -> Iterator[Comparison]:
     """Reverse mode against finite differences."""
     inputs = [subject.program.inputs[n] for n in subject.floats]
     yield Comparison("types of gradients", [g.dtype.name for g in subject.gradient], [a.dtype.name for a in inputs])
-    if subject.program.narrow or subject.program.detaches:
+    if not subject.has_differences:
         return
     trusted = [ok for _, ok in subject.differences]
     weights = [np.where(ok, w, 0) for w, ok in zip(subject.weights, trusted, strict=True)]
@@ -70,11 +70,11 @@ def vjp(subject: Subject) -> Iterator[Comparison]:
 
 def forward(subject: Subject, outs: Sequence[Any], tangents: Sequence[Any]) -> Iterator[Comparison]:
     yield Comparison("values", outs, subject.float_values())
-    if not (subject.program.narrow or subject.program.detaches):
+    if subject.has_differences:
         pairs = zip(tangents, subject.differences, strict=True)
         got = [np.where(ok, array(t), 0) for t, (_, ok) in pairs]
         yield Comparison("tangents", got, [np.where(ok, d, 0) for d, ok in subject.differences], True)
-    if all(np.isfinite(v).all() for v in subject.float_values()):
+    if all(np.isfinite(v).all() for v in subject.float_values()) and subject.are_regular(tangents):
         yield Comparison("tangents against gradient", [inner(subject.weights, tangents)], [subject.slope])
 
 
@@ -103,19 +103,11 @@ def same_function(transform: Transform) -> Run:
 
 
 def second(subject: Subject) -> Iterator[Comparison]:
-    """All operands together, against finite differences of the gradient, and by the cotangents."""
-    got = subject.curvature
-    if subject.program.narrow or subject.program.detaches:
-        return
-    if not all(ok.all() for _, ok in subject.differences):
-        return
-    around = []
-    for step in (STEP, -STEP):
-        inputs = subject.primals(requires_grad=True, step=step)
-        around.append([array(g) for g in pulled(subject.function()(*inputs), subject.weights, inputs)])
-    found = [slope_around(*three) for three in zip(*around, subject.gradient, strict=True)]
-    if all(ok.all() for _, ok in found):
-        yield Comparison("curvature", got, [change for change, _ in found], finite_differences=True)
+    """All operands together, against finite differences of the gradient."""
+    got, around = subject.curvature, subject.gradient_differences
+    if around:
+        pairs = [(np.where(ok, g, 0), np.where(ok, d, 0)) for g, (d, ok) in zip(got, around, strict=True)]
+        yield Comparison("curvature", [g for g, _ in pairs], [d for _, d in pairs], finite_differences=True)
 
 
 def second_of_each(subject: Subject) -> Iterator[Comparison]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.program import NAMES, Array, Line, is_float, tensor
-from fuzz.subject import Comparison, Subject
+from fuzz.subject import Comparison, Subject, inner
 from lucid.core.tensor import Tensor
 
 try:
@@ -111,6 +111,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def same_derivatives(subject: Subject, theirs: dict[str, Any]) -> Iterator[Comparison]:
+    """Where finite differences contradict PyTorch, these decide, and another mode compares with them."""
     twice = subject.rng.random() < 0.5
     inputs = [theirs[n] for n in subject.floats]
     outs = [theirs[subject.program.outputs[k]] for k in subject.kept]
@@ -118,16 +119,34 @@ def same_derivatives(subject: Subject, theirs: dict[str, Any]) -> Iterator[Compa
         first = torch_pulled(outs, [torch.from_numpy(w) for w in subject.weights], inputs, create_graph=twice)
     except TORCH_REFUSES:
         return
-    yield Comparison("gradient in PyTorch", subject.gradient, [plain(g) for g in first])
-    if not twice or not all(np.isfinite(plain(g)).all() for g in first):
+    gradient = [plain(g) for g in first]
+    if contradicted(inner(gradient, subject.directions), gradient_by_differences(subject)):
+        return
+    yield Comparison("gradient in PyTorch", subject.gradient, gradient)
+    if not twice or not all(np.isfinite(g).all() for g in gradient):
         return
     try:
         curvature = torch_pulled(first, [torch.from_numpy(d) for d in subject.directions], inputs)
     except TORCH_REFUSES:
         return
     theirs_second = [plain(g) for g in curvature]
+    found = subject.gradient_differences
+    trusted = bool(found) and all(ok.all() for _, ok in found)
+    if trusted and any(contradicted(g, d) for g, (d, _) in zip(theirs_second, found, strict=True)):
+        return
     if all(np.isfinite(g).all() for g in theirs_second):  # PyTorch's is often nan where values meet
         yield Comparison("curvature in PyTorch", subject.curvature, theirs_second)
+
+
+def gradient_by_differences(subject: Subject) -> float | None:
+    """The slope along the directions by finite differences, where these can be trusted."""
+    if not subject.has_differences or not all(ok.all() for _, ok in subject.differences):
+        return None
+    return inner(subject.weights, [d for d, _ in subject.differences])
+
+
+def contradicted(theirs: Any, differences: Any) -> bool:
+    return differences is not None and bool(np.any(np.abs(theirs - differences) > 1e-3 * (1 + np.abs(differences))))
 
 
 def torch_pulled(outs: list[Any], weights: list[Any], inputs: list[Any], **how: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from checks import REFUSALS
 
-from fuzz.program import NAMES, Array, Line, Program, array, is_float, tensor
+from fuzz.program import NAMES, Array, Line, Program, array, is_float, is_narrow, tensor
 from lucid.core.tensor import Tensor
 
 SIZES = (1, 2, 3, 5)
@@ -150,7 +150,8 @@ class Pool:
         uses = tuple(dict.fromkeys(NAME.findall(text)))
         self.inputs.update(staged)
         self.values = variables
-        self.lines.append(Line(target, defines, uses, op, **flags))
+        narrow = any(is_narrow(array(variables[n])) for n in defines)
+        self.lines.append(Line(target, defines, uses, op, narrow=narrow, **flags))
         return True
 
     def _ending(self, text: str, op: str, staged: dict[str, Array], flags: dict[str, Any]) -> Program:

@@ -41,6 +41,7 @@ class Line(Sent):
     batchable: bool = True  # the shapes of its results do not depend on values
     in_torch: bool = True
     detaches: bool = False  # a derivative is not that of the values
+    narrow: bool = False  # a result has few digits
 
     @cached_property
     def code(self) -> CodeType:
@@ -82,7 +83,7 @@ class Program(Sent):
 
     @cached_property
     def narrow(self) -> bool:
-        return any(a.dtype.name in ("float32", "complex64", "float16", "bfloat16") for a in self.inputs.values())
+        return any(map(is_narrow, self.inputs.values())) or any(line.narrow for line in self.lines)
 
     @cached_property
     def finite(self) -> bool:
@@ -130,6 +131,10 @@ def tensor(a: Array) -> Tensor:
 
 def is_float(value: Any) -> bool:
     return (value.np_dtype if isinstance(value, Tensor) else value.dtype) in dtypes.DIFFERENTIABLE
+
+
+def is_narrow(a: Array) -> bool:
+    return a.dtype.name in ("float32", "complex64", "float16", "bfloat16")
 
 
 def array(x: Any) -> Array:

@@ -145,7 +145,9 @@ def add_row(pool: Pool, row: Row) -> bool:
     dtype = types(row, pool.dtype)
     if row.ints and choose.random() < 0.06:
         dtype = choose.choice(row.ints)
-    found = samples(row.name, dtype, choose.randrange(3), sized(choose))
+    call, method = call_text(row.name), in_place_name(row)
+    internal = call.startswith("rows") and not method  # its arguments are not checked, and fit one another
+    found = samples(row.name, dtype, choose.randrange(3), () if internal else sized(choose))
     if not found:
         return False
     sample = choose.choice(found)
@@ -153,8 +155,7 @@ def add_row(pool: Pool, row: Row) -> bool:
         sample = choose.choice(found)
     arrays: list[Array] = []
     nest = take_apart(sample.args, arrays)
-    call, method = call_text(row.name), in_place_name(row)
-    changed = choose.random() < 0.2 and not (call.startswith("rows") and not method)
+    changed = choose.random() < 0.2 and not internal
     names = [operand(pool, row, sample, a) for a in arrays]
     args = [argument(pool, n, names, changed) for n in nest]
     kwargs = [f"{k}={argument(pool, v, names, changed)}" for k, v in sample.kwargs.items()]

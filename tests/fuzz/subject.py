@@ -97,6 +97,29 @@ class Subject:
         first = pulled(self.function()(*inputs), self.weights, inputs, create_graph=True)
         return [array(g) for g in pulled(first, self.directions, inputs)]
 
+    def are_regular(self, tangents: Sequence[Any]) -> bool:
+        """Whether forward mode can say the same as reverse mode.
+
+        Elsewhere it may meet a product of infinity and 0 that reverse mode, which begins at the other end, does not.
+        """
+        return all(ok.all() for _, ok in self.differences) or all(np.isfinite(array(t)).all() for t in tangents)
+
+    @property
+    def has_differences(self) -> bool:
+        """Whether differences of values say anything about derivatives."""
+        return not (self.program.narrow or self.program.detaches)
+
+    @cached_property
+    def gradient_differences(self) -> list[tuple[Array, Array]]:
+        """Finite differences of the gradient along the directions, and where they can be trusted; empty if nowhere."""
+        if not self.has_differences or not all(ok.all() for _, ok in self.differences):
+            return []
+        around = []
+        for step in (STEP, -STEP):
+            inputs = self.primals(requires_grad=True, step=step)
+            around.append([array(g) for g in pulled(self.function()(*inputs), self.weights, inputs)])
+        return [slope_around(*three) for three in zip(*around, self.gradient, strict=True)]
+
     @cached_property
     def differences(self) -> list[tuple[Array, Array]]:
         """Finite differences of the float results along the directions, and where they can be trusted."""
