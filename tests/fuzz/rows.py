@@ -79,6 +79,13 @@ BY_NAME = {row.name: row for row in ROWS}
 
 
 @cache
+def odds() -> list[float]:
+    """How likely each row is: in-place forms reach what others reach, and programs for PyTorch leave out what it lacks."""
+    forms = [0.4 if row.name.endswith("_") else 1.0 for row in USED]
+    return [odd if torch_has(call_text(row.name)) else 1.7 * odd for odd, row in zip(forms, USED, strict=True)]
+
+
+@cache
 def torch_has(path: str) -> bool:
     """Whether PyTorch has a function of this name."""
     if not path.startswith("lucid."):

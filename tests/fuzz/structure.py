@@ -7,7 +7,7 @@ from typing import Any
 from fuzz import templates
 from fuzz.pool import SHAPES, Pool
 from fuzz.program import Program, array
-from fuzz.rows import USED, add_row
+from fuzz.rows import USED, add_row, odds
 
 KINDS = {kind: [t for t in text.strip().splitlines() if t] for kind, (text, _) in templates.WEIGHTS.items()}
 ODDS = [weight for _, weight in templates.WEIGHTS.values()]
@@ -200,9 +200,9 @@ def program(seed: int, number: int) -> Program:
     for _ in range(3 * wanted):
         if len(pool.lines) >= wanted:
             break
-        if choose.random() < 0.45:
+        if choose.random() < 0.5:
             pool.forget()
-            add_row(pool, choose.choice(USED))
+            add_row(pool, choose.choices(USED, odds())[0])
         else:
             add_template(pool)
     return pool.finished()
