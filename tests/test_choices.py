@@ -97,3 +97,34 @@ def test_pooled_gradients_stand_at_the_indices(seed: int) -> None:
     torch = pytest.importorskip("torch")
     theirs = torch.nn.functional.max_pool2d(torch.tensor(x), (3, 2), (2, 1), (1, 1), return_indices=True)[1]
     assert where.tolist() == theirs.tolist()
+
+
+INF = float("inf")
+PIECEWISE: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {  # slopes at -inf and inf
+    "relu": (F.relu, [0, 1]),
+    "relu6": (F.relu6, [0, 0]),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.5), [0.5, 1]),
+    "prelu": (lambda x: F.prelu(x, lucid.tensor([0.5], dtype=lucid.float64)), [0.5, 1]),
+    "threshold": (lambda x: F.threshold(x, 0.25, 7.0), [0, 1]),
+    "hardtanh": (F.hardtanh, [0, 0]),
+    "hardsigmoid": (F.hardsigmoid, [0, 0]),
+    "hardswish": (F.hardswish, [0, 1]),
+    "hardshrink": (F.hardshrink, [1, 1]),
+    "softshrink": (F.softshrink, [1, 1]),
+    "elu": (F.elu, [0, 1]),
+    "celu": (F.celu, [0, 1]),
+    "clamp": (lambda x: x.clamp(-1, 1), [0, 0]),
+    "clamp_min": (lambda x: x.clamp(min=0), [0, 1]),
+    "abs": (lambda x: x.abs(), [-1, 1]),
+    "maximum": (lambda x: lucid.maximum(x, lucid.zeros(2, dtype=lucid.float64)), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_pieces_reach_to_infinity(name: str) -> None:
+    function, slopes = PIECEWISE[name]
+    assert gradients(function, [-INF, INF]) == [slopes]
+
+
+def test_a_piece_that_is_not_chosen_may_be_infinite() -> None:
+    assert F.prelu(lucid.tensor([2.0, -1.0]), lucid.tensor([INF])).tolist() == [2.0, -INF]

@@ -140,7 +140,7 @@ def _prelu_slope(x: Any, weight: Any) -> Any:
 prelu = binary_door(
     Elementwise(
         "prelu",
-        real_only("prelu", lambda x, weight: np.multiply(np.minimum(x, 0), weight) + np.maximum(x, 0)),
+        real_only("prelu", lambda x, weight: np.where(x > 0, x, np.multiply(x, weight))),
         (_prelu_slope, lambda x: P.clamp(x, lo=None, hi=0)),
         ("x", "weight"),
     ),
@@ -173,7 +173,7 @@ def _threshold_kernel(x: Any, out: Any, threshold: float, value: float) -> None:
 threshold = with_parameters(
     "threshold",
     _threshold_kernel,
-    Pair(lambda ct, x, threshold: P.within(ct, x, lo=threshold, hi=math.inf, inside=True)),
+    Pair(lambda ct, x, threshold: P.within(ct, x, lo=-math.inf, hi=threshold, inside=False)),
 )
 
 

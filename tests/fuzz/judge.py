@@ -71,8 +71,8 @@ EXPLAINED = (
     Explained("^torch$", "nextafter", "gradient", "PyTorch's is 0 where both are equal"),
     Explained("^torch$", "conj", "values", "a copy; in PyTorch a real tensor is its own conjugate, in the same memory"),
     Explained("^torch$", "^(elu|celu|selu)_?$", "curvature", "at 0 it jumps"),
-    Explained("^torch$", "clamp|clip|maximum|minimum|fmax|fmin|max|min|hardsigmoid|hardtanh|relu6", "gradient|curvature",
-              "the gradient of a choice goes to what is not a number, where that is what was chosen", finite=False),
+    Explained("^torch$", "fmax|fmin", "gradient|curvature",
+              "PyTorch gives half of the gradient to what is not a number and was not chosen", finite=False),
     Explained("^torch$", "where", "gradient|curvature",
               "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
 )  # fmt: skip

@@ -112,6 +112,8 @@ def alike(a: Any, b: Any) -> bool:
 
 def same_derivatives(subject: Subject, theirs: dict[str, Any]) -> Iterator[Comparison]:
     """Where finite differences contradict PyTorch, these decide, and another mode compares with them."""
+    if any(np.isnan(v).any() for v in subject.float_values()):
+        return  # which operand is to blame is a matter of convention, and has tests of its own
     twice = subject.rng.random() < 0.5
     inputs = [theirs[n] for n in subject.floats]
     outs = [theirs[subject.program.outputs[k]] for k in subject.kept]

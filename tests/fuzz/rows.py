@@ -206,7 +206,8 @@ def operand(pool: Pool, row: Row, sample: Sample, a: Array) -> str:
     low, high, gap = row.domain
     if low <= -2 and high >= 2 and not gap and choose.random() < 0.5 and np.abs(array(pool.values[name])).max() < 2.5:
         return name
-    if low > -2 and a.dtype.kind == "f" and not gap and choose.random() < 0.5 and low <= a.min() and a.max() <= high:
+    different = np.unique(array(pool.values[name])).size == a.size  # so that no matrix is singular
+    if low > -2 and a.dtype.kind == "f" and not gap and different and low <= a.min() and a.max() <= high:
         return f"({round(high - low, 3)!r} * {name}.sigmoid() + {float(low)!r})"
     return f"({pool.leaf(a)} + 0.05 * {name}.sin())"
 

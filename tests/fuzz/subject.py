@@ -9,7 +9,7 @@ import numpy as np
 from checks import REFUSALS
 
 import lucid
-from fuzz.program import Array, Program, array, is_float
+from fuzz.program import Array, Program, array, is_float, tensor
 from lucid import autograd
 from lucid.core.tensor import Tensor
 
@@ -55,7 +55,7 @@ class Subject:
     def primals(self, requires_grad: bool = False, step: float = 0.0) -> tuple[Tensor, ...]:
         """The float inputs, moved along the directions."""
         pairs = zip((self.program.inputs[n] for n in self.floats), self.directions, strict=True)
-        made = [lucid.from_numpy(np.array(a + step * d if step else a, order="K")) for a, d in pairs]
+        made = [tensor(a) for a, _ in pairs] if not step else [tensor(moved(a, step * d)) for a, d in pairs]
         return tuple(x.requires_grad_() if requires_grad else x for x in made)
 
     def tangents(self) -> tuple[Tensor, ...]:
@@ -134,6 +134,13 @@ class Subject:
         except REFUSALS:  # the point is at the edge of what a statement takes, or shapes depend on values
             pass
         return untrusted
+
+
+def moved(a: Array, change: Array) -> Array:
+    """The sum, laid out as `a` is."""
+    out = np.array(a, order="K")
+    out += change
+    return out
 
 
 def slope_around(ahead: Array, behind: Array, here: Array) -> tuple[Array, Array]:
