@@ -609,13 +609,16 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
 
 @numpy_names
 def logcumsumexp(input: Any, dim: int) -> Tensor:
-    """log of the running sum of exp(x) along `dim`, without overflow.
+    """log of the running sum of exp(x) along `dim`, without overflow; of complex numbers the principal logarithm.
 
     >>> import lucid
     >>> lucid.logcumsumexp(lucid.tensor([0.0, 0.0, 0.0]), dim=0)
     Tensor([0.    , 0.6931, 1.0986])
     """
-    return _scan("logcumsumexp", _floats(input, "logcumsumexp"), dim, None)
+    x = _floats(input, "logcumsumexp")
+    if x.ndim or not x.is_complex():
+        return _scan("logcumsumexp", x, dim, None)
+    return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
 
 
 def _running_positions(x: Any, dim: int, largest: bool) -> Any:
