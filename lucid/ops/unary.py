@@ -60,9 +60,13 @@ exp2 = unary(
 
 
 def _expm1_array(x: Any) -> Any:
-    """NumPy's, with the limits of complex exponentials at infinities, which it misses."""
+    """NumPy's, with the limits of complex exponentials at infinities, which it misses, and at a negative 0."""
     out = np.expm1(x)
-    if x.dtype.kind != "c" or np.isfinite(out).all():
+    if x.dtype.kind != "c":
+        return out
+    out = np.asarray(out)
+    out.real += 0  # -0 becomes 0: the array API standard wants no sign there
+    if np.isfinite(out).all():
         return out
     return np.where(np.isfinite(out), out, np.exp(x) - 1).astype(x.dtype, copy=False)
 
