@@ -25,10 +25,10 @@ LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
 
 def _astype(x: Any, dtype: np.dtype[Any], source: np.dtype[Any]) -> Any:
-    if dtype.kind in "iu" and source.kind not in "biu" and not np.isfinite(x).all():
-        raise ValueError(f"cannot convert nan or inf to {dtype.name}; mask it first, as with nan_to_num()")
     if source.kind == "c" and dtype.kind != "c":
         x = x.real
+    if dtype.kind in "iu" and source.kind not in "biu":
+        return dtypes.whole(x, dtype, "; mask it first, as with nan_to_num()")
     return x.astype(dtype)
 
 
