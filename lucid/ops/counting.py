@@ -40,6 +40,11 @@ def _bins_array(x: Any, edges: Any, even: bool) -> Any:
     return out
 
 
+def _ticks(low: float, high: float, count: int) -> Any:
+    """Evenly spaced numbers, also where the range is too wide for a float."""
+    return np.linspace(low, high, count) if np.isfinite(high - low) else np.linspace(low / 2, high / 2, count) * 2
+
+
 def _bins_of_row(x: Any, edges: Any, even: bool) -> Any:
     wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
     x, edges = x.astype(wide, copy=False), edges.astype(wide, copy=False)
@@ -95,7 +100,7 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
     share = np.linspace(0, 1, count + 1)
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
-        return Tensor._wrap(np.linspace(low, high, count + 1).astype(flat.np_dtype))
+        return Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)
