@@ -115,6 +115,81 @@ def test_gradients_through_a_spatial_transformer():
         np.testing.assert_allclose(out[i].numpy(), transformed(image.detach(), many[i]).numpy(), 1e-12)
 
 
+SHAPES = [
+    ((2, 3, 5, 4), (2, 3, 2, 2)),
+    ((2, 1, 3, 2, 4), (2, 2, 1, 2, 3)),
+    ((1, 2, 1, 1), (1, 2, 2, 2)),
+    ((1, 1, 1, 1, 1), (1, 1, 2, 1, 3)),
+    ((0, 2, 3, 4), (0, 2, 2, 2)),
+    ((2, 2, 3, 3), (2, 0, 3, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize(("image", "grid"), SHAPES)
+def test_second_derivatives_of_grid_sample_agree(image, grid, mode, padding, align, dtype):
+    """By image, by grid and by both; on the tape, forward over reverse, reverse over forward, and batched."""
+    if mode == "bicubic" and len(image) == 5:
+        pytest.skip("volumes have no cubic mode")
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(image), rng.uniform(-1.4, 1.4, grid[::-1]).T]  # a grid that is not contiguous
+    values = [lucid.tensor(a.astype(dtype)) if k == 0 else lucid.tensor(a.T.astype(dtype)).permute(*range(a.ndim)[::-1])
+              for k, a in enumerate(arrays)]  # fmt: skip
+    along = [lucid.tensor(rng.standard_normal(v.shape).astype(dtype)) for v in values]
+    tolerance = 1e-9 if dtype == "float64" else 1e-3
+    for chosen in ((0,), (1,), (0, 1)):
+
+        def loss(*some, chosen=chosen):
+            operands = [some[chosen.index(k)] if k in chosen else v for k, v in enumerate(values)]
+            out = F.grid_sample(*operands, mode, padding, align)
+            return (out * out).sum()
+
+        at, tangents, each = (
+            tuple(values[k] for k in chosen),
+            tuple(along[k] for k in chosen),
+            tuple(range(len(chosen))),
+        )
+        leaves = [v.detach().requires_grad_() for v in at]
+        first = autograd.grad(loss(*leaves), leaves, create_graph=True)
+        total = sum((g * t).sum() for g, t in zip(first, tangents, strict=True))
+        if total.requires_grad:
+            taped = autograd.grad(total, leaves)
+        else:  # the gradient is 0 everywhere
+            taped = [lucid.zeros_like(v) for v in leaves]
+        gradient = func.grad(loss, argnums=each)
+        forward = func.jvp(gradient, at, tangents)[1]
+        reverse = func.grad(lambda *some, loss=loss, t=tangents: func.jvp(loss, some, t)[1], argnums=each)(*at)
+        push = lambda *ts, gradient=gradient, at=at: func.jvp(gradient, at, ts)[1]  # noqa: E731
+        batched = func.vmap(push)(*[lucid.stack([t, 2 * t]) for t in tangents])
+        for a, b, c, d in zip(taped, forward, reverse, batched, strict=True):
+            for other in (b, c, d[0], d[1] / 2):
+                np.testing.assert_allclose(a, other, tolerance, tolerance)
+
+
+def test_the_nearest_element_does_not_depend_on_small_changes_of_the_grid():
+    """Its gradient is 0, and not missing."""
+    grid = lucid.zeros(1, 2, 2, 2, requires_grad=True)
+    (found,) = autograd.grad(F.grid_sample(random(1, 1, 3, 3).float(), grid, "nearest").sum(), [grid])
+    assert found is not None and not found.any()
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("place", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.filterwarnings("error:invalid value encountered in cast")
+def test_grids_that_are_not_finite_read_no_memory_by_chance(mode, padding, place):
+    x = lucid.arange(1.0, 7.0).reshape(1, 1, 2, 3)
+    grid = lucid.tensor([[[[place, 0.2], [0.2, place], [0.1, 0.2]]]])
+    found = np.asarray(F.grid_sample(x, grid, mode, padding)).ravel()
+    alone = np.asarray(F.grid_sample(x, grid[:, :, 2:], mode, padding)).ravel()
+    assert found[2] == alone[0]
+    if mode == "nearest" or (mode == "bilinear" and padding == "border" and place == place):
+        assert np.isfinite(found).all()
+
+
 def test_nan_in_a_grid_reads_nothing_outside():
     grid = lucid.tensor([[[[np.nan, 0.0], [np.inf, 0.0], [-np.inf, 0.0]]]])
     with np.errstate(invalid="ignore"):

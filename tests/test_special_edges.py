@@ -1,5 +1,6 @@
 """Special functions at the ends of their domains: huge and tiny arguments, overflow, underflow, poles."""
 
+import cmath
 import math
 
 import numpy as np
@@ -177,3 +178,33 @@ def test_nestings(name):
     for nesting in (*nestings(MAIN, 2), *nestings(MAIN[:3], 3)[::4], *nestings(OTHERS, 1)):
         got = nesting.of_tensors(total)(tensor(X)).item()
         np.testing.assert_allclose(got, nesting.expected(ref), rtol=1e-7, atol=1e-8, err_msg=str(nesting))
+
+
+def _running(column):
+    """log Σ exp(x) of ever more elements, by the principal logarithm of the sum itself."""
+    for n in range(1, len(column) + 1):
+        peak = max([v.real for v in column[:n]])
+        total = sum(cmath.exp(v - peak) for v in column[:n] if v.real > -np.inf)
+        yield cmath.log(total) + peak if total else complex(-np.inf, 0)
+
+
+@pytest.mark.parametrize("turns", [1.0, np.pi, 10.0, 1e6])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1000.0])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_logcumsumexp_has_principal_phases(turns, size, dim):
+    rng = np.random.default_rng(0)
+    x = size * rng.standard_normal((5, 6)) + 1j * turns * rng.standard_normal((5, 6))
+    x.real[0, :2] = x.real[2, 3] = x.real[:2, 0] = -np.inf
+    want = np.apply_along_axis(lambda column: np.array(list(_running(column))), dim, x)
+    found = np.asarray(lucid.logcumsumexp(lucid.tensor(x), dim))
+    np.testing.assert_allclose(found.real, want.real, 1e-9, 1e-9)
+    turned = np.exp(1j * (found.imag - want.imag))  # phases of π and -π are the same
+    np.testing.assert_allclose(turned, 1, 1e-8)
+    assert (np.abs(found.imag) <= np.pi).all()
+
+
+def test_logcumsumexp_of_one_complex_number():
+    for x in (np.array(1 + 7j), np.array([1 + 7j])):
+        found = lucid.logcumsumexp(lucid.tensor(x).requires_grad_(), 0)
+        np.testing.assert_allclose(found.detach(), 1 + 1j * (x.imag - 2 * np.pi))
+        assert found.requires_grad

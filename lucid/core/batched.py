@@ -126,6 +126,10 @@ class Batched(Kind):
         what = "examples of shape" if self._aux is None else "examples share one of shape"
         return f"{self.batch_size} {what} {self.shape}: {self._array!r}"
 
+    def _raise_unless_replaceable(self, value: Tensor) -> None:
+        super()._raise_unless_replaceable(value)
+        self._aux = value._aux  # whether the examples share the contents goes with these
+
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on all examples at once, by its batching rule."""
         level = self._level

@@ -121,6 +121,13 @@ class Dual(Kind):
     def describe_contents(self, prefix: str) -> str:
         return f"primal={self._array!r}, tangent={self._aux!r}"
 
+    def _raise_unless_replaceable(self, value: Tensor) -> None:
+        super()._raise_unless_replaceable(value)
+        if self._aux is not None and value.shape != self.shape:
+            raise RuntimeError(
+                f".data: a tensor with a tangent keeps its shape {self.shape}, which is not {value.shape}"
+            )
+
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on the primals, and its forward rule on the tangents."""
         level = self._level

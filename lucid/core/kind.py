@@ -64,6 +64,17 @@ class Kind(Tensor):
             expected *= n
         return True
 
+    def _raise_unless_replaceable(self, value: Tensor) -> None:
+        """`.data = ` keeps derivatives of this tensor and drops those of the value: refuse where both are entangled."""
+        other: Any = value
+        if other._level != self._level:
+            raise RuntimeError(".data: the tensors belong to different transforms; use copy_")
+        for inner in (self._array, other._array):
+            while isinstance(inner, Tensor):
+                if inner._requires_grad or isinstance(inner, Kind):
+                    raise RuntimeError(".data: another transform further out follows one of the tensors; use copy_")
+                inner = inner._array
+
     # Whether tensors of this kind have other memory than what they absorb, so that what was detached must follow.
     splits_memory = True
 

@@ -231,11 +231,19 @@ class Tensor(TensorFields, Methods):
     def data(self, value: "Tensor") -> None:
         if not isinstance(value, Tensor) or type(value) is not type(self):
             raise TypeError(f".data must be set to a {type(self).__name__}, not {type(value).__name__}")
+        if self._node is not None and self._requires_grad and value.shape != self.shape:
+            raise RuntimeError(
+                f".data: a tensor with history keeps it, and so its shape {self.shape}; {value.shape} is another one"
+            )
+        self._raise_unless_replaceable(value)
         storage_of(self).bump(".data = ")
         self._meta = Storage()
         # Anything saved from before must not mistake the new contents for the old.
         self._meta.version, self._meta.writer = 1, (".data = ", self._place())
         self._array = value._array
+
+    def _raise_unless_replaceable(self, value: "Tensor") -> None:
+        """Refuse contents of `value` that this tensor cannot take; kinds that can prepare themselves for them."""
 
     @property
     def _version(self) -> int:

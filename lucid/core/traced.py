@@ -264,6 +264,9 @@ class Traced(Kind):
     def describe_contents(self, prefix: str) -> str:
         return f"{self._aux.name}, now {self._array!r}"
 
+    def _raise_unless_replaceable(self, value: Tensor) -> None:
+        raise RuntimeError(".data = cannot be part of a program; use copy_")
+
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on the values, and write it down."""
         level, trace = self._level, self._aux.trace

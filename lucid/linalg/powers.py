@@ -29,11 +29,14 @@ def _matrix_exp_array(x: Any) -> Any:
         return _matrix_exp_array(x.astype(np.float32)).astype(x.dtype)
     finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
     a = np.where(finite, x, 0)
-    size = np.abs(a).sum(-2, keepdims=True).max(-1, keepdims=True, initial=0)
+    with np.errstate(over="ignore"):
+        size = np.abs(a).sum(-2, keepdims=True).max(-1, keepdims=True, initial=0)
     reach = _REACH[size.dtype.itemsize]
     largest = size.max(initial=0)
     degree = next((d for d, r in reach.items() if largest <= r), max(reach))
-    doublings = np.ceil(np.log2(np.maximum(size / reach[degree], 1))).astype(int)
+    # Sums of finite elements may be infinite, the elements halved so often are not.
+    most = np.finfo(size.dtype).maxexp
+    doublings = np.minimum(np.ceil(np.log2(np.maximum(size / reach[degree], 1))), most).astype(int)
     out = _pade(a * np.exp2(-doublings).astype(size.dtype), degree)
     with np.errstate(all="ignore"):
         for step in range(int(doublings.max(initial=0))):

@@ -4,6 +4,9 @@ Derivatives of singular vectors divide by the gaps between singular values. In t
 matter cancel, so its derivatives are made from other things. The sum of singular values is smooth wherever none of them
 is 0: its gradient is the factor W of A = W H with orthonormal columns and a positive H. The largest one (or the
 smallest) is smooth wherever it is simple: its gradient is W = u v*, with its own singular vectors alone.
+
+A singular value that is exactly 0 has a kink there, as |x| has, and takes no part in W and its derivatives: so the
+gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matrix is the sum of the others.
 """
 
 from typing import Any
@@ -11,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import adjoint, conj, identity, over_stacks, product, raise_unless_finite, real
+from lucid.linalg.matrices import adjoint, column, conj, identity, over_stacks, product, raise_unless_finite, real
+from lucid.linalg.solvers import singularity
+from lucid.ops.norms import unit_size
 from lucid.ops.rules import P, is_complex, sum_to
 
 
@@ -21,27 +26,39 @@ def _nuclear_norm_array(x: Any) -> Any:
 
 
 def _polar_array(x: Any) -> Any:
-    u, _, v = np.linalg.svd(x, full_matrices=False)
-    return u @ v
+    u, sizes, v = np.linalg.svd(x, full_matrices=False)
+    return (u if sizes.all() else u * (sizes > 0)[..., None, :]) @ v
 
 
 def _polar_change(x: Any, w: Any, t: Any) -> Any:
-    """W Ω + (I - W W*) T H⁻¹, where Ω H + H Ω = W* T - T* W. As a map of T it is its own transpose."""
+    """W Ω + (I - W W*) T H⁺, where Ω H + H Ω = W* T - T* W. As a map of T it is its own transpose."""
     if x.shape[-2] < x.shape[-1]:
         return adjoint(_polar_change(adjoint(x), adjoint(w), adjoint(t)))
     h, inner = P.matmul(adjoint(w), x), P.matmul(adjoint(w), t)
     turned = P.matmul(w, P.sylvester(h, inner - adjoint(inner)))
-    if x.shape[-2] == x.shape[-1]:
-        return turned
+    rank = P.sum(real(conj(w) * w), dims=_plane(w), keepdim=False)
+    singular = _each(rank < x.shape[-1] - 0.5)
+    square = x.shape[-2] == x.shape[-1]
     rest = t - P.matmul(w, inner)
-    return turned + adjoint(P.solve(h, adjoint(rest), strict=False))
+    rest = P.where(singular, rest, 0) if square else rest
+    # H and the projector on what it maps to 0 together are invertible.
+    kernel = P.where(singular, identity(x.shape[-1], x) - P.matmul(adjoint(w), w), 0)
+    return turned + adjoint(_solved(h + kernel, adjoint(rest - P.matmul(rest, kernel))))
+
+
+def _solved(matrix: Any, force: Any) -> Any:
+    """The solution of a linear system, and 0 where the matrix is singular: at kinks of the norm."""
+    singular = column(column(singularity(matrix) > 0))
+    regular = P.where(singular, identity(matrix.shape[-1], matrix), matrix)
+    return P.solve(regular, P.where(singular, 0, force), strict=False)
 
 
 def _sylvester_array(h: Any, k: Any) -> Any:
-    """In the basis of H's eigenvectors the equation is one for each element."""
+    """In the basis of H's eigenvectors the equation is one for each element: 0 where their sum is not positive."""
     sizes, q = np.linalg.eigh(h)
     back = np.conj(np.swapaxes(q, -1, -2))
-    return q @ ((back @ k @ q) / (sizes[..., :, None] + sizes[..., None, :])) @ back
+    sums = sizes[..., :, None] + sizes[..., None, :]
+    return q @ ((back @ k @ q) / np.where(sums > 0, sums, np.inf)) @ back
 
 
 def _pull_factor(ct: Any, h: Any, out: Any, h_shape: tuple[int, ...]) -> Any:
@@ -65,8 +82,8 @@ def _extreme_array(x: Any, largest: bool) -> Any:
 def _extreme_pair_array(x: Any, largest: bool) -> Any:
     """u v* for the extreme singular value; several that are equal share."""
     u, sizes, v = np.linalg.svd(x, full_matrices=False)
-    chosen = sizes == sizes[..., :1] if largest else sizes == sizes[..., -1:]
-    shares = chosen / chosen.sum(-1, keepdims=True).astype(sizes.dtype)
+    chosen = (sizes == sizes[..., :1] if largest else sizes == sizes[..., -1:]) & (sizes > 0)
+    shares = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1).astype(sizes.dtype)
     return (u * shares[..., None, :]) @ v
 
 
@@ -75,22 +92,26 @@ def _pair_change(x: Any, w: Any, t: Any) -> Any:
 
     Complex pairs also turn, by the angle Im(u* T v) / s. As a map of T it is its own transpose.
     """
+    unit = unit_size(x, dims=_plane(x), least=0.0)
+    x = x / unit
     size, weight = _each(_along(w, x)), _each(_along(x, x))
     back, flipped, pulled = adjoint(w), adjoint(x), adjoint(t)
     left = _deflated(x, w, size, weight, size * product(t, back, w) + product(x, pulled, w))
     right = _deflated(flipped, back, size, weight, size * product(pulled, w, back) + product(flipped, t, back))
     change = left + adjoint(right)
     if is_complex(x):
-        angle = _each(P.imag(P.sum(conj(w) * t, dims=_plane(x), keepdim=False))) / size
+        turning = P.imag(P.sum(conj(w) * t, dims=_plane(x), keepdim=False))
+        angle = _each(turning) / P.where(size == 0, 1, size)
         change = change + w * (angle * 1j)
-    return change
+    return change / unit
 
 
 def _deflated(x: Any, w: Any, size: Any, weight: Any, force: Any) -> Any:
     """(s² I - A A*)⁺ F: the projector on u makes the matrix invertible, and is taken out of F."""
     projector = P.matmul(w, adjoint(w))
-    matrix = size * size * identity(x.shape[-2], x) - P.matmul(x, adjoint(x)) + weight * projector
-    return P.solve(matrix, force - P.matmul(projector, force), strict=False)
+    eye = identity(x.shape[-2], x)
+    matrix = P.where(size == 0, eye, size * size * eye - P.matmul(x, adjoint(x)) + weight * projector)
+    return _solved(matrix, force - P.matmul(projector, force))
 
 
 def _plane(x: Any) -> tuple[int, int]:

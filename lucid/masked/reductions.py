@@ -142,6 +142,20 @@ def _floats(x: Tensor, name: str) -> Tensor:
     return x
 
 
+def _centred(
+    input: Any, dim: Any, unbiased: bool | None, correction: float | None, dtype: Any, mask: Any, name: str
+) -> tuple[Tensor, tuple[int, ...], Tensor]:
+    """The differences from the mean, the dims and what a sum of squares is divided by."""
+    if unbiased is not None and correction is not None:
+        raise RuntimeError(f"masked.{name}: give unbiased or correction, not both")
+    x = _floats(operand(input, dtype), name)
+    dims = many_dims(dim, x.ndim, name)
+    less = correction if correction is not None else float(unbiased is None or unbiased)
+    centred = filled(x - _mean(x, dims, mask, name), mask, 0, name)
+    left = lift(_count(x, dims, mask, name)) - less
+    return centred, dims, cast(P.where(left < 0, 0, left), np_dtype(unary.real(x) if x.is_complex() else x))
+
+
 @numpy_names
 def var(
     input: Any,
@@ -159,16 +173,9 @@ def var(
     >>> lucid.masked.var(lucid.tensor([1.0, 9.0, 3.0]), mask=lucid.tensor([True, False, True]))
     Tensor(2.)
     """
-    if unbiased is not None and correction is not None:
-        raise RuntimeError("masked.var: give unbiased or correction, not both")
-    x = _floats(operand(input, dtype), "var")
-    dims = many_dims(dim, x.ndim, "var")
-    less = correction if correction is not None else float(unbiased is None or unbiased)
-    centred = filled(x - _mean(x, dims, mask, "var"), mask, 0, "var")
-    squares = unary.real(centred * unary.conj(centred)) if x.is_complex() else centred * centred
-    left = lift(_count(x, dims, mask, "var")) - less
-    divisor = cast(P.where(left < 0, 0, left), np_dtype(squares))
-    return _dropped(x, P.sum(squares, dims=dims, keepdim=True) / divisor, dims, keepdim)
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, dtype, mask, "var")
+    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else centred * centred
+    return _dropped(centred, P.sum(squares, dims=dims, keepdim=True) / divisor, dims, keepdim)
 
 
 @numpy_names
@@ -188,13 +195,9 @@ def std(
     >>> lucid.masked.std(lucid.tensor([1.0, 9.0, 3.0]), correction=0, mask=lucid.tensor([True, False, True]))
     Tensor(1.)
     """
-    spread = var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
-    return _root(spread)
-
-
-def _root(x: Tensor) -> Tensor:
-    zero = x == 0
-    return P.where(zero, 0, unary.sqrt(P.where(zero, 1, x)))
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, dtype, mask, "std")
+    length = P.norm(centred, p=2.0, dims=dims, keepdim=True, divisor=1.0)
+    return _dropped(centred, length / unary.sqrt(divisor), dims, keepdim)
 
 
 @numpy_names

@@ -254,8 +254,9 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 def _over_square(x: Any, y: Any) -> Any:
-    size = x * x + y * y
-    return P.where(size == 0, 0, x / P.where(size == 0, 1, size))
+    """x / (x² + y²), and 0 at 0, without squares, which may overflow or vanish."""
+    length = P.hypot(x, y)
+    return P.where(length == 0, 0, x / P.where(length == 0, 1, length) / P.where(length == 0, 1, length))
 
 
 atan2 = binary(

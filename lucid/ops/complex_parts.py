@@ -47,8 +47,9 @@ conj = unary(
 
 def _turn(x: Any) -> Any:
     """i·x / |x|²: how the angle of x changes."""
-    size = P.real(x * P.conj(x))
-    return P.where(size == 0, 0, 1j * x / P.where(size == 0, 1, size))
+    size = P.abs(x)
+    length = P.where(size == 0, 1, size)
+    return P.where(size == 0, 0, 1j * (x / length / length))
 
 
 def _angle_array(x: Any) -> Any:

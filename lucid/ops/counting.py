@@ -41,12 +41,17 @@ def _bins_array(x: Any, edges: Any, even: bool) -> Any:
     return out
 
 
+def _ticks(low: float, high: float, count: int) -> Any:
+    """Evenly spaced numbers, also where the range is too wide for a float."""
+    return np.linspace(low, high, count) if np.isfinite(high - low) else np.linspace(low / 2, high / 2, count) * 2
+
+
 def _bins_of_row(x: Any, edges: Any, even: bool) -> Any:
     wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
     x, edges = x.astype(wide, copy=False), edges.astype(wide, copy=False)
     count = len(edges) - 1
     inside = (x >= edges[0]) & (x <= edges[-1])
-    if even and edges[0] < edges[-1]:
+    if even and edges[0] < edges[-1] and np.isfinite(edges[-1] - edges[0]):
         # A guess by the width, corrected by the edges themselves: a quarter of the time of a search among 100.
         steps = (np.where(inside, x, edges[0]) - edges[0]) * (count / (float(edges[-1]) - float(edges[0])))
         found = np.minimum(steps.astype(np.int64), count - 1)
@@ -96,7 +101,7 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
     share = np.linspace(0, 1, count + 1)
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
-        return Tensor._wrap(np.linspace(low, high, count + 1).astype(flat.np_dtype))
+        return Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)

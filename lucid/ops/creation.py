@@ -23,7 +23,9 @@ _NUMBERS = (bool, int, float, complex)
 def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Tensor:
     as_device(device)
     if dtype is not None:
-        array = array.astype(dtypes.as_numpy(dtype), copy=False)
+        target = dtypes.as_numpy(dtype)
+        is_cut = target.kind in "iu" and array.dtype.kind in "fV"
+        array = dtypes.whole(array, target) if is_cut else array.astype(target, copy=False)
     out = Tensor._wrap(array)
     return out.requires_grad_() if requires_grad else out
 
@@ -61,8 +63,8 @@ def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _converted(array: Any, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind in "iu" and array.dtype.kind in "fV" and not np.isfinite(array).all():
-        raise ValueError(f"cannot convert nan or inf to {dtype.name}")
+    if dtype.kind in "iu" and array.dtype.kind in "fV":
+        return dtypes.whole(array, dtype)
     if array.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"cannot convert complex data to {dtype.name}; take .real or .imag first")
     if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:

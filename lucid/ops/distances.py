@@ -11,6 +11,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing, reductions
 from lucid.ops.dims import numpy_names, real_dim
+from lucid.ops.norms import norm_array, safe_sums
 from lucid.ops.out import takes_out
 from lucid.ops.products import mT
 from lucid.ops.promotion import KEEP, lift_all, promote
@@ -21,27 +22,28 @@ _CLOSE = 1e-3  # of the squared lengths: below, the product's rounding shows in 
 
 
 def _euclidean_array(x: Any, y: Any) -> Any:
-    """|x|² + |y|² - 2 x·y for all pairs of rows by one product; pairs that lie close are measured one by one."""
+    """|x|² + |y|² - 2 x·y for all pairs of rows by one product.
+
+    Pairs that lie close, and those whose squares are too large or too small for their type, are measured one by one.
+    """
     if x.dtype.itemsize == 2:
         return _euclidean_array(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     if 0 in (*x.shape, *y.shape):
-        return _root_of_squares(x, y)
+        return norm_array(x[..., :, None, :] - y[..., None, :, :], 2.0, (max(x.ndim, y.ndim),), False)
     middle = x.mean(axis=-2, keepdims=True)
     a, b = x - middle, y - middle
     lengths = np.square(a).sum(-1)[..., :, None] + np.square(b).sum(-1)[..., None, :]
     squares = np.matmul(a * -2, np.swapaxes(b, -1, -2))
     squares += lengths
     lengths *= _CLOSE
-    far = np.greater(squares, lengths)
+    low, high = safe_sums(squares.dtype)
+    far = np.greater(squares, np.maximum(lengths, low, out=lengths)) & (squares <= high)
+    out = np.sqrt(squares, out=squares)
     if not far.all():
-        left, right = (np.broadcast_to(v, (*squares.shape[:-2], *v.shape[-2:])) for v in (x, y))
+        left, right = (np.broadcast_to(v, (*out.shape[:-2], *v.shape[-2:])) for v in (x, y))
         *front, i, j = close = np.nonzero(~far)
-        squares[close] = np.square(left[(*front, i)] - right[(*front, j)]).sum(-1)
-    return np.sqrt(squares, out=squares)
-
-
-def _root_of_squares(x: Any, y: Any) -> Any:
-    return np.sqrt(np.square(x[..., :, None, :] - y[..., None, :, :]).sum(-1))
+        out[close] = norm_array(left[(*front, i)] - right[(*front, j)], 2.0, (1,), False)
+    return out
 
 
 def _per_distance(ct: Any, out: Any) -> Any:

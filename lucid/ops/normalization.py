@@ -10,6 +10,7 @@ import numpy as np
 
 from lucid.ops import channels, rows
 from lucid.ops.fused import Fused, batch_by_composite, ones
+from lucid.ops.norms import is_moderate, normalized_rows, power_of_two, safe_sums
 from lucid.ops.parallel import in_parts
 from lucid.ops.rules import P, batched_to_front
 
@@ -31,28 +32,25 @@ def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred
     b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
     y, statistics = rows.normalize(base, w, b, eps, centred)
     scale = statistics[2]
-    if not (scale.all() and np.isfinite(scale).all()):
-        _rescale_rows(base, w, b, eps, centred, y, statistics)
+    lost = ~((scale > 0) & (scale <= safe_sums(x.dtype)[0] ** -0.5))
+    if lost.any():
+        _rescale_rows(base, w, b, eps, centred, lost, y, statistics)
     return y.reshape(x.shape), (statistics,)
 
 
-def _rescale_rows(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, statistics: Any) -> None:
-    """Compute again, at the size of 1, the finite rows whose mean squares are too large or too small for their type.
+def _finite_sizes(x: Any, centred: bool) -> Any:
+    """Which rows have finite elements that are not all 0, or, if `centred`, not all the same."""
+    return np.isfinite(x).all(axis=1) & ((x != x[:, :1]) if centred else x).any(axis=1)
 
-    Sizes are powers of 2, so that nothing is rounded. First gradients follow from the statistics; forward mode and
-    higher orders are those of the composite, which has no such care.
-    """
-    scale = statistics[2]
-    lost = ((scale == 0) | ~np.isfinite(scale)) & np.isfinite(x).all(axis=1) & x.any(axis=1)
-    exponents = np.zeros(len(x), int)
-    exponents[lost] = np.frexp(np.abs(x[lost]).max(axis=1))[1]
-    for exponent in np.unique(exponents[lost]).tolist():
-        some = lost & (exponents == exponent)
-        with np.errstate(over="ignore", under="ignore"):
-            least = float(np.ldexp(np.float64(eps), -2 * exponent))
-            y[some], found = rows.normalize(np.ldexp(x[some], -exponent), weight, bias, least, centred)
-            statistics[:2, some] = np.ldexp(found[:2], exponent)
-            statistics[2, some] = np.ldexp(found[2], -exponent)
+
+def _rescale_rows(
+    x: Any, weight: Any, bias: Any, eps: float, centred: bool, lost: Any, y: Any, statistics: Any
+) -> None:
+    """Compute again the finite rows whose mean squares are too large or too small for their type."""
+    lost = lost & _finite_sizes(x, centred)
+    normal, statistics[0, lost], statistics[2, lost] = normalized_rows(x[lost], eps, centred)
+    statistics[1, lost] = 0
+    y[lost] = normal * weight + bias
 
 
 def _rows_backward(
@@ -68,9 +66,11 @@ def _rows_backward(
 def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> Any:
     dims = tuple(range(x.ndim - ndim, x.ndim))
     n = max(math.prod(x.shape[d] for d in dims), 1)
+    unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
+    x = x / unit
     if centred:
         x = x - P.sum(x, dims=dims, keepdim=True) / n
-    y = x * P.rsqrt(P.sum(x * x, dims=dims, keepdim=True) / n + eps)
+    y = x * P.rsqrt(P.sum(x * x, dims=dims, keepdim=True) / n + eps / unit / unit)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
@@ -139,7 +139,44 @@ def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -
         channels.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
 
     _in_parts(work, planes, groups)
-    return _from_channels(y, x.shape), (mean, 1 / np.sqrt(variance + eps)), mean, variance
+    rstd = 1 / np.sqrt(variance + eps)
+    low, high = safe_sums(x.dtype)
+    lost = ~((variance + eps >= low) & (variance <= high))
+    if lost.any():
+        _rescale_sets(planes, w, b, groups, eps, lost, y, mean, rstd)
+    return _from_channels(y, x.shape), (mean, rstd), mean, variance
+
+
+def _sets(planes: Any, groups: int) -> Any:
+    """The elements that share statistics, as an array of (sets, channels of a set, elements of one)."""
+    if groups:
+        return planes.reshape(len(planes) * groups, planes.shape[1] // groups, planes.shape[2])
+    return planes.swapaxes(0, 1).reshape(planes.shape[1], 1, len(planes) * planes.shape[2])
+
+
+def _rescale_sets(
+    planes: Any, weight: Any, bias: Any, groups: int, eps: float, lost: Any, y: Any, mean: Any, rstd: Any
+) -> None:
+    """Compute again the finite sets of elements whose variances are too large or too small for their type."""
+    sets = _sets(planes, groups)
+    flat = sets.reshape(len(sets), math.prod(sets.shape[1:]))
+    lost = lost.reshape(-1) & _finite_sizes(flat, True)
+    normal, found_mean, found_rstd = normalized_rows(flat[lost], eps, True)
+    mean.reshape(-1)[lost], rstd.reshape(-1)[lost] = found_mean, found_rstd
+    count = groups or len(weight)
+    own = np.flatnonzero(lost) % count  # which part of the weights a set has
+    w, b = (v.reshape(count, -1, 1)[own] for v in (weight, bias))
+    scaled = normal.reshape(-1, *sets.shape[1:]) * w + b
+    if groups:
+        y.reshape(sets.shape)[lost] = scaled
+    else:
+        y[:, lost] = scaled.reshape(-1, len(planes), planes.shape[2]).swapaxes(0, 1)
+
+
+def _units(rstd: Any, dtype: Any) -> Any:
+    """The powers of 2 in which the sets of elements have moderate sizes; None if all have as they are."""
+    extreme = ~is_moderate(rstd, dtype) & (rstd > 0) & np.isfinite(rstd)
+    return power_of_two(1 / np.where(extreme, rstd, 1)) if extreme.any() else None
 
 
 def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups: int) -> list[Any]:
@@ -148,6 +185,11 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups
     g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0], groups)
     w, _ = _affine(planes, weight, None)
     by_mean, by_variance = [np.zeros(mean.shape) if ct is None else ct.astype(mean.dtype) for ct in cts[1:]]
+    units = _units(rstd, planes.dtype)
+    if units is not None:  # as for x / unit, of which the result is a function as it is of x
+        each = np.repeat(units, planes.shape[1] // (groups or len(units)), axis=-1)[..., None].astype(planes.dtype)
+        planes, mean, rstd, by_mean = planes / each, mean / units, rstd * units, by_mean * units
+        by_variance = by_variance * units * units
     dx = np.empty_like(planes) if needs[0] else None
     dweight, dbias = np.zeros((2, *planes.shape[:2]) if groups else (2, planes.shape[1]))
 
@@ -159,6 +201,8 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups
         )  # fmt: skip
 
     _in_parts(work, planes, groups)
+    if units is not None and dx is not None:
+        dx /= each
     if groups:
         dweight, dbias = np.add.reduce(dweight, axis=0), np.add.reduce(dbias, axis=0)
     return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
@@ -172,12 +216,14 @@ def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tup
 def _batch_composite(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     dims = (0, *range(2, x.ndim))
     n = max(math.prod(x.shape[d] for d in dims), 1)
+    unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
+    x = x / unit
     mean = P.sum(x, dims=dims, keepdim=True) / n
     centred = x - mean
     variance = P.sum(centred * centred, dims=dims, keepdim=True) / n
-    y = _with_affine(centred * P.rsqrt(variance + eps), weight, bias)
+    y = _with_affine(centred * P.rsqrt(variance + eps / unit / unit), weight, bias)
     flat = (x.shape[1],)
-    return y, P.reshape(mean, shape=flat), P.reshape(variance, shape=flat)
+    return y, P.reshape(mean * unit, shape=flat), P.reshape(variance * unit * unit, shape=flat)
 
 
 def _per_channel(values: Any, ndim: int) -> Any:

@@ -12,6 +12,7 @@ from lucid.core.primitive import Primitive, apply_to_one, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, indexing, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, broadcast_to, linear, np_dtype, ones_like, reduction, shift
 from lucid.ops.special_arrays import running_logsumexp
@@ -433,10 +434,14 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _argument(input, dim, keepdim, "argmin")
 
 
-def _root(x: Tensor) -> Tensor:
-    """Square root whose derivative at 0 is taken as 0."""
-    zero = x == 0
-    return P.where(zero, 0, unary.sqrt(P.where(zero, 1, x)))
+def _centred(input: Any, dim: Any, unbiased: bool, correction: float | None, name: str) -> tuple[Tensor, Any, float]:
+    """The differences from the mean, the dims and what a sum of squares is divided by."""
+    x = _floats(input, name)
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+    dims = many_dims(dim, x.ndim, name)
+    less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
+    divisor = _count_at(x.shape, dims) - less
+    return x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims), dims, divisor if divisor > 0 else 0.0
 
 
 @numpy_names
@@ -452,14 +457,9 @@ def var(
     >>> lucid.var(x, correction=0)
     Tensor(1.25)
     """
-    x = _floats(input, "var")
-    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-    dims = many_dims(dim, x.ndim, "var")
-    less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
-    centred = x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims)
-    squares = unary.real(centred * unary.conj(centred)) if x.is_complex() else centred * centred
-    divisor = _count_at(x.shape, dims) - less
-    return P.sum(squares, dims=dims, keepdim=keepdim) / (divisor if divisor > 0 else 0.0)
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, "var")
+    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else centred * centred
+    return P.sum(squares, dims=dims, keepdim=keepdim) / divisor
 
 
 @numpy_names
@@ -474,7 +474,8 @@ def std(
     >>> lucid.std(lucid.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1, correction=0)
     Tensor([1., 3.])
     """
-    return _root(var(input, dim, unbiased, keepdim, correction=correction))
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, "std")
+    return _norm_primitive(centred, p=2.0, dims=dims, keepdim=keepdim, divisor=divisor)
 
 
 @numpy_names
@@ -502,18 +503,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dty
         return P.sum(P.where(x != x, 1, unary.sign(unary.abs(x))), dims=dims, keepdim=keepdim)
     if p == 1:
         return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
-    if p == 2:
-        squares = unary.real(x * unary.conj(x)) if x.is_complex() else x * x
-        return _root(P.sum(squares, dims=dims, keepdim=keepdim))
-    total = P.sum(power_of_size(unary.abs(x), p), dims=dims, keepdim=keepdim)
-    return power_of_size(total, 1 / p)
-
-
-def power_of_size(size: Tensor, p: float) -> Tensor:
-    """size**p for size >= 0 with the derivative at 0 taken as 0."""
-    zero = size == 0
-    at_zero = 0 if p > 0 else math.inf
-    return P.where(zero, at_zero, binary.pow(P.where(zero, 1, size), p))
+    return _norm_primitive(x, p=float(p), dims=dims, keepdim=keepdim, divisor=1.0)
 
 
 @numpy_names
@@ -619,13 +609,16 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
 
 @numpy_names
 def logcumsumexp(input: Any, dim: int) -> Tensor:
-    """log of the running sum of exp(x) along `dim`, without overflow.
+    """log of the running sum of exp(x) along `dim`, without overflow; of complex numbers the principal logarithm.
 
     >>> import lucid
     >>> lucid.logcumsumexp(lucid.tensor([0.0, 0.0, 0.0]), dim=0)
     Tensor([0.    , 0.6931, 1.0986])
     """
-    return _scan("logcumsumexp", _floats(input, "logcumsumexp"), dim, None)
+    x = _floats(input, "logcumsumexp")
+    if x.ndim or not x.is_complex():
+        return _scan("logcumsumexp", x, dim, None)
+    return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
 
 
 def _running_positions(x: Any, dim: int, largest: bool) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.cuts import cut
-from lucid.core.primitive import lift
+from lucid.core.dual import Dual
+from lucid.core.primitive import Primitive, lift
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops import indexing
@@ -71,14 +72,46 @@ def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
 def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     if dtype == x.np_dtype:
         return P.alias(x)
-    if x.requires_grad:
-        raise RuntimeError("view(dtype): the bits of a tensor that requires grad cannot be reinterpreted; detach() it")
-    try:
-        out = Tensor._wrap(x._concrete("view(dtype)").view(dtype))
-    except ValueError as error:
-        raise RuntimeError(f"view(dtype): {x.dtype} of shape {x.shape} cannot be seen as {dtype}: {error}") from None
+    if not x.ndim and dtype.itemsize != x.np_dtype.itemsize:
+        raise RuntimeError(
+            f"view(dtype): {x.dtype} without dimensions cannot be seen as {dtype}, which has another width"
+        )
+    if type(x) is not Tensor or x.requires_grad:
+        return _reinterpret_followed(x, dtype)
+    out = Tensor._wrap(_bits_array(x._array, dtype))
     out._meta = View(None, P.alias, {}, storage_of(x), DETACHED)
     return out
+
+
+def _bits_array(x: Any, dtype: np.dtype[Any]) -> Any:
+    try:
+        return x.view(dtype)
+    except ValueError as error:
+        raise RuntimeError(f"view(dtype): {x.dtype} of shape {x.shape} cannot be seen as {dtype}: {error}") from None
+
+
+# The last dimension is the same for each example, so a batch in front changes nothing.
+bits = Primitive(
+    "bits", _bits_array, batch=lambda prim, values, batched, size, params: prim(values[0], **params), is_view=True
+)
+
+
+def _reinterpret_followed(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """The same for tensors of transforms and of the tape: complex numbers and their parts can be differentiated."""
+    if x.ndim and dtype == dtypes.real_of(x.np_dtype):
+        return view(P.view_as_real(x), (*x.shape[:-1], 2 * x.shape[-1]))
+    if x.ndim and x.np_dtype == dtypes.real_of(dtype) and not x.shape[-1] % 2:
+        out: Tensor = P.view_as_complex(view(x, (*x.shape[:-1], x.shape[-1] // 2, 2)))
+        return out
+    inner: Any = x
+    while isinstance(inner, Tensor):
+        if inner._requires_grad or (isinstance(inner, Dual) and inner._aux is not None):
+            raise RuntimeError(
+                "view(dtype): the bits of a tensor that requires grad cannot be reinterpreted; detach() it"
+            )
+        inner = inner._array
+    seen: Tensor = P.bits(x, dtype=dtype)
+    return seen
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:

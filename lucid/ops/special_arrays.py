@@ -147,6 +147,19 @@ def power(x: Any, exponent: Any) -> Any:
     return in_single(lambda a: np.power(a, exponent), x)
 
 
+def _principal(x: Any) -> Any:
+    """log(exp(x)): x with its imaginary part from -π to π, and without one where exp(x) is 0."""
+    phase = np.where(np.abs(x.imag) <= np.pi, x.imag, np.arctan2(np.sin(x.imag), np.cos(x.imag)))
+    return _complex(x.real, np.where(x.real == -np.inf, 0, phase))
+
+
+def _complex(real: Any, imag: Any) -> Any:
+    """Both parts as they are: real + 1j·imag would make nan of infinities."""
+    out = np.empty(np.shape(real), np.result_type(real, np.complex64))
+    out.real, out.imag = real, imag
+    return out
+
+
 def running_logsumexp(x: Any, dim: int) -> Any:
     """log of the running sum of exp(x); of complex numbers the imaginary parts are those of the principal logarithm."""
     if not x.shape[dim]:
@@ -154,6 +167,7 @@ def running_logsumexp(x: Any, dim: int) -> Any:
     if x.dtype.kind != "c":
         return np.logaddexp.accumulate(x, axis=dim)
     out = np.moveaxis(x.copy(), dim, 0)
+    out[0] = _principal(out[0])
     for i in range(1, len(out)):
         peak = np.maximum(out[i - 1].real, out[i].real)
         peak = np.where(np.isfinite(peak), peak, 0)

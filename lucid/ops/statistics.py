@@ -9,6 +9,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import contractions, indexing, reductions, unary
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.norms import unit_size
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import cast
 from lucid.ops.reductions import Dims, ValuesIndices
@@ -200,7 +201,10 @@ def corrcoef(input: Any) -> Tensor:
     Tensor([[ 1., -1.],
             [-1.,  1.]])
     """
-    both = cov(input)
+    x = lift(input)
+    if x.ndim and x.np_dtype in dtypes.DIFFERENTIABLE:
+        x = x / unit_size(x, dims=(x.ndim - 1,), least=0.0)  # the size of a variable does not matter
+    both = cov(x)
     if not both.ndim:
         return both / both
     variance = P.diagonal(both, offset=0, dim1=0, dim2=1)

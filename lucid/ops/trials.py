@@ -16,8 +16,10 @@ from lucid.ops.special_arrays import scipy_special
 
 def _binomial_quantile(chance: Any, count: Any, prob: Any) -> Any:
     """The smallest number of successes whose cumulative probability reaches `chance`."""
-    if not (np.all(count >= 0) and np.all((prob >= 0) & (prob <= 1))):
-        raise ValueError("binomial: counts must not be negative, and probabilities lie between 0 and 1")
+    if not (np.all((count >= 0) & (count < 2.0**63)) and np.all((prob >= 0) & (prob <= 1))):
+        raise ValueError(
+            "binomial: counts must not be negative or have more than 63 bits, and probabilities lie between 0 and 1"
+        )
     cumulative, inverse = scipy_special("bdtr"), scipy_special("bdtrik")
     trials = np.floor(count)
     certain = (trials == 0) | (prob == 0) | (prob == 1)

@@ -25,10 +25,10 @@ LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
 
 def _astype(x: Any, dtype: np.dtype[Any], source: np.dtype[Any]) -> Any:
-    if dtype.kind in "iu" and source.kind not in "biu" and not np.isfinite(x).all():
-        raise ValueError(f"cannot convert nan or inf to {dtype.name}; mask it first, as with nan_to_num()")
     if source.kind == "c" and dtype.kind != "c":
         x = x.real
+    if dtype.kind in "iu" and source.kind not in "biu":
+        return dtypes.whole(x, dtype, "; mask it first, as with nan_to_num()")
     return x.astype(dtype)
 
 
@@ -60,9 +60,13 @@ exp2 = unary(
 
 
 def _expm1_array(x: Any) -> Any:
-    """NumPy's, with the limits of complex exponentials at infinities, which it misses."""
+    """NumPy's, with the limits of complex exponentials at infinities, which it misses, and at a negative 0."""
     out = np.expm1(x)
-    if x.dtype.kind != "c" or np.isfinite(out).all():
+    if x.dtype.kind != "c":
+        return out
+    out = np.asarray(out)
+    out.real += 0  # -0 becomes 0: the array API standard wants no sign there
+    if np.isfinite(out).all():
         return out
     return np.where(np.isfinite(out), out, np.exp(x) - 1).astype(x.dtype, copy=False)
 

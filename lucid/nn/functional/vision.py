@@ -197,7 +197,12 @@ def _taken(x: Tensor, places: list[Tensor], sizes: Sizes) -> Tensor:
 
 def _nearest(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
     places = [_padded(a, s, padding_mode, align_corners).round() for a, s in zip(at, sizes, strict=True)]
-    return _taken(x, places, sizes)
+    return lucid.where(_nowhere(places[0]), lucid.stack(places).sum(0), 0).unsqueeze(1) + _taken(x, places, sizes)
+
+
+def _nowhere(x: Tensor) -> Tensor:
+    """False for each element: a value chosen by it counts nowhere, and its derivative is 0 and not missing."""
+    return lucid.zeros_like(x, dtype=lucid.bool)
 
 
 def _linear(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
