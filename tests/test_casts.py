@@ -67,6 +67,13 @@ def test_what_64_bits_do_not_hold_is_refused(dtype, value):
             call()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_ends_that_64_bits_do_not_hold_are_refused(value):
+    for function in (lucid.linspace, lucid.logspace):
+        with pytest.raises(ValueError, match="cannot convert"):
+            function(0, value, 3, dtype=lucid.int64)
+
+
 def test_sums_that_overflow_have_finite_numbers_of_steps():
     huge = lucid.tensor([[1.7e308, 1.7e308], [1.7e308, 1.7e308]], dtype=lucid.float64)
     with warnings.catch_warnings(), np.errstate(all="warn"):

@@ -473,3 +473,9 @@ def test_sinc_near_0_to_the_third_derivative():
 
 def test_norm_of_order_0_counts_nan():
     assert lucid.norm(lucid.tensor([lucid.nan, 1.0, 0.0]), 0).item() == 2
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL_EQUATIONS)
+def test_degrees_that_would_take_for_ever_are_refused(name):
+    with pytest.raises(ValueError, match=r"degree 1e\+300"):
+        getattr(special, name)(lucid.tensor([0.5], dtype=lucid.float64), 1e300)

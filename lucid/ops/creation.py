@@ -371,7 +371,9 @@ def new_full(
 def _bound(value: Any, dtype: Any) -> Any:
     """A number to count from or to; for integers it is one itself."""
     number = value.item() if isinstance(value, Tensor) else value
-    return int(number) if dtype is not None and dtypes.as_numpy(dtype).kind in "iu" else number
+    if dtype is None or dtypes.as_numpy(dtype).kind not in "iu":
+        return number
+    return int(dtypes.whole(np.asarray(number), dtypes.INT64)) if isinstance(number, float) else int(number)
 
 
 def arange(

@@ -17,6 +17,7 @@ from lucid.special.doors import declare, documented
 
 Array = Any
 Steps = Callable[[int], tuple[float, float, float]]
+_MOST = 10**6  # steps, each over the whole array
 
 
 def _evaluator(steps: Steps) -> Callable[..., Array]:
@@ -25,7 +26,10 @@ def _evaluator(steps: Steps) -> Callable[..., Array]:
         degree = np.trunc(n)
         before, now = [np.zeros(x.shape)] * (by + 1), [np.ones(x.shape), *[np.zeros(x.shape)] * by]
         out = np.where(degree == 0, now[by], 0.0)
-        for k in range(int(np.max(degree, initial=0.0, where=np.isfinite(degree)))):
+        highest = np.max(degree, initial=0.0, where=np.isfinite(degree))
+        if highest > _MOST:
+            raise ValueError(f"a polynomial of degree {highest:g} takes as many steps; degrees up to {_MOST} are supported")
+        for k in range(int(highest)):
             a, b, c = steps(k)
             before, now = (
                 now,
