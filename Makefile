@@ -1,5 +1,6 @@
 # Each target sets up all that it needs; a fresh machine needs only make and Python 3.11 or later.
 #   make PYTHON=python3.12 test     chooses the interpreter
+#   make test SAMPLE=1234           repeats the sample of tests that a failure named; make test-all takes every test
 #   make bench ARGS=--markdown      passes options to the benchmarks
 #   make fuzz SECONDS=600 SEED=1    says how long and which programs; ARGS='--program 12' runs one of them
 
@@ -8,6 +9,8 @@ TORCH  ?= torch==2.13.0
 ARGS   ?=
 SECONDS ?= 600
 SEED   ?= 0
+# Which of the tests that are taken by turns run in `make test`: others with every commit. See tests/sampling.py.
+SAMPLE ?= $(or $(shell git rev-list --count HEAD 2>/dev/null),$(shell date +%Y%j))
 
 VENV  := .venv
 BENCH := .venv-bench
@@ -27,12 +30,17 @@ core_tests := $(patsubst %,tests/test_%.py,\
 sanitized_tests := $(patsubst %,tests/test_%.py,\
 	native arithmetic loops heads cells channels threads optim ops)
 
-.PHONY: help test test-sanitize demo bench fuzz parity parity-report coverage-table format clean
+.PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | test-sanitize | demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
+	@echo "make test            linters, types, and the tests with a sample of the longest ones, which changes by itself"
+	@echo "make test-all        the same with every test: before a release"
+	@echo "make test-sanitize   the compiled loops under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
 
-test: $(VENV)/installed-dev
+test: export LUCID_TEST_SAMPLE := $(SAMPLE)
+test-all: export LUCID_TEST_SAMPLE :=
+test test-all: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/$(NATIVE)
 	$(VENV)/$(BIN)/ruff check .
 	$(VENV)/$(BIN)/ruff format --check .
