@@ -50,13 +50,14 @@ test test-all: $(VENV)/installed-dev
 	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
 
 # Compiled with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer, beside the usual build. The library of
-# C++ must be loaded with that of the sanitizer: SciPy throws exceptions.
+# C++ must be loaded with that of the sanitizer: SciPy throws exceptions. A finding ends the process: what pytest had
+# captured of the file of errors would end with it, so that is not captured.
 test-sanitize: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/python tools/build_native.py --sanitize
 	$(one_thread) LUCID_NATIVE=build/sanitized/modules \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler $(sanitized_tests)
+		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler --capture=sys $(sanitized_tests)
 
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py
