@@ -295,3 +295,5 @@ def test_loops_of_losses_are_not_for_another_number_of_targets(targets):
     """They would read beyond the targets."""
     assert cross_entropy._simple(np.ones((3, 2)), np.zeros(3, np.int64))
     assert not cross_entropy._simple(np.ones((3, 2)), np.zeros(targets, np.int64))
+    with pytest.raises(IndexError, match=f"a place for each of 3 rows, got {targets}"):
+        kernels.take_off(np.ones((3, 2)), np.zeros(targets, np.int64), 1.0)
