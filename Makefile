@@ -1,5 +1,6 @@
 # Each target sets up all that it needs; a fresh machine needs only make and Python 3.11 or later.
 #   make PYTHON=python3.12 test     chooses the interpreter
+#   make test SAMPLE=1234           repeats the sample of tests that a failure named; make test-all takes every test
 #   make bench ARGS=--markdown      passes options to the benchmarks
 #   make fuzz SECONDS=600 SEED=1    says how long and which programs; ARGS='--program 12' runs one of them
 
@@ -8,6 +9,8 @@ TORCH  ?= torch==2.13.0
 ARGS   ?=
 SECONDS ?= 600
 SEED   ?= 0
+# Which of the tests that are taken by turns run in `make test`: others with every commit. See tests/sampling.py.
+SAMPLE ?= $(or $(shell git rev-list --count HEAD 2>/dev/null),$(shell date +%Y%j))
 
 VENV  := .venv
 BENCH := .venv-bench
@@ -27,12 +30,17 @@ core_tests := $(patsubst %,tests/test_%.py,\
 sanitized_tests := $(patsubst %,tests/test_%.py,\
 	native arithmetic loops heads cells channels threads optim ops)
 
-.PHONY: help test test-sanitize demo bench fuzz parity parity-report coverage-table format clean
+.PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report coverage-table format clean
 
 help:
-	@echo "make test | test-sanitize | demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
+	@echo "make test            linters, types, and the tests with a sample of the longest ones, which changes by itself"
+	@echo "make test-all        the same with every test: before a release"
+	@echo "make test-sanitize   the compiled loops under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
 
-test: $(VENV)/installed-dev
+test: export LUCID_TEST_SAMPLE := $(SAMPLE)
+test-all: export LUCID_TEST_SAMPLE :=
+test test-all: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/$(NATIVE)
 	$(VENV)/$(BIN)/ruff check .
 	$(VENV)/$(BIN)/ruff format --check .
@@ -42,13 +50,14 @@ test: $(VENV)/installed-dev
 	LUCID_PURE=1 $(one_thread) $(VENV)/$(BIN)/python -m pytest -n 2 --doctest-modules lucid sorix
 
 # Compiled with bounds checks, AddressSanitizer and UndefinedBehaviorSanitizer, beside the usual build. The library of
-# C++ must be loaded with that of the sanitizer: SciPy throws exceptions.
+# C++ must be loaded with that of the sanitizer: SciPy throws exceptions. A finding ends the process: what pytest had
+# captured of the file of errors would end with it, so that is not captured.
 test-sanitize: $(VENV)/installed-dev
 	$(VENV)/$(BIN)/python tools/build_native.py --sanitize
 	$(one_thread) LUCID_NATIVE=build/sanitized/modules \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler $(sanitized_tests)
+		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler --capture=sys $(sanitized_tests)
 
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py

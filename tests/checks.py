@@ -585,15 +585,15 @@ def _run_rules(row: Row, dtype: str) -> None:
         weights: list[Array] = []
         with suppress(*REFUSALS):
             weights = case.like([array(o) for o in case.op(*case.operands(requires_grad=False)) if is_float(o)])
-        directions = case.like([case.arrays[k] for k in case.floats])
+        directions, asked = case.like([case.arrays[k] for k in case.floats]), tuple(range(len(case.floats)))
         if "reverse" in checks:
             with suppress(*REFUSALS):
-                reverse_of_reverse(case, weights, directions)
+                reverse_of_reverse(case, weights, directions, asked)
         if "forward" in checks and case.floats:
             with suppress(*REFUSALS):
                 pushed(case, directions)
                 primals = tuple(from_numpy(case.arrays[k]) for k in case.floats)
-                func.jvp(gradient_function(case, weights), primals, tuple(map(from_numpy, directions)))
+                func.jvp(gradient_function(case, weights, asked), primals, tuple(map(from_numpy, directions)))
         if "vmap" in checks:
             with suppress(*REFUSALS):
                 _run_batched(case, weights if "reverse" in checks else [])

@@ -1,7 +1,46 @@
 """Settings for all tests."""
 
+import pytest
 from hypothesis import settings
+from sampling import chosen, how_to_repeat, is_taken
 
 # The same examples in every run, however slow the machine.
 settings.register_profile("lucid", derandomize=True, deadline=None, database=None)
 settings.load_profile("lucid")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "sampled(every): one of so many consecutive samples takes the test; see sampling.py"
+    )
+    try:
+        chosen()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_collection_modifyitems(config, items):
+    seed = chosen()
+    if seed is None:
+        return
+    marks = [(item, item.get_closest_marker("sampled")) for item in items]
+    kept = [item for item, mark in marks if mark is None or is_taken(item.nodeid, mark.kwargs["every"], seed)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=list(set(items) - set(kept)))
+        items[:] = kept
+
+
+def say_how_to_repeat(config):
+    # The processes of pytest-xdist have no terminal.
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if chosen() is not None and terminal is not None:
+        terminal.write_line(how_to_repeat(chosen()))
+
+
+def pytest_sessionstart(session):
+    say_how_to_repeat(session.config)
+
+
+def pytest_terminal_summary(exitstatus, config):
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        say_how_to_repeat(config)

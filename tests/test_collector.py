@@ -1,11 +1,13 @@
 """Nodes hidden from the garbage collector: all that cannot be part of a cycle, and never at the price of a leak."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import lucid
 from lucid import native
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,6 +135,16 @@ BEFORE = {
     "a user's function elsewhere": "Twice.apply(u)",
     "a gradient with a history": "(u**3).sum().backward(create_graph=True)",
 }
+
+
+@compiled
+@pytest.mark.parametrize("op", ["outer", "div", "maximum", "matmul"])
+def test_shapes_of_operands_are_hidden_with_their_node(op):
+    x = lucid.tensor([1.0, 2.0], requires_grad=True)
+    left = x * 1 if op == "outer" else lucid.outer(x, x)
+    node = getattr(lucid, op)(left, x * 2).grad_fn
+    assert not gc.is_tracked(node)
+    assert not gc.is_tracked(node.shapes)
 
 
 @compiled

@@ -19,6 +19,7 @@ from lucid.nn.utils import rnn
 HERE = Path(__file__).parent
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("group", CASES)
 def test_work_grows_with_the_number_of_parts(group):
     environment = {**os.environ, "LUCID_PURE": "1", "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE)])}

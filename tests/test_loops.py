@@ -6,7 +6,7 @@ from scipy import special
 
 import lucid
 from lucid import native
-from lucid.ops import gates, kernels, rows
+from lucid.ops import cross_entropy, gates, kernels, rows
 from lucid.optim import steps
 
 SIZES = (1, 7, 16, 17, 33, 64, 100, 129)
@@ -288,3 +288,12 @@ def test_doubles_are_as_exact_as_numpys(range):
     out = np.empty_like(x)
     gates.silu(x, out)
     np.testing.assert_allclose(out, x * special.expit(x), rtol=1e-15, atol=1e-300)
+
+
+@pytest.mark.parametrize("targets", [0, 1, 2, 4])
+def test_loops_of_losses_are_not_for_another_number_of_targets(targets):
+    """They would read beyond the targets."""
+    assert cross_entropy._simple(np.ones((3, 2)), np.zeros(3, np.int64))
+    assert not cross_entropy._simple(np.ones((3, 2)), np.zeros(targets, np.int64))
+    with pytest.raises(IndexError, match=f"a place for each of 3 rows, got {targets}"):
+        kernels.take_off(np.ones((3, 2)), np.zeros(targets, np.int64), 1.0)

@@ -82,7 +82,9 @@ def compiled(native: SimpleNamespace, sanitize: bool) -> dict[str, Path]:
         raise RuntimeError("this version of Cython would free long chains by recursion")
     levels = {"": extensions}
     if options and platform.machine() in ("x86_64", "AMD64"):
-        for level in native.LEVELS:
+        # Sanitized modules run where they are compiled, and there only the best level does.
+        best = Path(native._level()).name
+        for level in (level for level in native.LEVELS if not sanitize or level == best):
             levels[level] = [
                 Extension(
                     f"lucid.{level}.{m}",

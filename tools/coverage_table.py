@@ -18,11 +18,11 @@ from public_ops import NOT_OPS  # noqa: E402
 TARGET = ROOT / "docs" / "coverage.md"
 HEAD = """# What is tested for every operation
 
-Written by `make coverage-table` from the plan of the checks in `tests/checks.py`; `make test` runs them and fails if
-this page is not what the plan says. Values are compared with NumPy, SciPy or a loop in all types that the operation
-takes; derivatives of first and second order with finite differences, forward mode also as the transpose of reverse mode;
-`vmap` with a loop, for every choice of batched operands, with gradients through it and inside it. The last column says
-that all of that is done for complex numbers too.
+Written by `make coverage-table` from the plan of the checks in `tests/checks.py`; `make test-all` runs them, `make test`
+the longer ones by turns, and both fail if this page is not what the plan says. Values are compared with NumPy, SciPy or a
+loop in all types that the operation takes; derivatives of first and second order with finite differences, forward mode
+also as the transpose of reverse mode; `vmap` with a loop, for every choice of batched operands, with gradients through it
+and inside it. The last column says that all of that is done for complex numbers too.
 
 ✓ is tested, – is a hole; the number names its reason below.
 """

@@ -40,6 +40,8 @@ def settle(node: Any) -> None:
         node._open = True
         return
     PyObject_GC_UnTrack(node)
+    if type(node.shapes) is tuple:  # of tuples of numbers: the collector would find that out in its second visit
+        PyObject_GC_UnTrack(node.shapes)
     if params:
         PyObject_GC_UnTrack(params)
     if type(saved) is Saved:

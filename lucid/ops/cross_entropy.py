@@ -179,6 +179,7 @@ def _simple(x: Any, target: Any) -> bool:
         and x.dtype in _REAL
         and x.flags.c_contiguous
         and target.dtype == dtypes.INT64
+        and target.shape == x.shape[:1]
         and target.flags.c_contiguous
     )
 

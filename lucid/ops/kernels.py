@@ -24,6 +24,8 @@ def pick(x: Any, places: Any, out: Any) -> None:
 
 def take_off(x: Any, places: Any, amount: float) -> None:
     """x[i, places[i]] -= amount"""
+    if places.shape[0] != x.shape[0]:
+        raise IndexError(f"expected a place for each of {x.shape[0]} rows, got {places.shape[0]}")
     for i in range(x.shape[0]):
         if not 0 <= places[i] < x.shape[1]:
             raise IndexError(f"there is no place {places[i]} in a row of {x.shape[1]}")
