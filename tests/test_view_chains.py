@@ -173,3 +173,46 @@ def test_writes_through_views_of_memory_in_column_major_order():
     x = values((4,)).requires_grad_()
     assert autograd.gradcheck(written, [x])
     assert autograd.gradgradcheck(written, [x])
+
+
+STEPS = [
+    lambda h, x: h[1].copy_(h[0].clone() * x),
+    lambda h, x: h[:, 2].mul_(x[:4]),
+    lambda h, x: h[1:3, 2:4].add_(h[0:2, 1:3].clone().sin()),
+    lambda h, x: h.t()[3].copy_(x[:4] * h[:, 0].clone()),
+    lambda h, x: h.view(-1)[5:9].mul_(x[1:5]),
+    lambda h, x: h[2, ::2].copy_(h[2, 1::2].clone() * x[0]),
+    lambda h, x: h[1:][0].add_(x * x),
+    lambda h, x: h.diagonal().mul_(x[2:]),
+    lambda h, x: h[3].zero_(),
+    lambda h, x: h.add_(h.clone().cos() * x),
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_writes_and_reads_that_cover_each_other_in_recorded_passes(seed):
+    """A pass that is recorded, or runs inside a transform, takes parts out one by one; a plain one writes to an array."""
+    order = lucid.randint(0, len(STEPS), (9,), generator=lucid.Generator().manual_seed(seed)).tolist()
+
+    start = values((4, 6))
+
+    def written(x):
+        h = start * x
+        for k in order:
+            STEPS[k](h, x)
+        return (h.sin() * start).sum() + (h[1:3, 1] ** 2).sum()
+
+    x = (values((6,)) / 2).requires_grad_()
+    assert autograd.gradcheck(written, [x])
+    (plain,) = autograd.grad(written(x), [x])
+    (recorded,) = autograd.grad(written(x), [x], create_graph=True)
+    assert lucid.allclose(recorded, plain)
+    assert autograd.gradgradcheck(written, [x])
+    x = x.detach()
+    batch = lucid.stack([x, x + 0.5])
+    pull = func.grad(written)
+    assert lucid.allclose(func.vmap(pull)(batch), lucid.stack([pull(b) for b in batch]))
+    primal, tangent = func.jvp(pull, (x,), (x,))
+    assert lucid.allclose(primal, plain)
+    assert lucid.allclose(tangent, func.hessian(written)(x) @ x)
+    assert lucid.allclose(func.make_graph(pull)(x)(x + 0.5), pull(x + 0.5))

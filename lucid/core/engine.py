@@ -15,7 +15,7 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_history
-from lucid.core.geometry import Geometry, geometry_of, is_passed, placed
+from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
 from lucid.core.inplace import WRITE_VIEW
 from lucid.core.kind import Kind
@@ -63,6 +63,9 @@ def _measured(count: Callable[[list[Any]], int]) -> int:
 
 _HELD_ONCE = _measured(_references_in_dict)
 _ALONE = _measured(_references_alone)
+
+
+_SHORT = 8  # chains of views that are followed anew for each part
 
 
 class Targets:
@@ -342,7 +345,7 @@ def _add_to_operand(node: Any, ct: Any, pending: dict[int, Any], leaves: dict[in
             return False
     elif seq not in pending:
         return False
-    if not isinstance(ct, Tensor):
+    if type(ct) is not ndarray and not isinstance(ct, Tensor):
         ct = np.asarray(ct)  # rules may give a number for an array without dimensions
     held = held_by[key]
     if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
@@ -358,12 +361,13 @@ class Paths:
     """Where the views of one backward pass lie in what they are views of, through however many others."""
 
     def __init__(self, targets: Targets | None, pending: Any, nodes: Any, heap: Any, leaves: Any) -> None:
-        self.known: dict[int, Geometry] = {}
+        self.known: dict[Any, Any] = {}
         self.stops: Any = () if targets is None else targets.nodes
         self.pending = pending
         self.nodes = nodes
         self.heap = heap
         self.leaves = leaves
+        self.ends: set[int] = set()  # of chains of which a part has come by
 
     def add(self, node: Any, ct: Any) -> bool:
         """Add what the view `node` makes of a cotangent to what its operand has, or the end of its chain of views.
@@ -373,9 +377,7 @@ class Paths:
         pending, leaves = self.pending, self.leaves
         if _add_to_operand(node, ct, pending, leaves):
             return True
-        edge = node.left
-        waits = edge._seq in pending if edge._seq else id(edge) in leaves
-        if not is_passed(edge, self.stops) and not (waits and isinstance(ct, Tensor)):
+        if not self._is_worth_it(node.left, isinstance(ct, Tensor)):
             return False
         geometry = geometry_of(node, self.known, self.stops)
         root = geometry.root
@@ -398,6 +400,22 @@ class Paths:
             part = placed(_own_array(held_by, key, root.shape, ct), geometry.place)
             part += ct
         return True
+
+    def _is_worth_it(self, edge: Any, recorded: bool) -> bool:
+        """Whether there is a chain of views, and a second part at its end; the first takes the ordinary way, in less time."""
+        below = edge
+        for _ in range(_SHORT):
+            if not is_passed(below, self.stops):
+                break
+            below = below.left
+        else:
+            return True
+        if below is edge:
+            return recorded and (edge._seq in self.pending if edge._seq else id(edge) in self.leaves)
+        if recorded or id(below) in self.ends:
+            return True
+        self.ends.add(id(below))
+        return False
 
 
 def _take_out(node: Any, ct: Any) -> tuple[Any, Any]:

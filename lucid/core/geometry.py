@@ -44,35 +44,31 @@ def is_passed(edge: Any, stops: Container[int]) -> bool:
     )
 
 
-def geometry_of(node: Any, known: dict[int, Geometry], stops: Container[int]) -> Geometry:
+def geometry_of(node: Any, known: dict[Any, Any], stops: Container[int]) -> Geometry:
     """Where a view lies in the nearest thing below that is no view, or that is among the numbers of nodes to stop at.
 
-    `known` has what was found before, by numbers of views and identities of roots: each is looked at once.
+    `known` has what was found before, by numbers of views, so each is looked at once, and arrays of bytes by shapes.
     """
     chain = [node]
     while chain[-1]._seq not in known and is_passed(chain[-1].left, stops):
         chain.append(chain[-1].left)
-    found = known.get(chain[-1]._seq)
-    if found is not None:
-        chain.pop()
-    else:
-        root = chain[-1].left
-        found = known.get(-id(root))
-        if found is None:
-            found = known[-id(root)] = _whole(root)
+    found: Geometry = known[chain.pop()._seq] if chain[-1]._seq in known else _whole(chain[-1].left, known)
     for view in reversed(chain):
-        found = known[view._seq] = _through(view, found)
+        found = known[view._seq] = _through(view, found, known)
     return found
 
 
-def _whole(edge: Any) -> Geometry:
-    return Geometry(edge, np.empty(edge.shape, np.int8), 0)
+def _whole(edge: Any, known: dict[Any, Any]) -> Geometry:
+    memory = known.get(edge.shape)
+    if memory is None:
+        memory = known[edge.shape] = np.empty(edge.shape, np.int8)
+    return Geometry(edge, memory, 0)
 
 
-def _through(node: Any, below: Geometry) -> Geometry:
+def _through(node: Any, below: Geometry, known: dict[Any, Any]) -> Geometry:
     seen = node.prim.impl(below.seen, **node.params)
     if not seen.size or not np.may_share_memory(seen, below.seen):
-        return _whole(node)  # in row-major order its elements are no view of those below
+        return _whole(node, known)  # in row-major order its elements are no view of those below
     return Geometry(below.root, seen, below.offset + _address(seen) - _address(below.seen))
 
 
