@@ -17,7 +17,7 @@ from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_history
 from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
-from lucid.core.inplace import WRITE_VIEW
+from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.parts import Parts
@@ -420,10 +420,11 @@ class Paths:
 
 def _take_out(node: Any, ct: Any) -> tuple[Any, Any]:
     """A cotangent that is a tensor or `Parts` for a base that was written through views: outside of them, and inside."""
-    if node.left is None or not all(primitive.shows_elements for primitive, _ in node.params["path"]):
+    path = path_of(node)
+    if node.left is None or not all([primitive.shows_elements for primitive, _ in path]):
         return WRITE_VIEW.vjp(node, ct.whole() if type(ct) is Parts else ct)
     parts = ct if type(ct) is Parts else Parts(_wrapped(ct), node.shape, _wrapped(ct).np_dtype)
-    return parts, parts.take(node.params["path"])
+    return parts, parts.take(path)
 
 
 def _own_array(held_by: Any, key: int, shape: tuple[int, ...], ct: Any) -> Any:

@@ -241,7 +241,9 @@ def rebase(target: Tensor, node: Node) -> None:
             continue
         carrier = target.shell()
         edges = (edge_of(target) if target._requires_grad else None, node)
-        settings = {"path": tuple(reversed(path))}
+        settings: dict[str, Any] = {}  # flat: the garbage collector would look at tuples in it
+        for i, (primitive, params) in enumerate(reversed(path)):
+            settings[f"view {i}"], settings[f"settings {i}"] = primitive, params
         node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, target.shape)
         path = []
     if in_use and target._held:
@@ -257,6 +259,12 @@ def _is_passed(base: Tensor, primitive: Any) -> bool:
     return bool(primitive.shows_elements and base._meta.primitive.shows_elements)
 
 
+def path_of(node: Node) -> list[tuple[Any, dict[str, Any]]]:
+    """The views through which a base was written, that of the base itself first."""
+    items = list(node.params.values())
+    return list(zip(items[::2], items[1::2], strict=True))
+
+
 class _WriteView:
     """The history of a base after a write through one of its views: old outside the view, new inside."""
 
@@ -265,7 +273,7 @@ class _WriteView:
 
     @staticmethod
     def vjp(node: Node, ct: Any) -> tuple[Any, Any]:
-        path = node.params["path"]
+        path = path_of(node)
         inside = ct
         for primitive, settings in path:
             inside = apply(primitive, (inside,), settings)
@@ -285,7 +293,7 @@ class _WriteView:
         """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
         if node.left is None or not ct.flags.c_contiguous:
             return WRITE_VIEW.vjp(node, ct)
-        part = seen_through(node.params["path"], ct)
+        part = seen_through(path_of(node), ct)
         inside = part.copy()
         part[...] = 0
         return ct, inside
