@@ -402,7 +402,7 @@ class Paths:
         return True
 
     def _is_worth_it(self, edge: Any, recorded: bool) -> bool:
-        """Whether there is a chain of views, and a second part at its end; the first takes the ordinary way, in less time."""
+        """Whether there is a chain of views, and more than this part at its end: alone it takes the ordinary way faster."""
         below = edge
         for _ in range(_SHORT):
             if not is_passed(below, self.stops):
@@ -410,9 +410,10 @@ class Paths:
             below = below.left
         else:
             return True
+        waits = below._seq in self.pending if below._seq else id(below) in self.leaves
         if below is edge:
-            return recorded and (edge._seq in self.pending if edge._seq else id(edge) in self.leaves)
-        if recorded or id(below) in self.ends:
+            return recorded and waits
+        if recorded or waits or id(below) in self.ends:
             return True
         self.ends.add(id(below))
         return False
@@ -421,7 +422,7 @@ class Paths:
 def _take_out(node: Any, ct: Any) -> tuple[Any, Any]:
     """A cotangent that is a tensor or `Parts` for a base that was written through views: outside of them, and inside."""
     path = path_of(node)
-    if node.left is None or not all([primitive.shows_elements for primitive, _ in path]):
+    if node.left is None or not all(primitive.shows_elements for primitive, _ in path):
         return WRITE_VIEW.vjp(node, ct.whole() if type(ct) is Parts else ct)
     parts = ct if type(ct) is Parts else Parts(_wrapped(ct), node.shape, _wrapped(ct).np_dtype)
     return parts, parts.take(path)
