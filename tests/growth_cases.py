@@ -83,8 +83,10 @@ def joined(group: str, name: str, function: Callable[[list[Any]], Any], parts: C
 PRIMITIVES: dict[str, tuple[Callable[[list[Any]], Any], Callable[[int], list[Any]]]] = {
     "cat": (lambda xs: P.cat(*xs, dim=0), rows),
     "einsum": (lambda xs: lucid.einsum(",".join("a" * len(xs)) + "->a", *xs), rows),
-    "slices_back": (
-        lambda xs: P.slices_back(*xs, indices=tuple((i,) for i in range(len(xs))), shape=(len(xs), WIDTH)),
+    "parts_back": (
+        lambda xs: P.parts_back(
+            *xs, places=tuple((i * WIDTH, (WIDTH,), (1,)) for i in range(len(xs))), shape=(len(xs), WIDTH)
+        ),
         rows,
     ),
 }
@@ -163,9 +165,40 @@ SLICINGS: dict[str, Callable[[Any], Any]] = {
     "tensor_split": lambda x: lucid.tensor_split(x, len(x)),
     "tensor_split at": lambda x: lucid.tensor_split(x, list(range(1, len(x)))),
     "vsplit": lambda x: lucid.vsplit(x, len(x)),
+    "elements": lambda x: [x[i, 0] for i in range(len(x))],
+    "x.t()[:, i]": lambda x: [x.t()[:, i] for i in range(len(x))],
+    "x.transpose(0, 1)[i]": lambda x: [x.transpose(0, 1)[i] for i in range(len(x))],
+    "x.reshape(-1)[i:j]": lambda x: [x.reshape(-1)[i * WIDTH : (i + 1) * WIDTH] for i in range(len(x))],
+    "x.view(n, 2, -1)[i, 1]": lambda x: [x.view(len(x), 2, -1)[i, 1] for i in range(len(x))],
+    "x.unfold(1, 3, 3)[i]": lambda x: [x.unfold(1, 3, 3)[i] for i in range(len(x))],
+    "overlapping windows": lambda x: [x.unfold(0, 2, 1)[i] for i in range(len(x) - 1)],
+    "x.diagonal()[i]": lambda x: [x.diagonal()[i] for i in range(len(x))],
+    "x.diagonal(i)": lambda x: [x.diagonal(i) for i in range(len(x))],
+    "chunks of a view": lambda x: lucid.chunk(x.t(), len(x), 1),
+    "iteration over a view": lambda x: list(x.t().t()),
+    "x.expand(2, n, m)[1, i]": lambda x: [x.expand(2, *x.shape)[1, i] for i in range(len(x))],
+    "as_strided": lambda x: [x.as_strided((WIDTH,), (1,), i * WIDTH) for i in range(len(x))],
+    "x[1:][1:]...": lambda x: [_shortened(x)[-1]],
+    "x[1:][1:]... at each": lambda x: [y[0] for y in _shortened(x)],
     "sum of slices": lambda x: sum(x[i] for i in range(len(x))),
     "index by a tensor": lambda x: x[lucid.arange(len(x))],
 }
+
+
+THROUGHOUT = (
+    "x[i]",
+    "iteration",
+    "x.t()[:, i]",
+    "overlapping windows",
+    "x[1:][1:]... at each",
+)  # inside transforms too
+
+
+def _shortened(x: Any) -> list[Any]:
+    out = [x]
+    for _ in range(len(x) - 1):
+        out.append(out[-1][1:])
+    return out
 
 
 def sliced(name: str, function: Callable[[Any], Any]) -> None:
@@ -198,7 +231,7 @@ def sliced(name: str, function: Callable[[Any], Any]) -> None:
         x = whole(n, grad=False)
         return lambda: func.jvp(lambda y: total(function(y)), (x,), (x,))
 
-    more = (of_a_result, second_order, vmap_of_grad, forward_mode) if name in ("x[i]", "iteration") else ()
+    more = (of_a_result, second_order, vmap_of_grad, forward_mode) if name in THROUGHOUT else ()
     for kind in (forward, backward, *more):
         CASES.setdefault("slicing", {})[f"{name} {kind.__name__}"] = kind
 
@@ -240,7 +273,22 @@ def _columns(x: Any, n: int) -> Any:
     return h.sum()
 
 
-WRITINGS = {"states": _states, "accumulated": _accumulated, "filled": _filled, "columns": _columns}
+def _through_views(x: Any, n: int) -> Any:
+    h = lucid.zeros(n, WIDTH)
+    for t in range(n):
+        h.t()[:, t] = x
+        h.view(-1)[t * WIDTH : t * WIDTH + 3].mul_(x[:3])
+        h[t:][0].select(0, 1).copy_(x[0])
+    return h.sum()
+
+
+WRITINGS = {
+    "states": _states,
+    "accumulated": _accumulated,
+    "filled": _filled,
+    "columns": _columns,
+    "through views": _through_views,
+}
 
 
 def written(name: str, function: Callable[[Any, int], Any]) -> None:
@@ -260,7 +308,26 @@ def written(name: str, function: Callable[[Any, int], Any]) -> None:
         x = lucid.ones(1, WIDTH)
         return lambda: func.vmap(lambda y: function(y, n))(x)
 
-    for kind in (forward, backward, forward_mode, batched):
+    def second_order(n: int) -> Run:
+        x = lucid.ones(WIDTH, requires_grad=True)
+
+        def run() -> Any:
+            (g,) = autograd.grad(function(x, n), [x], create_graph=True)
+            return autograd.grad((g * x).sum(), [x])
+
+        return run
+
+    def vmap_of_grad(n: int) -> Run:
+        x = lucid.ones(1, WIDTH)
+        return lambda: func.vmap(func.grad(lambda y: function(y, n)))(x)
+
+    def jvp_of_grad(n: int) -> Run:
+        x = lucid.ones(WIDTH)
+        return lambda: func.jvp(func.grad(lambda y: function(y, n)), (x,), (x,))
+
+    # A part that is read where a write covers only some of it is added to the whole in a recorded pass, for each write.
+    more = (second_order, vmap_of_grad, jvp_of_grad) if name != "through views" else ()
+    for kind in (forward, backward, forward_mode, batched, *more):
         CASES.setdefault("writing", {})[f"{name} {kind.__name__}"] = kind
 
 

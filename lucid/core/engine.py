@@ -15,10 +15,12 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_history
+from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
-from lucid.core.inplace import WRITE_VIEW
+from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
+from lucid.core.parts import Parts
 from lucid.core.place import here
 from lucid.core.primitive import NONFINITE, Primitive, edge_of, synced
 from lucid.core.storage import storage_of
@@ -61,6 +63,9 @@ def _measured(count: Callable[[list[Any]], int]) -> int:
 
 _HELD_ONCE = _measured(_references_in_dict)
 _ALONE = _measured(_references_alone)
+
+
+_SHORT = 8  # chains of views that are followed anew for each part
 
 
 class Targets:
@@ -126,30 +131,6 @@ class Targets:
                 self.needed.add(seq)
 
 
-class Parts:
-    """What waits for a tensor: `rest`, and cotangents of parts of it that `prim` made.
-
-    Tensors cannot be added to in place, and each part in a tensor as large as the whole would be the work of n wholes.
-    """
-
-    __slots__ = ("cts", "params", "prim", "rest")
-
-    def __init__(self, prim: Any, rest: Any) -> None:
-        self.prim = prim
-        self.rest = rest
-        self.cts: list[Any] = []
-        self.params: list[dict[str, Any]] = []
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.rest.shape
-        return shape
-
-    def whole(self) -> Any:
-        rest = self.rest.whole() if type(self.rest) is Parts else self.rest
-        return _sum(rest, self.prim.gather_back(self.cts, self.params, self.shape))
-
-
 def run(
     roots: Sequence[Tensor],
     seeds: Sequence[Any],
@@ -205,6 +186,7 @@ def _sweep(
     watch = modes.anomaly.get()
     everything = targets is None
     visited: list[Node] = []
+    paths = None
 
     for root, seed in zip(roots, seeds, strict=True):
         edge = edge_of(root)
@@ -238,9 +220,11 @@ def _sweep(
         else:
             node, ct, seq = ahead, ahead_ct, ahead._seq
         ahead = ahead_ct = None
-        if type(ct) is Parts:
-            ct = ct.whole()
         hooks = node.hooks
+        if type(ct) is Parts and (
+            node.prim is not WRITE_VIEW or hooks is not None or watch or (targets is not None and seq in targets.nodes)
+        ):
+            ct = ct.whole()
         if hooks is not None:
             ct = _before(node, hooks, ct, accumulate)
         if targets is not None:
@@ -254,13 +238,16 @@ def _sweep(
                 acting = node
         else:
             acting = node
-        if acting.right is ABSENT and hooks is None and not watch:
-            add_back = getattr(acting.prim, "add_back", None)
-            if add_back is not None and _add_part(add_back, acting, ct, pending, leaves):
+        if acting.right is ABSENT and hooks is None and not watch and getattr(acting.prim, "shows_part", False):
+            if paths is None:
+                paths = Paths(targets, pending, nodes, heap, leaves)
+            if paths.add(acting, ct):
                 ct = None
                 continue
         if acting.prim is WRITE_VIEW and hooks is None and getrefcount(ct) == _ALONE and _can_take(ct, ct):
             grads = WRITE_VIEW.split(acting, ct)
+        elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
+            grads = _take_out(acting, ct)
         else:
             grads = acting.prim.vjp(acting, ct)
         if watch:
@@ -343,8 +330,8 @@ def _can_take(held: Any, new: Any) -> bool:
     )
 
 
-def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves: dict[int, list[Any]]) -> bool:
-    """Add what `node` makes of a cotangent to what its operand has; False if that cannot be, or it has nothing yet.
+def _add_to_operand(node: Any, ct: Any, pending: dict[int, Any], leaves: dict[int, list[Any]]) -> bool:
+    """Add what the view `node` makes of an array to what its operand has; False if that cannot be, or it has nothing yet.
 
     So the parts of a tensor take the time of the whole, and not each of them.
     """
@@ -358,17 +345,97 @@ def _add_part(add_back: Any, node: Any, ct: Any, pending: dict[int, Any], leaves
             return False
     elif seq not in pending:
         return False
+    if type(ct) is not ndarray and not isinstance(ct, Tensor):
+        ct = np.asarray(ct)  # rules may give a number for an array without dimensions
     held = held_by[key]
-    if isinstance(ct, Tensor):
-        if type(held) is not Parts or held.prim is not node.prim:
-            held = held_by[key] = Parts(node.prim, held)
-        held.cts.append(ct)
-        held.params.append(node.params)
-        return True
     if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
         return False
-    add_back(held, ct, **node.params)
+    part = node.prim.impl(held, **node.params)
+    if part.base is not held or not part.flags.writeable:  # a copy, or elements that are seen twice
+        return False
+    part += ct
     return True
+
+
+class Paths:
+    """Where the views of one backward pass lie in what they are views of, through however many others."""
+
+    def __init__(self, targets: Targets | None, pending: Any, nodes: Any, heap: Any, leaves: Any) -> None:
+        self.known: dict[Any, Any] = {}
+        self.stops: Any = () if targets is None else targets.nodes
+        self.pending = pending
+        self.nodes = nodes
+        self.heap = heap
+        self.leaves = leaves
+        self.ends: set[int] = set()  # of chains of which a part has come by
+
+    def add(self, node: Any, ct: Any) -> bool:
+        """Add what the view `node` makes of a cotangent to what its operand has, or the end of its chain of views.
+
+        False if the ordinary way is as good or the only one.
+        """
+        pending, leaves = self.pending, self.leaves
+        if _add_to_operand(node, ct, pending, leaves):
+            return True
+        if not self._is_worth_it(node.left, isinstance(ct, Tensor)):
+            return False
+        geometry = geometry_of(node, self.known, self.stops)
+        root = geometry.root
+        if root is node or not geometry.apart:
+            return False
+        if not root._seq:
+            held_by, key = leaves.setdefault(id(root), [root, None]), 1
+        else:
+            held_by, key = pending, root._seq
+            if key not in pending:
+                pending[key], self.nodes[key] = None, root
+                heappush(self.heap, -key)
+        if isinstance(ct, Tensor) or isinstance(held_by[key], Tensor | Parts):
+            held = held_by[key]
+            if type(held) is not Parts:
+                held = held_by[key] = Parts(None if held is None else _wrapped(held), root.shape, _wrapped(ct).np_dtype)
+            held.put(_wrapped(ct), geometry.place)
+        else:
+            ct = np.asarray(ct)
+            part = placed(_own_array(held_by, key, root.shape, ct), geometry.place)
+            part += ct
+        return True
+
+    def _is_worth_it(self, edge: Any, recorded: bool) -> bool:
+        """Whether there is a chain of views, and more than this part at its end: alone it takes the ordinary way faster."""
+        below = edge
+        for _ in range(_SHORT):
+            if not is_passed(below, self.stops):
+                break
+            below = below.left
+        else:
+            return True
+        waits = below._seq in self.pending if below._seq else id(below) in self.leaves
+        if below is edge:
+            return recorded and waits
+        if recorded or waits or id(below) in self.ends:
+            return True
+        self.ends.add(id(below))
+        return False
+
+
+def _take_out(node: Any, ct: Any) -> tuple[Any, Any]:
+    """A cotangent that is a tensor or `Parts` for a base that was written through views: outside of them, and inside."""
+    path = path_of(node)
+    if node.left is None or not all(primitive.shows_elements for primitive, _ in path):
+        return WRITE_VIEW.vjp(node, ct.whole() if type(ct) is Parts else ct)
+    parts = ct if type(ct) is Parts else Parts(_wrapped(ct), node.shape, _wrapped(ct).np_dtype)
+    return parts, parts.take(path)
+
+
+def _own_array(held_by: Any, key: int, shape: tuple[int, ...], ct: Any) -> Any:
+    """What a dict or list holds as an array in row-major order that nobody else can see, of a type that takes `ct`."""
+    held = held_by[key]
+    if held is None:
+        held_by[key] = np.zeros(shape, ct.dtype)
+    elif getrefcount(held) != _HELD_ONCE or not _can_take(held, ct) or not held.flags.c_contiguous:
+        held_by[key] = np.array(held, np.result_type(held, ct), order="C")
+    return held_by[key]
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -376,8 +443,10 @@ def _sum(a: Any, b: Any) -> Any:
         for i, g in b.items():
             a[i] = _sum(a[i], g) if i in a else g
         return a
+    if type(b) is Parts:
+        b = b.whole()
     if type(a) is Parts:
-        a.rest = _sum(a.rest, b)
+        a.add(_wrapped(b))
         return a
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _wrapped(a) + _wrapped(b)

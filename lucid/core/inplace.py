@@ -7,10 +7,11 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.collector import show_history
-from lucid.core.kind import Kind
+from lucid.core.geometry import seen_through
+from lucid.core.kind import Kind, bottom
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, seen, synced
-from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, storage_of
+from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, root_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
 
@@ -234,19 +235,40 @@ def _raise_if_leaf(tensor: Tensor, name: str, what: str, instead: str) -> None:
 
 
 def rebase(target: Tensor, node: Node) -> None:
-    """Put `node` into the history of the target and of every tensor below it in a chain of views."""
+    """Put `node` into the history of the tensor at the end of a chain of views, from which the others get theirs anew."""
     view = target._meta
+    # Only in the order of the memory itself is a view through several others still a view.
+    at_once = isinstance(view, View) and bottom(root_of(target)).flags.c_contiguous
+    path: list[tuple[Any, dict[str, Any]]] = []
     while isinstance(view, View) and view.status != DETACHED:
-        base = view.base
-        carrier = base.shell()
-        edges = (edge_of(base) if base._requires_grad else None, node)
-        settings = {"primitive": view.primitive, "settings": view.params}
-        node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, base.shape)
-        target, view = base, base._meta
+        path.append((view.primitive, view.params))
+        target, view = view.base, view.base._meta
+        if at_once and _is_passed(target, path[-1][0]):
+            continue
+        carrier = target.shell()
+        edges = (edge_of(target) if target._requires_grad else None, node)
+        settings: dict[str, Any] = {}  # flat: the garbage collector would look at tuples in it
+        for i, (primitive, params) in enumerate(reversed(path)):
+            settings[f"view {i}"], settings[f"settings {i}"] = primitive, params
+        node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, target.shape)
+        path = []
     if in_use and target._held:
         show_history(node)
     move_retained_grad(target, node)
     target._node, target._requires_grad = node, True
+
+
+def _is_passed(base: Tensor, primitive: Any) -> bool:
+    """Whether a write through a view of `base`, which is a view itself, can go to what that shows at once."""
+    if not base.is_view() or (base._node is not None and base._node.hooks is not None):
+        return False
+    return bool(primitive.shows_elements and base._meta.primitive.shows_elements)
+
+
+def path_of(node: Node) -> list[tuple[Any, dict[str, Any]]]:
+    """The views through which a base was written, that of the base itself first."""
+    items = list(node.params.values())
+    return list(zip(items[::2], items[1::2], strict=True))
 
 
 class _WriteView:
@@ -257,26 +279,27 @@ class _WriteView:
 
     @staticmethod
     def vjp(node: Node, ct: Any) -> tuple[Any, Any]:
-        primitive, settings = node.params["primitive"], node.params["settings"]
-        inside = apply(primitive, (ct,), settings)
+        path = path_of(node)
+        inside = ct
+        for primitive, settings in path:
+            inside = apply(primitive, (inside,), settings)
         if node.edges[0] is None:
             return None, inside
         if isinstance(ct, Tensor):
             mask = np.zeros(node.shape, bool)
-            primitive.impl(mask, **settings)[...] = True
+            seen_through(path, mask)[...] = True
             return P.where(Tensor._wrap(mask), 0, ct), inside
         outside = np.array(ct, order="C")  # in another order, some views would be copies
-        primitive.impl(outside, **settings)[...] = 0
+        seen_through(path, outside)[...] = 0
         # `inside` may show memory of ct, which stays as it was.
         return outside, inside
 
     @staticmethod
     def split(node: Node, ct: Any) -> tuple[Any, Any]:
         """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
-        primitive, settings = node.params["primitive"], node.params["settings"]
         if node.left is None or not ct.flags.c_contiguous:
             return WRITE_VIEW.vjp(node, ct)
-        part = primitive.impl(ct, **settings)
+        part = seen_through(path_of(node), ct)
         inside = part.copy()
         part[...] = 0
         return ct, inside

@@ -84,9 +84,8 @@ class Primitive:
     public: Callable[..., Any]  # what users call, for those that are declared with it
     raise_if_dirty: Callable[[str], None]  # refuses such a call that writes to its arguments
     called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
-    # For maps of one operand to a part of it: `add_back(held, ct, **params)` adds the transpose of ct to an array.
-    add_back: Callable[..., None] | None = None
-    gather_back: Callable[..., Any]  # and `gather_back(cts, params, shape)` the sum of the transposes of several
+    shows_elements = False  # whether it is a view whose elements are elements of its operand, wherever they lie
+    shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, and mostly 0
     is_variadic = False  # whether it takes any number of operands, and its rule their shapes
 
     def __init__(

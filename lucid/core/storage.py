@@ -107,14 +107,14 @@ def saved_of(value: Any, tensor: Any, edge: Any, is_output: bool) -> Saved:
     out = Saved.__new__(Saved)
     storage = storage_of(tensor)
     out.value, out.storage, out.version, out.edge = value, storage, storage.version, edge
-    out.born = tensor._born if type(tensor._meta) is not View else _root(tensor)._born
+    out.born = tensor._born if type(tensor._meta) is not View else root_of(tensor)._born
     out.is_output, out.index, out.print = is_output, None, None
     if storage.exposed:
         out.print = fingerprint(value._array if isinstance(value, TensorFields) else value)
     return out
 
 
-def _root(view: Any) -> Any:
+def root_of(view: Any) -> Any:
     """The tensor whose memory a chain of views shows, as far as it is known."""
     while type(view._meta) is View and view._meta.base is not None:
         view = view._meta.base

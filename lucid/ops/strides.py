@@ -11,6 +11,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.device import as_device
+from lucid.core.geometry import overlaps, restrided
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
@@ -18,7 +19,6 @@ from lucid.ops.indexing import fold_at
 from lucid.ops.out import takes_out
 from lucid.ops.pieces import narrow
 from lucid.ops.rules import P, linear, np_dtype, view
-from lucid.ops.views import restrided
 
 Ints = tuple[int, ...]
 
@@ -32,7 +32,7 @@ def _seen_array(x: Any, size: Ints, stride: Ints, offset: int, lead: int = 0) ->
     if 0 in shape:
         return x.reshape(-1)[:0].reshape(shape)
     out = restrided(x, shape, (*x.strides[:lead], *(s * x.itemsize for s in stride)), offset * x.itemsize)
-    out.flags.writeable = x.flags.writeable and not _overlaps(size, stride)
+    out.flags.writeable = x.flags.writeable and not overlaps(size, stride)
     return out
 
 
@@ -43,16 +43,6 @@ def _is_row_major(x: Any, lead: int) -> bool:
             return False
         step *= x.shape[d]
     return True
-
-
-def _overlaps(size: Ints, stride: Ints) -> bool:
-    """Whether two places may show one element. Certain if strides nest; other patterns count as overlapping."""
-    reach = 0
-    for step, count in sorted((s, n) for s, n in zip(stride, size, strict=True) if n > 1):
-        if step <= reach:
-            return True
-        reach += step * (count - 1)
-    return False
 
 
 def _back_array(ct: Any, shape: Ints, size: Ints, stride: Ints, offset: int) -> Any:
@@ -81,7 +71,7 @@ def _repeating(size: Ints, stride: Ints) -> list[int]:
     """Dimensions without which no element is seen twice, as few places of them as can be."""
     kept: list[int] = []
     for d in sorted(range(len(size)), key=lambda d: -size[d]):
-        if not _overlaps(tuple(size[e] for e in (*kept, d)), tuple(stride[e] for e in (*kept, d))):
+        if not overlaps(tuple(size[e] for e in (*kept, d)), tuple(stride[e] for e in (*kept, d))):
             kept.append(d)
     return [d for d in range(len(size)) if d not in kept]
 
@@ -101,6 +91,8 @@ strided = view(
         x, size=size, stride=stride, offset=offset, lead=lead + 1
     ),
 )
+
+strided.shows_elements = strided.shows_part = True
 
 strided_back = linear(
     "as_strided_back",
@@ -294,7 +286,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
         raise RuntimeError(
             f"as_strided_scatter: size {sizes}, stride {strides} and offset {start} reach outside shape {x.shape}"
         )
-    if _overlaps(sizes, strides):
+    if overlaps(sizes, strides):
         raise RuntimeError(f"as_strided_scatter: with strides {strides}, sizes {sizes} would name elements twice")
     where: dict[str, Any] = {"size": sizes, "stride": strides, "offset": start}
     return _replaced(

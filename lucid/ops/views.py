@@ -1,9 +1,12 @@
 """Views and other rearrangements: primitives whose results hold the same elements in another shape or order."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from lucid.core.fields import TensorFields
+from lucid.core.geometry import placed, restrided
 from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view
 
 ndarray = np.ndarray
@@ -82,17 +85,6 @@ slice_ = view(
 )
 
 
-def _add_slice_back(held: Any, x: Any, index: tuple[Any, ...]) -> None:
-    held[index] += x
-
-
-def _gather_slices_back(cts: list[Any], params: list[dict[str, Any]], shape: tuple[int, ...]) -> Any:
-    return P.slices_back(*cts, indices=tuple([p["index"] for p in params]), shape=shape)
-
-
-slice_.add_back = _add_slice_back
-slice_.gather_back = _gather_slices_back
-
 slice_back = linear(
     "slice_back",
     _slice_back_array,
@@ -101,29 +93,43 @@ slice_back = linear(
 )
 
 
-def _slices_back_array(*xs: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _parts_back_array(*xs: Any, places: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, np.result_type(*{x.dtype for x in xs}))
-    for x, index in zip(xs, indices, strict=True):
-        out[index] += x
+    for x, place in zip(xs, places, strict=True):
+        part = placed(out, place)
+        part += x
     return out
 
 
-def _slices_back_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    live = [(t, index) for t, index in zip(tangents, params["indices"], strict=True) if t is not None]
-    return prim(*[t for t, _ in live], indices=tuple([index for _, index in live]), shape=params["shape"])
+def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
+    from lucid.ops import strides  # noqa: F401  # declares P.as_strided; loads on first use
+
+    row_major = ct.is_contiguous() if isinstance(ct, TensorFields) else ct.flags.c_contiguous
+    ct = ct if row_major else P.clone(ct)  # once, and not for each part
+    places = [params["places"][i] for i in needed]
+    return [P.as_strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]
 
 
-# The sum of several transposed slices: n of them take the work of one and of what they hold.
-slices_back = Variadic(
-    "slices_back",
-    _slices_back_array,
-    lambda needed, ct, args, shapes, params: [P.slice(ct, index=params["indices"][i]) for i in needed],
-    jvp=_slices_back_jvp,
-    batch=lambda prim, values, batched, size, params: prim(
-        *batched_to_front(values, batched, size),
-        indices=tuple([(slice(None), *index) for index in params["indices"]]),
-        shape=(size, *params["shape"]),
-    ),
+def _parts_back_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    live = [(t, place) for t, place in zip(tangents, params["places"], strict=True) if t is not None]
+    return prim(*[t for t, _ in live], places=tuple([place for _, place in live]), shape=params["shape"])
+
+
+def _batch_parts(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    shape = params["shape"]
+    step = math.prod(shape)
+    places = [(offset, (size, *part), (step, *steps)) for offset, part, steps in params["places"]]
+    return prim(*batched_to_front(values, batched, size), places=tuple(places), shape=(size, *shape))
+
+
+# The sum of the transposes of several views of one tensor, each with its `core.geometry.Geometry.place`, none of which
+# shows an element twice: n of them take the work of one and of what they hold.
+parts_back = Variadic(
+    "parts_back",
+    _parts_back_array,
+    _pull_parts,
+    jvp=_parts_back_jvp,
+    batch=_batch_parts,
     reads=lambda needed, count: (),
 )
 
@@ -158,30 +164,6 @@ diagonal_back = linear(
         x, shape=(size, *shape), offset=offset, dim1=dim1 + 1, dim2=dim2 + 1
     ),
 )
-
-
-def _owner(x: Any) -> Any:
-    while isinstance(x.base, ndarray):
-        x = x.base
-    return x
-
-
-def restrided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
-    """The memory of an array from `offset` bytes behind its start on, with other sizes and strides in bytes.
-
-    Unlike NumPy's `as_strided`, NumPy knows the owner of the result, by which `storage_offset` is counted.
-    """
-    memory = x if x.flags.c_contiguous else _owner(x)
-    if not memory.flags.forc:
-        start = np.lib.stride_tricks.as_strided(x.view(f"V{x.itemsize}"), (offset + 1,), (1,))[offset:]
-        return np.lib.stride_tricks.as_strided(start, shape, strides).view(x.dtype)
-    if memory is not x:
-        offset += x.ctypes.data - memory.ctypes.data
-        memory = memory if memory.flags.c_contiguous else memory.T
-    if memory.dtype.isbuiltin != 1:  # types that are not NumPy's own have no buffers, so they go as bytes
-        memory = memory.view(f"V{memory.itemsize}")
-    kind = x.dtype if x.dtype.isbuiltin == 1 else np.dtype(f"V{x.itemsize}")
-    return ndarray(shape, kind, memory, offset, strides).view(x.dtype)
 
 
 def _unfold_array(x: Any, dim: int, size: int, step: int) -> Any:
@@ -255,6 +237,11 @@ alias = view(
     transpose=lambda ct: ct,
     batch=lambda x, size: P.alias(x),
 )
+
+for _prim in (reshape, permute, broadcast, slice_, diagonal, unfold, alias):
+    _prim.shows_elements = True
+for _prim in (slice_, diagonal, unfold):
+    _prim.shows_part = True
 
 # The lower or upper triangle of the last two dimensions; the rest becomes zero.
 tril = linear(
