@@ -18,7 +18,7 @@ from zlib import crc32
 # that users call and that compute stay in modules that are not compiled; `framed` is for the exceptions.
 MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
-    "core.primitive", "core.engine",
+    "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
     "ops.bare", "ops.rules", "ops.elementwise", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
     "ops.special_arrays", "nn.module", "nn.containers",

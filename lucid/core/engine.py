@@ -239,11 +239,16 @@ def _sweep(
         else:
             acting = node
         if acting.right is ABSENT and hooks is None and not watch and getattr(acting.prim, "shows_part", False):
-            if paths is None:
-                paths = Paths(targets, pending, nodes, heap, leaves)
-            if paths.add(acting, ct):
+            if _add_to_operand(acting, ct, pending, leaves):
                 ct = None
                 continue
+            edge = acting.left
+            if edge._seq or isinstance(ct, Tensor):  # part of a leaf, an array takes the ordinary way
+                if paths is None:
+                    paths = Paths(targets, pending, nodes, heap, leaves)
+                if paths.add(acting, ct):
+                    ct = None
+                    continue
         if acting.prim is WRITE_VIEW and hooks is None and getrefcount(ct) == _ALONE and _can_take(ct, ct):
             grads = WRITE_VIEW.split(acting, ct)
         elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
@@ -370,13 +375,11 @@ class Paths:
         self.ends: set[int] = set()  # of chains of which a part has come by
 
     def add(self, node: Any, ct: Any) -> bool:
-        """Add what the view `node` makes of a cotangent to what its operand has, or the end of its chain of views.
+        """Add what the view `node` makes of a cotangent to what the end of its chain of views has.
 
         False if the ordinary way is as good or the only one.
         """
         pending, leaves = self.pending, self.leaves
-        if _add_to_operand(node, ct, pending, leaves):
-            return True
         if not self._is_worth_it(node.left, isinstance(ct, Tensor)):
             return False
         geometry = geometry_of(node, self.known, self.stops)
