@@ -28,7 +28,9 @@ def _evaluator(steps: Steps) -> Callable[..., Array]:
         out = np.where(degree == 0, now[by], 0.0)
         highest = np.max(degree, initial=0.0, where=np.isfinite(degree))
         if highest > _MOST:
-            raise ValueError(f"a polynomial of degree {highest:g} takes as many steps; degrees up to {_MOST} are supported")
+            raise ValueError(
+                f"a polynomial of degree {highest:g} takes as many steps; degrees up to {_MOST} are supported"
+            )
         for k in range(int(highest)):
             a, b, c = steps(k)
             before, now = (
