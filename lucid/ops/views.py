@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.fields import TensorFields
 from lucid.core.geometry import placed, restrided
+from lucid.core.tensor import Tensor
 from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view
 
 ndarray = np.ndarray
@@ -104,7 +104,7 @@ def _parts_back_array(*xs: Any, places: tuple[Any, ...], shape: tuple[int, ...])
 def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
     from lucid.ops import strides  # noqa: F401  # declares P.as_strided; loads on first use
 
-    row_major = ct.is_contiguous() if isinstance(ct, TensorFields) else ct.flags.c_contiguous
+    row_major = ct.is_contiguous() if isinstance(ct, Tensor) else ct.flags.c_contiguous
     ct = ct if row_major else P.clone(ct)  # once, and not for each part
     places = [params["places"][i] for i in needed]
     return [P.as_strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]

@@ -29,8 +29,8 @@ class Comparison(NamedTuple):
 class Subject:
     """Everything is a function of the float inputs, by position; other inputs are held."""
 
-    def __init__(self, program: Program, seed: int) -> None:
-        self.program, self.seed = program, seed
+    def __init__(self, program: Program, seed: int, step: float = STEP) -> None:
+        self.program, self.seed, self.step = program, seed, step
         self.rng = np.random.default_rng(seed)
         self.floats = program.floats
         self.others = [n for n in program.inputs if n not in self.floats]
@@ -115,10 +115,10 @@ class Subject:
         if not self.has_differences or not all(ok.all() for _, ok in self.differences):
             return []
         around = []
-        for step in (STEP, -STEP):
+        for step in (self.step, -self.step):
             inputs = self.primals(requires_grad=True, step=step)
             around.append([array(g) for g in pulled(self.function()(*inputs), self.weights, inputs)])
-        return [slope_around(*three) for three in zip(*around, self.gradient, strict=True)]
+        return [self.slope_around(*three) for three in zip(*around, self.gradient, strict=True)]
 
     @cached_property
     def differences(self) -> list[tuple[Array, Array]]:
@@ -128,12 +128,20 @@ class Subject:
             return untrusted
         f, here = self.function(), self.float_values()
         try:
-            ahead, behind = ([array(o).copy() for o in f(*self.primals(step=h))] for h in (STEP, -STEP))
+            ahead, behind = ([array(o).copy() for o in f(*self.primals(step=h))] for h in (self.step, -self.step))
             if [a.shape for a in ahead] == [b.shape for b in behind] == [v.shape for v in here]:
-                return [slope_around(*three) for three in zip(ahead, behind, here, strict=True)]
+                return [self.slope_around(*three) for three in zip(ahead, behind, here, strict=True)]
         except REFUSALS:  # the point is at the edge of what a statement takes, or shapes depend on values
             pass
         return untrusted
+
+    def slope_around(self, ahead: Array, behind: Array, here: Array) -> tuple[Array, Array]:
+        """The central difference, and where those to both sides agree: elsewhere there is a kink or a jump."""
+        with np.errstate(all="ignore"):
+            right, left = (ahead - here) / self.step, (here - behind) / self.step
+            slope = (ahead - behind) / (2 * self.step)
+            smooth = np.abs(right - left) <= 3e-4 * (1 + np.abs(slope))
+        return np.asarray(slope), np.asarray(smooth & np.isfinite(slope))
 
 
 def moved(a: Array, change: Array) -> Array:
@@ -141,15 +149,6 @@ def moved(a: Array, change: Array) -> Array:
     out = np.array(a, order="K")
     out += change
     return out
-
-
-def slope_around(ahead: Array, behind: Array, here: Array) -> tuple[Array, Array]:
-    """The central difference, and where those to both sides agree: elsewhere there is a kink or a jump."""
-    with np.errstate(all="ignore"):
-        right, left = (ahead - here) / STEP, (here - behind) / STEP
-        slope = (ahead - behind) / (2 * STEP)
-        smooth = np.abs(right - left) <= 3e-4 * (1 + np.abs(slope))
-    return np.asarray(slope), np.asarray(smooth & np.isfinite(slope))
 
 
 def inner(a: Sequence[Any], b: Sequence[Any]) -> float:
