@@ -128,6 +128,9 @@ NEW = [
           samples=pairs_behind, result="complex128", without=IN_DOUBLE),
     keeps("complex_parts", lambda x: joined(0 * np.nan_to_num(x), x), op=in_double(lambda x: P.complex_parts(x, part=1)), result="complex128",
           without=IN_DOUBLE),
+    # Each of the elements as two of half the width.
+    Row("bits", lambda x: P.bits(x, dtype=np.dtype(np.int32)), lambda x: x.view(np.int32), calls(((3,),), ((2, 3),), ((0,),)),
+        result="int32", floats=False, ints=("int64",), differentiable=False, without={"refused": "every type has bits"}),
     constant("is_conj", False),
     constant("is_neg", False),
     keeps("resolve_conj", lambda x: x.copy(), complex=True, ints=BOOLS),

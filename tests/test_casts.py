@@ -46,6 +46,12 @@ def test_narrow_types_take_the_low_bits(dtype, source):
         assert lucid.tensor([value], dtype=kind).to(getattr(lucid, dtype)).tolist() == [one]
 
 
+def test_the_largest_integers_come_back():
+    for dtype in (lucid.int64, lucid.uint64):
+        x = lucid.tensor([3, lucid.iinfo(dtype).max], dtype=dtype)
+        assert x.to(lucid.float64).to(dtype).tolist() == x.tolist()
+
+
 def test_the_upper_half_of_uint64():
     x = lucid.tensor([2.0**63, 1.8e19, 5.0, 0.0], dtype=lucid.float64)
     assert x.to(lucid.uint64).tolist() == [2**63, 18 * 10**18, 5, 0]
@@ -53,7 +59,7 @@ def test_the_upper_half_of_uint64():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 1.8e308 / 2, 2.0**64, -(2.0**64)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 1.8e308 / 2, 2.0**65, -(2.0**64)])
 def test_what_64_bits_do_not_hold_is_refused(dtype, value):
     x, kind = lucid.tensor([1.0, value], dtype=lucid.float64), getattr(lucid, dtype)
     for call in (

@@ -11,7 +11,7 @@ from lucid.core.geometry import seen_through
 from lucid.core.kind import Kind, bottom
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, seen, synced
-from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, View, root_of, storage_of
+from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
 
@@ -39,7 +39,7 @@ def write(
             return _put_through(target, by_positions, name, compute, others, reads_old)
     if direct is not None and not recorded and type(target) is Tensor:
         direct(target._array)
-        storage_of(target).bump(name)
+        _tied_again(target).bump(name)
         return target
     # What a batched or dual tensor holds may be recorded although the tensor itself is not.
     followed = any(isinstance(t, Kind) for t in (target, *others))
@@ -55,9 +55,7 @@ def write(
         raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {target.dtype}")
     if new.np_dtype != target.np_dtype:
         new = new.to(target.np_dtype)
-    storage = storage_of(target)
-    if storage.severed:
-        _tie_again(storage)
+    storage = _tied_again(target)
     if not target.holds(new):
         _absorb(target, new, name)
     target._write(new, name)
@@ -105,16 +103,28 @@ def sever(target: Tensor) -> None:
         target.sever()
         if target._meta is not None:
             storage = target._meta.storage
-            _tie_again(storage, lambda view: view._meta.version != storage.version)
-            storage.severed = True
+            _follow_all(storage.views, lambda view: view._meta.version != storage.version)
+            # What is detached from it has the memory of what it holds.
+            inside: Any = target
+            while isinstance(inside, Tensor):
+                storage_of(inside).severed = [storage.views]
+                inside = inside._array
 
 
-def _tie_again(storage: Any, chosen: Callable[[Tensor], bool] = lambda view: True) -> None:
-    """Views show what their bases hold, also where these were detached in place after the views were made."""
-    for view in [v() for v, _ in storage.views or ()]:
+def _tied_again(target: Tensor) -> Storage:
+    """The storage of a tensor that is written: views of it follow their bases again, if these were detached in place."""
+    storage = storage_of(target)
+    if storage.severed is not None:
+        (views,) = storage.severed
+        storage.severed = None
+        _follow_all(views)
+    return storage
+
+
+def _follow_all(views: Any, chosen: Callable[[Tensor], bool] = lambda view: True) -> None:
+    for view in [v() for v, _ in views or ()]:
         if view is not None and view.is_view() and chosen(view):
             _follow(view, None)
-    storage.severed = False
 
 
 def _absorb(target: Tensor, new: Any, name: str) -> None:
@@ -179,7 +189,7 @@ def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any
         ufunc(array, *arrays, out=array)
     except ValueError:
         return False  # shapes: the general way says what is wrong
-    storage_of(target).bump(name)
+    _tied_again(target).bump(name)
     return True
 
 

@@ -9,8 +9,8 @@ cdef extern from "Python.h":
 
 cdef class Storage:
     cdef public long long version
-    cdef public object followers, print, views, writer
-    cdef public bint exposed, severed
+    cdef public object followers, print, severed, views, writer
+    cdef public bint exposed
     cdef public Py_ssize_t room
 
 

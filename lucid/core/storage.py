@@ -29,7 +29,9 @@ class Storage:
         self.room = 64  # how many of these there may be before the dead ones are dropped
         self.views: list[Any] | None = None  # inside transforms, what shows this memory: see `show`
         self.followers: Any = None  # inside transforms, views by positions: see `primitive.Followers`
-        self.severed = False  # inside transforms, a tensor that has views was detached in place: see `inplace.sever`
+        # Inside transforms, the memory of a tensor that has views and was detached in place, itself or one around it: see
+        # `inplace.sever`.
+        self.severed: Any = None
         self.exposed = False  # NumPy code holds a writable array over this memory
         self.print: Any = None  # which array was exposed first, and its fingerprint then
 

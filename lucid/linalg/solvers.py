@@ -69,9 +69,24 @@ def _solved(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
             info = _singularity_array(a)
             if strict:
                 _raise_if_singular(name, a, info)
+            if not info.any():  # NumPy's LAPACK meets a pivot of 0 where SciPy's does not
+                return _one_by_one(function, name, strict, a, *right)
         is_singular = (info > 0)[..., None, None]
         found = function(np.where(is_singular, np.eye(a.shape[-1], dtype=a.dtype), a), *right)
         return np.where(is_singular, np.array(np.nan, a.dtype), found)
+
+
+def _one_by_one(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
+    lead = np.broadcast_shapes(a.shape[:-2], *[r.shape[:-2] for r in right])
+    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, *right)]
+    out = np.full(stacks[-1].shape, np.nan, np.result_type(a, *right))
+    for i in np.ndindex(lead):
+        try:
+            out[i] = function(*[x[i] for x in stacks])
+        except np.linalg.LinAlgError:
+            if strict:
+                raise LinAlgError(f"{name}: the matrix is singular") from None
+    return out
 
 
 def inverses(x: Any, strict: bool) -> Any:

@@ -168,16 +168,16 @@ fmod = binary(
 
 
 def _d_base(x: Any, y: Any) -> Any:
-    # At y = 0 the derivative is 0 even where x**(y - 1) is infinite, but that by y is not.
-    return chained(y, x ** (y - 1))
+    # At y = 0 it is 0, but its own derivative by y is not; at 0**0 there is none.
+    none = (x == 0) & (y == 0)
+    return P.where(none, 0, chained(y, P.where(none, 1, x) ** (y - 1)))
 
 
 def _d_exponent(x: Any, y: Any, out: Any) -> Any:
     if isinstance(x, _NUMBERS):
         x = x * ones_like(y)
-    # 0**y is 1 at y = 0 and 0 above: there is no derivative, and 0 is what users expect.
-    jump = (x == 0) & (y == 0)
-    return P.where(jump, 0, chained(out, P.log(P.where(jump, 1, x))))
+    zero = (x == 0) if out.dtype.kind == "c" else (x == 0) & (y >= 0)
+    return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
 
 
 tensor_power = binary("pow", np.power, (_d_base, _d_exponent), "Each base to its exponent.")

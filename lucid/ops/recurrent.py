@@ -65,7 +65,7 @@ def _rnn_composite(
 ) -> Any:
     def cell(z: Any, h: Any) -> tuple[Any, ...]:
         z = z + _linear(h, w_hh, b_hh)
-        return (P.where(z > 0, z, 0) if relu else P.tanh(z),)
+        return (P.relu(z) if relu else P.tanh(z),)
 
     return _unrolled(cell, _linear(x, w_ih, b_ih), [h0], sizes, reverse)
 

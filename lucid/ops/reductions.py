@@ -475,7 +475,8 @@ def std(
     Tensor([1., 3.])
     """
     centred, dims, divisor = _centred(input, dim, unbiased, correction, "std")
-    return _norm_primitive(centred, p=2.0, dims=dims, keepdim=keepdim, divisor=divisor)
+    # A copy: programs write into a standard deviation where it is 0, and the derivative needs it as it was.
+    return P.clone(_norm_primitive(centred, p=2.0, dims=dims, keepdim=keepdim, divisor=divisor))
 
 
 @numpy_names

@@ -3,7 +3,7 @@
 import random
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,19 @@ class Explained:
     op: str  # a pattern for the statement
     what: str  # a pattern for the quantity or the error
     reason: str
-    finite: bool = True  # whether it may appear where all inputs are finite
+    when: Callable[[Program], bool] = lambda program: True  # where it may appear
 
 
+def not_finite(program: Program) -> bool:
+    return not program.finite
+
+
+def has_equals(program: Program) -> bool:
+    """Whether an operand has equal elements, or may get them."""
+    return any(np.unique(a).size < a.size for a in program.inputs.values()) or len(program.lines) > 1
+
+
+SINGULAR = r"sqrt|\*\* 0\.5|log|norm|asin|acos|atanh|erfinv|pow|entr|recip|logit|div"
 ROUGH = "PyTorch has six digits, or no derivative at all"
 EXPLAINED = (
     Explained("^torch$", "^ctc_loss$", "gradient|curvature", "PyTorch takes for granted that log_softmax comes before"),
@@ -63,11 +73,17 @@ EXPLAINED = (
     Explained("^torch$", "sum_to_size", "shared memory", "a 0-d tensor that is its own sum is itself, as all others are"),
     Explained("^torch$", "^as_strided_scatter$", "gradient|curvature",
               "PyTorch gives the gradient to the elements that were written over"),
-    Explained("^tape", "sort|median|kthvalue|topk|quantile", "where there is one",
-              "among equal elements a direction can look smooth in which the order changes"),
+    Explained("", "sort|median|kthvalue|topk|quantile", "gradient|tangents|curvature",
+              "among equal elements a direction can look smooth in which the order changes", has_equals),
+    Explained("", SINGULAR, "(gradient|tangents|curvature).*nan",
+              "infinity times 0: in which order derivatives are multiplied decides whether it appears"),
     Explained("graph|vmap", "bincount|one_hot", "NeedsValueError", "how many there are depends on the values"),
     Explained("graph|vmap", "bincount", "IndexError: bincount with a minlength", "minlength must be above all numbers"),
-    Explained("^torch$", "_polynomial_", "values", "in PyTorch, what is not a number becomes one", finite=False),
+    Explained("^torch$", "_polynomial_", "values", "in PyTorch, what is not a number becomes one", not_finite),
+    Explained("^torch$", "^binary_cross_entropy$", "gradient", "by the target it is that of the values, whose logarithms are bounded"),
+    Explained("^torch$", "^(all|any)_?$", "type", "PyTorch keeps uint8 for the sake of old programs"),
+    Explained("^torch$", "bucketize|searchsorted", "values", "bounds that are not numbers are in no order", not_finite),
+    Explained("^torch$", "^ctc_loss$", "values", "a target that is the blank label is taken at its word"),
     Explained("^torch$", "nextafter", "gradient", "PyTorch's is 0 where both are equal"),
     Explained("^torch$", "conj", "values", "a copy; in PyTorch a real tensor is its own conjugate, in the same memory"),
     Explained("^torch$", "^(elu|celu|selu)_?$", "curvature", "at 0 it jumps"),
@@ -75,7 +91,7 @@ EXPLAINED = (
     Explained("^torch$", "scatter_reduce", "gradient|curvature",
               "PyTorch's gradient of products is wrong where there are fewer indices than values"),
     Explained("^torch$", "fmax|fmin", "gradient|curvature",
-              "PyTorch gives half of the gradient to what is not a number and was not chosen", finite=False),
+              "PyTorch gives half of the gradient to what is not a number and was not chosen", not_finite),
     Explained("^torch$", "where", "gradient|curvature",
               "PyTorch's gradient is nan where the branch that is not chosen is singular; here it is 0"),
 )  # fmt: skip
@@ -98,7 +114,7 @@ class Finding:
         """Why the difference is meant; empty if nobody has said."""
         for e in EXPLAINED:
             pairs = ((e.mode, self.mode), (e.what, f"{self.what}: {self.detail}"))
-            fits = all(re.search(pattern, text) for pattern, text in pairs) and (e.finite or not self.program.finite)
+            fits = all(re.search(pattern, text) for pattern, text in pairs) and e.when(self.program)
             # In a program that was made small, every line is needed.
             if fits and any(re.search(e.op, op) for op in (self.op, *(line.op for line in self.program.lines))):
                 return e.reason

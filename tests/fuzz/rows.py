@@ -163,7 +163,7 @@ def add_row(pool: Pool, row: Row) -> bool:
     arrays: list[Array] = []
     nest = take_apart(sample.args, arrays)
     changed = choose.random() < 0.2 and not internal
-    names = [operand(pool, row, sample, a) for a in arrays]
+    names = [operand(pool, row, sample, a, internal) for a in arrays]
     args = [argument(pool, n, names, changed) for n in nest]
     kwargs = [f"{k}={argument(pool, v, names, changed)}" for k, v in sample.kwargs.items()]
     if method and isinstance(nest[0], Slot):
@@ -193,16 +193,21 @@ def target_of(pool: Pool, a: Array, text: str) -> str:
     return f"({text}).clone()"
 
 
-def operand(pool: Pool, row: Row, sample: Sample, a: Array) -> str:
-    """An expression for an operand: a new input, or something made of the pool that stays near the sample."""
+def operand(pool: Pool, row: Row, sample: Sample, a: Array, internal: bool) -> str:
+    """An expression for an operand: a new input, or something made of the pool that stays near the sample.
+
+    What is not checked may take symmetry or order for granted, and stays as it is or nearly so.
+    """
     choose = pool.choose
     if not is_float(a):
         return pool.leaf(a, a.dtype.kind not in row.unbatched)
     if not a.size or not sample.smooth or choose.random() < 0.4:
-        return pool.leaf(unusual(pool, a))
+        return pool.leaf(a if internal else unusual(pool, a))
     name = pool.any_float(lambda v: v.shape == a.shape and v.np_dtype == a.dtype)
     if name is None or array(pool.values[name]).dtype != a.dtype:
         return pool.leaf(a)
+    if internal:
+        return f"({pool.leaf(a)} + 0.02 * {name}.sin())"
     low, high, gap = row.domain
     if low <= -2 and high >= 2 and not gap and choose.random() < 0.5 and np.abs(array(pool.values[name])).max() < 2.5:
         return name
