@@ -46,7 +46,7 @@ class Pulled:
     ) -> None:
         self.outer = bool(modes.recording.get())
         self.bare = isinstance(argnums, int)
-        self.structures = []
+        self.structures: list[Any] = []
         self.variables: list[Tensor] = []
         self.inside: list[Tensor] = []  # the variables of other calls in between
         self._open: bool | None = None
