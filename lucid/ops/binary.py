@@ -169,7 +169,8 @@ fmod = binary(
 
 def _d_base(x: Any, y: Any) -> Any:
     # At y = 0 the derivative is 0 even where x**(y - 1) is infinite, but that by y is not.
-    return chained(y, x ** (y - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return chained(y, x ** (y - 1))
 
 
 def _d_exponent(x: Any, y: Any, out: Any) -> Any:
@@ -177,7 +178,8 @@ def _d_exponent(x: Any, y: Any, out: Any) -> Any:
         x = x * ones_like(y)
     # 0**y is 1 at y = 0 and 0 above: there is no derivative, and 0 is what users expect.
     jump = (x == 0) & (y == 0)
-    return P.where(jump, 0, chained(out, P.log(P.where(jump, 1, x))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return P.where(jump, 0, chained(out, P.log(P.where(jump, 1, x))))
 
 
 tensor_power = binary("pow", np.power, (_d_base, _d_exponent), "Each base to its exponent.")
