@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import lucid
+from lucid.core import tree
 from lucid.func import (
     grad,
     grad_and_value,
@@ -526,3 +527,38 @@ def test_a_write_through_a_view_with_a_cotangent_in_another_order():
     close(grad(f)(t(A)), [1.0 + 6 * 2 * A[0], 3.0, 5.0])
     close(vmap(grad(f))(t(np.stack([A, B])))[1], [1.0 + 6 * 2 * B[0], 3.0, 5.0])
     close(hessian(f)(t(A)), np.diag([12.0, 0.0, 0.0]))
+
+
+def third(x, y):
+    return (x * y).sin() * y
+
+
+@pytest.mark.parametrize("inner", [0, 1, (0, 1)])
+@pytest.mark.parametrize("outer", [0, 1, (0, 1)])
+def test_results_have_no_history(inner, outer):
+    """Variables of a transform inside are nobody's to differentiate by when it is over."""
+    x, y = lucid.tensor(0.5), lucid.tensor(2.0)
+
+    def first(x, y):
+        found = grad(third, argnums=inner)(x, y)
+        return found if isinstance(found, lucid.Tensor) else found[0] + found[1]
+
+    twice = grad(first, argnums=outer)
+    thrice = jacrev(twice, argnums=(0, 1))
+    for result in (twice(x, y), thrice(x, y), vjp(twice, x, y)[0]):
+        assert not any(r.requires_grad for r in tree.flatten(result)[0])
+
+
+def test_a_gradient_inside_still_reaches_outside():
+    x = lucid.tensor(0.5, requires_grad=True)
+
+    def twice(y):
+        return grad(lambda y: grad(third, argnums=1)(x, y))(y)
+
+    (by_x,) = lucid.autograd.grad(twice(lucid.tensor(2.0)), [x])
+    step = 1e-3
+    ahead, behind = (
+        grad(lambda y, x=x: grad(third, argnums=1)(x, y))(lucid.tensor(2.0))
+        for x in (lucid.tensor(0.5 + step), lucid.tensor(0.5 - step))
+    )
+    assert abs(by_x.item() - (ahead - behind).item() / (2 * step)) < 1e-2

@@ -23,12 +23,16 @@ def carries_grad(tensor: Any) -> bool:
     return False
 
 
-def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> bool:
-    """Whether the outputs depend on anything but the variables that somebody could differentiate by."""
+def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor], inside: Sequence[Tensor] = ()) -> bool:
+    """Whether the outputs depend on anything but the variables that somebody could differentiate by.
+
+    Nobody does so by the variables `inside`: those of transforms that ran, and were over, in between.
+    """
     for v in variables:
         if v._node is not None or carries_grad(v):
             return True
     seen = {id(v) for v in variables}
+    seen.update([id(v) for v in inside if not carries_grad(v)])
     frontier: list[Any] = [edge_of(o) for o in outputs if o._requires_grad]
     while frontier:
         edge = frontier.pop()

@@ -1,6 +1,7 @@
 """Reverse mode as functions of functions: grad, value_and_grad, vjp."""
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -38,15 +39,31 @@ class _OnTheTape:
 class Pulled:
     """A function run on fresh variables: its results, and how to pull cotangents back."""
 
+    running: ContextVar["Pulled | None"] = ContextVar("running", default=None)
+
     def __init__(
         self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
     ) -> None:
         self.outer = bool(modes.recording.get())
         self.bare = isinstance(argnums, int)
-        new = list(args)
-        self.structures = []
+        self.structures: list[Any] = []
         self.variables: list[Tensor] = []
+        self.inside: list[Tensor] = []  # the variables of other calls in between
         self._open: bool | None = None
+        around = Pulled.running.get()
+        token = Pulled.running.set(self)
+        try:
+            self.output = self._run(name, func, args, kwargs, argnums)
+        finally:
+            Pulled.running.reset(token)
+        if around is not None:
+            around.inside += [v for v in self.variables if v._node is None]
+            around.inside += self.inside
+
+    def _run(
+        self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
+    ) -> Any:
+        new = list(args)
         with _OnTheTape():
             for number in numbers_of(name, func, argnums, args):
                 leaves, structure = tree.flatten(args[number])
@@ -64,7 +81,7 @@ class Pulled:
                 self.structures.append(structure)
                 self.variables += fresh
                 new[number] = structure.unflatten(fresh)
-            self.output = func(*new, **kwargs)
+            return func(*new, **kwargs)
 
     def pull(self, outputs: Sequence[Tensor], cotangents: Sequence[Any], retain: bool) -> list[Tensor]:
         """The cotangents of the variables; zeros where there is no connection."""
@@ -91,7 +108,7 @@ class Pulled:
     def _leads_outside(self, outputs: list[Tensor]) -> bool:
         """Whether somebody else could differentiate the outputs. They are the same in every pass."""
         if self._open is None:
-            self._open = leads_outside(outputs, self.variables)
+            self._open = leads_outside(outputs, self.variables, self.inside)
         return self._open
 
     def arranged(self, leaves: list[Tensor]) -> Any:
@@ -110,7 +127,7 @@ class Pulled:
                 return leaf
             if is_value and self._open is False:
                 return leaf.shell()
-            return leaf if self.outer and leads_outside([leaf], self.variables) else leaf.shell()
+            return leaf if self.outer and leads_outside([leaf], self.variables, self.inside) else leaf.shell()
 
         return tree.tree_map(release, value)
 
