@@ -1,6 +1,7 @@
 """Views and copies: what shares memory is followed by the tape, and which operations do is as in PyTorch."""
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,32 @@ def rebound(function: Any, torch: Any) -> Any:
         return getattr(torch, function.__name__)
     names = {**function.__globals__, "lucid": torch, "F": torch.nn.functional}
     return type(function)(function.__code__, names)
+
+
+OF_THREE: dict[str, Callable[[Tensor], Tensor]] = {  # views of (2, 3, 4)
+    "unfold": lambda x: x.unfold(1, 2, 2),
+    "unfold the last": lambda x: x.unfold(-1, 1, 1),
+    "diagonal": lambda x: x.diagonal(0, 1, 2),
+    "slice": lambda x: x[:, ::2, 1:],
+    "select": lambda x: x.select(1, 2),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "unflatten": lambda x: x.unflatten(2, (2, 2)),
+    "flatten": lambda x: x.flatten(1),
+    "expand": lambda x: x.expand(2, 2, 3, 4),
+    "as_strided": lambda x: lucid.as_strided(x, (2, 2), x.stride()[:2]),
+    "split": lambda x: x.split(2, 2)[1],
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "reshape": lambda x: x.reshape(2, 3, 2, 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_THREE)
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_what_shares_memory_is_followed_however_it_lies(name: str, order: tuple[int, ...]) -> None:
+    """A view that the tape does not know would let writes pass it by. Results of arithmetic keep the order of memory."""
+    sizes = np.array((2, 3, 4))[list(order)]
+    leaf = lucid.from_numpy(np.ones(sizes).transpose(np.argsort(order))).requires_grad_()
+    base = leaf * 1
+    found = OF_THREE[name](base)
+    if np.shares_memory(found.numpy(), base.numpy()):
+        assert found.is_view()

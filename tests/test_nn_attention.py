@@ -403,3 +403,17 @@ def test_errors(call, error, message):
 def test_activations_may_be_functions_or_modules():
     assert isinstance(TransformerEncoderLayer(4, 2, 4, activation=lucid.tanh)(lucid.rand(3, 1, 4)), lucid.Tensor)
     assert "activation.weight" in TransformerEncoderLayer(4, 2, 4, activation=Linear(4, 4)).state_dict()
+
+
+def test_one_query_for_all_rows_of_a_mask():
+    rng = np.random.default_rng(0)
+    q, k, v = (lucid.tensor(rng.standard_normal(s), requires_grad=True) for s in ((2, 1, 2), (2, 5, 2), (2, 5, 3)))
+    mask = lucid.tensor(rng.random((3, 5)) < 0.7)
+    attend = lucid.nn.functional.scaled_dot_product_attention
+    out = attend(q, k, v, mask)
+    assert out.shape == (2, 3, 3)
+    weights = rng.standard_normal(out.shape)
+    got = lucid.autograd.grad(out, [q, k, v], lucid.tensor(weights))
+    wide = attend(q.expand(2, 3, 2), k, v, mask)
+    for g, want in zip(got, lucid.autograd.grad(wide, [q, k, v], lucid.tensor(weights)), strict=True):
+        np.testing.assert_allclose(g, want, rtol=1e-12)

@@ -5,7 +5,7 @@ derivative by y is 1 / x.
 """
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, product
 from zlib import crc32
 
 import checks
@@ -22,12 +22,25 @@ from lucid.ops.rules import P
 MOST_SAMPLES = 3  # of a row: special points are not a matter of shapes
 STEPS = (1e-4, 2e-5)
 POINTS = (0.0, 1.0, -1.0, 0.5)
-# Derivatives that are meant not to be those of the values; eigenvalues that meet; a rank that changes.
-MEANT = ["embedding", "embedding_bag", "scale_gradient", "gaussian_nll_loss", "linalg.eigvals", "linalg.pinv"]
+# Derivatives that are meant not to be those of the values; eigenvalues that meet; a rank that changes; an equation
+# that is solved for positive matrices only.
+MEANT = [
+    "embedding",
+    "embedding_bag",
+    "scale_gradient",
+    "gaussian_nll_loss",
+    "linalg.eigvals",
+    "linalg.pinv",
+    "sylvester",
+]
 
 
-def filled(case: Case, operands: tuple[int, ...], value: float) -> list[Array]:
-    return [np.full_like(a, value) if k in operands else np.array(a) for k, a in enumerate(case.arrays)]
+def filled(case: Case, operands: tuple[int, ...], value: float, whole: bool) -> list[Array]:
+    """The arrays with a value for all elements of some operands, or for the first alone."""
+    arrays = [np.array(a) for a in case.arrays]
+    for k in operands:
+        arrays[k].reshape(-1)[slice(None if whole else 1)] = value
+    return arrays
 
 
 def slope(f: Callable[[float], list[Array]]) -> tuple[list[Array], list[Array]]:
@@ -51,8 +64,9 @@ def wrong(row: Row, value: float) -> str | None:
     rng = np.random.default_rng(crc32(row.name.encode()))
     for case in islice(checks.cases(row, "float64"), MOST_SAMPLES):
         alone = [(k,) for k in case.floats]
-        for operands in alone if len(alone) < 2 else [*alone, tuple(case.floats)]:
-            arrays = filled(case, operands, value)
+        chosen = alone if len(alone) < 2 else [*alone, tuple(case.floats)]
+        for operands, whole in product(chosen, (True, False)):
+            arrays = filled(case, operands, value, whole)
             try:
                 if differs(case, arrays, rng):
                     return f"{case} with {value} for {operands}"

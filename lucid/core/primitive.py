@@ -381,9 +381,16 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
     if isinstance(b, Tensor):
         return b is a or (isinstance(b._meta, View) and b._meta.storage is storage_of(a))
     owner = b.base
-    if type(owner) is not ndarray and owner is not None:
-        owner = getattr(owner, "base", owner)  # NumPy's as_strided puts an object of its own in between
-    return b is a or (owner is not None and (owner is a or owner is a.base))
+    if b is a or (owner is not None and (owner is a or owner is a.base)):
+        return True
+    return owner is not None and _owner(owner) is _owner(a)
+
+
+def _owner(array: Any) -> Any:
+    """What owns the memory of an array; NumPy's as_strided puts objects of its own in between."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
 
 
 def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], out: Tensor) -> None:

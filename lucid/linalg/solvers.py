@@ -66,14 +66,10 @@ def _solved(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
         try:
             return function(a, *right)
         except np.linalg.LinAlgError:
-            info = _singularity_array(a)
             if strict:
-                _raise_if_singular(name, a, info)
-            if not info.any():  # NumPy's LAPACK meets a pivot of 0 where SciPy's does not
-                return _one_by_one(function, name, strict, a, *right)
-        is_singular = (info > 0)[..., None, None]
-        found = function(np.where(is_singular, np.eye(a.shape[-1], dtype=a.dtype), a), *right)
-        return np.where(is_singular, np.array(np.nan, a.dtype), found)
+                _raise_if_singular(name, a, _singularity_array(a))
+            # Which matrices these are must come from NumPy's own LAPACK: SciPy's may round a pivot of 0 to another number.
+            return _one_by_one(function, name, strict, a, *right)
 
 
 def _one_by_one(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:

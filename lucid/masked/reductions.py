@@ -228,9 +228,9 @@ def norm(
     >>> lucid.masked.norm(lucid.tensor([3.0, 9.0, 4.0]), mask=lucid.tensor([True, False, True]))
     Tensor(5.)
     """
+    x = filled(_floats(operand(input, dtype), "norm"), mask, 0, "norm")
     # Filled before and after: the derivative of |x| at nan would not vanish, nor that of a complex one at infinity.
-    sizes = unary.abs(filled(_floats(operand(input, dtype), "norm"), mask, 0, "norm"))
-    return reductions.norm(filled(sizes, mask, 0 if ord >= 0 else math.inf, "norm"), ord, dim, keepdim)
+    return reductions.norm(x if ord >= 0 else filled(unary.abs(x), mask, math.inf, "norm"), ord, dim, keepdim)
 
 
 @numpy_names

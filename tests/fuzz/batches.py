@@ -20,8 +20,9 @@ class Batch:
         self.size = int(subject.rng.choice((4, 4, 2, 1)))
         free = [n for n in program.inputs if n not in program.unbatched]
         self.chosen = [n for n in free if subject.rng.random() < 0.6] or free[:1]
+        # In row-major order, as examples of a stack are.
         self.points = [
-            {n: self._other(a, i) if n in self.chosen else a for n, a in program.inputs.items()}
+            {n: np.array(self._other(a, i) if n in self.chosen else a, order="C") for n, a in program.inputs.items()}
             for i in range(self.size)
         ]
         self.weights = [[subject.random_like(w) for w in subject.weights] for _ in self.points]
@@ -43,7 +44,7 @@ class Batch:
     def stacked(self, requires_grad: bool = False) -> list[Any]:
         found = []
         for name, a in self.subject.program.inputs.items():
-            x = lucid.tensor(np.stack([p[name] for p in self.points]) if name in self.chosen else a)
+            x = lucid.tensor(np.stack([p[name] for p in self.points]) if name in self.chosen else self.points[0][name])
             found.append(x.requires_grad_() if requires_grad and is_float(a) else x)
         return found
 

@@ -17,7 +17,7 @@ except ImportError:  # programs then run without a second opinion
     torch = None
 
 # Whether these copy depends on how memory is laid out, which libraries may do as they like.
-LAYOUT = re.compile("reshape|flatten|ravel|contiguous")
+LAYOUT = re.compile("reshape|flatten|ravel|contiguous|as_strided")
 TORCH_REFUSES = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AttributeError, AssertionError)
 
 

@@ -49,6 +49,8 @@ def scaled_dot_product_attention(
     if enable_gqa:
         k, v = (_repeated_heads(t, q) for t in (k, v))
     mask = None if attn_mask is None else _additive(attn_mask, q)
+    if mask is not None and mask.ndim > 1 and q.shape[-2] == 1:  # one query for all rows of the mask
+        q = q.expand(*q.shape[:-2], mask.shape[-2], q.shape[-1])
     scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     keep = _kept(q, k, dropout_p) if dropout_p else None
     return given_back(attention(q, k, v, mask, keep, scale=float(scale), causal=bool(is_causal)), kind)
