@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
-from lucid.core.kind import Kind, bottom
 from lucid.core.primitive import Primitive, lift
 from lucid.core.storage import DETACHED, View, storage_of
 from lucid.core.tensor import Tensor
@@ -44,7 +44,7 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     Tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    x = _as_by_itself(lift(input))
+    x = lift(input)
     wanted = shape_from(by_name(shape, named, "shape", "reshape"), "reshape")
     return P.reshape(x, shape=_full_shape(x, wanted, "reshape"))
 
@@ -64,17 +64,14 @@ def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
     if len(size) == 1 and isinstance(size[0], dtypes.dtype | np.dtype):
         return _reinterpret(input, dtypes.as_numpy(size[0]))
     wanted = _full_shape(input, shape_from(size, "view"), "view")
-    out = P.reshape(_as_by_itself(input), shape=wanted)
+    out = P.reshape(input, shape=wanted)
+    if isinstance(input, Batched) and not isinstance(out._meta, View) and input.owns_alone():
+        # Rules move the batch to where it suits them. For the user each example lies as it does by itself.
+        input._copy_contents()
+        out = P.reshape(input, shape=wanted)
     if input.numel() and not isinstance(out._meta, View):
         raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
     return out
-
-
-def _as_by_itself(x: Tensor) -> Tensor:
-    """Inside vmap, rules move the batch to where it suits them. For the user each example lies as it does by itself."""
-    if isinstance(x, Kind) and bottom(x).base is not None and not x.is_contiguous() and x.owns_alone():
-        x._copy_contents()
-    return x
 
 
 def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -151,7 +148,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> lucid.flatten(lucid.zeros(2, 3, 4), start_dim=1).shape
     (2, 12)
     """
-    x = _as_by_itself(lift(input))
+    x = lift(input)
     start, end = one_dim(start_dim, x.ndim, "flatten"), one_dim(end_dim, x.ndim, "flatten")
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -564,7 +561,7 @@ def contiguous(input: Tensor) -> Tensor:
     >>> x.is_contiguous(), lucid.contiguous(x).is_contiguous()
     (False, True)
     """
-    return input if _as_by_itself(input).is_contiguous() else P.clone(input)
+    return input if input.is_contiguous() else P.clone(input)
 
 
 def detach(input: Tensor) -> Tensor:

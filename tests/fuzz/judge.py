@@ -90,7 +90,7 @@ EXPLAINED = (
     Explained("^torch$", "_polynomial_", "values", "in PyTorch, what is not a number becomes one", not_finite),
     Explained("^torch$", "^binary_cross_entropy$", "gradient", "by the target it is that of the values, whose logarithms are bounded"),
     Explained("^torch$", "^(all|any)_?$", "type", "PyTorch keeps uint8 for the sake of old programs"),
-    Explained("^torch$", "bucketize|searchsorted", "values", "bounds that are not numbers are in no order", not_finite),
+    Explained("^torch$", "bucketize|searchsorted", "values", "bounds in no order have no places"),
     Explained("^torch$", "^ctc_loss$", "values", "a target that is the blank label is taken at its word"),
     Explained("^torch$", "nextafter", "gradient", "PyTorch's is 0 where both are equal"),
     Explained("^torch$", "conj", "values|gradient|curvature", "a copy; in PyTorch a real tensor is its own conjugate, in the same memory"),
