@@ -369,6 +369,16 @@ def variants(row: Row, dtype: str) -> Iterator[list[Case]]:
         yield list(versions)
 
 
+def outermost_first(a: Array) -> list[int]:
+    return sorted(range(a.ndim), key=lambda d: (-abs(a.strides[d]), d))
+
+
+def in_memory_as(a: Array, arrays: Sequence[Array]) -> Array:
+    """Stacked, each in the order in which `a` lies in memory."""
+    order = outermost_first(a)
+    return np.stack([b.transpose(order) for b in arrays]).transpose(0, *(1 + np.argsort(order)))
+
+
 def check_vmap(row: Row, dtype: str) -> None:
     """vmap agrees with a loop, in values and in gradients through it and inside it, for all choices of operands."""
     for versions in variants(row, dtype):
@@ -383,12 +393,23 @@ def check_vmap(row: Row, dtype: str) -> None:
 
 def _check_one_vmap(case: Case, chosen: tuple[int, ...], examples: list[list[Array]], gradients: bool) -> None:
     where = f"{case} with operands {chosen} batched"
-    arrays = [np.stack([e[k] for e in examples]) if k in chosen else a for k, a in enumerate(case.arrays)]
+    arrays = [in_memory_as(a, [e[k] for e in examples]) if k in chosen else a for k, a in enumerate(case.arrays)]
     in_dims = tuple(0 if k in chosen else None for k in range(len(arrays)))
     inputs = case.operands(arrays)
-    outs = func.vmap(lambda *v: tuple(case.op(*v)), in_dims=in_dims)(*inputs)
+    orders: list[list[bool]] = []
+
+    def batched(*values: Any) -> tuple[Any, ...]:
+        outs = case.op(*values)
+        orders.append([o.is_contiguous() for o in outs])
+        return tuple(outs)
+
+    outs = func.vmap(batched, in_dims=in_dims)(*inputs)
     loop = [[array(o) for o in case.op(*case.operands(e, requires_grad=False))] for e in examples]
     assert_close(outs, [np.stack(o) for o in zip(*loop, strict=True)], where, 1e-9, 1e-9)
+    if all(a.transpose(outermost_first(a)).flags.c_contiguous for a in case.arrays):
+        # So the same operations give views of a result, and those who write to them reach it.
+        alone = [o.flags.c_contiguous for o in loop[0]]
+        assert orders[0] == alone, f"{where}: results in row-major order {orders[0]}, by itself {alone}"
     if not gradients or not case.floats:
         return
     weights = case.like([array(o) for o in outs if is_float(o)])
@@ -612,7 +633,8 @@ def _run_rules(row: Row, dtype: str, most: int | None = None) -> None:
 def _run_batched(case: Case, weights: list[Array]) -> None:
     dims = tuple(0 if a.dtype.kind not in case.row.unbatched else None for a in case.arrays)
     batch = [a[None] if d == 0 else a for a, d in zip(case.arrays, dims, strict=True)]
-    func.vmap(lambda *v: tuple(case.op(*v)), in_dims=dims)(*case.operands(batch, False))
+    for requires_grad in (False, True):  # some are recorded by ways of their own
+        func.vmap(lambda *v: tuple(case.op(*v)), in_dims=dims)(*case.operands(batch, requires_grad))
     if weights and case.floats:
         gradients = func.vmap(lambda *v: _gradient_inside(case, v), in_dims=(*dims, *(None for _ in weights)))
         gradients(*case.operands(batch, False), *map(from_numpy, weights))

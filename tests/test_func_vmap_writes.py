@@ -446,3 +446,42 @@ def test_a_leaf_inside_is_not_written():
 
     with pytest.raises(RuntimeError, match="leaf"):
         vmap(f)(t(A))
+
+
+F = lucid.nn.functional
+# The batching rules of these move the batch away from the front.
+RESULTS = {
+    "embedding": lambda x, y: F.embedding(lucid.tensor([2, 0, 1]), x),
+    "batch_norm": lambda x, y: F.batch_norm(x, None, None, training=True),
+    "conv1d": lambda x, y: F.conv1d(y[:, None], x[:, None])[0],
+    "index_add": lambda x, y: y.index_add(0, lucid.tensor([1, 1, 0]), x),
+    "stack": lambda x, y: lucid.stack([y, x]),
+    "cumsum": lambda x, y: x.cumsum(0),
+    "sum of products": lambda x, y: lucid.einsum("ij,kj->ki", x, y),
+    "elements": lambda x, y: (x * y).t() * 2,
+}
+FLATTENED = {
+    "reshape": lambda r: r.reshape(-1),
+    "flatten": lambda r: r.flatten(),
+    "ravel": lambda r: r.ravel(),
+    "contiguous": lambda r: r.contiguous().view(-1),
+}
+
+
+@pytest.mark.parametrize("batched", [(0, None), (None, 0), (0, 0)])
+@pytest.mark.parametrize("flatten", FLATTENED.values(), ids=FLATTENED)
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_writes_through_views_of_results(result, flatten, batched):
+    """Whether a reshaped result is a view does not depend on how the batch lies in memory."""
+
+    def f(x, y):
+        made = result(x, y)
+        if made.ndim == 2:
+            flatten(made)[1] = 7.0
+        return made * 1
+
+    examples = [lucid.tensor(rng.standard_normal((4, 3, 2))) for _ in range(2)]
+    operands = [e if d == 0 else e[0] for e, d in zip(examples, batched, strict=True)]
+    chosen = [[o[i] if d == 0 else o for o, d in zip(operands, batched, strict=True)] for i in range(4)]
+    loop = np.stack([f(*(c.clone() for c in each)).numpy() for each in chosen])
+    np.testing.assert_allclose(vmap(f, in_dims=batched)(*operands).numpy(), loop)

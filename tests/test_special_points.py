@@ -127,3 +127,38 @@ def test_power_with_exponent_0(outer, inner):
     (xx, xy), (yx, yy) = outer(inner(lucid.pow, argnums=(0, 1)), argnums=(0, 1))(x, y)
     assert (xx, xy, yx) == (0, 0.5, 0.5)
     assert abs(yy - np.log(2) ** 2) < 1e-15
+
+
+# Functions with branch cuts along an axis, and what numpy says of them.
+CUT = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "sqrt": np.sqrt, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("along", ["real", "imaginary"])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_on_branch_cuts(name, zero, along):
+    """The sign of a zero says on which side of the cut a number lies: first and second derivatives along the axis."""
+    function, reference, step = getattr(lucid, name), CUT[name], 1e-6
+
+    def numbers(places: Array) -> Array:
+        parts = (places, np.full_like(places, zero)) if along == "real" else (np.full_like(places, zero), places)
+        return np.stack(parts, -1).view(np.complex128)[..., 0]
+
+    def slope(z: lucid.Tensor) -> lucid.Tensor:
+        found: lucid.Tensor = func.jvp(function, (z,), (lucid.ones_like(z),))[1]
+        return found
+
+    direction = 1 if along == "real" else 1j
+    places = np.array([2.0, -2.0, 0.5, -0.5, 3.5, -3.5])
+    z, above, below = (lucid.tensor(numbers(places + d)) for d in (0.0, step, -step))
+    with np.errstate(invalid="ignore"):
+        differences = (reference(above.numpy()) - reference(below.numpy())) / (2 * step * direction)
+    np.testing.assert_allclose(slope(z).numpy(), differences, rtol=1e-8, atol=1e-9)
+    gradient = func.grad(lambda v: lucid.view_as_real(function(v))[..., 0].sum())(z)
+    np.testing.assert_allclose(gradient.numpy().conj(), differences, rtol=1e-8, atol=1e-9)
+    second = func.jvp(slope, (z,), (lucid.ones_like(z),))[1]
+    of_slopes = (slope(above) - slope(below)).numpy() / (2 * step * direction)
+    np.testing.assert_allclose(second.numpy(), of_slopes, rtol=1e-7, atol=1e-8)

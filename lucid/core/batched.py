@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from lucid.core import levels, modes
 from lucid.core.fields import TensorFields
-from lucid.core.kind import Kind, NeedsValueError, plain_arrays
+from lucid.core.kind import Kind, NeedsValueError, bottom, plain_arrays
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive
 from lucid.core.storage import DETACHED, View, storage_of
@@ -163,12 +163,29 @@ class Batched(Kind):
             finally:
                 _on_arrays.reset(token)
             if prim.multi:
-                return tuple([Batched.make(o if isinstance(o, Tensor) else _wrap(o), level) for o in out])
-            return Batched.make(out if isinstance(out, Tensor) else _wrap(out), level)
+                return tuple([Batched.make(_in_order(prim, _tensor(o)), level) for o in out])
+            return Batched.make(_in_order(prim, _tensor(out)), level)
         out = rule(prim, values, batched, size, params)
         if prim.multi:
-            return tuple([Batched.make(o, level) for o in out])
-        return Batched.make(out, level)
+            return tuple([Batched.make(_in_order(prim, o), level) for o in out])
+        return Batched.make(_in_order(prim, out), level)
+
+
+def _tensor(result: Any) -> Any:
+    return result if isinstance(result, Tensor) else _wrap(result)
+
+
+def _in_order(prim: Primitive, result: Any) -> Any:
+    """Rules move the batch to where it suits them; in memory it is outside, so that each example lies as by itself."""
+    array = bottom(result)
+    if prim.is_view or array.flags.c_contiguous or not array.size:
+        return result
+    outer = array.ndim - len(result.shape)  # batches of vmaps further out
+    if array.shape[outer] == 1:
+        return result
+    step = array.strides[outer]
+    inside = zip(array.shape[outer + 1 :], array.strides[outer + 1 :], strict=True)
+    return P.clone(result) if any(n > 1 and s > step for n, s in inside) else result
 
 
 def _one_by_one(prim: Primitive, values: list[Any], batched: list[bool], size: int, params: dict[str, Any]) -> Any:

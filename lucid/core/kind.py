@@ -64,12 +64,6 @@ class Kind(Tensor):
             expected *= n
         return True
 
-    def owns_alone(self) -> bool:
-        """Whether no other tensor shows the memory of this one."""
-        if isinstance(self._meta, View):
-            return False
-        return self._meta is None or all(view() is None for view, _ in self._meta.views or ())
-
     def _raise_unless_replaceable(self, value: Tensor) -> None:
         """`.data = ` keeps derivatives of this tensor and drops those of the value: refuse where both are entangled."""
         other: Any = value

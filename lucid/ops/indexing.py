@@ -57,7 +57,8 @@ def fold_at(ufunc: np.ufunc, out: Any, positions: tuple[Any, ...], values: Any) 
 
 
 def _index_array(x: Any, *positions: Any) -> Any:
-    return x[positions]
+    found = x[positions]  # in the order of the positions
+    return found if found.flags.c_contiguous else np.ascontiguousarray(found)
 
 
 def _index_back_array(x: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
@@ -67,7 +68,7 @@ def _index_back_array(x: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _index_put_array(x: Any, values: Any, *positions: Any, accumulate: bool) -> Any:
-    out = np.array(x)
+    out = np.array(x, order="C")
     if accumulate:
         fold_at(np.add, out, positions, values)
     else:

@@ -40,7 +40,7 @@ def _fold(name: str, impl: Callable[..., Any], weights: Weights) -> Variadic:
 
 
 def _index_prod_array(x: Any, source: Any, *positions: Any) -> Any:
-    out = np.array(x)
+    out = np.array(x, order="C")
     fold_at(np.multiply, out, positions, source)
     return out
 
@@ -91,7 +91,7 @@ def _highest(dtype: np.dtype[Any]) -> Any:
 
 def _extreme(name: str, ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Variadic:
     def impl(x: Any, source: Any, *positions: Any, include_self: bool) -> Any:
-        out = np.array(x)
+        out = np.array(x, order="C")
         if not include_self:
             out[positions] = start(x.dtype)
         fold_at(ufunc, out, positions, source)

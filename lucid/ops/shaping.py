@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.primitive import Primitive, lift
@@ -65,10 +64,6 @@ def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
         return _reinterpret(input, dtypes.as_numpy(size[0]))
     wanted = _full_shape(input, shape_from(size, "view"), "view")
     out = P.reshape(input, shape=wanted)
-    if isinstance(input, Batched) and not isinstance(out._meta, View) and input.owns_alone():
-        # Rules move the batch to where it suits them. For the user each example lies as it does by itself.
-        input._copy_contents()
-        out = P.reshape(input, shape=wanted)
     if input.numel() and not isinstance(out._meta, View):
         raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
     return out

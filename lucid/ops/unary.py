@@ -101,10 +101,18 @@ reciprocal = unary(
 sin = unary("sin", np.sin, lambda x: P.cos(x), "Sine. | [0.0, 1.0] -> Tensor([0.    , 0.8415])")
 cos = unary("cos", np.cos, lambda x: -P.sin(x), "Cosine. | [0.0, 1.0] -> Tensor([1.    , 0.5403])")
 tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent. | [0.0, 1.0] -> Tensor([0.    , 1.5574])")
-asin = unary("asin", np.arcsin, lambda x: P.rsqrt(1 - x * x), "Inverse sine. | [0.0, 0.5] -> Tensor([0.    , 0.5236])")
-acos = unary(
-    "acos", np.arccos, lambda x: -P.rsqrt(1 - x * x), "Inverse cosine. | [0.0, 0.5] -> Tensor([1.5708, 1.0472])"
-)
+
+
+def _asin_partial(x: Any) -> Any:
+    """1 / sqrt(1 - x²). Of complex numbers a product of roots on the side of the branch cut where the sine is.
+
+    That side is the sign of an imaginary zero: `-(x - 1)` and `x - -1` keep it, `1 - x` and `x + 1` lose it.
+    """
+    return P.rsqrt(-(x - 1)) * P.rsqrt(x - -1) if is_complex(x) else P.rsqrt(1 - x * x)
+
+
+asin = unary("asin", np.arcsin, _asin_partial, "Inverse sine. | [0.0, 0.5] -> Tensor([0.    , 0.5236])")
+acos = unary("acos", np.arccos, lambda x: -_asin_partial(x), "Inverse cosine. | [0.0, 0.5] -> Tensor([1.5708, 1.0472])")
 atan = unary("atan", np.arctan, lambda x: 1 / (1 + x * x), "Inverse tangent. | [0.0, 1.0] -> Tensor([0.    , 0.7854])")
 
 
@@ -154,13 +162,13 @@ tanh = unary(
 asinh = unary(
     "asinh",
     np.arcsinh,
-    lambda x: P.rsqrt(x * x + 1),
+    lambda x: 1 / P.cosh(P.asinh(x)) if is_complex(x) else P.rsqrt(x * x + 1),  # on the right side of the cuts
     "Inverse hyperbolic sine. | [0.0, 1.0] -> Tensor([0.    , 0.8814])",
 )
 acosh = unary(
     "acosh",
     np.arccosh,
-    lambda x: P.rsqrt(x - 1) * P.rsqrt(x + 1),
+    lambda x: P.rsqrt(x - 1) * P.rsqrt(x - -1),  # which keeps the sign of an imaginary zero, the side of the cut
     "Inverse hyperbolic cosine. | [1.0, 2.0] -> Tensor([0.   , 1.317])",
 )
 atanh = unary(
