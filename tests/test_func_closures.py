@@ -239,7 +239,7 @@ def test_a_value_that_left_its_transform_is_refused_or_constant():
 
 def test_mixed_partials_in_one_variable_of_two():
     """d²/dx dy (x³ y²) in every pair of modes is symmetric."""
-    f = lambda x, y: x**3 * y**2  # noqa: E731
+    f = lambda x, y: x**3 * y**2
     x, y = tensor(2.0), tensor(3.0)
     want = 6 * 4.0 * 3.0
     for outer in DERIVATIVES.values():

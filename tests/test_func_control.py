@@ -47,7 +47,7 @@ def branchy_curve(x):
 
 @pytest.mark.parametrize("row", ROWS, ids=["yes", "no", "yes again"])
 def test_cond_in_every_transform(row):
-    f = lambda x: branchy(x).sum()  # noqa: E731
+    f = lambda x: branchy(x).sum()
     close(branchy(t(row)), branchy_ref(row))
     close(grad(f)(t(row)), branchy_slope(row))
     close(jvp(branchy, (t(row),), (t(V),))[1], branchy_slope(row) * V)
@@ -61,7 +61,7 @@ def test_cond_in_every_transform(row):
 
 
 def test_cond_under_vmap():
-    f = lambda x: branchy(x).sum()  # noqa: E731
+    f = lambda x: branchy(x).sum()
     close(vmap(branchy)(t(ROWS)), branchy_ref(ROWS))
     close(vmap(grad(f))(t(ROWS)), branchy_slope(ROWS))
     close(grad(lambda x: vmap(f)(x).sum())(t(ROWS)), branchy_slope(ROWS))
@@ -73,7 +73,7 @@ def test_cond_under_vmap():
 
 
 def test_cond_in_programs():
-    f = lambda x: branchy(x).sum()  # noqa: E731
+    f = lambda x: branchy(x).sum()
     program = make_graph(branchy)(t(ROWS[0]))
     slope = make_graph(grad(f))(t(ROWS[1]))
     for row in ROWS:
@@ -139,7 +139,7 @@ def test_conditions_of_any_type_under_vmap():
 
 
 def test_operands_as_a_tuple():
-    f = lambda a, b: a * b  # noqa: E731
+    f = lambda a, b: a * b
     close(cond(True, f, f, (t(2.0), t(3.0))), 6.0)
     close(cond(True, f, f, t(2.0), t(3.0)), 6.0)
     close(cond(False, lambda pair: pair[0], lambda pair: pair[1], (t(2.0), t(3.0))), 3.0)
@@ -168,7 +168,7 @@ def test_nests_through_cond():
 
 def test_closures_in_branches():
     w = t(3.0, requires_grad=True)
-    f = lambda x: cond(x > 0, lambda y: y * w, lambda y: y + w**2, x)  # noqa: E731
+    f = lambda x: cond(x > 0, lambda y: y * w, lambda y: y + w**2, x)
     vmap(f)(t([2.0, -1.0, 5.0])).sum().backward()
     close(w.grad, 2.0 + 6.0 + 5.0)
     w.grad = None
@@ -190,7 +190,7 @@ def test_closures_in_branches():
     ],
 )
 def test_no_nan_from_the_branch_not_taken(name, safe, point, value, slope):
-    f = lambda x: cond(x > 0, safe, lambda y: y * 0, x)  # noqa: E731
+    f = lambda x: cond(x > 0, safe, lambda y: y * 0, x)
     close(vmap(f)(t(point)), value)
     close(vmap(grad(f))(t(point)), slope)
     close(grad(lambda x: vmap(f)(x).sum())(t(point)), slope)
@@ -219,21 +219,21 @@ def test_no_nan_from_the_branch_not_taken(name, safe, point, value, slope):
 )
 @pytest.mark.parametrize("how", ["vmap", "make_graph"])
 def test_branches_must_agree(yes, no, words, how):
-    f = lambda x: cond(x.sum() > 0, yes, no, x)  # noqa: E731
+    f = lambda x: cond(x.sum() > 0, yes, no, x)
     with pytest.raises(ValueError, match="(?s)" + words):
         vmap(f)(t([[1.0, 1.0], [-1.0, -1.0]])) if how == "vmap" else make_graph(f)(t([1.0, 1.0]))
 
 
 @pytest.mark.parametrize("how", ["plain", "vmap", "grad", "make_graph"])
 def test_a_condition_with_many_elements_is_refused(how):
-    f = lambda x: cond(x > 0, lambda y: y, lambda y: -y, x).sum()  # noqa: E731
+    f = lambda x: cond(x > 0, lambda y: y, lambda y: -y, x).sum()
     calls = {"plain": lambda: f(t(A)), "vmap": lambda: vmap(f)(t(ROWS)), "grad": lambda: grad(f)(t(A)), "make_graph": lambda: make_graph(f)(t(A))}  # fmt: skip
     with pytest.raises(ValueError, match=r"cond: the condition must be one truth value, but has shape \(3,\).*any"):
         calls[how]()
 
 
 def test_conditions_do_not_carry_derivatives():
-    f = lambda x: cond(x, lambda y: y * 2, lambda y: y, x)  # noqa: E731
+    f = lambda x: cond(x, lambda y: y * 2, lambda y: y, x)
     close(grad(f)(t(3.0)), 2.0)
     close(jvp(f, (t(3.0),), (t(1.0),))[1], 2.0)
 
@@ -274,7 +274,7 @@ def test_writes_inside_branches():
         y[0] = 10.0
         return y
 
-    f = lambda x: cond(x.sum() > 0, bump, lambda y: y * 1, x)  # noqa: E731
+    f = lambda x: cond(x.sum() > 0, bump, lambda y: y * 1, x)
     want = ROWS.copy()
     want[ROWS.sum(1) > 0, 0] = 10.0
     close(vmap(f)(t(ROWS)), want)
@@ -362,7 +362,7 @@ def test_while_loop_over_nests():
 
 def test_examples_that_have_stopped_stay_finite():
     """An example that has reached 0 would be divided by it in the next round."""
-    f = lambda x: while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] + 1 / s[0]), (x, x * 0))[1]  # noqa: E731
+    f = lambda x: while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] + 1 / s[0]), (x, x * 0))[1]
     got = vmap(f)(t([1.0, 3.0, 0.0]))
     close(got, [1.0, 1 / 3 + 1 / 2 + 1, 0.0])
     slopes = vmap(grad(f))(t([1.0, 3.0, 0.0])).numpy()
@@ -370,7 +370,7 @@ def test_examples_that_have_stopped_stay_finite():
 
 
 def test_a_loop_that_never_runs():
-    f = lambda x: while_loop(lambda y: y > 1e9, lambda y: y * 2, x)  # noqa: E731
+    f = lambda x: while_loop(lambda y: y > 1e9, lambda y: y * 2, x)
     close(f(t(3.0)), 3.0)
     close(grad(f)(t(3.0)), 1.0)
     close(vmap(f)(t(A)), A)
@@ -379,7 +379,7 @@ def test_a_loop_that_never_runs():
 
 def test_closures_in_loops():
     w = t(2.0, requires_grad=True)
-    f = lambda x: while_loop(lambda y: y < 10, lambda y: y * w, x)  # noqa: E731
+    f = lambda x: while_loop(lambda y: y < 10, lambda y: y * w, x)
     vmap(f)(t([1.0, 3.0])).sum().backward()  # 16 = 2⁴ and 12 = 3·2²
     close(w.grad, 4 * 8.0 + 3 * 2 * 2.0)
     program = make_graph(f)(t(1.0))
@@ -398,7 +398,7 @@ def test_closures_in_loops():
 )
 @pytest.mark.parametrize("how", ["plain", "vmap", "make_graph"])
 def test_the_body_must_keep_the_type(body, words, how):
-    f = lambda x: while_loop(lambda y: (y[0] if isinstance(y, tuple) else y) > 0, body, x)  # noqa: E731
+    f = lambda x: while_loop(lambda y: (y[0] if isinstance(y, tuple) else y) > 0, body, x)
     calls = {
         "plain": lambda: f(t(1.0)),
         "vmap": lambda: vmap(f)(t([1.0, -1.0])),

@@ -100,7 +100,7 @@ ways = pytest.mark.parametrize("way", MAKERS)
 @ways
 def test_the_rule_is_used_in_every_transform(way):
     square = MAKERS[way]()
-    f = lambda x: (square(x) * 1.0).sum()  # noqa: E731
+    f = lambda x: (square(x) * 1.0).sum()
     close(square(t(A)), A * A)
     close(grad(f)(t(A)), 20 * A)
     close(value_and_grad(f)(t(A))[1], 20 * A)
@@ -117,7 +117,7 @@ def test_the_rule_is_used_in_every_transform(way):
 @ways
 def test_under_vmap(way):
     square = MAKERS[way]()
-    f = lambda x: (square(x) * 1.0).sum()  # noqa: E731
+    f = lambda x: (square(x) * 1.0).sum()
     close(vmap(square)(t(ROWS)), ROWS**2)
     close(vmap(grad(f))(t(ROWS)), 20 * ROWS)
     close(grad(lambda x: vmap(f)(x).sum())(t(ROWS)), 20 * ROWS)
@@ -131,7 +131,7 @@ def test_under_vmap(way):
 @ways
 def test_second_derivatives_differentiate_the_rule(way):
     square = MAKERS[way]()
-    f = lambda x: square(x).sum()  # noqa: E731
+    f = lambda x: square(x).sum()
     close(hessian(f)(t(A)), 20 * np.eye(3))
     close(jacrev(jacrev(f))(t(A)), 20 * np.eye(3))
     close(jacfwd(jacfwd(f))(t(A)), 20 * np.eye(3))
@@ -142,7 +142,7 @@ def test_second_derivatives_differentiate_the_rule(way):
 @ways
 def test_in_programs_and_checkpoints(way):
     square = MAKERS[way]()
-    f = lambda x: (square(x.sin()) * x).sum()  # noqa: E731
+    f = lambda x: (square(x.sin()) * x).sum()
     want = 20 * np.sin(A) * np.cos(A) * A + np.sin(A) ** 2
     close(make_graph(grad(f))(t(B))(t(A)), want)
     close(make_graph(lambda x: jvp(f, (x,), (t(V),))[1])(t(B))(t(A)), (want * V).sum())

@@ -317,7 +317,7 @@ def test_linearize_refuses_other_tangents():
 
 
 def test_linearize_composes():
-    f = lambda x: (x**3).sum()  # noqa: E731
+    f = lambda x: (x**3).sum()
     close(vmap(linearize(lambda x: x**3, t(A))[1])(t(np.stack([A, V]))), 3 * A**2 * np.stack([A, V]))
     close(grad(linearize(f, t(A))[1])(t(V)), 3 * A**2)
     close(

@@ -171,8 +171,8 @@ def test_two_outputs_under_transforms():
             s, c = ctx.saved_tensors
             return gs * c - gc * s
 
-    f = lambda x: (SinCos.apply(x)[0] ** 2 * SinCos.apply(x)[1]).sum()  # noqa: E731
-    plain = lambda x: (x.sin() ** 2 * x.cos()).sum()  # noqa: E731
+    f = lambda x: (SinCos.apply(x)[0] ** 2 * SinCos.apply(x)[1]).sum()
+    plain = lambda x: (x.sin() ** 2 * x.cos()).sum()
     close(hessian(f)(t(A)), hessian(plain)(t(A)).numpy())
     close(vmap(grad(f))(t(ROWS)), vmap(grad(plain))(t(ROWS)).numpy())
     close(grad(lambda x: SinCos.apply(x)[1].sum())(t(A)), -np.sin(A))
@@ -301,7 +301,7 @@ def test_second_derivatives_through_numpy_are_refused(apply):
 
 def test_second_derivatives_that_do_not_need_the_function_are_fine():
     """d²/dx² (numpy(c) · x²), where only the constant went through NumPy."""
-    f = lambda x: (NumpyCube.apply(t(B)) * x**2).sum()  # noqa: E731
+    f = lambda x: (NumpyCube.apply(t(B)) * x**2).sum()
     close(hessian(f)(t(A)), np.diag(2 * B**3))
 
 
@@ -318,7 +318,7 @@ def test_once_differentiable_under_transforms():
             (x,) = ctx.saved_tensors
             return 3 * x**2 * g
 
-    f = lambda x: Once.apply(x).sum()  # noqa: E731
+    f = lambda x: Once.apply(x).sum()
     close(grad(f)(t(A)), 3 * A**2)
     close(vmap(grad(f))(t(ROWS)), 3 * ROWS**2)
     with pytest.raises(RuntimeError, match="once_differentiable"):

@@ -277,8 +277,8 @@ def total(result):
 def test_programs_under_transforms(name):
     f = FUNCTIONS[name]
     program = make_graph(f)(t(A))
-    g = lambda x: total(f(x))  # noqa: E731
-    h = lambda x: total(program(x))  # noqa: E731
+    g = lambda x: total(f(x))
+    h = lambda x: total(program(x))
     close(grad(h)(t(B)), grad(g)(t(B)).numpy())
     close(jvp(h, (t(B),), (t(V),))[1], jvp(g, (t(B),), (t(V),))[1].numpy())
     close(jacrev(h)(t(B)), jacfwd(g)(t(B)).numpy())
@@ -514,7 +514,7 @@ def test_writes_to_a_detached_tensor_change_values_and_no_history():
 
 
 def test_detach_in_a_program():
-    f = lambda x: (x.detach() * x).sum()  # noqa: E731
+    f = lambda x: (x.detach() * x).sum()
     program = make_graph(f)(t(A))
     close(grad(program)(t(B)), grad(f)(t(B)).numpy())
     close(jvp(program, (t(B),), (t(V),))[1], (B * V).sum())
@@ -544,7 +544,7 @@ def test_tracing_inside_a_trace():
 
 
 def test_tracing_inside_transforms():
-    f = lambda x: make_graph(lambda y: (y**3).sum())(x)(x * 2)  # noqa: E731
+    f = lambda x: make_graph(lambda y: (y**3).sum())(x)(x * 2)
     close(grad(f)(t(A)), 24 * A**2)
     close(jvp(f, (t(A),), (t(V),))[1], (24 * A**2 * V).sum())
     close(vmap(f)(t(np.stack([A, B]))), [(8 * A**3).sum(), (8 * B**3).sum()])

@@ -186,7 +186,7 @@ def test_complex_functions_of_real_numbers(jac):
 
 @modes
 def test_composes(jac):
-    f = lambda x: x**3 * x[0]  # noqa: E731
+    f = lambda x: x**3 * x[0]
     want = differences(f, A)
     close(vmap(jac(f))(t(np.stack([A, 2 * A]))), np.stack([want, 8 * want]), 1e-5)
     close(grad(lambda x: jac(f)(x).sum())(t(A)), differences(lambda x: jac(f)(x).sum(), A), 1e-5)
@@ -306,7 +306,7 @@ def test_third_derivatives(name):
 
 
 def test_hessian_of_several_arguments():
-    f = lambda x, y: (x[:2] ** 2 * y).sum() + y.prod()  # noqa: E731
+    f = lambda x, y: (x[:2] ** 2 * y).sum() + y.prod()
     got = hessian(f, argnums=(0, 1))(t(A), t(B))
     xx = np.diag([2 * B[0], 2 * B[1], 0])
     xy = np.array([[2 * A[0], 0], [0, 2 * A[1]], [0, 0]])
@@ -335,7 +335,7 @@ def test_hessian_of_a_batch():
 
 
 def test_hvp_of_several_arguments_and_nests():
-    f = lambda x, y: (x[:2] ** 2 * y).sum()  # noqa: E731
+    f = lambda x, y: (x[:2] ** 2 * y).sum()
     gx, gy = hvp(f, (t(A), t(B)), (t(np.ones(3)), t(np.ones(2))))
     close(gx, [2 * B[0] + 2 * A[0], 2 * B[1] + 2 * A[1], 0])
     close(gy, 2 * A[:2])

@@ -222,13 +222,13 @@ def test_derivatives_inside_branches_and_loops():
     """Newton's method for the cube root, with its derivative from grad."""
 
     def root(a):
-        f = lambda y: y**3 - a  # noqa: E731
+        f = lambda y: y**3 - a
         return while_loop(lambda y: f(y).abs() > 1e-12, lambda y: y - f(y) / grad(f)(y), a * 0 + 1.5)
 
     values = np.array([8.0, 2.0, 27.0])
     close(vmap(root)(t(values)), np.cbrt(values), 1e-9)
     close(root(t(8.0)), 2.0, 1e-9)
     close(make_graph(root)(t(2.0))(t(8.0)), 2.0, 1e-9)
-    f = lambda x: cond(x > 0, grad(lambda y: y**3), lambda y: vjp(lambda z: z**2, y)[1](t(1.0))[0], x)  # noqa: E731
+    f = lambda x: cond(x > 0, grad(lambda y: y**3), lambda y: vjp(lambda z: z**2, y)[1](t(1.0))[0], x)
     close(vmap(f)(t([2.0, -2.0])), [12.0, -4.0])
     close(vmap(grad(f))(t([2.0, -2.0])), [12.0, 2.0])

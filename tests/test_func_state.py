@@ -483,7 +483,7 @@ def test_tasks_interleave():
     ids=["grad", "jvp", "jacrev", "jacfwd", "linearize"],
 )
 def test_six_derivatives_of_the_seventh_power(derivative):
-    f = lambda x: x**7  # noqa: E731
+    f = lambda x: x**7
     for order in range(1, 7):
         f = derivative(f)
         want = math.factorial(7) // math.factorial(7 - order) * 1.5 ** (7 - order)
@@ -491,7 +491,7 @@ def test_six_derivatives_of_the_seventh_power(derivative):
 
 
 def test_alternating_modes_to_depth_six():
-    f = lambda x: x**7  # noqa: E731
+    f = lambda x: x**7
     for order in range(1, 7):
         f = grad(f) if order % 2 else (lambda g: lambda x: jvp(g, (x,), (t(1.0),))[1])(f)
     assert f(t(1.5)).item() == pytest.approx(math.factorial(7) * 1.5)
@@ -499,7 +499,7 @@ def test_alternating_modes_to_depth_six():
 
 
 def test_eight_vmaps():
-    f = lambda x: x * 2 + 1  # noqa: E731
+    f = lambda x: x * 2 + 1
     for _ in range(8):
         f = vmap(f)
     x = np.arange(256.0).reshape((2,) * 8)

@@ -65,7 +65,7 @@ def test_bare_tensor_and_list_of_inputs():
 
 
 def test_nested_inputs_and_outputs():
-    fn = lambda pair, d: {"a": pair[0] * d["k"], "b": [pair[1].sin()]}  # noqa: E731
+    fn = lambda pair, d: {"a": pair[0] * d["k"], "b": [pair[1].sin()]}
     assert gradcheck(fn, ((tensor(1.0), tensor(2.0)), {"k": tensor(3.0)}))
 
 
@@ -109,7 +109,7 @@ def test_shapes(shape):
 
 def test_complex():
     z = tensor(0.5 + 1j, -2.0 + 0.3j)
-    fn = lambda z: (z * z, z.exp(), z.abs(), z.conj() * z, z.real * z.imag)  # noqa: E731
+    fn = lambda z: (z * z, z.exp(), z.abs(), z.conj() * z, z.real * z.imag)
     assert gradcheck(fn, z, check_forward_ad=True)
 
 

@@ -34,7 +34,7 @@ def test_order_on_a_result():
 def test_order_on_a_leaf():
     x = leaf(1.0)
     log = []
-    state = lambda: "set" if x.grad is not None else "unset"  # noqa: E731  # shorter than a def
+    state = lambda: "set" if x.grad is not None else "unset"
     accumulate = x.view_as(x).grad_fn.next_functions[0][0]
     accumulate.register_hook(lambda gi, go: log.append(f"post {state()}"))
     x.register_post_accumulate_grad_hook(lambda p: log.append(f"accumulated {state()}"))

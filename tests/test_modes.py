@@ -353,7 +353,7 @@ def test_task_inherits_the_mode_it_was_started_in():
 
 def test_checkpoint_gives_the_same_value_and_gradient():
     x, w = leaf(0.3, 0.7), leaf(1.5, 2.5)
-    f = lambda a, b: (a * b).sin().exp() * a  # noqa: E731
+    f = lambda a, b: (a * b).sin().exp() * a
     plain = grad(f(x, w).sum(), (x, w))
     y = checkpoint(f, x, w)
     np.testing.assert_allclose(y.detach(), f(x, w).detach())
@@ -458,7 +458,7 @@ def test_chain_of_checkpoints():
 
 def test_checkpoint_with_create_graph():
     x = lucid.tensor([0.4], dtype=lucid.float64, requires_grad=True)
-    f = lambda t: (t * t).exp() * t.sin()  # noqa: E731
+    f = lambda t: (t * t).exp() * t.sin()
     found, expected = checkpoint(f, x), f(x)
     for _ in range(3):
         found = grad(found, x, create_graph=True)

@@ -62,7 +62,7 @@ def test_gradient_of_a_large_lookup():
 @pytest.mark.parametrize("padding", [4, -2])
 def test_padding_gets_no_gradient_in_any_mode(padding):
     weight, index = leaf(TABLE), lucid.tensor(WORDS)
-    call = lambda w: functions.embedding(index, w, padding_idx=padding)  # noqa: E731
+    call = lambda w: functions.embedding(index, w, padding_idx=padding)
     np.testing.assert_array_equal(array(call(weight)), TABLE[WORDS])
     seed, tangent = rng.normal(size=(2, 3, 3)), rng.normal(size=TABLE.shape)
     expected = added(seed, WORDS, 6)
@@ -86,7 +86,7 @@ def test_vmap_of_lookups(in_dims, settings):
     def one(w: Any, i: Any, seed: Any) -> Any:
         return (functions.embedding(i, w, **settings) * seed).sum()
 
-    pick = lambda t, d, k: t[k] if d == 0 else t  # noqa: E731
+    pick = lambda t, d, k: t[k] if d == 0 else t
     loop = [
         array(func.grad(one)(lucid.tensor(pick(w, in_dims[0], k)), lucid.tensor(pick(i, in_dims[1], k)), lucid.tensor(seed[k])))
         for k in range(4)
@@ -181,7 +181,7 @@ def bagged(weight: np.ndarray, mode: str, padding: int | None, weights: Any = No
 def test_bags_by_offsets(mode, padding):
     """One bag is empty, and with padding another one has a single item."""
     weight = leaf(TABLE)
-    call = lambda w: functions.embedding_bag(  # noqa: E731
+    call = lambda w: functions.embedding_bag(
         lucid.tensor(ITEMS), w, lucid.tensor(STARTS), mode=mode, padding_idx=padding
     )
     np.testing.assert_allclose(array(call(weight).detach()), bagged(TABLE, mode, padding))
@@ -198,7 +198,7 @@ def test_bags_by_offsets(mode, padding):
 
 def test_weights_of_the_items():
     weights = rng.normal(size=7)
-    call = lambda t, w: functions.embedding_bag(  # noqa: E731
+    call = lambda t, w: functions.embedding_bag(
         lucid.tensor(ITEMS), t, lucid.tensor(STARTS), mode="sum", per_sample_weights=w
     )
     np.testing.assert_allclose(

@@ -300,7 +300,7 @@ def log_probs(*shape: int, dtype: str = "float64") -> np.ndarray:
 def test_ctc_second_order():
     x = leaf(log_probs(4, 2, 3))
     y, inputs, lengths = lucid.tensor([[1, 2], [2, 2]]), [4, 3], [2, 2]
-    call = lambda t: classification.ctc_loss(t, y, inputs, lengths, reduction="none")  # noqa: E731
+    call = lambda t: classification.ctc_loss(t, y, inputs, lengths, reduction="none")
     assert autograd.gradcheck(call, (x,))
     assert autograd.gradgradcheck(call, (x,))
 

@@ -128,12 +128,16 @@ SHAPES = [
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-@pytest.mark.parametrize(("image", "grid"), SHAPES)
+@pytest.mark.parametrize(
+    ("image", "grid", "mode"),
+    [
+        (image, grid, mode)
+        for image, grid in SHAPES
+        for mode in ("bilinear", "nearest", *["bicubic"] * (len(image) == 4))  # volumes have no cubic mode
+    ],
+)
 def test_second_derivatives_of_grid_sample_agree(image, grid, mode, padding, align, dtype):
     """By image, by grid and by both; on the tape, forward over reverse, reverse over forward, and batched."""
-    if mode == "bicubic" and len(image) == 5:
-        pytest.skip("volumes have no cubic mode")
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(image), rng.uniform(-1.4, 1.4, grid[::-1]).T]  # a grid that is not contiguous
     values = [lucid.tensor(a.astype(dtype)) if k == 0 else lucid.tensor(a.T.astype(dtype)).permute(*range(a.ndim)[::-1])
@@ -162,7 +166,7 @@ def test_second_derivatives_of_grid_sample_agree(image, grid, mode, padding, ali
         gradient = func.grad(loss, argnums=each)
         forward = func.jvp(gradient, at, tangents)[1]
         reverse = func.grad(lambda *some, loss=loss, t=tangents: func.jvp(loss, some, t)[1], argnums=each)(*at)
-        push = lambda *ts, gradient=gradient, at=at: func.jvp(gradient, at, ts)[1]  # noqa: E731
+        push = lambda *ts, gradient=gradient, at=at: func.jvp(gradient, at, ts)[1]
         batched = func.vmap(push)(*[lucid.stack([t, 2 * t]) for t in tangents])
         for a, b, c, d in zip(taped, forward, reverse, batched, strict=True):
             for other in (b, c, d[0], d[1] / 2):

@@ -53,7 +53,7 @@ def test_derivatives_are_finite(name):
     found = {"first": first, "forward": func.jvp(function, (x.detach(),), (direction,))[1]}
     if first.requires_grad:
         (found["second"],) = autograd.grad(first, [x], direction, allow_unused=True)
-        gradient = lambda z: func.vjp(function, z)[1](weights)[0]  # noqa: E731
+        gradient = lambda z: func.vjp(function, z)[1](weights)[0]
         found["forward over reverse"] = func.jvp(gradient, (x.detach(),), (direction,))[1]
     for order, value in found.items():
         assert value is None or np.isfinite(np.asarray(value.detach())).all(), f"{order}: {value}"
@@ -93,7 +93,7 @@ SMOOTH = [
 @pytest.mark.parametrize("at", range(len(SMOOTH)))
 def test_spectral_norms_are_smooth_beside_zero_and_equal_singular_values(at):
     order, matrix = SMOOTH[at]
-    function = lambda z: linalg.matrix_norm(z, order)  # noqa: E731
+    function = lambda z: linalg.matrix_norm(z, order)
     direction = np.random.default_rng(0).standard_normal(matrix.shape)
     values, gradients = [], []
     for step in (-1e-5, 1e-5):

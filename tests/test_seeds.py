@@ -212,7 +212,7 @@ def batches() -> Iterator[tuple[lucid.Tensor, lucid.Tensor]]:
 def test_training_loop() -> None:
     model, loader = Line(), batches()
     optimizer = Descent([model.w, model.b], rate=0.3)
-    criterion: Callable[..., lucid.Tensor] = lambda pred, y: ((pred - y) ** 2).mean()  # noqa: E731
+    criterion: Callable[..., lucid.Tensor] = lambda pred, y: ((pred - y) ** 2).mean()
     for x_batch, y_batch in loader:
         pred = model(x_batch)
         loss = criterion(pred, y_batch)

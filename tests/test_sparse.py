@@ -740,7 +740,7 @@ def test_input_stays_as_it_is():
 def test_operations_nobody_declared_are_looked_at():
     """A linear primitive without a rule: its pattern comes from numbers put through it."""
     weights = sp.random_array((90, 200), density=0.02, rng=1).toarray()
-    run = lambda v: weights @ v  # noqa: E731
+    run = lambda v: weights @ v
     np.testing.assert_array_equal(coloring.probed(run, 200, 90).toarray(), weights != 0)
     assert coloring.movement(run, 200, 90) is None
     order = np.random.default_rng(0).integers(0, 50, 30)

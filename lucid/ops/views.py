@@ -102,12 +102,12 @@ def _parts_back_array(*xs: Any, places: tuple[Any, ...], shape: tuple[int, ...])
 
 
 def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
-    from lucid.ops import strides  # noqa: F401  # declares P.as_strided; loads on first use
+    from lucid.ops.strides import strided  # on first use: most programs do without
 
     row_major = ct.is_contiguous() if isinstance(ct, Tensor) else ct.flags.c_contiguous
     ct = ct if row_major else P.clone(ct)  # once, and not for each part
     places = [params["places"][i] for i in needed]
-    return [P.as_strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]
+    return [strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]
 
 
 def _parts_back_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:

@@ -43,9 +43,9 @@ def written_down(case: Case) -> Iterator[str]:
     yield from instructions(lambda *values: tuple(case.op(*values)), operands)
 
     def of_floats(*floats: object) -> tuple[object, ...]:
-        values = list(operands)
+        values: list[object] = list(operands)
         for k, x in zip(case.floats, floats, strict=True):
-            values[k] = x  # type: ignore[call-overload]
+            values[k] = x
         return tuple(o for o in case.op(*values) if is_float(o))
 
     primals = [operands[k] for k in case.floats]

@@ -53,10 +53,6 @@ def is_narrow_program(program: Program) -> bool:
     return program.narrow
 
 
-def is_complex_program(program: Program) -> bool:
-    return any(a.dtype.kind == "c" for a in program.inputs.values()) or any("complex" in s.text for s in program.lines)
-
-
 def has_equals(program: Program) -> bool:
     """Whether an operand has equal elements, or may get them."""
     return any(np.unique(a).size < a.size for a in program.inputs.values()) or len(program.lines) > 1
@@ -105,7 +101,6 @@ EXPLAINED = (
     Explained("vmap of jvp", "normalize", "tangents", "slopes of 1e12, at 0, that cancel"),
     Explained("^(tape|second|jvp|linearize)$", r"relu|norm|abs|max|min|unique|shrink|hard", "^(gradient.*|tangents|curvature): ",
               "a kink, at 0 or among equal elements, that another function makes smooth", has_equals),
-    Explained("", "asinh|acosh|asin|acos|atanh", "gradient|tangents|curvature", "on a branch cut", is_complex_program),
     Explained("", "eigvalsh|eigh|svd", "curvature.*nan", "where values meet there is no second derivative"),
     Explained("^torch$", "scatter_reduce", "gradient|curvature",
               "PyTorch's gradient of products is wrong where there are fewer indices than values"),
