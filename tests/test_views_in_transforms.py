@@ -268,6 +268,16 @@ def detached_after_a_write(x):
     return total + (used * used).sum() + (unused * x[1:]).sum()
 
 
+def detached_after_a_write_through_a_view(x):
+    y = x * 2
+    written, read = y[:2], y[1:]
+    written.mul_(x[:2])
+    read.mul_(x[1:])
+    total = read.sum()
+    y.detach_()
+    return total + (written * x[:2]).sum() + (read * read).sum()
+
+
 def written_through_an_alias_of_what_was_detached(x):
     y = x * 2
     v = y[:2]
@@ -300,6 +310,7 @@ CUTS = (
     a_write_to_what_was_detached,
     a_constant_written_to_what_was_detached,
     detached_after_a_write,
+    detached_after_a_write_through_a_view,
     written_through_an_alias_of_what_was_detached,
     a_detached_alias_gets_a_history,
 )

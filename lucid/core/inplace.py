@@ -62,7 +62,7 @@ def write(
     storage.bump(name)
     if new._requires_grad:
         rebase(target, new._node)
-    elif isinstance(target._meta, View):
+    elif isinstance(target._meta, View) and not followed:
         target._meta.version = target._meta.storage.version
     return target
 

@@ -163,7 +163,8 @@ def make_graph(func: Callable[..., Any]) -> Callable[..., Program]:
     Everything that `func` does with tensors is in the program, also what `backward` and transforms inside it do; what
     it writes in place appears as new values, and its arguments stay as they are. Tensors that `func` finds outside are
     held and not copied: gradients reach them. Whatever does not depend on the arguments is computed once, while
-    tracing; so Python numbers, shapes, random draws and what `func` makes of outside tensors alone are fixed.
+    tracing; so Python numbers, shapes, random draws and what `func` makes of outside tensors alone are fixed, also where
+    an operation converts one to the type of its other operands.
 
     >>> import lucid
     >>> def f(x):

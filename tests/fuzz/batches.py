@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from checks import REFUSALS
+from checks import REFUSALS, in_memory_as
 
 import lucid
-from fuzz.program import Array, array, is_float
+from fuzz.program import Array, array, is_float, tensor
 from fuzz.subject import Comparison, Subject, inner, pulled
 from lucid import func
 
@@ -20,9 +20,8 @@ class Batch:
         self.size = int(subject.rng.choice((4, 4, 2, 1)))
         free = [n for n in program.inputs if n not in program.unbatched]
         self.chosen = [n for n in free if subject.rng.random() < 0.6] or free[:1]
-        # In row-major order, as examples of a stack are.
         self.points = [
-            {n: np.array(self._other(a, i) if n in self.chosen else a, order="C") for n, a in program.inputs.items()}
+            {n: self._other(a, i) if n in self.chosen else a for n, a in program.inputs.items()}
             for i in range(self.size)
         ]
         self.weights = [[subject.random_like(w) for w in subject.weights] for _ in self.points]
@@ -31,11 +30,9 @@ class Batch:
         """Floats move a little, so that they stay what they were for; indices and masks turn around."""
         if not i or not a.size:
             return a
-        return (
-            np.asarray(a * (1 + 0.03 * i)).astype(a.dtype)
-            if is_float(a)
-            else np.roll(a.reshape(-1), i).reshape(a.shape)
-        )
+        other = np.empty_like(a)  # in the same order in memory
+        other[...] = a * (1 + 0.03 * i) if is_float(a) else np.roll(a.reshape(-1), i).reshape(a.shape)
+        return other
 
     @property
     def in_dims(self) -> tuple[int | None, ...]:
@@ -44,7 +41,7 @@ class Batch:
     def stacked(self, requires_grad: bool = False) -> list[Any]:
         found = []
         for name, a in self.subject.program.inputs.items():
-            x = lucid.tensor(np.stack([p[name] for p in self.points]) if name in self.chosen else self.points[0][name])
+            x = tensor(in_memory_as(a, [p[name] for p in self.points]) if name in self.chosen else a)
             found.append(x.requires_grad_() if requires_grad and is_float(a) else x)
         return found
 
@@ -54,7 +51,7 @@ class Batch:
     def loop(self) -> list[Array] | None:
         """The results of each point; None if the program does not take all of them."""
         try:
-            outs = [self.subject.program({n: lucid.tensor(a) for n, a in p.items()}) for p in self.points]
+            outs = [self.subject.program({n: tensor(a) for n, a in p.items()}) for p in self.points]
             return [np.stack([array(o) for o in each]) for each in zip(*outs, strict=True)]
         except REFUSALS:
             return None
@@ -63,7 +60,7 @@ class Batch:
         """Of each point, by the tape."""
         found = []
         for point, weights in zip(self.points, self.weights, strict=True):
-            values = {n: lucid.tensor(a) for n, a in point.items()}
+            values = {n: tensor(a) for n, a in point.items()}
             inputs = [values[n].requires_grad_() for n in self.subject.floats]
             outs = self.subject.program(values)
             found.append([array(g) for g in pulled([outs[k] for k in self.subject.kept], weights, inputs)])

@@ -21,9 +21,15 @@ def held_input(subject: Subject) -> list[str]:
     What a function makes of outside tensors alone is fixed when it is traced.
     """
     fit = []
+    inputs = subject.program.inputs
     for line in subject.program.lines:
         given = any(n not in subject.others for n in line.uses)
-        alone = "clone" in line.text or "enable_gqa" in line.text  # copied, or repeated, beside nothing else
+        # Copied, repeated or converted, beside nothing else.
+        alone = (
+            "clone" in line.text
+            or "enable_gqa" in line.text
+            or len({inputs[n].dtype for n in line.uses if n in inputs}) > 1
+        )
         for n in line.uses if WEIGHTED.search(line.row) and not alone and given else ():
             once = sum(n in other.uses for other in subject.program.lines) == 1 and len(line.uses) > 1
             if n in subject.floats and once and re.search(rf", {n}[,)]", line.text):

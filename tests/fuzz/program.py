@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any
 
 import numpy as np
+from checks import outermost_first
 from table import ROWS
 
 import lucid
@@ -146,9 +147,11 @@ def literal(a: Array) -> str:
     """An array as source."""
     if not a.size:
         return f"np.zeros({a.shape}, np.{a.dtype.name})"
+    if not a.flags.c_contiguous:
+        order = outermost_first(a)
+        return f"{literal(np.ascontiguousarray(a.transpose(order)))}.transpose{tuple(map(int, np.argsort(order)))}"
     with np.printoptions(precision=17, threshold=10_000, floatmode="unique"):
         text = np.array2string(a, separator=", ").replace("\n", "")
     for word in ("nan", "inf"):
         text = text.replace(word, f"np.{word}")
-    order = "" if a.flags.c_contiguous else ', order="F"'
-    return f"np.array({' '.join(text.split())}, np.{a.dtype.name}{order})"
+    return f"np.array({' '.join(text.split())}, np.{a.dtype.name})"
