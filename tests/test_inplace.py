@@ -980,3 +980,14 @@ def test_windows_are_views_of_what_they_show() -> None:
         square.sum().backward()
     x.sum().backward()
     np.testing.assert_array_equal(leaf.grad.numpy(), [1, 10, 10, 10, 10, 1])
+
+
+def test_ravel_is_a_view_of_its_own():
+    """So a tensor of one dimension that is detached in place leaves it as it was."""
+    x = lucid.tensor([1.0, 2.0], requires_grad=True)
+    y = x.clone()
+    flat = y.ravel()
+    assert flat is not y
+    y.detach_()
+    (gradient,) = lucid.autograd.grad((flat * flat).sum(), [x])
+    assert gradient.tolist() == [2.0, 4.0]

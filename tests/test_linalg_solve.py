@@ -243,6 +243,29 @@ def test_errors_have_words(call, error, words):
 # --- pseudo-inverses, ranks and least squares ------------------------------------------------------
 
 
+CUT_OFF = {
+    "pinv": lambda x: linalg.pinv(x, rtol=0.5),
+    "pinv by atol": lambda x: linalg.pinv(x, atol=0.9),
+    "pinv of hermitian": lambda x: linalg.pinv(x + x.mH, rtol=0.5, hermitian=True),
+    "lstsq": lambda x: linalg.lstsq(x, x * 0.5 + 1, rcond=0.5).solution,
+}
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3), (2, 4, 3)])
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_singular_values_that_are_cut_off(name, shape, kind):
+    """These are not 0, so that a change of the matrix turns the space of the others into theirs."""
+    if "hermitian" in name:
+        shape = (*shape[:-1], shape[-2])
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if kind == np.complex128 else 0)
+    u, sizes, v = np.linalg.svd(a, full_matrices=False)
+    x = lucid.tensor(u * np.array([3, 2, 0.8, 0.5, 0.2])[: sizes.shape[-1]] @ v, requires_grad=True)
+    assert lucid.autograd.gradcheck(CUT_OFF[name], (x,), check_forward_ad=True)
+    assert lucid.autograd.gradgradcheck(CUT_OFF[name], (x,))
+
+
 def test_pinv_at_equal_singular_values():
     """For orthogonal Q and small E the pseudo-inverse changes by -Qᵀ E Qᵀ, and its second change is finite."""
     q = linalg.qr(random(3, 3)).Q

@@ -1,7 +1,8 @@
 """Pseudo-inverses, ranks and least squares.
 
 Derivatives of the pseudo-inverse P of A are those of Golub and Pereyra, for changes of A that keep its rank:
-dP = -P dA P + P P* dA* (I - A P) + (I - P A) dA* P* P. They do not divide by differences of singular values.
+dP = -P dA P + P P* dA* (I - A P) + (I - P A) dA* P* P. They do not divide by differences of singular values. Where
+singular values that are not 0 count as 0, P is the pseudo-inverse of what is left of A: see `_of_that_rank`.
 """
 
 # ruff: noqa: N803 -- matrices have the names that PyTorch gives them
@@ -12,15 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.kind import Kind
 from lucid.core.node import Node
 from lucid.core.primitive import Primitive, lift, unpack
 from lucid.core.tensor import Tensor
+from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
     LinAlgError,
     adjoint,
     column,
     conj,
     element,
+    identity,
     matrix_operand,
     over_stacks,
     product,
@@ -30,6 +34,9 @@ from lucid.linalg.matrices import (
     square_operand,
     stack_shape,
 )
+from lucid.ops.binary import maximum, where
+from lucid.ops.joining import cat
+from lucid.ops.pieces import tril
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, sum_to
 
@@ -70,6 +77,41 @@ def _tolerance(name: str, x: Tensor, value: Any) -> Any:
     except ValueError:
         raise RuntimeError(f"{name}: a tolerance of shape {t.shape} does not fit the stack of {x.shape}") from None
     return P.reshape(cast(t, dtypes.real_of(x.np_dtype)), shape=(*t.shape, 1, 1))
+
+
+def _of_that_rank(x: Any, atol: Any, rtol: Any) -> Any:
+    """What is left of a matrix without the singular values that do not count.
+
+    A change turns the spaces of those that count and of the others into each other. The projector on the left singular
+    vectors that are kept is I plus a block of the matrix sign of [[0, A], [A*, 0]] - c, for a c between both kinds; the
+    sign is a polar factor, which has derivatives of every order.
+    """
+    rows, columns = x.shape[-2:]
+    if not rows or not columns or not (isinstance(x, Kind) or x.requires_grad):
+        return x
+    u, sizes, v = svd(x.detach(), full_matrices=False)
+    absolute, relative = (P.reshape(t, shape=t.shape[:-1]) if isinstance(t, Tensor) else t for t in (atol, rtol))
+    kept = sizes > maximum(relative * sizes[..., :1], absolute)
+    lowest, highest = where(kept, sizes, np.inf).amin(-1), where(kept, 0.0, sizes).amax(-1)
+    between = where(kept.any(-1), (lowest + highest) / 2, 2 * highest + 1)
+    stack = between.shape
+    x = P.broadcast_to(x, shape=(*stack, rows, columns))
+    upper, lower = (Tensor._wrap(np.zeros((*stack, n, n), x.np_dtype)) for n in (rows, columns))
+    both = cat([cat([upper, x], -1), cat([adjoint(x), lower], -1)], -2)
+    shift = P.reshape(between, shape=(*stack, 1, 1)) * identity(rows + columns, both)
+    projector = P.polar_factor(both - shift)[..., :rows, :rows] + identity(rows, x)
+    projected = P.matmul(projector, x)  # the same in fewer digits: it stands for the derivative
+    return P.matmul(u * where(kept, sizes, 0.0)[..., None, :], v) + (projected - projected.detach())
+
+
+def _is_more_than_noise(x: Tensor, rtol: Any) -> bool:
+    """Whether singular values may count as 0 that are more than rounding errors."""
+    return rtol is not None and (not isinstance(rtol, int | float) or rtol > default_rtol(x))
+
+
+def _lower(x: Tensor) -> Tensor:
+    """The hermitian matrix of which the lower triangle is read."""
+    return tril(x) + adjoint(tril(x, -1))
 
 
 # --- pseudo-inverses -------------------------------------------------------------------------------
@@ -142,7 +184,10 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
             [0.  , 0.  , 0.25]])
     """
     x = (square_operand if hermitian else matrix_operand)("linalg.pinv", A)
-    limits = _tolerances("linalg.pinv", x, atol, rcond if rtol is None else rtol)
+    relative = rcond if rtol is None else rtol
+    limits = _tolerances("linalg.pinv", x, atol, relative)
+    if atol is not None or _is_more_than_noise(x, relative):
+        x = _of_that_rank(x + (_lower(x) - x).detach() if hermitian else x, *limits)
     out: Tensor = P.pinv(x, *limits, hermitian=bool(hermitian))
     return out
 
@@ -300,7 +345,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if b.shape[-2] != a.shape[-2]:
         raise RuntimeError(f"{name}: A of shape {a.shape} and B of shape {lift(B).shape} differ in their rows")
     stack_shape(name, a, b)
-    x, rank, sizes = P.lstsq(a, b, rcond=default_rtol(a) if rcond is None else float(rcond), driver=chosen)
+    limit = default_rtol(a) if rcond is None else float(rcond)
+    if _is_more_than_noise(a, rcond):
+        a = _of_that_rank(a, 0.0, limit)
+    x, rank, sizes = P.lstsq(a, b, rcond=limit, driver=chosen)
     residuals = _nothing(sizes)
     if a.shape[-2] > a.shape[-1] and chosen != "gelsy":
         rest = b - P.matmul(a, x)

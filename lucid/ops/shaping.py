@@ -160,7 +160,8 @@ def ravel(input: Any) -> Tensor:
     >>> lucid.ravel(lucid.tensor([[1, 2], [3, 4]]))
     Tensor([1, 2, 3, 4])
     """
-    return flatten(contiguous(lift(input)))
+    x = contiguous(lift(input))
+    return P.reshape(x, shape=(x.numel(),))
 
 
 @numpy_names

@@ -95,6 +95,7 @@ EXPLAINED = (
     Explained("^torch$", "index_reduce", "gradient|curvature", "PyTorch's of complex products lacks a conjugate"),
     Explained("^torch$", "arg(min|max)", "values", "elements that differ by rounding alone"),
     Explained("vmap", "bucketize|searchsorted", "values", "bounds that differ by rounding alone"),
+    Explained("^torch$", "trapez|trapz", "values", "PyTorch takes half of the ends away, which leaves nan of infinity", not_finite),
     Explained("^torch$", "^(clamp|clip)", "values", "PyTorch wraps bounds around that the type does not hold"),
     Explained("^torch$", "index_copy_", "values", "PyTorch reads what it has just written, where memory overlaps"),
     Explained("^torch$", "inv_ex|solve_ex", "values", "of singular matrices nan; PyTorch leaves what elimination left"),
