@@ -58,7 +58,7 @@ def has_equals(program: Program) -> bool:
     return any(np.unique(a).size < a.size for a in program.inputs.values()) or len(program.lines) > 1
 
 
-SINGULAR = r"sqrt|\*\* 0\.5|log|norm|asin|acos|atanh|erfinv|pow|entr|recip|logit|div"
+SINGULAR = r"sqrt|\*\* 0\.5|log|norm|asin|acos|atanh|arcsin|arccos|arctanh|erfinv|pow|entr|recip|logit|div"
 ROUGH = "PyTorch has six digits, or no derivative at all"
 EXPLAINED = (
     Explained("^torch$", "^ctc_loss$", "gradient|curvature", "PyTorch takes for granted that log_softmax comes before"),
@@ -96,6 +96,9 @@ EXPLAINED = (
     Explained("^torch$", "arg(min|max)", "values", "elements that differ by rounding alone"),
     Explained("vmap", "bucketize|searchsorted", "values", "bounds that differ by rounding alone"),
     Explained("^torch$", "trapez|trapz", "values", "PyTorch takes half of the ends away, which leaves nan of infinity", not_finite),
+    Explained("^torch$", "cumprod", "gradient|curvature", "PyTorch divides by elements, also where these products vanish", is_narrow_program),
+    Explained("^torch$", "^cdist$", "values", "for p = 0, what is not a number differs from 0, as in norm; PyTorch says nan", not_finite),
+    Explained("^torch$", "^multi_margin_loss$", "values", "PyTorch takes what is not a number for 0", not_finite),
     Explained("^torch$", "^(clamp|clip)", "values", "PyTorch wraps bounds around that the type does not hold"),
     Explained("^torch$", "index_copy_", "values", "PyTorch reads what it has just written, where memory overlaps"),
     Explained("^torch$", "inv_ex|solve_ex", "values", "of singular matrices nan; PyTorch leaves what elimination left"),
