@@ -28,7 +28,7 @@ core_tests := $(patsubst %,tests/test_%.py,\
 
 # Loops over memory, and what is compiled around them.
 sanitized_tests := $(patsubst %,tests/test_%.py,\
-	native arithmetic loops heads cells channels threads optim ops)
+	native arithmetic loops attention_kernels recurrent_kernels channel_kernels threads optim ops)
 
 .PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report coverage-table format clean
 

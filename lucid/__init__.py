@@ -11,9 +11,9 @@ from typing import Any as _Any
 from lucid import autograd as autograd
 from lucid import func as func
 from lucid import namespace as _namespace
+from lucid.api import methods as _methods  # gives the operations to Tensor
 from lucid.core.dtypes import bool_ as _bool
 from lucid.interop import introduce as _introduce
-from lucid.ops import methods as _methods  # gives the operations to Tensor
 from lucid.ops.out import fills_out as _fills_out
 from lucid.ops.out import takes_out as _takes_out
 

@@ -24,38 +24,38 @@ AT_ONCE = {
         "angle complex conj imag is_conj is_neg is_nonzero isreal polar real resolve_conj resolve_neg sgn "
         "view_as_complex view_as_real"
     ),
-    "lucid.ops.contractions": "addmm baddbmm bmm cross dot einsum inner kron mm mv outer tensordot trace",
+    "lucid.api.contractions": "addmm baddbmm bmm cross dot einsum inner kron mm mv outer tensordot trace",
     "lucid.ops.products": "matmul",
-    "lucid.ops.conversion": "is_complex is_floating_point is_tensor result_type",
-    "lucid.ops.creation": (
+    "lucid.api.conversion": "is_complex is_floating_point is_tensor result_type",
+    "lucid.api.creation": (
         "arange as_tensor asarray empty empty_like eye from_numpy full full_like linspace logspace ones ones_like "
         "tensor zeros zeros_like"
     ),
-    "lucid.ops.dlpack": "from_dlpack",
+    "lucid.api.dlpack": "from_dlpack",
     "lucid.ops.floating": "frexp isneginf isposinf ldexp nextafter signbit",
-    "lucid.ops.indexing": "take_along_dim",
+    "lucid.api.indexing": "take_along_dim",
     "lucid.ops.integers": "gcd lcm",
-    "lucid.ops.joining": "cat concat concatenate dstack hstack stack vstack",
-    "lucid.ops.pieces": "chunk diag diag_embed diagonal narrow select split tensor_split tril triu unbind",
-    "lucid.ops.random": (
+    "lucid.api.joining": "cat concat concatenate dstack hstack stack vstack",
+    "lucid.api.splitting": "chunk diag diag_embed diagonal narrow select split tensor_split tril triu unbind",
+    "lucid.api.random": (
         "bernoulli fork_rng get_rng_state initial_seed manual_seed multinomial normal poisson rand rand_like randint "
         "randint_like randn randn_like randperm seed set_rng_state"
     ),
-    "lucid.ops.reductions": (
+    "lucid.api.reductions": (
         "all amax amin any argmax argmin count_nonzero cummax cummin cumprod cumsum logcumsumexp logsumexp max mean "
         "min nanmean nansum norm prod std sum var"
     ),
-    "lucid.ops.scatter": (
+    "lucid.api.scatter": (
         "argwhere gather index_add index_copy index_fill index_put index_select masked_fill masked_scatter "
         "masked_select nonzero scatter scatter_add scatter_reduce take"
     ),
-    "lucid.ops.shaping": (
+    "lucid.api.shaping": (
         "broadcast_tensors broadcast_to clone contiguous detach expand_dims flatten flip fliplr flipud meshgrid "
         "moveaxis movedim permute ravel repeat_interleave reshape roll rot90 squeeze swapaxes swapdims t tile "
         "transpose unflatten unsqueeze"
     ),
-    "lucid.ops.softmax": "log_softmax softmax",
-    "lucid.ops.sorting": (
+    "lucid.ops.nn.softmax": "log_softmax softmax",
+    "lucid.api.sorting": (
         "argsort bucketize kthvalue median msort nanmedian nanquantile quantile searchsorted sort topk unique "
         "unique_consecutive"
     ),
@@ -93,40 +93,40 @@ ON_DEMAND = {
         "threshold threshold_ triplet_margin_loss"
     ),
     "lucid.nn.functional.padding": "constant_pad_nd",
-    "lucid.ops.assembly": (
+    "lucid.api.joining": (
         "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod column_stack combinations "
         "diagflat dsplit hsplit row_stack split_with_sizes vsplit"
     ),
-    "lucid.ops.copies": (
+    "lucid.api.copies": (
         "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy "
         "split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy "
         "view_copy"
     ),
-    "lucid.ops.counting": (
+    "lucid.api.counting": (
         "bincount histc histogram histogramdd isin nonzero_static tril_indices triu_indices unravel_index"
     ),
-    "lucid.ops.creation": "from_file frombuffer scalar_tensor",
-    "lucid.ops.differences": "cumulative_trapezoid diff gradient trapezoid trapz",
-    "lucid.ops.distances": "cdist dist pdist renorm",
-    "lucid.ops.inplace": (
+    "lucid.api.creation": "from_file frombuffer scalar_tensor",
+    "lucid.api.differences": "cumulative_trapezoid diff gradient trapezoid trapz",
+    "lucid.api.distances": "cdist dist pdist renorm",
+    "lucid.api.inplace": (
         "abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ "
         "clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill "
         "fill_ fix_ floor_ frac_ gcd_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ "
         "reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_"
     ),
-    "lucid.ops.matrix_sums": "addbmm addmv addmv_ addr vdot",
-    "lucid.ops.placement": "index_reduce put",
-    "lucid.ops.queries": "get_device is_same_size is_signed numel",
-    "lucid.ops.scatter": "index_put_",
-    "lucid.ops.shape_writes": "as_strided_ resize_as_",
-    "lucid.ops.shaping": "adjoint",
-    "lucid.ops.statistics": "aminmax corrcoef cov mode std_mean var_mean",
-    "lucid.ops.strides": (
+    "lucid.api.contractions": "addbmm addmv addmv_ addr vdot",
+    "lucid.api.put": "index_reduce put",
+    "lucid.api.conversion": "get_device is_same_size is_signed numel",
+    "lucid.api.scatter": "index_put_",
+    "lucid.api.shape_writes": "as_strided_ resize_as_",
+    "lucid.api.shaping": "adjoint",
+    "lucid.api.statistics": "aminmax corrcoef cov mode std_mean var_mean",
+    "lucid.api.strides": (
         "as_strided as_strided_scatter diagonal_scatter empty_permuted empty_strided narrow_copy select_scatter "
         "slice_scatter"
     ),
-    "lucid.ops.threads": "get_num_threads set_num_threads",
-    "lucid.ops.trials": "binomial",
+    "lucid.backends.cpu.threads": "get_num_threads set_num_threads",
+    "lucid.api.random": "binomial",
     "lucid.signal.spectra": "istft stft",
     "lucid.signal.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     "lucid.special.bessel": "i0 i0_",
@@ -137,7 +137,7 @@ ON_DEMAND = {
 PACKAGES = "amp array_api data fft linalg masked nn optim signal special utils"
 
 # Folders and modules of the package that are no part of its namespace.
-FOLDERS = frozenset("core interop namespace native ops".split())
+FOLDERS = frozenset("api backends core interop namespace native ops".split())
 
 # Other names that users know these by.
 ALIASES = dict(

@@ -9,6 +9,7 @@ LUCID_PURE=1 in the environment, the sources run as they are and do the same, mo
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
@@ -20,8 +21,8 @@ MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.bare", "ops.rules", "ops.elementwise", "ops.products", "ops.linear", "ops.cross_entropy", "ops.softmax",
-    "ops.special_arrays", "nn.module", "nn.containers",
+    "ops.bare", "ops.rules", "ops.elementwise", "ops.products",
+    "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.numpy.special", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip
@@ -29,13 +30,14 @@ MODULES = (
 # Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
 # with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
 LOOPS = (
-    "core.arithmetic", "ops.kernels", "ops.slopes", "ops.team", "ops.panels", "ops.rows", "ops.heads", "ops.gates",
-    "ops.cells", "ops.channels", "optim.steps",
+    "core.arithmetic", "backends.cpu.loops", "backends.cpu.slopes", "backends.cpu.thread_pool", "backends.cpu.gemm",
+    "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.activations", "backends.cpu.recurrent",
+    "backends.cpu.channels", "optim.steps",
 )  # fmt: skip
-EXACT = ("core.arithmetic", "ops.kernels", "optim.steps")
+EXACT = ("core.arithmetic", "backends.cpu.loops", "optim.steps")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
-HEADERS = ("ops.curves", "ops.lanes", "ops.tiles")
+HEADERS = ("backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # LUCID_NATIVE names another folder of compiled modules, such as those that tools/sanitize.py builds.
@@ -45,18 +47,39 @@ PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wa
 MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")
 
 
+def _sources() -> list[str]:
+    bases = [os.path.join(PACKAGE, *module.split(".")) for module in MODULES + LOOPS + HEADERS]
+    return [base + suffix for base in bases for suffix in (".py", ".pyx", ".pxd")]
+
+
 def digest() -> str:
     """A number that changes with the sources."""
     found = 0
-    for module in MODULES + LOOPS + HEADERS:
-        base = os.path.join(PACKAGE, *module.split("."))
-        for name in (base + ".py", base + ".pyx", base + ".pxd"):
-            try:
-                with open(name, "rb") as file:
-                    found = crc32(file.read(), found)
-            except FileNotFoundError:
-                found = crc32(name[len(PACKAGE) :].encode(), found)
+    for name in _sources():
+        try:
+            with open(name, "rb") as file:
+                found = crc32(file.read(), found)
+        except FileNotFoundError:
+            found = crc32(name[len(PACKAGE) :].encode(), found)
     return f"{found:08x}"
+
+
+def stamp() -> str:
+    """A number that changes when the sources are written: it is known without reading them."""
+    found = 0
+    for name in _sources():
+        try:
+            status = os.stat(name)
+            found = crc32(b"%d %d" % (status.st_size, status.st_mtime_ns), found)
+        except FileNotFoundError:
+            found = crc32(b"missing", found)
+    return f"{found:08x}"
+
+
+def mark() -> None:
+    """Note that the compiled modules belong to the sources as they are."""
+    with open(MARK, "w") as file:
+        file.write(f"{digest()} {stamp()}")
 
 
 def _is_there() -> bool:
@@ -65,9 +88,16 @@ def _is_there() -> bool:
         return False
     try:
         with open(MARK) as file:
-            return file.read() == digest()
-    except OSError:
+            made_from, written = file.read().split()
+    except (OSError, ValueError):
         return False
+    if written == stamp():
+        return True
+    if made_from != digest():
+        return False
+    with suppress(OSError):  # a folder that others own
+        mark()
+    return True
 
 
 in_use = _is_there()

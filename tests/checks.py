@@ -15,9 +15,9 @@ import numpy as np
 from samples import Make, Row, Sample
 
 from lucid import autograd, func
+from lucid.api.creation import from_numpy
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import from_numpy
 
 Array = np.ndarray
 STEP = 1e-5

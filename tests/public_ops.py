@@ -9,7 +9,7 @@ from typing import Any
 from table import ROWS
 
 import lucid
-from lucid.ops.methods import method_table
+from lucid.api.methods import method_table
 
 NAMESPACES = """
     lucid lucid.linalg lucid.fft lucid.special lucid.signal.windows lucid.masked lucid.nn.functional

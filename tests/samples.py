@@ -14,10 +14,11 @@ import scipy.special as special
 from scipy import stats
 
 import lucid
+from lucid.api import indexing
+from lucid.api.methods import method_table
 from lucid.core import dtypes
 from lucid.core.primitive import P
-from lucid.ops import binary, indexing, unary
-from lucid.ops.methods import method_table
+from lucid.ops import binary, unary
 
 Array = np.ndarray
 INTS = ("int64", "int32", "uint8")

@@ -37,8 +37,8 @@ from samples import (
 from samples import ROWS as OTHERS
 
 import lucid
+from lucid.api.aliases import ALIASES
 from lucid.core.primitive import P
-from lucid.ops.aliases import ALIASES
 
 IN_DOUBLE = {"refused": "the row converts its operands first, so that all types can be tried"}
 HAS_NO_VALUE = "it gives what belongs to one value, or runs Python code on it"

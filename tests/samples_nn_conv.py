@@ -15,7 +15,7 @@ from samples import Array, Domain, Make, Row, Sample, s
 import lucid
 from lucid.nn.functional import convolution, padding, pooling, vision
 from lucid.nn.functional import fractional as fractional_pooling
-from lucid.ops.pooling import window_map, windows
+from lucid.ops.nn.pooling import window_map, windows
 from lucid.ops.rules import P
 
 ALL = slice(None)

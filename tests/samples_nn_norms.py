@@ -9,7 +9,7 @@ from samples import Array, Domain, Make, Row, Sample, s
 from scipy.special import expit, softmax
 
 from lucid.nn.functional import attention, normalization
-from lucid.ops import recurrent
+from lucid.ops.nn import recurrent
 
 
 def standard(x: Array, axes: tuple[int, ...], eps: float, centred: bool = True) -> Array:

@@ -12,7 +12,7 @@ import lucid
 from lucid.core.primitive import P
 from lucid.nn import functional
 from lucid.nn.functional import activations, classification, losses, similarity
-from lucid.ops import softmax as softmax_ops
+from lucid.ops.nn import softmax as softmax_ops
 
 # Functions made of other operations take the types that those take, which is tested there.
 AS_PARTS = {"refused": "takes what its parts take"}

@@ -11,7 +11,6 @@ from scipy import stats
 
 import lucid
 from lucid.core.primitive import P
-from lucid.ops import trials  # noqa: F401  # registers its primitive
 
 
 def scattered_values(make: Make) -> Iterator[Sample]:

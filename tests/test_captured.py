@@ -6,8 +6,8 @@ from checks import Case, array, pulled, smooth
 from table import ROWS
 
 import lucid
+from lucid.api.creation import from_numpy
 from lucid.func import grad, make_graph
-from lucid.ops.creation import from_numpy
 
 
 def reads_captured_only(case: Case, tensors: list, k: int) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 import lucid
 from lucid import autograd, func
-from lucid.ops.aliases import ALIASES
+from lucid.api.aliases import ALIASES
 
 Z = np.array([1 + 2j, 3 - 4j, -0.5 + 0.25j])
 

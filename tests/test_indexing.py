@@ -11,11 +11,11 @@ from hypothesis.extra import numpy as hnp
 
 import lucid
 from lucid import Tensor
+from lucid.api import indexing, scatter, sorting
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.levels import new_level
 from lucid.core.primitive import lift
-from lucid.ops import indexing, scatter, sorting
 
 NAN, INF = float("nan"), float("inf")
 rng = np.random.default_rng(0)

@@ -6,7 +6,8 @@ from scipy import special
 
 import lucid
 from lucid import native
-from lucid.ops import cross_entropy, gates, kernels, rows
+from lucid.backends.cpu import activations, loops, rowwise
+from lucid.ops.nn import cross_entropy
 from lucid.optim import steps
 
 SIZES = (1, 7, 16, 17, 33, 64, 100, 129)
@@ -34,7 +35,7 @@ def normal(x, eps, centred):
 @pytest.mark.parametrize("n", SIZES)
 def test_rows_are_normalised(dtype, centred, n):
     x, weight, bias = numbers(5, n, dtype=dtype), numbers(n, dtype=dtype, seed=1), numbers(n, dtype=dtype, seed=2)
-    y, _ = rows.normalize(x, weight, bias, 1e-5, centred)
+    y, _ = rowwise.normalize(x, weight, bias, 1e-5, centred)
     close(y, normal(x, 1e-5, centred) * weight + bias, dtype)
 
 
@@ -43,8 +44,8 @@ def test_rows_are_normalised(dtype, centred, n):
 @pytest.mark.parametrize("n", SIZES)
 def test_cotangents_of_normalised_rows(dtype, centred, n):
     x, g, weight = numbers(5, n, dtype=dtype), numbers(5, n, dtype=dtype, seed=1), numbers(n, dtype=dtype, seed=2)
-    _, statistics = rows.normalize(x, weight, weight, 1e-2, centred)
-    dx, dweight, dbias = rows.normalize_back(g, x, weight, statistics, centred)
+    _, statistics = rowwise.normalize(x, weight, weight, 1e-2, centred)
+    dx, dweight, dbias = rowwise.normalize_back(g, x, weight, statistics, centred)
     normed, h = normal(x, 1e-2, centred), g.astype(np.float64) * weight
     base = x.astype(np.float64) - (x.mean(1, keepdims=True, dtype=np.float64) if centred else 0)
     scale = 1 / np.sqrt((base * base).mean(1, keepdims=True) + 1e-2)
@@ -56,21 +57,21 @@ def test_cotangents_of_normalised_rows(dtype, centred, n):
 
 def test_large_means_cost_no_digits():
     x = (numbers(3, 200) + 1e4).astype(np.float32)
-    y, _ = rows.normalize(x, np.ones(200, np.float32), np.zeros(200, np.float32), 1e-5, True)
+    y, _ = rowwise.normalize(x, np.ones(200, np.float32), np.zeros(200, np.float32), 1e-5, True)
     np.testing.assert_allclose(y, normal(x, 1e-5, True), atol=2e-6)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
 def test_no_rows_and_rows_of_nothing(shape):
     empty, weight = np.empty(shape, np.float32), np.ones(shape[1], np.float32)
-    y, statistics = rows.normalize(empty, weight, weight, 1e-5, True)
-    found = rows.normalize_back(empty, empty, weight, statistics, True)
+    y, statistics = rowwise.normalize(empty, weight, weight, 1e-5, True)
+    found = rowwise.normalize_back(empty, empty, weight, statistics, True)
     assert y.shape == shape
     assert [a.shape for a in found] == [shape, shape[1:], shape[1:]]
-    rows.softmax_scores(empty, 1.0, True)
-    rows.softmax_scores_back(empty, empty, 1.0, True)
-    rows.add_bias(empty, weight)
-    assert not rows.column_sums(empty).any()
+    rowwise.softmax_scores(empty, 1.0, True)
+    rowwise.softmax_scores_back(empty, empty, 1.0, True)
+    rowwise.add_bias(empty, weight)
+    assert not rowwise.column_sums(empty).any()
 
 
 def scores(x, scale, causal):
@@ -88,27 +89,27 @@ def test_softmax_of_scores(dtype, causal, scale, shape):
     x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1)
     wanted = scores(x, scale, causal)
     found = x.copy()
-    rows.softmax_scores(found, scale, causal)
+    rowwise.softmax_scores(found, scale, causal)
     close(found, wanted, dtype) if scale < 100 else np.testing.assert_allclose(found, wanted, atol=1e-3)
     found = g.copy()
-    rows.softmax_scores_back(found, wanted.astype(dtype), 0.5, causal)
+    rowwise.softmax_scores_back(found, wanted.astype(dtype), 0.5, causal)
     close(found, 0.5 * wanted * (g - (g * wanted).sum(-1, keepdims=True)), dtype)
 
 
 @both
 def test_scores_that_are_no_numbers(dtype):
     x = np.array([[-np.inf] * 3, [1.0, np.nan, 2.0], [np.inf, 0.0, -np.inf]], dtype)
-    rows.softmax_scores(x, 1.0, False)
+    rowwise.softmax_scores(x, 1.0, False)
     np.testing.assert_array_equal(x, [[0, 0, 0], [np.nan] * 3, [np.nan, 0, 0]])
 
 
 @both
 def test_what_causal_scores_hide_does_no_harm(dtype):
     x = np.array([[1.0, np.nan, np.inf], [1.0, 1.0, np.nan], [0.0, 0.0, 0.0]], dtype)
-    rows.softmax_scores(x, 1.0, True)
+    rowwise.softmax_scores(x, 1.0, True)
     close(x, [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], dtype)
     g = np.array([[1.0, np.nan, np.inf], [1.0, 3.0, np.nan], [0.0, 0.0, 0.0]], dtype)
-    rows.softmax_scores_back(g, x, 1.0, True)
+    rowwise.softmax_scores_back(g, x, 1.0, True)
     close(g, [[0, 0, 0], [-0.5, 0.5, 0], [0, 0, 0]], dtype)
 
 
@@ -117,10 +118,10 @@ def test_what_causal_scores_hide_does_no_harm(dtype):
 def test_biases(dtype, n):
     x, bias = numbers(2, 3, n, dtype=dtype), numbers(n, dtype=dtype, seed=1)
     wanted = x + bias
-    rows.add_bias(x, bias)
+    rowwise.add_bias(x, bias)
     np.testing.assert_array_equal(x, wanted)
     flat = x.reshape(6, n)
-    close(rows.column_sums(flat), flat.sum(0, dtype=np.float64), dtype)
+    close(rowwise.column_sums(flat), flat.sum(0, dtype=np.float64), dtype)
 
 
 def gelu_tanh(x):
@@ -143,9 +144,9 @@ def test_gates(dtype, name, n):
     g, out = numbers(n, dtype=dtype), np.empty(n, dtype)
     value, slope = GATES[name]
     atol = 1e-6 if dtype is np.float32 else 1e-9
-    getattr(gates, name)(x, out)
+    getattr(activations, name)(x, out)
     np.testing.assert_allclose(out, value(x.astype(np.float64)), atol=atol)
-    getattr(gates, f"{name}_back")(g, x, out)
+    getattr(activations, f"{name}_back")(g, x, out)
     np.testing.assert_allclose(out, g * slope(x.astype(np.float64)), atol=6 * atol)
 
 
@@ -155,18 +156,18 @@ def test_gates_far_out(dtype, name):
     x = np.array([np.nan, np.inf, 1e4, -1e4, 0.0], dtype)
     out = np.empty_like(x)
     with np.errstate(all="ignore"):
-        getattr(gates, name)(x, out)
+        getattr(activations, name)(x, out)
         np.testing.assert_array_equal(out, [np.nan, np.inf, 1e4, 0, 0])
-        getattr(gates, f"{name}_back")(np.ones_like(x), x, out)
+        getattr(activations, f"{name}_back")(np.ones_like(x), x, out)
     np.testing.assert_array_equal(out[[0, 2, 3, 4]], [np.nan, 1, 0, 0.5])
 
 
 @both
 def test_relu_passes_on_what_is_no_number_and_stops_what_it_should(dtype):
     x, out = np.array([np.nan, -np.inf, np.inf, -1.0, 2.0, 0.0], dtype), np.empty(6, dtype)
-    gates.relu(x, out)
+    activations.relu(x, out)
     np.testing.assert_array_equal(out, [np.nan, 0, np.inf, 0, 2, 0])
-    gates.relu_back(np.array([1, np.inf, 1, np.nan, np.nan, np.inf], dtype), x, out)
+    activations.relu_back(np.array([1, np.inf, 1, np.nan, np.nan, np.inf], dtype), x, out)
     np.testing.assert_array_equal(out, [0, 0, 1, 0, np.nan, 0])
     large = lucid.tensor(np.tile(x, 20_000).reshape(300, -1), requires_grad=True)
     y = large.relu()
@@ -185,9 +186,9 @@ def test_adam_in_one_pass_is_adam_in_steps(dtype, decays):
     decay, weight1, keep2, weight2, eps, rate = np.array([0.01, 0.1, 0.999, 0.001, 1e-8, 1e-3], dtype)
     others, moves = [a.copy() for a in (p, m, v)], np.empty_like(p)
     grown = g + p * decay if decays == 1 else g
-    kernels.follow(m, grown, weight1, tiny)
-    kernels.accumulate_square(v, grown, keep2, weight2, tiny)
-    kernels.scale_by_root(m, v, eps, rate, moves)
+    loops.follow(m, grown, weight1, tiny)
+    loops.accumulate_square(v, grown, keep2, weight2, tiny)
+    loops.scale_by_root(m, v, eps, rate, moves)
     p -= moves + p * decay if decays == 2 else moves
     steps.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
     for found, wanted in zip(others, (p, m, v), strict=True):
@@ -257,10 +258,10 @@ def test_losses_of_rows(dtype, n):
     x = numbers(9, n, dtype=dtype) * 30
     places = np.random.default_rng(1).integers(0, n, 9)
     e, out, back = np.empty_like(x), np.empty(9, dtype), np.empty_like(x)
-    assert rows.losses(x, places, e, out)
+    assert rowwise.losses(x, places, e, out)
     wide = x.astype(np.float64)
     close(out, log_sum_exp(wide) - wide[np.arange(9), places], dtype)
-    assert rows.losses_back(e, places, 0.25, back)
+    assert rowwise.losses_back(e, places, 0.25, back)
     chances = np.exp(wide - log_sum_exp(wide)[:, None])
     close(back, 0.25 * (chances - np.eye(n)[places]), dtype)
 
@@ -268,8 +269,8 @@ def test_losses_of_rows(dtype, n):
 @pytest.mark.parametrize("place", [-1, 3, 1 << 40, -(1 << 62)])
 def test_places_outside_of_the_row_are_refused(place):
     x, out = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
-    assert not rows.losses(x, np.array([0, place]), np.empty_like(x), out)
-    assert not rows.losses_back(x, np.array([place, 0]), 1.0, np.empty_like(x))
+    assert not rowwise.losses(x, np.array([0, place]), np.empty_like(x), out)
+    assert not rowwise.losses_back(x, np.array([place, 0]), 1.0, np.empty_like(x))
 
 
 @pytest.mark.parametrize("score", [np.nan, np.inf])
@@ -277,7 +278,7 @@ def test_the_loss_of_scores_that_are_no_numbers_is_nan(score):
     x = np.array([[0.0, 1.0, 2.0], [score, 1.0, 2.0]], np.float32)
     e, out = np.empty_like(x), np.empty(2, np.float32)
     with np.errstate(invalid="ignore"):
-        rows.losses(x, np.array([0, 1]), e, out)
+        rowwise.losses(x, np.array([0, 1]), e, out)
     assert np.isfinite(out[0])
     assert np.isnan(out[1])
 
@@ -286,7 +287,7 @@ def test_the_loss_of_scores_that_are_no_numbers_is_nan(score):
 def test_doubles_are_as_exact_as_numpys(range):
     x = np.linspace(-range, range, 10001)
     out = np.empty_like(x)
-    gates.silu(x, out)
+    activations.silu(x, out)
     np.testing.assert_allclose(out, x * special.expit(x), rtol=1e-15, atol=1e-300)
 
 
@@ -296,4 +297,4 @@ def test_loops_of_losses_are_not_for_another_number_of_targets(targets):
     assert cross_entropy._simple(np.ones((3, 2)), np.zeros(3, np.int64))
     assert not cross_entropy._simple(np.ones((3, 2)), np.zeros(targets, np.int64))
     with pytest.raises(IndexError, match=f"a place for each of 3 rows, got {targets}"):
-        kernels.take_off(np.ones((3, 2)), np.zeros(targets, np.int64), 1.0)
+        loops.take_off(np.ones((3, 2)), np.zeros(targets, np.int64), 1.0)

@@ -14,7 +14,7 @@ import pytest
 
 import lucid
 from lucid import native
-from lucid.ops import kernels
+from lucid.backends.cpu import loops
 
 compiled = pytest.mark.skipif(not native.in_use, reason="the sources run as they are here")
 PROGRAM = """
@@ -83,6 +83,20 @@ def test_compiled_modules_of_other_sources_are_left_aside(copy):
 
 
 @compiled
+def test_sources_that_were_touched_are_read_once(copy):
+    (mark,) = (copy / "_native").glob("digest*")
+    before = mark.read_text()
+    os.utime(copy / "core" / "engine.py")
+    assert in_use(copy)
+    after = mark.read_text()
+    assert after.split()[0] == before.split()[0]
+    assert after != before
+    source = copy / "core" / "engine.py"
+    source.write_text(source.read_text().replace("a", "b", 1))  # as long as before
+    assert not in_use(copy)
+
+
+@compiled
 def test_a_layout_that_changed_counts_as_another_source(copy):
     (copy / "core" / "fields.pxd").write_text("")
     assert not in_use(copy)
@@ -123,7 +137,7 @@ def test_numpy_itself_still_warns():
         np.multiply(np.float32(3e38), np.float32(3e38))
 
 
-# --- the loops in lucid.ops.kernels --------------------------------------------------------------
+# --- the loops in lucid.backends.cpu.loops --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -133,23 +147,23 @@ def test_the_loops_give_what_single_steps_of_numpy_give(kind):
     keep, weight, eps, rate = (np.asarray(c, kind) for c in (0.9, 0.1, 1e-3, 0.01))
 
     average, total = m.copy(), v.copy()
-    kernels.follow(average, g, weight, 0.0)
+    loops.follow(average, g, weight, 0.0)
     np.testing.assert_array_equal(average, m + weight * (g - m))
-    kernels.accumulate_square(total, g, keep, weight, 0.0)
+    loops.accumulate_square(total, g, keep, weight, 0.0)
     np.testing.assert_array_equal(total, keep * v + weight * (g * g))
-    kernels.scale_by_root(m, v, eps, rate, u)
+    loops.scale_by_root(m, v, eps, rate, u)
     np.testing.assert_array_equal(u, m / (np.sqrt(v) + eps) * rate)
 
     x, places, picked = rng.random((5, 3)).astype(kind), np.array([0, 2, 1, 1, 0]), np.empty(5, kind)
-    kernels.pick(x, places, picked)
+    loops.pick(x, places, picked)
     np.testing.assert_array_equal(picked, x[np.arange(5), places])
     less = x.copy()
-    kernels.take_off(less, places, kind(0.25))
+    loops.take_off(less, places, kind(0.25))
     np.testing.assert_array_equal(less, x - kind(0.25) * (places[:, None] == np.arange(3)))
 
     x, y = rng.random((3, 4)).astype(kind), rng.random((3, 5)).astype(kind)
     out = np.empty((3, 4, 5), kind)
-    kernels.stacked_outer(x, y, out)
+    loops.stacked_outer(x, y, out)
     np.testing.assert_array_equal(out, x[:, :, None] * y[:, None, :])
 
 
@@ -158,8 +172,8 @@ def test_the_averages_of_optimizers_vanish_below_the_smallest_normal_number(kind
     tiny = np.finfo(kind).tiny
     for start, want in ((tiny, 0), (-tiny, 0), (4 * tiny, 2 * tiny), (-4 * tiny, -2 * tiny), (np.nan, np.nan)):
         average, total = np.array([start], kind), np.array([abs(start)], kind)
-        kernels.follow(average, np.zeros(1, kind), 0.5, tiny)
-        kernels.accumulate_square(total, np.zeros(1, kind), 0.5, 0.5, tiny)
+        loops.follow(average, np.zeros(1, kind), 0.5, tiny)
+        loops.accumulate_square(total, np.zeros(1, kind), 0.5, 0.5, tiny)
         np.testing.assert_array_equal(average, np.array([want], kind))
         np.testing.assert_array_equal(total, np.array([abs(want)], kind))
 
@@ -167,13 +181,13 @@ def test_the_averages_of_optimizers_vanish_below_the_smallest_normal_number(kind
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
 def test_the_loops_take_nothing(shape):
     out = np.empty((*shape, 2), np.float32)
-    kernels.stacked_outer(np.empty(shape, np.float32), np.empty((shape[0], 2), np.float32), out)
+    loops.stacked_outer(np.empty(shape, np.float32), np.empty((shape[0], 2), np.float32), out)
 
 
 @pytest.mark.parametrize("place", [-1, 2])
 def test_places_that_do_not_exist_are_refused(place):
     places, x = np.array([0, place]), np.zeros((2, 2))
     with pytest.raises(IndexError, match=str(place)):
-        kernels.pick(x, places, np.empty(2))
+        loops.pick(x, places, np.empty(2))
     with pytest.raises(IndexError, match=str(place)):
-        kernels.take_off(x, places, 1.0)
+        loops.take_off(x, places, 1.0)

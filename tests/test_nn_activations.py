@@ -14,8 +14,8 @@ from lucid import autograd, func
 from lucid.core.primitive import P
 from lucid.nn.functional import activations as functions
 from lucid.nn.layers import activations as layers
-from lucid.ops import activations as ops
-from lucid.ops import softmax as softmax_ops
+from lucid.ops.nn import activations as ops
+from lucid.ops.nn import softmax as softmax_ops
 
 rng = np.random.default_rng(0)
 

@@ -18,7 +18,7 @@ from lucid.nn.layers.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from lucid.ops.attention import attention
+from lucid.ops.nn.attention import attention
 
 RNG = np.random.default_rng()
 

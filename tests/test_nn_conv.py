@@ -10,11 +10,11 @@ from samples_nn_conv import conv
 
 import lucid
 from lucid import autograd, func
+from lucid.backends.cpu import parallel
+from lucid.backends.cpu.blas import Blas, library
 from lucid.nn.functional import convolution as F
 from lucid.nn.layers import convolution as layers
-from lucid.ops import convolution as ops
-from lucid.ops import parallel
-from lucid.ops.blas import Blas, library
+from lucid.ops.nn import convolution as ops
 
 
 def random(*shape, seed=0, dtype=np.float64):

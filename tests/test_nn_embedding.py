@@ -15,7 +15,7 @@ from lucid.nn.layers import dropout as dropout_layers
 from lucid.nn.layers import embedding as layers
 from lucid.nn.layers import linear as linear_layers
 from lucid.nn.layers import similarity as similarity_layers
-from lucid.ops import embedding as ops
+from lucid.ops.nn import embedding as ops
 
 DROPOUTS = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 rng = np.random.default_rng(0)

@@ -16,9 +16,9 @@ from lucid.nn import functional as F
 from lucid.nn.functional import activations, classification, losses
 from lucid.nn.layers import losses as layers
 from lucid.nn.layers.adaptive import AdaptiveLogSoftmaxWithLoss
-from lucid.ops import cross_entropy as ops
-from lucid.ops import softmax as softmax_ops
-from lucid.ops.softmax import log_softmax
+from lucid.ops.nn import cross_entropy as ops
+from lucid.ops.nn import softmax as softmax_ops
+from lucid.ops.nn.softmax import log_softmax
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(6, 5)), np.array([0, 4, 2, 2, 1, 3])

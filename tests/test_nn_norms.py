@@ -8,7 +8,7 @@ from lucid import func
 from lucid.autograd import gradcheck, gradgradcheck
 from lucid.nn.functional import normalization as F
 from lucid.nn.layers import normalization as layers
-from lucid.ops import normalization as ops
+from lucid.ops.nn import normalization as ops
 
 RNG = np.random.default_rng()
 

@@ -11,8 +11,8 @@ from lucid.nn.functional import padding as pads
 from lucid.nn.functional import pooling as F
 from lucid.nn.layers import padding as pad_layers
 from lucid.nn.layers import pooling as layers
-from lucid.ops.pooling import EqualShares, Windows, window_counts, window_map, windows
-from lucid.ops.resampling import AxisMap
+from lucid.ops.nn.pooling import EqualShares, Windows, window_counts, window_map, windows
+from lucid.ops.nn.resampling import AxisMap
 from lucid.ops.rules import P
 
 

@@ -9,7 +9,7 @@ from lucid import func
 from lucid.autograd import gradcheck, gradgradcheck
 from lucid.nn.layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from lucid.nn.utils import rnn
-from lucid.ops import recurrent as ops
+from lucid.ops.nn import recurrent as ops
 
 RNG = np.random.default_rng()
 EQUATIONS = {"RNN": rnn_cell, "LSTM": lstm_cell, "GRU": gru_cell}

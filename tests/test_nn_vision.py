@@ -8,7 +8,7 @@ from lucid import autograd, func
 from lucid.nn.functional import vision as F
 from lucid.nn.functional.convolution import fold, unfold
 from lucid.nn.layers import vision as layers
-from lucid.ops.resampling import Sampling, antialias_map, interpolation_map, nearest_map
+from lucid.ops.nn.resampling import Sampling, antialias_map, interpolation_map, nearest_map
 
 
 def random(*shape, seed=0):

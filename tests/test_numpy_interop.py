@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 import lucid
-from lucid.ops import numpy_protocol
+from lucid.interop import numpy_protocol
 
 A = np.linspace(0.1, 0.9, 6).reshape(2, 3)
 B = np.array([[0.3, -1.2, 0.5], [2.0, 0.7, -0.4]])

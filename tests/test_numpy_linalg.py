@@ -8,7 +8,7 @@ import pytest
 
 import lucid
 from lucid import func
-from lucid.ops.numpy_linalg import LINALG
+from lucid.interop.numpy_linalg import LINALG
 
 rng = np.random.default_rng(7)
 SQUARE = rng.normal(size=(3, 3)) + 3 * np.eye(3)

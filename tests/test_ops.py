@@ -7,9 +7,9 @@ from samples import BINARY, CONVERSIONS
 from table import ROWS
 
 from lucid import autograd
+from lucid.api.creation import from_numpy
 from lucid.core.primitive import registry
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import from_numpy
 
 # Values and first derivatives of every row are checked in every run; of the longer checks, samples take one of so many.
 EVERY = {"second": 4, "vmap": 3, "aliasing": 3, "types": 3}

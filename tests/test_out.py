@@ -9,8 +9,8 @@ from table import ROWS
 
 import lucid
 from lucid import namespace
+from lucid.api.aliases import ALIASES
 from lucid.core.tensor import Tensor
-from lucid.ops.aliases import ALIASES
 
 
 def has_out(function):

@@ -11,8 +11,8 @@ import pytest
 
 import lucid
 from lucid import namespace
+from lucid.api.methods import method_table
 from lucid.core.tensor import Tensor
-from lucid.ops.methods import method_table
 
 MODULES = {"autograd", "func", *namespace.PACKAGES.split()}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL

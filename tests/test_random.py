@@ -15,9 +15,9 @@ import scipy.stats
 from numpy.random import Philox
 
 import lucid
+from lucid.api import random, random_fills
+from lucid.api.random import bernoulli, multinomial, normal, poisson, rand, randint, randn, randperm
 from lucid.core import rng
-from lucid.ops import random, random_fills
-from lucid.ops.random import bernoulli, multinomial, normal, poisson, rand, randint, randn, randperm
 
 N = 20_000
 FLOATS = [lucid.float16, lucid.bfloat16, lucid.float32, lucid.float64]
@@ -210,7 +210,7 @@ class TestStreams:
             lucid.Generator("abacus")
 
     def test_the_default_is_seeded_by_the_system(self):
-        script = "from lucid.ops import random; print(random.initial_seed())"
+        script = "from lucid.api import random; print(random.initial_seed())"
         assert printed(script) != printed(script)
 
     def test_importing_lucid_does_not_import_numpys_random(self):

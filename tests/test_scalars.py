@@ -11,8 +11,8 @@ from table import ROWS
 
 import lucid
 from lucid import func, nn
+from lucid.api.creation import from_numpy
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import from_numpy
 
 THIRD = 1 / 3  # in single precision 0.33333334
 NUMBERS = {"float64": THIRD, "complex128": THIRD + 0.1j}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from samples import ROWS, Make
 
 import lucid
+from lucid.api.creation import from_numpy
 from lucid.core.kind import NeedsValueError
 from lucid.func import coloring, grad, hessian, jacfwd, jacrev, jvp, patterns, vmap
 from lucid.func.control import cond, scan, while_loop
 from lucid.func.sparse import Sparsity, hessian_pattern, jacobian_pattern, sparse_hessian, sparse_jacobian
-from lucid.ops.convolution import geometry
-from lucid.ops.creation import from_numpy
+from lucid.ops.nn.convolution import geometry
 from lucid.ops.rules import P
 
 F64 = lucid.float64

@@ -11,7 +11,8 @@ from scipy.integrate import quad
 import lucid
 from lucid import autograd, special
 from lucid.func import grad, hessian, vmap
-from lucid.special import incomplete, scipy_ufuncs
+from lucid.interop import scipy_ufuncs
+from lucid.special import incomplete
 
 INF, NAN = np.inf, np.nan
 

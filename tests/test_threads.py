@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import lucid
 from lucid import native
+from lucid.backends.cpu import attention as attention_kernels
+from lucid.backends.cpu import blas, gemm, thread_pool
+from lucid.backends.cpu.activations import gelu, gelu_back
+from lucid.backends.cpu.parallel import in_parts
+from lucid.backends.cpu.rowwise import column_sums, normalize, normalize_back
 from lucid.nn import functional as F
-from lucid.ops import blas, heads, panels, team
-from lucid.ops.gates import gelu, gelu_back
-from lucid.ops.parallel import in_parts
-from lucid.ops.rows import column_sums, normalize, normalize_back
 from lucid.optim import steps
 
 compiled = pytest.mark.skipif(not native.in_use, reason="without compiled loops there is one thread")
@@ -27,9 +28,9 @@ ROOT = Path(native.PACKAGE).parent
 
 @pytest.fixture(autouse=True)
 def same_team_after():
-    before = team.size()
+    before = thread_pool.size()
     yield
-    team.set_size(before)
+    thread_pool.set_size(before)
 
 
 def numbers(*shape, dtype=np.float32, seed=0):
@@ -71,11 +72,11 @@ SIZE = st.one_of(st.integers(0, 40), st.sampled_from([63, 64, 65, 127, 128, 130,
 @settings(deadline=None, max_examples=200)
 @given(SIZE, SIZE, SIZE, LAYOUTS, LAYOUTS, st.booleans(), st.sampled_from([np.float32, np.float64]), st.integers(1, 5))
 def test_products_of_all_shapes(rows, depth, columns, layout_x, layout_y, has_bias, dtype, threads):
-    team.set_size(threads)
+    thread_pool.set_size(threads)
     x = laid_out(numbers(rows, depth, dtype=dtype), layout_x)
     y = laid_out(numbers(depth, columns, dtype=dtype, seed=1), layout_y)
     bias = numbers(columns, dtype=dtype, seed=2) if has_bias else None
-    close(panels.product(x, y, bias, True), x, y, bias)
+    close(gemm.product(x, y, bias, True), x, y, bias)
 
 
 STACKS = st.sampled_from([(), (0,), (1,), (3,), (2, 3), (2, 1, 4)])
@@ -85,11 +86,11 @@ SMALL = st.integers(0, 90)
 @settings(deadline=None, max_examples=100)
 @given(STACKS, SMALL, SMALL, SMALL, st.booleans(), st.sampled_from([np.float32, np.float64]), st.integers(1, 4))
 def test_products_of_stacks(stack, rows, depth, columns, turned, dtype, threads):
-    team.set_size(threads)
+    thread_pool.set_size(threads)
     x, y = numbers(*stack, rows, depth, dtype=dtype), numbers(*stack, depth, columns, dtype=dtype, seed=1)
     if turned:  # in memory, the axes lie the other way round
         x, y = np.ascontiguousarray(x.T).T, np.ascontiguousarray(y.T).T
-    found = panels.product(x, y, None, True)
+    found = gemm.product(x, y, None, True)
     assert found.shape == (*stack, rows, columns)
     for place in np.ndindex(*stack):
         close(found[place], x[place], y[place])
@@ -97,15 +98,15 @@ def test_products_of_stacks(stack, rows, depth, columns, turned, dtype, threads)
 
 def test_a_matrix_for_a_whole_stack():
     x, y = numbers(6, 40, 50), numbers(50, 60)
-    close(panels.product(x, np.broadcast_to(y, (6, 50, 60)), None, True)[5], x[5], y)
-    assert panels.product(x, numbers(5, 50, 60), None, True) is None
+    close(gemm.product(x, np.broadcast_to(y, (6, 50, 60)), None, True)[5], x[5], y)
+    assert gemm.product(x, numbers(5, 50, 60), None, True) is None
     a, b = lucid.tensor(numbers(3, 1, 70, 64)), lucid.tensor(numbers(4, 64, 80))
     np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_the_measure_of_these_tests_can_fail():
     x, y = numbers(40, 50), numbers(50, 60)
-    wrong = panels.product(x, y, None, True)
+    wrong = gemm.product(x, y, None, True)
     wrong[39, 59] += 1e-3
     with pytest.raises(AssertionError):
         close(wrong, x, y)
@@ -120,14 +121,14 @@ def test_what_is_no_product_of_two_fitting_matrices_is_left_to_others():
         (x[None], x),
         (x.astype(complex), x.astype(complex)),
     ]:
-        assert panels.product(a, b, None, True) is None
+        assert gemm.product(a, b, None, True) is None
 
 
 def test_products_of_what_is_not_finite():
     x, y = numbers(70, 80), numbers(80, 90)
     x[3, 4], x[5, 6], y[7, 8] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(panels.product(x, y, None, True), x @ y, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(gemm.product(x, y, None, True), x @ y, rtol=1e-4, atol=1e-4)
 
 
 def test_errors_of_shapes_are_the_same_where_products_are_large():
@@ -141,13 +142,13 @@ def test_errors_of_shapes_are_the_same_where_products_are_large():
 
 
 def product_of_matrices():
-    return panels.product(numbers(300, 200), numbers(200, 150, seed=1), None, True)
+    return gemm.product(numbers(300, 200), numbers(200, 150, seed=1), None, True)
 
 
 def attention():
     q, k, v, g = (numbers(4, 8, 70, 32, seed=s) for s in range(4))
-    out, p = heads.forward(q, k, v, 0.2, True)
-    return [out, *heads.backward(g, q, k, v, p, 0.2, True, (True, True, True))]
+    out, p = attention_kernels.forward(q, k, v, 0.2, True)
+    return [out, *attention_kernels.backward(g, q, k, v, p, 0.2, True, (True, True, True))]
 
 
 def activation():
@@ -174,10 +175,10 @@ def adam():
 @compiled
 @pytest.mark.parametrize("work", [product_of_matrices, attention, activation, layer_norm, adam])
 def test_threads_give_what_one_gives(work):
-    team.set_size(1)
+    thread_pool.set_size(1)
     expected = work()
     for count in (2, 3, 7):
-        team.set_size(count)
+        thread_pool.set_size(count)
         for _ in range(5):
             np.testing.assert_equal(work(), expected)
 
@@ -193,7 +194,7 @@ def test_column_sums_of_any_shape():
 
 
 def test_many_threads_bring_work_at_once():
-    team.set_size(3)
+    thread_pool.set_size(3)
     works = [product_of_matrices, attention, activation, layer_norm, adam]
     expected = [work() for work in works]
     wrong = []
@@ -266,12 +267,12 @@ FORK = """
 import os, warnings
 warnings.simplefilter("ignore")
 import numpy as np
-from lucid.ops import panels, team
-team.set_size(3)
+from lucid.backends.cpu import gemm, thread_pool
+thread_pool.set_size(3)
 x = np.ones((500, 500), np.float32)
-assert (panels.product(x, x, None, True) == 500).all()
+assert (gemm.product(x, x, None, True) == 500).all()
 child = os.fork()
-good = (panels.product(x, x, None, True) == 500).all()
+good = (gemm.product(x, x, None, True) == 500).all()
 if child == 0:
     os._exit(0 if good else 1)
 assert good and os.waitpid(child, 0)[1] == 0
@@ -284,7 +285,7 @@ def test_threads_after_a_fork():
     assert output(FORK).split() == ["both"]
 
 
-COUNT = "import lucid; from lucid.ops import team; print(lucid.get_num_threads(), team.size())"
+COUNT = "import lucid; from lucid.backends.cpu import thread_pool; print(lucid.get_num_threads(), thread_pool.size())"
 
 
 @compiled
@@ -299,7 +300,7 @@ def test_number_of_threads():
     before = lucid.get_num_threads()
     try:
         lucid.set_num_threads(1)
-        assert lucid.get_num_threads() == team.size() == 1
+        assert lucid.get_num_threads() == thread_pool.size() == 1
         found = blas.library()
         assert found is None or found.threads() == 1
         if found is not None:

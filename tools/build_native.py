@@ -117,7 +117,7 @@ def build(sanitize: bool = False) -> None:
         os.environ["LUCID_NATIVE"] = str(SANITIZED / "modules")
     native = settings()
     mark = Path(native.MARK)
-    if mark.is_file() and mark.read_text() == native.digest():
+    if mark.is_file() and mark.read_text().split()[:1] == [native.digest()]:
         return
     mark.unlink(missing_ok=True)
     before = Path.cwd()
@@ -134,7 +134,7 @@ def build(sanitize: bool = False) -> None:
         home = Path(native.FOLDER) / Path(*place.split(".")[:-1])
         home.mkdir(parents=True, exist_ok=True)
         shutil.copy2(library, home / library.name)
-    mark.write_text(native.digest())
+    native.mark()
 
 
 def main(arguments: list[str]) -> int:

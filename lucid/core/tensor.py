@@ -44,7 +44,7 @@ class Tensor(TensorFields, Methods):
         self._grad = self._node = self._meta = None
         self._born = levels.newest
 
-    from_data: Callable[..., "Tensor"]  # set by lucid.ops.creation
+    from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
 
     @staticmethod
     def _wrap(array: Any) -> "Tensor":

@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from lucid.api.random import randperm
 from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
-from lucid.ops.random import randperm
 
 Sample = TypeVar("Sample", covariant=True)
 

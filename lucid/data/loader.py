@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from lucid.api.random import randint
 from lucid.core.rng import Generator
 from lucid.data.collation import default_collate, default_convert
 from lucid.data.datasets import IterableDataset
 from lucid.data.fetching import Recipe
 from lucid.data.samplers import BatchSampler, RandomSampler, SequentialSampler, batch_count
-from lucid.ops.random import randint
 
 Batch = TypeVar("Batch", covariant=True)
 _FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from lucid.api.creation import as_tensor
+from lucid.api.random import multinomial, randint, randperm
 from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import as_tensor
-from lucid.ops.random import multinomial, randint, randperm
 
 Index = TypeVar("Index", covariant=True)
 _CHUNK = 4096

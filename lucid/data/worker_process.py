@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.random import manual_seed
+from lucid.backends.cpu.threads import set_num_threads
 from lucid.data import collation
 from lucid.data.failures import Failure
 from lucid.data.fetching import Fetch, Recipe
 from lucid.data.transport import Parcel, shared_stack
 from lucid.data.worker_info import WorkerInfo, set_worker_info
-from lucid.ops.random import manual_seed
-from lucid.ops.threads import set_num_threads
 
 # A task is the number of the epoch and the indices to fetch (for streams: None); None instead of a task ends the worker.
 # An answer is labelled with that number and with what its content is: a batch, the end of a stream, or a Failure.

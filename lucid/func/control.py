@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.creation import zeros
+from lucid.api.joining import stack
 from lucid.autograd.function import Function
 from lucid.core import tree
 from lucid.core.batched import Batched, pick
@@ -23,8 +25,6 @@ from lucid.func.forward import jvp
 from lucid.func.graphs import Program, traced
 from lucid.func.reverse import vjp
 from lucid.ops.binary import where
-from lucid.ops.creation import zeros
-from lucid.ops.joining import stack
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:

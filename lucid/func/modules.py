@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lucid.api.joining import stack
 from lucid.core.forks import after_fork
 from lucid.core.tensor import Tensor
-from lucid.ops.joining import stack
 
 __all__ = ["functional_call", "stack_module_state"]
 

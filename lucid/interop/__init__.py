@@ -6,6 +6,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
 
+from lucid.core.tensor import Tensor
+
 # A module of another library -> the module here that tells it of tensors.
 INTRODUCTIONS = {"einops._backends": "lucid.interop.einops"}
 
@@ -33,8 +35,24 @@ class Introduction:
         return spec
 
 
+def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What NumPy's ufuncs do with tensors. The tables behind it load on first use: they would double import time."""
+    from lucid.interop.numpy_protocol import array_ufunc
+
+    return array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+
+def _array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What other NumPy functions do with tensors."""
+    from lucid.interop.numpy_protocol import array_function
+
+    return array_function(self, func, types, args, kwargs)
+
+
 def introduce() -> None:
     """Tell those libraries that are there already, and wait for the others."""
+    for name, function in {"__array_ufunc__": _array_ufunc, "__array_function__": _array_function}.items():
+        setattr(Tensor, name, function)
     for awaited, ours in INTRODUCTIONS.items():
         if awaited in sys.modules:
             import_module(ours)

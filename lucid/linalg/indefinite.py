@@ -22,7 +22,6 @@ from lucid.linalg.matrices import (
     Factorization,
     LinAlgError,
     adjoint,
-    conj,
     element,
     identity,
     matrix_operand,
@@ -34,7 +33,7 @@ from lucid.linalg.matrices import (
 from lucid.linalg.solvers import solve_primitive
 from lucid.linalg.triangular import solve_left, solve_right
 from lucid.ops.products import mT
-from lucid.ops.rules import batched_to_front, np_dtype
+from lucid.ops.rules import batched_to_front, conj, np_dtype
 
 
 class LDLFactor(NamedTuple):

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.api.joining import cat
+from lucid.api.splitting import tril
 from lucid.core import dtypes
 from lucid.core.kind import Kind
 from lucid.core.node import Node
@@ -22,7 +24,6 @@ from lucid.linalg.matrices import (
     LinAlgError,
     adjoint,
     column,
-    conj,
     element,
     identity,
     matrix_operand,
@@ -35,10 +36,8 @@ from lucid.linalg.matrices import (
     stack_shape,
 )
 from lucid.ops.binary import maximum, where
-from lucid.ops.joining import cat
-from lucid.ops.pieces import tril
 from lucid.ops.promotion import cast
-from lucid.ops.rules import P, add_all, sum_to
+from lucid.ops.rules import P, add_all, conj, sum_to
 
 # --- what counts as 0 ------------------------------------------------------------------------------
 

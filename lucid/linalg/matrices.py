@@ -13,7 +13,7 @@ from lucid.core.node import Node, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
 from lucid.core.tensor import Tensor
 from lucid.ops.products import mT
-from lucid.ops.rules import align, is_complex, np_dtype
+from lucid.ops.rules import align, conj, is_complex, np_dtype
 
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
 # How far a loss may depend on what a factorization leaves open before it is called ill-defined.
@@ -102,10 +102,6 @@ def raise_unless_finite(name: str, x: Any) -> None:
 def over_stacks(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     """A batch is one more dimension of the stack."""
     return prim(*align(values, batched, size), **params)
-
-
-def conj(x: Any) -> Any:
-    return P.conj(x) if is_complex(x) else x
 
 
 def real(x: Any) -> Any:

@@ -9,6 +9,7 @@ and by its singular values ("nuc": their sum, 2 and -2: the largest and the smal
 import math
 from typing import Any
 
+from lucid.api import reductions
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -16,7 +17,7 @@ from lucid.linalg.eigen import svdvals
 from lucid.linalg.matrices import column, identity, matrix_operand, square_operand
 from lucid.linalg.solvers import singularity
 from lucid.linalg.spectral import extreme_singular_value, nuclear_norm
-from lucid.ops import reductions, unary
+from lucid.ops import unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.rules import P, kept_shape
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.reductions import cumprod
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import adjoint, identity, over_stacks, square_operand
 from lucid.linalg.scales import balance
 from lucid.linalg.solvers import inv
-from lucid.ops.reductions import cumprod
 from lucid.ops.rules import P, zeros_like
 
 # Degrees of Padé approximants, each with the 1-norm up to which it is good to rounding, in double and single precision.

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from lucid.api import contractions, splitting
+from lucid.api.shaping import broadcast_tensors
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import conj, raise_unless_same_type
+from lucid.linalg.matrices import raise_unless_same_type
 from lucid.linalg.powers import powers_of
-from lucid.ops import contractions, pieces
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import lift_all
-from lucid.ops.rules import P
-from lucid.ops.shaping import broadcast_tensors
+from lucid.ops.rules import P, conj
 
 
 def matmul(input: Any, other: Any) -> Tensor:
@@ -145,7 +145,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tens
     Tensor([[1, 4],
             [5, 8]])
     """
-    return pieces.diagonal(A, offset, dim1, dim2)
+    return splitting.diagonal(A, offset, dim1, dim2)
 
 
 @takes_out

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import adjoint, column, conj, identity, over_stacks, product, raise_unless_finite, real
+from lucid.linalg.matrices import adjoint, column, identity, over_stacks, product, raise_unless_finite, real
 from lucid.linalg.solvers import singularity
 from lucid.ops.norms import unit_size
-from lucid.ops.rules import P, is_complex, sum_to
+from lucid.ops.rules import P, conj, is_complex, sum_to
 
 
 def _nuclear_norm_array(x: Any) -> Any:

@@ -3,12 +3,13 @@
 import math
 from typing import Any
 
+from lucid.api import reductions
 from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, operand
 from lucid.masked.reductions import norm
-from lucid.ops import binary, reductions, unary
-from lucid.ops import softmax as softmaxes
+from lucid.ops import binary, unary
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.nn import softmax as softmaxes
 from lucid.ops.promotion import lift_all
 
 

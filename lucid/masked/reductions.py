@@ -7,14 +7,15 @@ median count the others. Over no elements at all, the result is the neutral elem
 import math
 from typing import Any
 
+from lucid.api import reductions, sorting
+from lucid.api.reductions import Dims
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, highest, lowest, mask_of, operand
-from lucid.ops import reductions, sorting, unary
+from lucid.ops import unary
 from lucid.ops.dims import many_dims, numpy_names
 from lucid.ops.promotion import cast
-from lucid.ops.reductions import Dims
 from lucid.ops.rules import P, kept_shape, np_dtype
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy import special as arrays
 from lucid.core import arithmetic, dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
-from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import binary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, general, lift_all, promote, shape_error
@@ -620,3 +620,12 @@ def equal(input: Any, other: Any) -> bool:
     """
     x, y = lift_all(input, other)
     return x.shape == y.shape and bool(eq(x, y).all())
+
+
+# What a write leaves of the old elements x and the new ones y.
+overwrite = Elementwise(
+    "overwrite",
+    lambda x, y: np.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)).astype(x.dtype),
+    (0, 1),
+    ("x", "y"),
+)

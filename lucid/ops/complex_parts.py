@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy import special as arrays
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
-from lucid.ops import special_arrays as arrays
 from lucid.ops.elementwise import unary
 from lucid.ops.promotion import BOOL, KEEP, lift_all, shape_error
 from lucid.ops.rules import Elementwise, P, Pair, is_complex, linear, view, zeros_like

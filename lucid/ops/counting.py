@@ -1,36 +1,12 @@
-"""Counts: histograms, occurrences, membership, and the positions of elements."""
+"""Which interval an element falls into, which elements are members, and where those are that are not zero."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
-from lucid.core.device import as_device
-from lucid.core.kind import NeedsValueError
-from lucid.core.primitive import Primitive, lift
-from lucid.core.tensor import Tensor
-from lucid.ops import reductions
-from lucid.ops.dims import shape_from
-from lucid.ops.indexing import in_range
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, beside, cast, lift_all, promote
+from lucid.core.primitive import Primitive
 from lucid.ops.rules import P, batched_to_front, broadcast_to
-
-
-class Histogram(NamedTuple):
-    """Counts and the edges between which they were made."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
-class HistogramDD(NamedTuple):
-    """Counts on a grid and the edges along each of its dimensions."""
-
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
 
 
 def _bins_array(x: Any, edges: Any, even: bool) -> Any:
@@ -39,11 +15,6 @@ def _bins_array(x: Any, edges: Any, even: bool) -> Any:
     for row in np.ndindex(edges.shape[:-1]):
         out[row] = _bins_of_row(x[row], edges[row], even)
     return out
-
-
-def _ticks(low: float, high: float, count: int) -> Any:
-    """Evenly spaced numbers, also where the range is too wide for a float."""
-    return np.linspace(low, high, count) if np.isfinite(high - low) else np.linspace(low / 2, high / 2, count) * 2
 
 
 def _bins_of_row(x: Any, edges: Any, even: bool) -> Any:
@@ -73,215 +44,6 @@ bins = Primitive(
 )
 
 
-def _floats(input: Any, name: str) -> Tensor:
-    x = lift(input)
-    if x.np_dtype not in dtypes.FLOATING:
-        raise RuntimeError(f"{name} takes floating-point tensors, not {x.dtype}; convert them, as in x.float()")
-    return x
-
-
-def _raise_if_endless(low: Any, high: Any, name: str) -> None:
-    if not math.isfinite(low) or not math.isfinite(high) or low > high:
-        raise RuntimeError(f"{name}: the range from {low} to {high} must be finite and ascending")
-
-
-def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name: str) -> Tensor:
-    """Edges of `count` bins of one width; a range of one point is widened by `half` to both sides."""
-    if count < 1:
-        raise RuntimeError(f"{name}: the number of bins must be positive, got {count}")
-    if low is None:
-        if not flat.numel():
-            low, high = 0.0, 1.0 if half == 0.5 else 0.0
-        else:
-            low, high = (P.reshape(e(flat, 0), shape=(1,)) for e in (reductions.amin, reductions.amax))
-            if type(flat) is Tensor:
-                _raise_if_endless(low.item(), high.item(), name)
-    else:
-        _raise_if_endless(low, high, name)
-    share = np.linspace(0, 1, count + 1)
-    if not isinstance(low, Tensor):
-        low, high = (low - half, high + half) if low == high else (low, high)
-        return Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype))
-    one = low == high
-    low, high = P.where(one, low - half, low), P.where(one, high + half, high)
-    wide = np.dtype(np.float64)
-    low, high = cast(low, wide), cast(high, wide)
-    return cast(low * Tensor._wrap(1 - share) + high * Tensor._wrap(share), flat.np_dtype)
-
-
-def _totals(numbers: Tensor, count: int, weights: Tensor | None, dtype: np.dtype[Any]) -> Tensor:
-    """How much weight falls on each of `count` numbers; larger ones are dropped."""
-    if weights is None:
-        weights = Tensor._wrap(np.ones((), dtype))
-    zeros = Tensor._wrap(np.zeros(count + 1, dtype))
-    return P.slice(P.index_put(zeros, weights, numbers, accumulate=True), index=(slice(0, count),))
-
-
-@takes_out
-def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of `bins` equal intervals from `min` to `max`; others are not counted.
-
-    With both limits the same, they are the smallest and the largest element.
-
-    >>> import lucid
-    >>> lucid.histc(lucid.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
-    Tensor([0., 2., 1., 0.])
-    """
-    x = _floats(input, "histc")
-    flat = P.reshape(x, shape=(x.numel(),))
-    low, high = (None, None) if min == max and x.numel() else (float(min), float(max))
-    edges = _even_edges(flat, bins, low, high, 1.0, "histc")
-    return _totals(P.bin_numbers(flat, edges, even=True), bins, None, x.np_dtype)
-
-
-def _given_edges(edges: Any, x: Tensor, name: str) -> Tensor:
-    found = beside(edges, x.np_dtype)
-    if found.ndim != 1 or found.np_dtype != x.np_dtype:
-        raise RuntimeError(
-            f"{name}: the edges must be a vector of {x.dtype}, as the input, not of shape {found.shape} of {found.dtype}"
-        )
-    if found.shape[0] < 2:
-        raise RuntimeError(f"{name}: {found.shape[0]} edges leave no bin between them")
-    if type(found) is Tensor and not (found._array[1:] >= found._array[:-1]).all():
-        raise RuntimeError(f"{name}: the edges must ascend, got {found.tolist()}")
-    return found
-
-
-def _weight(weight: Any, x: Tensor, shape: tuple[int, ...], name: str) -> Tensor | None:
-    if weight is None:
-        return None
-    found = beside(weight, x.np_dtype)
-    if found.shape != shape or found.np_dtype != x.np_dtype:
-        raise RuntimeError(
-            f"{name}: weight must have shape {shape} and be of {x.dtype}, not shape {found.shape} of {found.dtype}"
-        )
-    return P.reshape(found, shape=(found.numel(),))
-
-
-def _density(hist: Tensor, edges: Sequence[Tensor]) -> Tensor:
-    """Counts as a density whose integral is 1."""
-    hist = hist / P.sum(hist, dims=tuple(range(hist.ndim)), keepdim=False)
-    for d, e in enumerate(edges):
-        widths = P.slice(e, index=(slice(1, None),)) - P.slice(e, index=(slice(None, -1),))
-        hist = hist / P.reshape(widths, shape=tuple(-1 if k == d else 1 for k in range(hist.ndim)))
-    return hist
-
-
-def histogram(
-    input: Any, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
-) -> Histogram:
-    """Counts of elements between edges: a number of equal bins over `range`, or the edges themselves.
-
-    Without `range`, it is that of the elements. `weight` is what each element counts for. `density` divides by the
-    total and by the widths of the bins. Gradients flow to the weights, and to the elements that the edges depend on.
-
-    >>> import lucid
-    >>> hist, edges = lucid.histogram(lucid.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0))
-    >>> hist, edges
-    (Tensor([0., 2., 1., 0.]), Tensor([0.  , 0.75, 1.5 , 2.25, 3.  ]))
-    """
-    x = _floats(input, "histogram")
-    edges = [bins] if isinstance(bins, Tensor) else [bins.__index__() if hasattr(bins, "__index__") else lift(bins)]
-    flat = P.reshape(x, shape=(x.numel(), 1))
-    weights = _weight(weight, x, x.shape, "histogram")
-    hist, found = _grid(flat, edges, range, weights, density, "histogram")
-    return Histogram(hist, found[0])
-
-
-def _grid(
-    points: Tensor, bins: Sequence[Any], range: Any, weights: Tensor | None, density: bool, name: str
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The histogram of points, the rows of a matrix, and its edges."""
-    given = isinstance(bins[0], Tensor)
-    if range is not None and (given or len(range) != 2 * len(bins)):
-        raise RuntimeError(
-            f"{name}: range must have a lower and an upper limit for each of {len(bins)} dimensions, "
-            "and is not wanted where the edges are given"
-        )
-    edges: list[Tensor] = []
-    place: Any = 0
-    inside: Any = None
-    for d, b in enumerate(bins):
-        column = P.slice(points, index=(slice(None), d))
-        low, high = (None, None) if range is None else (float(range[2 * d]), float(range[2 * d + 1]))
-        edges.append(_given_edges(b, points, name) if given else _even_edges(column, b, low, high, 0.5, name))
-        numbers = P.bin_numbers(column, edges[-1], even=not given)
-        count = edges[-1].shape[0] - 1
-        place = place * count + numbers
-        inside = numbers < count if inside is None else inside & (numbers < count)
-    shape = tuple(e.shape[0] - 1 for e in edges)
-    total = math.prod(shape)
-    hist = P.reshape(_totals(P.where(inside, place, total), total, weights, points.np_dtype), shape=shape)
-    return (_density(hist, edges) if density else hist), tuple(edges)
-
-
-def histogramdd(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
-) -> HistogramDD:
-    """Counts of points, which stand in the last dimension, in the cells of a grid.
-
-    `bins` is a number of bins for all coordinates, or for each its number or its edges; `range` has a lower and an
-    upper limit for each coordinate. `weight` and `density` are as in `histogram`.
-
-    >>> import lucid
-    >>> points = lucid.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [2.0, 2.0]])
-    >>> lucid.histogramdd(points, bins=[3, 3], weight=lucid.tensor([1.0, 2.0, 4.0, 8.0])).hist
-    Tensor([[0., 1., 0.],
-            [2., 0., 0.],
-            [4., 0., 8.]])
-    """
-    x = _floats(input, "histogramdd")
-    if x.ndim < 2:
-        raise RuntimeError(f"histogramdd: expected points in the last of at least 2 dimensions, not shape {x.shape}")
-    width = x.shape[-1]
-    each = [bins] * width if hasattr(bins, "__index__") and not isinstance(bins, Tensor) else list(bins)
-    if len(each) != width or not width:
-        raise RuntimeError(f"histogramdd: bins for {len(each)} coordinates, but the points have {width}")
-    points = P.reshape(x, shape=(x.numel() // width, width))
-    return HistogramDD(
-        *_grid(points, each, range, _weight(weight, x, x.shape[:-1], "histogramdd"), density, "histogramdd")
-    )
-
-
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 to the largest occurs, or the sum of `weights` where it does.
-
-    Under vmap all examples have results of one length, so that `minlength` must be given and above all numbers.
-
-    >>> import lucid
-    >>> lucid.bincount(lucid.tensor([1, 3, 1]))
-    Tensor([0, 2, 0, 1])
-    >>> lucid.bincount(lucid.tensor([1, 0, 1]), weights=lucid.tensor([0.5, 1.0, 2.0]))
-    Tensor([1. , 2.5])
-    """
-    x = lift(input)
-    if x.np_dtype.kind not in "iu" or x.ndim != 1:
-        raise RuntimeError(f"bincount: expected a vector of integers, not shape {x.shape} of {x.dtype}")
-    if minlength < 0:
-        raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}")
-    try:
-        numbers = x._concrete("bincount")
-    except NeedsValueError:
-        if not minlength:
-            raise
-        numbers = None
-    if numbers is not None:
-        if numbers.size and numbers.min() < 0:
-            raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
-        count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)
-        if weights is None:
-            return Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count))
-    else:
-        x, count = in_range(x, minlength, "bincount with a minlength inside vmap", negative=False), minlength
-        if weights is None:
-            return _totals(x, count, None, dtypes.INT64)
-    amounts = lift(weights)
-    if amounts.shape != x.shape:
-        raise RuntimeError(f"bincount: weights have shape {amounts.shape} and the input {x.shape}; they must agree")
-    kind = amounts.np_dtype if amounts.np_dtype == np.float32 else np.dtype(np.float64)
-    return _totals(x, count, cast(amounts, kind), kind)
-
-
 def _isin_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     if not batched[1]:
         return prim(*values, **params)
@@ -303,23 +65,6 @@ membership = Primitive(
 )
 
 
-@takes_out
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Which elements are among `test_elements`, or with `invert` which are not.
-
-    `assume_unique` promises that neither has an element twice, which is faster.
-
-    >>> import lucid
-    >>> lucid.isin(lucid.tensor([[1, 2], [3, 4]]), lucid.tensor([2, 3]))
-    Tensor([[False,  True],
-            [ True, False]])
-    """
-    x, test = promote("isin", lift_all(elements, test_elements), KEEP)
-    if x.is_complex():
-        raise TypeError("isin takes real tensors, not complex ones")
-    return P.isin(x, test, invert=bool(invert), assume_unique=bool(assume_unique))
-
-
 def _nonzero_array(x: Any, lead: int, size: int, fill: int) -> Any:
     out = np.full((*x.shape[:lead], size, x.ndim - lead), fill, np.int64)
     for row in np.ndindex(x.shape[:lead]):
@@ -333,71 +78,3 @@ nonzero_positions = Primitive(
     _nonzero_array,
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "lead": params["lead"] + 1}),
 )
-
-
-@takes_out
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
-    """The positions of the first `size` elements that are not zero, one row for each; missing rows are filled.
-
-    >>> import lucid
-    >>> lucid.nonzero_static(lucid.tensor([0.0, 2.0, 3.0]), size=3)
-    Tensor([[ 1],
-            [ 2],
-            [-1]])
-    """
-    if size < 0:
-        raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
-    return P.nonzero_static(lift(input), lead=0, size=int(size), fill=int(fill_value))
-
-
-def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """Positions in a flattened tensor of this shape as positions along each of its dimensions.
-
-    >>> import lucid
-    >>> lucid.unravel_index(lucid.tensor([4, 1]), (3, 2))
-    (Tensor([2, 0]), Tensor([0, 1]))
-    """
-    found = lift(indices)
-    sizes = shape_from((shape,), "unravel_index")
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"unravel_index: sizes must not be negative, got {sizes}")
-    if found.np_dtype.kind not in "iu":
-        raise ValueError(f"unravel_index: positions are integers, not {found.dtype}")
-    rest: Any = in_range(found, math.prod(sizes), "unravel_index", negative=False)
-    places = []
-    for n in reversed(sizes):
-        places.append(rest % max(n, 1))
-        rest = rest // max(n, 1)
-    return tuple(reversed(places))
-
-
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Positions of the lower triangle of a matrix, rows above columns; `offset` is the last diagonal taken.
-
-    >>> import lucid
-    >>> lucid.tril_indices(2, 2)
-    Tensor([[0, 1, 1],
-            [0, 0, 1]])
-    """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device, "tril_indices")
-
-
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Positions of the upper triangle of a matrix, rows above columns; `offset` is the first diagonal taken.
-
-    >>> import lucid
-    >>> lucid.triu_indices(2, 2)
-    Tensor([[0, 0, 1],
-            [0, 1, 1]])
-    """
-    return _triangle(np.triu_indices, row, col, offset, dtype, device, "triu_indices")
-
-
-def _triangle(find: Any, row: int, col: int, offset: int, dtype: Any, device: Any, name: str) -> Tensor:
-    as_device(device)
-    if row < 0 or col < 0:
-        raise RuntimeError(f"{name}: sizes must not be negative, got {row} and {col}")
-    kind = dtypes.as_numpy(dtype)
-    if kind not in (np.int32, np.int64):
-        raise RuntimeError(f"{name}: positions are of int32 or int64, not {dtypes.of_numpy(kind)}")
-    return Tensor._wrap(np.stack(find(row, offset, col)).astype(kind))

@@ -1,26 +1,13 @@
-"""Reading and writing elements by position: `x[...]`, and the primitives under gather and scatter.
-
-Everything goes through four primitives on the leading dimensions of a tensor: `index` reads at integer
-positions, `index_back` is its transpose (contributions add up), `index_put` writes, `index_last` tells which
-write to a place was the last one. `in_range` stands before them all.
-"""
+"""Elements at places that integers name: reading, writing and adding there."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
-from lucid.core.batched import Batched
-from lucid.core.dual import Dual
-from lucid.core.fields import TensorFields
-from lucid.core.inplace import write
-from lucid.core.primitive import Primitive, apply_to_one, lift, note_positions
+from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
-from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.promotion import exact
 from lucid.ops.rules import P, Variadic, align, batched_to_front, each, sum_to, zeros_like
-from lucid.ops.views import inverse
 
 
 def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any:
@@ -194,7 +181,7 @@ index_last_primitive = Primitive(
 )
 
 
-def _in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any:
+def in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any:
     array = np.asarray(positions, np.int64)
     if not array.size:
         return array
@@ -210,7 +197,7 @@ def _in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any
 
 
 def _in_range_copied(positions: Any, size: int, name: str, negative: bool) -> Any:
-    found = _in_range_array(positions, size, name, negative)
+    found = in_range_array(positions, size, name, negative)
     return found.copy() if found is positions else found  # the result of a primitive has memory of its own
 
 
@@ -228,301 +215,5 @@ def in_range(positions: Tensor, size: int, name: str = "indexing", negative: boo
     if type(positions) is not Tensor:
         return P.in_range(positions, size=size, name=name, negative=negative)
     array = positions._array
-    found = _in_range_array(array, size, name, negative)
+    found = in_range_array(array, size, name, negative)
     return positions if found is array else Tensor._wrap(found)
-
-
-_BASIC = (int, slice, type(None), type(Ellipsis))
-
-
-def getitem(input: Tensor, key: Any) -> Tensor:
-    """`input[key]` with integers, slices, None, Ellipsis, masks and integer arrays, in any mixture."""
-    if type(key) is not tuple:
-        key = (key,)
-    for item in key:
-        if type(item) not in _BASIC or (type(item) is slice and _has_tensors(item)):
-            break
-    else:
-        if type(input) is not Tensor:
-            return _basic(input, key)
-        try:
-            return apply_to_one(P.slice, input, {"index": key})
-        except IndexError as error:
-            raise IndexError(f"{error} (indexing a tensor of shape {input.shape})") from None
-    seen, positions, place = _resolve(input, key)
-    if not positions:
-        return seen
-    out = P.index(seen, *positions)
-    if not _rank(positions):
-        note_positions(P.index, seen, positions, out)
-    if not place:
-        return out
-    rank = _rank(positions)
-    return P.permute(out, dims=(*range(rank, rank + place), *range(rank), *range(rank + place, out.ndim)))
-
-
-def _has_tensors(item: slice) -> bool:
-    return (
-        isinstance(item.start, TensorFields)
-        or isinstance(item.stop, TensorFields)
-        or isinstance(item.step, TensorFields)
-    )
-
-
-def known_number(item: Tensor) -> int | None:
-    """The value of a 0-d integer tensor, if inside transforms it is one and known."""
-    inner: Any = item
-    while type(inner) is not Tensor:
-        if not isinstance(inner, Dual) and not (isinstance(inner, Batched) and inner._aux is not None):
-            return None
-        inner = inner._array
-    return int(inner)
-
-
-def at_position(x: Tensor, dim: int, positions: Tensor) -> Tensor:
-    """A view at positions along `dim` that only the program, or each example, knows; they name no element twice."""
-    front = x.movedim(dim, 0)
-    out = P.index(front, positions)
-    note_positions(P.index, front, [positions], out)
-    return out.movedim(0, dim) if positions.ndim else out
-
-
-def _basic(x: Tensor, key: tuple[Any, ...]) -> Tensor:
-    try:
-        return P.slice(x, index=key)
-    except IndexError as error:
-        raise IndexError(f"{error} (indexing a tensor of shape {x.shape})") from None
-
-
-def _rank(positions: list[Tensor]) -> int:
-    return max(p.ndim for p in positions)
-
-
-def _resolve(x: Tensor, key: tuple[Any, ...]) -> tuple[Tensor, list[Tensor], int]:
-    """Split a key into a view and integer positions on the view's leading dimensions.
-
-    Third comes how many of the view's other dimensions stand before those of the positions in the result.
-    """
-    items = [_index_item(item) for item in key]
-    consumed = sum(_consumes(i) for i in items)
-    if consumed > x.ndim:
-        raise IndexError(f"too many indices: {consumed} for a tensor of shape {x.shape}")
-    if sum(i is Ellipsis for i in items) > 1:
-        raise IndexError("an index can have only one Ellipsis")
-    if not any(i is Ellipsis for i in items):
-        items.append(Ellipsis)
-    spread: list[Any] = []
-    for item in items:
-        spread.extend([slice(None)] * (x.ndim - consumed) if item is Ellipsis else [item])
-    basic: list[Any] = []
-    arrays: dict[int, Tensor] = {}
-    dim = 0  # in the view
-    source = 0  # in x
-    for item in spread:
-        if not isinstance(item, Tensor):
-            basic.append(item)
-            source += item is not None
-            dim += not isinstance(item, int)
-        elif item.np_dtype == dtypes.BOOL:
-            basic.extend([slice(None)] * item.ndim if item.ndim else [None])
-            for found in mask_positions(item, x.shape[source : source + item.ndim]):
-                arrays[dim] = found
-                dim += 1
-            source += item.ndim
-        else:
-            basic.append(slice(None))
-            arrays[dim] = in_range(item, x.shape[source])
-            dim += 1
-            source += 1
-    seen = _basic(x, tuple(basic)) if any(b != slice(None) for b in basic) else x
-    return _to_front(seen, arrays)
-
-
-def _to_front(seen: Tensor, arrays: dict[int, Tensor]) -> tuple[Tensor, list[Tensor], int]:
-    dims = list(arrays)
-    others = [d for d in range(seen.ndim) if d not in arrays]
-    # 0-d positions act as integers do: they take their dimension away and have no say in the order of the rest.
-    spread = [d for d in dims if arrays[d].ndim]
-    before = {sum(o < d for o in others) for d in spread}
-    place = before.pop() if len(before) == 1 else 0
-    if dims and dims != list(range(len(dims))):
-        seen = P.permute(seen, dims=(*dims, *others))
-    positions = list(arrays.values())
-    try:
-        np.broadcast_shapes(*[p.shape for p in positions])
-    except ValueError:
-        shapes = ", ".join(str(p.shape) for p in positions)
-        raise IndexError(f"index arrays of shapes {shapes} do not broadcast together") from None
-    return seen, positions, place
-
-
-def _index_item(item: Any) -> Any:
-    if item is None or item is Ellipsis:
-        return item
-    if isinstance(item, slice):
-        # Bounds are numbers from here on: a view must not change with a tensor that once gave a bound.
-        bounds = (item.start, item.stop, item.step)
-        return slice(*[b.__index__() if isinstance(b, Tensor) else b for b in bounds])
-    if isinstance(item, bool | np.bool_):
-        return Tensor._wrap(np.asarray(item))
-    if isinstance(item, Tensor):
-        if item.np_dtype.kind not in "iub":
-            raise IndexError(f"index tensors must be integers or booleans, not {item.dtype}")
-        known = None if item.ndim or item.np_dtype == dtypes.BOOL else known_number(item)
-        return item if known is None else known
-    if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
-        return item.__index__()
-    if isinstance(item, np.ndarray | list | tuple | range):
-        array = np.asarray(item)
-        if array.size == 0 and not isinstance(item, np.ndarray):
-            array = array.astype(np.int64)
-        return _index_item(Tensor._wrap(array) if array.ndim else array.item())
-    raise TypeError(
-        f"cannot index with {type(item).__name__}; use integers, slices, None, ..., masks or integer arrays"
-    )
-
-
-def _consumes(item: Any) -> int:
-    if item is None or item is Ellipsis:
-        return 0
-    return item.ndim if isinstance(item, Tensor) and item.np_dtype == dtypes.BOOL else 1
-
-
-def mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
-    if mask.shape != shape:
-        raise IndexError(f"the mask has shape {mask.shape} but the dimensions it indexes have shape {shape}")
-    array = mask._concrete("indexing with a mask")
-    if not array.ndim:
-        return [Tensor._wrap(np.zeros(int(array), np.int64))]
-    return [Tensor._wrap(found) for found in np.nonzero(array)]
-
-
-def setitem(input: Tensor, key: Any, value: Any) -> None:
-    """`input[key] = value`, in place."""
-    if type(key) is not tuple:
-        key = (key,)
-    source = _source(input, value)
-    if all(type(item) in _BASIC and not (type(item) is slice and _has_tensors(item)) for item in key):
-        _copy(_basic(input, key), source)
-        return
-    if len(key) == 1 and _hides_its_count(key[0]) and key[0].shape == input.shape and not source.ndim:
-        write(input, "setitem", lambda old: P.where(key[0], source, old), (source,))
-        return
-    seen, positions, place = _resolve(input, key)
-    if not positions:
-        _copy(seen, source)
-        return
-    rank = _rank(positions)
-    full = seen.ndim - len(positions) + rank
-    source = _without_leading_ones(source, full)
-    if place and full >= source.ndim > full - rank - place:
-        # Bring the value's dimensions into the order of the view: positions first.
-        source = source.reshape((1,) * (full - source.ndim) + tuple(source.shape))
-        source = P.permute(source, dims=(*range(place, place + rank), *range(place), *range(place + rank, full)))
-    Put("setitem", positions, source).into(seen)
-
-
-def _hides_its_count(item: Any) -> bool:
-    """A mask inside a transform: it can choose between values, but not say how many places it selects."""
-    return isinstance(item, Tensor) and type(item) is not Tensor and item.np_dtype == dtypes.BOOL
-
-
-def _copy(target: Tensor, source: Tensor) -> None:
-    target.copy_(_without_leading_ones(source, target.ndim))
-
-
-def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
-    """An assigned value may have more dimensions than its target, if those are of size 1."""
-    extra = source.ndim - rank
-    if extra <= 0 or any(n != 1 for n in source.shape[:extra]):
-        return source
-    return P.reshape(source, shape=source.shape[extra:])
-
-
-def _source(input: Tensor, value: Any) -> Tensor:
-    """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
-    dtypes.raise_if_outside(value, input.np_dtype, "setitem")
-    source = exact(value)
-    is_number = source.ndim == 0 and not isinstance(value, Tensor)
-    if not dtypes.can_cast(source.np_dtype, input.np_dtype) and not (is_number and not source.is_complex()):
-        raise RuntimeError(f"cannot write values of {source.dtype} into a tensor of {input.dtype}; convert them first")
-    return source.to(input.np_dtype) if source.np_dtype != input.np_dtype else source
-
-
-class Put(NamedTuple):
-    """Values to be written at integer positions of a tensor's leading dimensions.
-
-    `order`, if given, is the permutation that brings the dimensions with positions to the front. Values have
-    their dimensions in that order too: first those of the positions, broadcast together, then the others.
-    """
-
-    name: str
-    positions: list[Tensor]
-    source: Tensor
-    accumulate: bool = False
-    order: tuple[int, ...] | None = None
-
-    def of(self, x: Tensor) -> Tensor:
-        """A copy of `x` with the values written."""
-        if not x.ndim:
-            return self.of(x.reshape(1)).reshape(())
-        self._check(x.shape)
-        front = x if self.order is None else P.permute(x, dims=self.order)
-        out = P.index_put(front, self.source, *self.positions, accumulate=self.accumulate)
-        return out if self.order is None else P.permute(out, dims=inverse(self.order))
-
-    def into(self, target: Tensor) -> Tensor:
-        """Write the values into `target`, in place."""
-        if not target.ndim:
-            self.into(target.reshape(1))
-            return target
-        self._check(target.shape)
-        plain = type(self.source) is Tensor and all(type(p) is Tensor for p in self.positions)
-        return write(target, self.name, self.of, (self.source,), self._direct if plain else None)
-
-    def _direct(self, array: Any) -> None:
-        front = array if self.order is None else array.transpose(self.order)
-        index = tuple(p._array for p in self.positions)
-        if self.accumulate:
-            fold_at(np.add, front, index, self.source._array)
-        else:
-            put_at(front, index, self.source._array)
-
-    def _check(self, sizes: tuple[int, ...]) -> None:
-        front = sizes if self.order is None else tuple(sizes[d] for d in self.order)
-        shape = np.broadcast_shapes(*[p.shape for p in self.positions]) + front[len(self.positions) :]
-        given = self.source.shape
-        extra = len(shape) - len(given)
-        if extra < 0 or any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
-            raise RuntimeError(f"{self.name}: values of shape {given} do not fit the selection of shape {shape}")
-
-
-@numpy_names
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
-    """Elements of `input` at `indices` along `dim`; the other dimensions broadcast.
-
-    Without `dim`, both are flattened.
-
-    >>> import lucid
-    >>> lucid.take_along_dim(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([[1], [0]]), 1)
-    Tensor([[2.],
-            [3.]])
-    """
-    x, i = lift(input), lift(indices)
-    if dim is None:
-        return take_along_dim(x.reshape(-1), i.reshape(-1), 0)
-    d = one_dim(dim, x.ndim, "take_along_dim")
-    if i.ndim != x.ndim:
-        raise RuntimeError(f"take_along_dim: indices have {i.ndim} dimensions and the input {x.ndim}; they must agree")
-    if not x.ndim:
-        return take_along_dim(x.reshape(1), i.reshape(1), 0).reshape(())
-    for e, (n, length) in enumerate(zip(x.shape, i.shape, strict=True)):
-        if e != d and n != length and 1 not in (n, length):
-            raise RuntimeError(f"take_along_dim: indices of shape {i.shape} do not fit the input's shape {x.shape}")
-    along = in_range(i, x.shape[d], "take_along_dim")
-    return P.index(x, *[along if e == d else counting(n, e, x.ndim) for e, n in enumerate(x.shape)])
-
-
-def counting(n: int, dim: int, ndim: int) -> Tensor:
-    """0, 1, …, n - 1 along one of `ndim` dimensions."""
-    return Tensor._wrap(np.arange(n).reshape([-1 if d == dim else 1 for d in range(ndim)]))

@@ -10,7 +10,8 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive
-from lucid.ops.rules import P, chained, expand_reduced, is_complex, kept_shape, shift
+from lucid.ops.products import mT
+from lucid.ops.rules import P, add_all, align, chained, expand_reduced, is_complex, kept_shape, shift, sum_to
 
 
 def _largest(x: Any, dims: tuple[int, ...]) -> Any:
@@ -162,4 +163,76 @@ norm = Primitive(
     rules=(_pull_norm,),
     jvp=_push_norm,
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
+)
+
+
+_CLOSE = 1e-3  # of the squared lengths: below, the product's rounding shows in the distance
+
+
+def _euclidean_array(x: Any, y: Any) -> Any:
+    """|x|² + |y|² - 2 x·y for all pairs of rows by one product.
+
+    Pairs that lie close, and those whose squares are too large or too small for their type, are measured one by one.
+    """
+    if x.dtype.itemsize == 2:
+        return _euclidean_array(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
+    if 0 in (*x.shape, *y.shape):
+        return norm_array(x[..., :, None, :] - y[..., None, :, :], 2.0, (max(x.ndim, y.ndim),), False)
+    middle = x.mean(axis=-2, keepdims=True)
+    a, b = x - middle, y - middle
+    lengths = np.square(a).sum(-1)[..., :, None] + np.square(b).sum(-1)[..., None, :]
+    squares = np.matmul(a * -2, np.swapaxes(b, -1, -2))
+    squares += lengths
+    lengths *= _CLOSE
+    low, high = safe_sums(squares.dtype)
+    far = np.greater(squares, np.maximum(lengths, low, out=lengths)) & (squares <= high)
+    out = np.sqrt(squares, out=squares)
+    if not far.all():
+        left, right = (np.broadcast_to(v, (*out.shape[:-2], *v.shape[-2:])) for v in (x, y))
+        *front, i, j = close = np.nonzero(~far)
+        out[close] = norm_array(left[(*front, i)] - right[(*front, j)], 2.0, (1,), False)
+    return out
+
+
+def _per_distance(ct: Any, out: Any) -> Any:
+    """ct / out, and 0 for points that coincide."""
+    if type(ct) is np.ndarray and type(out) is np.ndarray and ct.dtype.itemsize > 2:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.divide(ct, out)
+        if not out.all():
+            ratio[out == 0] = 0
+        return ratio
+    zero = out == 0
+    return P.where(zero, 0, ct / P.where(zero, 1, out))
+
+
+def _total(x: Any) -> Any:
+    return P.sum(x, dims=(x.ndim - 1,), keepdim=True)
+
+
+def _pull(ct: Any, x: Any, y: Any, out: Any, shape: tuple[int, ...]) -> Any:
+    """Σⱼ (x - yⱼ) ctⱼ / |x - yⱼ|."""
+    weights = _per_distance(ct, out)
+    return sum_to(x * _total(weights) - P.matmul(weights, y), shape)
+
+
+def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    terms = [] if tx is None else [_total(tx * x) - P.matmul(tx, mT(y))]
+    if ty is not None:
+        terms.append(mT(_total(ty * y)) - P.matmul(x, mT(ty)))
+    return _per_distance(add_all(terms), out)
+
+
+# The Euclidean distance of each row of x to each of y; leading dimensions broadcast.
+euclidean = Primitive(
+    "euclidean",
+    _euclidean_array,
+    operands=("x", "y"),
+    rules=(
+        lambda ct, x, y, out, x_shape: _pull(ct, x, y, out, x_shape),
+        lambda ct, x, y, out, y_shape: _pull(mT(ct), y, x, mT(out), y_shape),
+    ),
+    jvp=_push,
+    batch=lambda prim, values, batched, size, params: prim(*align(values, batched, size)),
 )

@@ -1,7 +1,7 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
 from lucid.core.node cimport Node, array_of, save_input, tensor_of
-from lucid.core.primitive cimport attach, edge_of, element_type, synced
+from lucid.core.primitive cimport attach, edge_of, synced
 from lucid.ops.bare cimport bare_pair, example_shape, in_batch, of_two
 
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu import gemm
+from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
+from lucid.backends.cpu.loops import stacked_outer
 from lucid.core import dtypes, modes
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node, array_of, save_input, tensor_of
-from lucid.core.primitive import Primitive, apply, attach, edge_of, element_type, synced
+from lucid.core.primitive import Primitive, apply, attach, edge_of, synced
 from lucid.core.tensor import Tensor
 from lucid.native import framed, in_use
-from lucid.ops import panels
 from lucid.ops.bare import bare_pair, example_shape, in_batch, of_two
-from lucid.ops.blas import in_one_thread, threads_share_cores
-from lucid.ops.kernels import stacked_outer
 from lucid.ops.promotion import KEEP, lift_all, promote
-from lucid.ops.rules import P, align, bilinear_jvp, sum_to
+from lucid.ops.rules import P, align, bilinear_jvp, conj, sum_to
 
 ndarray = np.ndarray
 _recording = modes.recording.get
@@ -42,7 +42,7 @@ def _matmul_array(x: Any, y: Any) -> Any:
     if x.ndim == y.ndim > 1 and x.shape[-1] == 1:
         return _outer_array(x[..., 0], y[..., 0, :])
     if x.ndim > 2 or y.ndim > 2:
-        found = panels.product(x, y)
+        found = gemm.product(x, y)
         if found is not None:
             return found
     return _np_matmul(x, y)
@@ -98,10 +98,6 @@ def _batch_matmul(values: Any, batched: Any, size: int) -> Any:
     return P.matmul(*align(values, batched, size))
 
 
-def _conj(x: Any) -> Any:
-    return P.conj(x) if (element_type(x) if isinstance(x, TensorFields) else x.dtype).kind == "c" else x
-
-
 def _outer_array(x: Any, y: Any) -> Any:
     if x.dtype == dtypes.bfloat16.numpy or x.size <= 64:
         return _np_multiply(x[..., :, None], y[..., None, :])
@@ -117,7 +113,7 @@ def _outer_array(x: Any, y: Any) -> Any:
 
 def _row_sums(ct: Any, y: Any, shape: tuple[int, ...]) -> Any:
     """Σ_j ct[..., i, j] · conj(y[..., j])."""
-    products = P.matmul(ct, P.reshape(_conj(y), shape=(*y.shape, 1)))
+    products = P.matmul(ct, P.reshape(conj(y), shape=(*y.shape, 1)))
     return sum_to(P.reshape(products, shape=products.shape[:-1]), shape)
 
 
@@ -183,12 +179,12 @@ class _VectorTimesMatrix(Primitive):
             return super().vjp(node, ct)
         left, right, flip = node.left, node.right, node.params["flip"]
         if left is not None:
-            y = _conj(tensor_of(node, saved[1]))
+            y = conj(tensor_of(node, saved[1]))
             left = self.of_batch(ct, y, not flip)
             if left is None:
                 left = self(ct, y, flip=not flip)
         if right is not None:
-            x = _conj(tensor_of(node, saved[0]))
+            x = conj(tensor_of(node, saved[0]))
             first, second = (ct, x) if flip else (x, ct)
             right = of_two(_outer_array, first, second) if not _recording() else None
             if right is None:
@@ -202,8 +198,8 @@ vecmat_primitive = _VectorTimesMatrix(
     _vecmat_array,
     operands=("x", "y"),
     rules=(
-        lambda ct, y, flip: P.vecmat(ct, _conj(y), flip=not flip),
-        lambda ct, x, flip: P.outer_product(ct, _conj(x)) if flip else P.outer_product(_conj(x), ct),
+        lambda ct, y, flip: P.vecmat(ct, conj(y), flip=not flip),
+        lambda ct, x, flip: P.outer_product(ct, conj(x)) if flip else P.outer_product(conj(x), ct),
     ),
     jvp=bilinear_jvp,
     batch=_batch_vecmat,
@@ -224,7 +220,7 @@ def dot(x: Any, y: Any) -> Any:
     multiplications on BLAS uses several threads. Where these share a core, they gain little up to 2²², and go on waiting
     for more when they are done, which slows down the other one: there this thread does it alone.
     """
-    found = panels.product(x, y)
+    found = gemm.product(x, y)
     if found is not None:
         return found
     work = x.size * y.shape[1]
@@ -269,8 +265,8 @@ class _Product(Primitive):
         if type(saved) is tuple and type(ct) is Tensor:
             flips = node.params["flip_x"], node.params["flip_y"]
             return (
-                None if node.left is None else _pull_first(ct, _conj(tensor_of(node, saved[1])), *flips, self),
-                None if node.right is None else _pull_second(ct, _conj(tensor_of(node, saved[0])), *flips, self),
+                None if node.left is None else _pull_first(ct, conj(tensor_of(node, saved[1])), *flips, self),
+                None if node.right is None else _pull_second(ct, conj(tensor_of(node, saved[0])), *flips, self),
             )
         if type(ct) is not ndarray or ct.dtype not in _REAL or type(saved) is not tuple:
             return super().vjp(node, ct)
@@ -296,8 +292,8 @@ product: Primitive = _Product(
     _product_array,
     operands=("x", "y"),
     rules=(
-        lambda ct, y, flip_x, flip_y: _pull_first(ct, _conj(y), flip_x, flip_y, product),
-        lambda ct, x, flip_x, flip_y: _pull_second(ct, _conj(x), flip_x, flip_y, product),
+        lambda ct, y, flip_x, flip_y: _pull_first(ct, conj(y), flip_x, flip_y, product),
+        lambda ct, x, flip_x, flip_y: _pull_second(ct, conj(x), flip_x, flip_y, product),
     ),
     jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: _batch_matmul(

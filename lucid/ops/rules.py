@@ -16,7 +16,7 @@ from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
 from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
-from lucid.core.primitive import P, Primitive, Rule, unpack
+from lucid.core.primitive import P, Primitive, Rule, element_type, unpack
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.bare import of_plain, of_two
 
@@ -70,7 +70,12 @@ def np_dtype(x: Any) -> np.dtype[Any]:
 
 
 def is_complex(x: Any) -> bool:
-    return bool(x.dtype.kind == "c")
+    return bool((element_type(x) if isinstance(x, TensorFields) else x.dtype).kind == "c")
+
+
+def conj(x: Any) -> Any:
+    """The conjugate of what is complex."""
+    return P.conj(x) if is_complex(x) else x
 
 
 def chained(change: Any, derivative: Any) -> Any:
@@ -627,6 +632,7 @@ __all__ = [
     "bilinear_jvp",
     "broadcast_to",
     "chained",
+    "conj",
     "each",
     "expand_reduced",
     "is_complex",

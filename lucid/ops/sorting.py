@@ -1,8 +1,4 @@
-"""Order: sorting, ranks and quantiles, searching in sorted values, distinct values.
-
-Positions come from primitives that are not differentiated; values are then read at them, so gradients flow
-to the elements that were chosen.
-"""
+"""Orders of elements, and places among sorted ones."""
 
 import math
 from typing import Any, Literal
@@ -10,12 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, lift
-from lucid.core.tensor import Tensor
-from lucid.ops import indexing, unary
-from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.promotion import KEEP, cast, lift_all, promote
-from lucid.ops.reductions import ValuesIndices
+from lucid.core.primitive import Primitive
 from lucid.ops.rules import P
 
 
@@ -28,13 +19,13 @@ def _positions(name: str, impl: Any) -> Primitive:
     )
 
 
-def _comparable(x: Any) -> Any:
+def comparable(x: Any) -> Any:
     """NumPy orders nan last in its own types only."""
     return x.astype(np.float32) if x.dtype == dtypes.bfloat16.numpy else x
 
 
 def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
-    x = _comparable(x)
+    x = comparable(x)
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
     # Reversed twice, so that equal elements keep their order.
@@ -43,7 +34,7 @@ def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
 
 
 def _topk_array(x: Any, dim: int, k: int, largest: bool) -> Any:
-    x = _comparable(x)
+    x = comparable(x)
     n = x.shape[dim]
     if 4 * k > n:
         return _front(_argsort_array(x, dim, largest), dim, k)
@@ -61,7 +52,7 @@ def _front(x: Any, dim: int, k: int) -> Any:
 
 def _kth_array(x: Any, dim: int, k: int) -> Any:
     """Where the k-th smallest element is, with k counted from 0; `dim` stays with size 1."""
-    return np.take(np.argpartition(_comparable(x), k, axis=dim), [k], axis=dim)
+    return np.take(np.argpartition(comparable(x), k, axis=dim), [k], axis=dim)
 
 
 def _isnan(x: Any) -> Any:
@@ -81,15 +72,19 @@ def _nanmedian_array(x: Any, dim: int) -> Any:
 
 
 argsort_primitive = _positions("argsort", _argsort_array)
+
 topk_primitive = _positions("topk", _topk_array)
+
 kth_primitive = _positions("kth", _kth_array)
+
 median_primitive = _positions("median", _median_array)
+
 nanmedian_primitive = _positions("nanmedian", _nanmedian_array)
 
 
 def _searchsorted_array(sequence: Any, values: Any, right: bool) -> Any:
     side: Literal["left", "right"] = "right" if right else "left"
-    sequence, values = _comparable(sequence), _comparable(values)
+    sequence, values = comparable(sequence), comparable(values)
     if sequence.ndim == 1:
         return np.asarray(np.searchsorted(sequence, values, side))
     out = np.empty(values.shape, np.int64)
@@ -118,362 +113,21 @@ searchsorted_primitive = Primitive(
 )
 
 
-def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
-    """The tensor as one that can be sorted along `dim`; 0-d tensors as vectors of one element."""
-    x = lift(input)
-    if x.is_complex():
-        raise RuntimeError(f"{name}: complex numbers have no order; sort by x.abs() or another real value")
-    return (x if x.ndim else P.reshape(x, shape=(1,))), one_dim(dim, x.ndim, name)
-
-
-def _read(x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None) -> ValuesIndices:
-    """The elements at positions along `dim`, in `shape` if given."""
-    values = indexing.take_along_dim(x, positions, dim)
-    if shape is None:
-        return ValuesIndices(values, positions)
-    return ValuesIndices(P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
-
-
-def _reduced_shape(input: Any, dim: int, keepdim: bool) -> tuple[int, ...]:
-    """The shape without `dim`, or with size 1 there."""
-    shape = lift(input).shape
-    return tuple(1 if d == dim else n for d, n in enumerate(shape) if keepdim or d != dim)
-
-
-@numpy_names
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
-    """The elements in ascending or descending order along `dim`, and where they stood; nan counts as largest.
-
-    Equal elements keep their order, whether `stable` is asked for or not.
-
-    >>> import lucid
-    >>> values, indices = lucid.sort(lucid.tensor([3.0, 1.0, 2.0]))
-    >>> values, indices
-    (Tensor([1., 2., 3.]), Tensor([1, 2, 0]))
-    """
-    x, d = _ordered(input, dim, "sort")
-    return _read(x, P.argsort(x, dim=d, descending=descending), d, lift(input).shape)
-
-
-@numpy_names
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The positions that put the elements in order along `dim`; equal elements keep their order.
-
-    >>> import lucid
-    >>> lucid.argsort(lucid.tensor([3.0, 1.0, 2.0]), descending=True)
-    Tensor([0, 2, 1])
-    """
-    x, d = _ordered(input, dim, "argsort")
-    return P.reshape(P.argsort(x, dim=d, descending=descending), shape=lift(input).shape)
-
-
-def msort(input: Any) -> Tensor:
-    """The elements in ascending order along dimension 0.
-
-    >>> import lucid
-    >>> lucid.msort(lucid.tensor([[3, 1], [2, 5]]))
-    Tensor([[2, 1],
-            [3, 5]])
-    """
-    return sort(input, 0).values
-
-
-@numpy_names
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
-    """The k largest (or smallest) elements along `dim`, best first, and where they stood.
-
-    >>> import lucid
-    >>> lucid.topk(lucid.tensor([3.0, 1.0, 2.0]), 2).values
-    Tensor([3., 2.])
-    """
-    x, d = _ordered(input, dim, "topk")
-    if not 0 <= k <= x.shape[d]:
-        raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {x.shape[d]}")
-    shape = tuple(k if e == d else n for e, n in enumerate(lift(input).shape))
-    return _read(x, P.topk(x, dim=d, k=int(k), largest=largest), d, shape if lift(input).ndim or k else (0,))
-
-
-@numpy_names
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest element along `dim`, with k counted from 1, and where it stood.
-
-    >>> import lucid
-    >>> lucid.kthvalue(lucid.tensor([3.0, 1.0, 2.0]), 2).values
-    Tensor(2.)
-    """
-    x, d = _ordered(input, dim, "kthvalue")
-    if not 1 <= k <= x.shape[d]:
-        raise RuntimeError(f"kthvalue: k = {k} is out of range for dimension {d} of size {x.shape[d]}; k counts from 1")
-    return _read(x, P.kth(x, dim=d, k=int(k) - 1), d, _reduced_shape(input, d, keepdim))
-
-
-def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
-    if dim is None:
-        x, _ = _ordered(input, 0, name)
-        if not x.numel():
-            return _median_of_nothing(x, name)
-        return _median(P.reshape(x, shape=(x.numel(),)), 0, False, name).values
-    x, d = _ordered(input, dim, name)
-    if not x.shape[d]:
-        raise IndexError(f"{name}: dimension {d} of shape {x.shape} has no elements to choose from")
-    found = (P.median if name == "median" else P.nanmedian)(x, dim=d)
-    return _read(x, found, d, _reduced_shape(input, d, keepdim))
-
-
-def _median_of_nothing(x: Tensor, name: str) -> Tensor:
-    if x.np_dtype not in dtypes.FLOATING:
-        raise RuntimeError(f"{name}: an empty tensor of {x.dtype} has no median")
-    return Tensor._wrap(np.full((), np.nan, x.np_dtype))
-
-
-@numpy_names
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle element, the lower one of two; with `dim`, values and indices along it. A nan makes it nan.
-
-    >>> import lucid
-    >>> lucid.median(lucid.tensor([4.0, 1.0, 3.0, 2.0]))
-    Tensor(2.)
-    """
-    return _median(input, dim, keepdim, "median")
-
-
-@numpy_names
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle one of the elements that are not nan, as `median`.
-
-    >>> import lucid
-    >>> lucid.nanmedian(lucid.tensor([4.0, float("nan"), 3.0]))
-    Tensor(3.)
-    """
-    return _median(input, dim, keepdim, "nanmedian")
-
-
-_INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
-
-
-def _quantile_points(x: Tensor, q: Any, name: str) -> Tensor:
-    """`q` in the type of `x`, checked."""
-    points = q if isinstance(q, Tensor) else lift(np.asarray(q, x.np_dtype))
-    if isinstance(q, Tensor) and points.np_dtype != x.np_dtype:
-        raise RuntimeError(f"{name}: q is of {points.dtype} and the input of {x.dtype}; the types must agree")
-    if points.ndim > 1:
-        raise RuntimeError(f"{name}: q must be a number or a vector, not of shape {points.shape}")
-    if type(points) is Tensor and not np.all((points._array >= 0) & (points._array <= 1)):
-        raise RuntimeError(f"{name}: q must lie between 0 and 1, got {points.tolist()}")
-    return cast(points, x.np_dtype)
-
-
-def _quantile_rows(x: Tensor, dim: int | None, keepdim: bool, name: str) -> tuple[Tensor, tuple[int, ...]]:
-    """The elements of each row, sorted, in the last dimension; and the shape of the result for one q."""
-    if x.np_dtype not in dtypes.FLOATING:
-        raise RuntimeError(f"{name} needs a floating-point tensor, not {x.dtype}; convert it, as in x.float()")
-    if not x.numel():
-        raise RuntimeError(f"{name}: the input of shape {x.shape} has no elements")
-    if dim is None:
-        rows, shape = P.reshape(x, shape=(x.numel(),)), (1,) * x.ndim if keepdim else ()
-    else:
-        d = one_dim(dim, x.ndim, name)
-        rows = P.permute(x, dims=(*(e for e in range(x.ndim) if e != d), d)) if x.ndim else P.reshape(x, shape=(1,))
-        shape = _reduced_shape(x, d, keepdim)
-    return sort(rows).values, shape
-
-
-def _between(rows: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
-    """Elements of sorted rows at ranks that may lie between two."""
-    if interpolation == "lower":
-        return _at_ranks(rows, unary.floor(ranks))
-    if interpolation == "higher":
-        return _at_ranks(rows, unary.ceil(ranks))
-    if interpolation == "nearest":
-        return _at_ranks(rows, unary.round(ranks))
-    below = unary.floor(ranks)
-    low, high = _at_ranks(rows, below), _at_ranks(rows, unary.ceil(ranks))
-    weight = 0.5 if interpolation == "midpoint" else ranks - below
-    # Between two equal infinities there is no step; inf - inf would make one of nan.
-    level = (low == high) & unary.isinf(low)
-    step = P.where(level, 0, P.where(level, 0, high) - P.where(level, 0, low))
-    return low + step * weight
-
-
-def _at_ranks(rows: Tensor, ranks: Tensor) -> Tensor:
-    return indexing.take_along_dim(rows, cast(ranks, dtypes.INT64), -1)
-
-
-def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, name: str) -> Tensor:
-    if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, not {interpolation!r}")
-    x = lift(input)
-    rows, shape = _quantile_rows(x, dim, keepdim, name)
-    points = _quantile_points(x, q, name)
-    nan = unary.isnan(rows)
-    last = rows.shape[-1] - 1
-    vector = P.reshape(points, shape=(points.numel(),))
-    if name == "quantile":
-        ranks = P.where(P.any(nan, dims=(rows.ndim - 1,), keepdim=True), float(last), vector * last)
-    else:
-        count = P.sum(cast(unary.logical_not(nan), x.np_dtype), dims=(rows.ndim - 1,), keepdim=True)
-        ranks = P.where(count == 0, 0, vector * (count - 1))
-    found = _between(rows, ranks, interpolation)
-    found = P.permute(found, dims=(found.ndim - 1, *range(found.ndim - 1)))
-    return P.reshape(found, shape=(*points.shape, *shape))
-
-
-@numpy_names
-def quantile(
-    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
-    """The q-th quantiles along `dim`, or of all elements; a vector `q` makes a new first dimension.
-
-    `interpolation` between two elements is linear, lower, higher, nearest or midpoint.
-
-    >>> import lucid
-    >>> lucid.quantile(lucid.tensor([1.0, 2.0, 3.0, 4.0]), lucid.tensor([0.25, 0.5]))
-    Tensor([1.75, 2.5 ])
-    """
-    return _quantile(input, q, dim, keepdim, interpolation, "quantile")
-
-
-@numpy_names
-def nanquantile(
-    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
-    """The q-th quantiles of the elements that are not nan, as `quantile`.
-
-    >>> import lucid
-    >>> lucid.nanquantile(lucid.tensor([1.0, float("nan"), 3.0]), 0.5)
-    Tensor(2.)
-    """
-    return _quantile(input, q, dim, keepdim, interpolation, "nanquantile")
-
-
-def searchsorted(
-    sorted_sequence: Any,
-    values: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Any = None,
-) -> Tensor:
-    """Where `values` would have to be inserted into the sorted last dimension to keep it sorted.
-
-    Equal elements end up behind the value, or before it if `right`. Leading dimensions must agree, or the
-    sequence be a vector. `sorter` holds the positions that sort a sequence that is not sorted.
-
-    >>> import lucid
-    >>> lucid.searchsorted(lucid.tensor([1.0, 3.0, 5.0]), lucid.tensor([3.0, 4.0]))
-    Tensor([1, 2])
-    """
-    if side not in (None, "left", "right") or (side == "left" and right):
-        raise RuntimeError(f"searchsorted: side={side!r} and right={right}; side must be 'left' or 'right', and agree")
-    sequence, found = lift_all(*promote("searchsorted", (lift(sorted_sequence), values), KEEP))
-    if sequence.is_complex():
-        raise TypeError("searchsorted takes real tensors, not complex ones")
-    if not sequence.ndim:
-        raise RuntimeError("searchsorted: the sorted sequence must have at least 1 dimension")
-    if sequence.ndim > 1 and sequence.shape[:-1] != found.shape[:-1]:
-        raise RuntimeError(
-            f"searchsorted: a sequence of shape {sequence.shape} does not fit values of shape {found.shape}; "
-            "all dimensions but the last must agree, or the sequence be a vector"
-        )
-    if sorter is not None:
-        order = lift(sorter)
-        if order.shape != sequence.shape:
-            raise RuntimeError(f"searchsorted: sorter of shape {order.shape} for a sequence of shape {sequence.shape}")
-        sequence = indexing.take_along_dim(sequence, order, -1)
-    places = P.searchsorted(sequence, found, right=right or side == "right")
-    return cast(places, dtypes.int32.numpy) if out_int32 else places
-
-
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number of the bucket between sorted boundaries that each element falls into.
-
-    An element on a boundary belongs to the bucket before it, or to the one behind if `right`.
-
-    >>> import lucid
-    >>> lucid.bucketize(lucid.tensor([0.5, 1.0, 7.0]), lucid.tensor([1.0, 5.0]))
-    Tensor([0, 0, 2])
-    """
-    edges = lift(boundaries)
-    if edges.ndim != 1:
-        raise RuntimeError(f"bucketize: boundaries must be a vector, not of shape {edges.shape}")
-    return searchsorted(edges, input, out_int32=out_int32, right=right)
-
-
-def _table(x: Tensor, dim: int | None, name: str) -> tuple[Any, int]:
-    """The array as rows to be compared, and the dimension that they were taken along."""
-    array = _comparable(x._concrete(name))
-    if dim is None:
-        return array.reshape(-1, 1), 0
-    d = one_dim(dim, x.ndim, name)
-    if not x.ndim:
-        raise IndexError(f"{name}: a 0-d tensor has no dim {dim}; leave dim out")
-    if 0 in x.shape[:d] + x.shape[d + 1 :]:
-        raise RuntimeError(f"{name}: shape {x.shape} has nothing to compare along dim {d}")
-    rows = np.moveaxis(array, d, 0)
-    return rows.reshape(len(rows), math.prod(rows.shape[1:])), d
-
-
-def _groups(rows: Any, order: Any) -> tuple[Any, Any, Any]:
-    """Runs of equal rows in an order: where each run's first row is, the run of each row, the runs' lengths."""
-    ordered = rows[order]
-    new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    inverse = np.empty(len(rows), np.int64)
-    inverse[order] = np.cumsum(new) - 1
-    starts = np.flatnonzero(new)
-    return order[starts], inverse, np.diff(np.append(starts, len(rows)))
-
-
-def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse: bool, return_counts: bool) -> Any:
-    """The first row of each group, read from the tensor itself, so that gradients reach it."""
-    first, inverse, counts = _groups(rows, order)
-    if dim is None:
-        values = P.index(P.reshape(x, shape=(x.numel(),)), Tensor._wrap(first))
-        inverse = inverse.reshape(x.shape)
-    else:
-        values = indexing.getitem(x, (*(slice(None),) * dim, Tensor._wrap(first)))
-    out = (values, *[Tensor._wrap(inverse)] * return_inverse, *[Tensor._wrap(counts)] * return_counts)
-    return out if len(out) > 1 else values
-
-
-@numpy_names
-def unique(
-    input: Any,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:
-    """The distinct elements, or slices along `dim`, in ascending order; every nan is distinct.
-
-    With `return_inverse` also the number of the distinct element that each element equals, with `return_counts`
-    how often each occurs. The gradient goes to the first of equal elements.
-
-    >>> import lucid
-    >>> lucid.unique(lucid.tensor([3, 1, 3]), return_counts=True)
-    (Tensor([1, 3]), Tensor([1, 2]))
-    """
-    x = lift(input)
-    rows, d = _table(x, dim, "unique")
-    order = np.argsort(rows[:, 0], kind="stable") if rows.shape[1] == 1 else np.lexsort(rows.T[::-1])
-    return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))
-
-
-@numpy_names
-def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """The elements, or slices along `dim`, without those that equal the one before.
-
-    >>> import lucid
-    >>> lucid.unique_consecutive(lucid.tensor([1, 1, 2, 1]))
-    Tensor([1, 2, 1])
-    """
-    x = lift(input)
-    rows, d = _table(x, dim, "unique_consecutive")
-    order = np.arange(len(rows))
-    return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))
-
-
-METHODS = "sort argsort msort topk kthvalue median nanmedian quantile nanquantile unique unique_consecutive"
+def _mode_array(x: Any, dim: int) -> Any:
+    """Where the commonest element along `dim` stands last; of equally common ones the smallest counts."""
+    x = x.astype(np.float32) if x.dtype == dtypes.bfloat16.numpy else x
+    order = np.argsort(x, axis=dim, kind="stable")
+    ordered = np.moveaxis(np.take_along_axis(x, order, dim), dim, 0)
+    steps = np.arange(len(ordered)).reshape(-1, *(1,) * (x.ndim - 1))
+    new = np.ones(ordered.shape, bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    run = steps - np.maximum.accumulate(np.where(new, steps, 0), axis=0)
+    found = np.moveaxis(np.argmax(run, axis=0, keepdims=True), 0, dim)
+    return np.take_along_axis(order, found, dim)
+
+
+mode_primitive = Primitive(
+    "mode",
+    _mode_array,
+    batch=lambda prim, values, batched, size, params: prim(values[0], dim=params["dim"] + 1),
+)

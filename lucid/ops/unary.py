@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu import slopes
+from lucid.backends.numpy import special as arrays
 from lucid.core import arithmetic, dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import slopes
-from lucid.ops import special_arrays as arrays
 from lucid.ops.complex_parts import angle as angle
 from lucid.ops.complex_parts import conj as conj
 from lucid.ops.complex_parts import imag as imag

@@ -1,13 +1,14 @@
 """Views and other rearrangements: primitives whose results hold the same elements in another shape or order."""
 
 import math
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from lucid.core.geometry import placed, restrided
 from lucid.core.tensor import Tensor
-from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view
+from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view, zeros_like
 
 ndarray = np.ndarray
 
@@ -102,12 +103,10 @@ def _parts_back_array(*xs: Any, places: tuple[Any, ...], shape: tuple[int, ...])
 
 
 def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
-    from lucid.ops.strides import strided  # on first use: most programs do without
-
     row_major = ct.is_contiguous() if isinstance(ct, Tensor) else ct.flags.c_contiguous
     ct = ct if row_major else P.clone(ct)  # once, and not for each part
     places = [params["places"][i] for i in needed]
-    return [strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]
+    return [P.as_strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]
 
 
 def _parts_back_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -265,3 +264,24 @@ def inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     for i, d in enumerate(dims):
         out[d] = i
     return tuple(out)
+
+
+def _cat_pull(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
+    dim = params["dim"]
+    bounds = [0, *accumulate(s[dim] for s in shapes)]
+    before = (slice(None),) * dim
+    return [P.slice(ct, index=(*before, slice(bounds[i], bounds[i + 1]))) for i in needed]
+
+
+cat_primitive = Variadic(
+    "cat",
+    lambda *xs, dim: np.concatenate(xs, axis=dim),
+    _cat_pull,
+    jvp=lambda prim, primals, tangents, out, params: P.cat(
+        *[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params
+    ),
+    batch=lambda prim, values, batched, size, params: P.cat(
+        *batched_to_front(values, batched, size), dim=params["dim"] + 1
+    ),
+    reads=lambda needed, count: (),
+)

@@ -19,7 +19,7 @@ from lucid.optim.elementwise import (
     scale_by_root,
 )
 from lucid.optim.layout import Window
-from lucid.optim.optimizer import Group, Params, check_range
+from lucid.optim.optimizer import Group, Params, check_range, options
 
 
 class _Averaging(Elementwise):
@@ -67,20 +67,7 @@ class Adam(_Averaging):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
@@ -186,19 +173,7 @@ class NAdam(_Averaging):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         super()._check(group)
@@ -262,18 +237,7 @@ class RAdam(_Averaging):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _coefficients(self, group: Group, fresh: bool, *counts: Any) -> Sequence[Any]:
         (step,) = counts
@@ -328,17 +292,7 @@ class Adamax(_Averaging):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")

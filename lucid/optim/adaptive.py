@@ -16,7 +16,7 @@ from lucid.optim.elementwise import (
     scale_by_root,
     subtract,
 )
-from lucid.optim.optimizer import Group, Params, check_range
+from lucid.optim.optimizer import Group, Params, check_range, options
 
 
 class Adagrad(Elementwise):
@@ -47,18 +47,7 @@ class Adagrad(Elementwise):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"):
@@ -114,17 +103,7 @@ class Adadelta(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "eps", "weight_decay"):
@@ -186,19 +165,7 @@ class RMSprop(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "alpha", "eps", "weight_decay", "momentum"):

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lucid.api.creation import full_like
+from lucid.api.joining import stack
 from lucid.autograd.modes import no_grad
+from lucid.backends.cpu import loops
 from lucid.core.kind import Kind
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
-from lucid.ops import kernels
-from lucid.ops.creation import full_like
-from lucid.ops.joining import stack
 from lucid.optim.layout import Bucket, Run, Scratch, Window, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
@@ -326,7 +326,7 @@ def _check_state(name: str, value: Any, p: Tensor) -> None:
 def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
     """average += weight · (value - average)"""
     if in_use and type(average) is ndarray:
-        kernels.follow(average, value, weight, TINY[average.dtype])
+        loops.follow(average, value, weight, TINY[average.dtype])
         return
     subtract(value, average, u)
     multiply(u, weight, u)
@@ -336,7 +336,7 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
 def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
     """total = keep · total + weight · g²"""
     if in_use and type(total) is ndarray:
-        kernels.accumulate_square(total, g, keep, weight, TINY[total.dtype])
+        loops.accumulate_square(total, g, keep, weight, TINY[total.dtype])
         return
     multiply(g, g, u)
     multiply(u, weight, u)
@@ -347,7 +347,7 @@ def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Ope
 def scale_by_root(x: Operand, squares: Operand, eps: Any, rate: Any, u: Operand) -> None:
     """u = x / (√squares + eps) · rate"""
     if in_use and type(u) is ndarray:
-        kernels.scale_by_root(x, squares, eps, rate, u)
+        loops.scale_by_root(x, squares, eps, rate, u)
         return
     np.sqrt(squares, u)
     add(u, eps, u)

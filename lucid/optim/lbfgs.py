@@ -8,7 +8,7 @@ from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.optim.layout import flat_reals, like, working_type
 from lucid.optim.line_search import Point, StrongWolfe, largest_component
-from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range
+from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 
 class LBFGS(Optimizer):
@@ -42,16 +42,8 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, defaults)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         check_range(self, group, "lr")

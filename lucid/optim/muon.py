@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.creation import zeros_like
 from lucid.autograd.modes import no_grad
 from lucid.core.kind import Kind
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import zeros_like
 from lucid.optim.elementwise import Operand
-from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range
+from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 _ADJUSTMENTS = (None, "original", "match_rms_adamw")
 
@@ -47,18 +47,7 @@ class Muon(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "momentum", "weight_decay", "eps"):

@@ -22,6 +22,11 @@ Hook = Callable[..., Any]
 _EVENTS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
 
 
+def options(scope: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor, given as its `locals()`, that are the defaults of groups: all but the parameters."""
+    return {name: value for name, value in scope.items() if name not in ("self", "params", "__class__")}
+
+
 class Optimizer:
     """The base of all optimizers.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from lucid.optim.elementwise import Elementwise, Operand, add, multiply
-from lucid.optim.optimizer import Group, Params, check_range
+from lucid.optim.optimizer import Group, Params, check_range, options
 
 
 class SGD(Elementwise):
@@ -40,18 +40,7 @@ class SGD(Elementwise):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "momentum", "weight_decay"):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lucid.optim.elementwise import Elementwise, Operand, add, follow, multiply, subtract
-from lucid.optim.optimizer import Group, Params, check_range
+from lucid.optim.optimizer import Group, Params, check_range, options
 
 
 class Rprop(Elementwise):
@@ -38,16 +38,7 @@ class Rprop(Elementwise):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         check_range(self, group, "lr")
@@ -114,16 +105,7 @@ class Lion(Elementwise):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check(self, group: Group) -> None:
         for name in ("lr", "weight_decay"):

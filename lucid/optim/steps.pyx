@@ -5,8 +5,8 @@ from libc.math cimport sqrt
 
 cimport numpy as np
 
-from lucid.ops.curves cimport real
-from lucid.ops.team cimport crew, share
+from lucid.backends.cpu.scalar_math cimport real
+from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
 
@@ -76,4 +76,4 @@ def adam(
     a.decay, a.decays, a.weight1, a.keep2, a.weight2 = decay, decays, weight1, keep2, weight2
     a.eps, a.rate, a.tiny = eps, rate, tiny
     with nogil:
-        share(_adam_part, &a, (a.n + CHUNK - 1) // CHUNK, crew())
+        share(_adam_part, &a, (a.n + CHUNK - 1) // CHUNK, pool_size())

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, Literal
 
+from lucid.api.creation import tensor
 from lucid.autograd.modes import no_grad
 from lucid.core.device import as_device
 from lucid.core.tensor import Tensor
 from lucid.nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from lucid.nn.module import Module
-from lucid.ops.creation import tensor
 from lucid.optim.cycles import ANNEALING
 from lucid.optim.optimizer import Optimizer
 from lucid.optim.scheduler import FactorLR, for_each_group, whole_number

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.creation import ones
+from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.fft import fft, ifft, irfft, rfft
 from lucid.fft.arguments import resized, whole
-from lucid.ops.creation import ones
-from lucid.ops.joining import stack
-from lucid.ops.padding import MODES, padding_map
+from lucid.ops.nn.padding import MODES, padding_map
 from lucid.ops.promotion import beside
 from lucid.ops.rules import Elementwise, P
 

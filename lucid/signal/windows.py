@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.creation import tensor
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops.creation import tensor
 
 # The functions of torch.signal.windows; the others are known as lucid.<name>.
 __all__ = [

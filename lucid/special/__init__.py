@@ -6,9 +6,9 @@
 Tensor([-0.1974])
 """
 
+from lucid.api.reductions import logsumexp as _logsumexp
+from lucid.ops.nn.softmax import log_softmax, softmax
 from lucid.ops.out import takes_out as _takes_out
-from lucid.ops.reductions import logsumexp as _logsumexp
-from lucid.ops.softmax import log_softmax, softmax
 from lucid.ops.unary import exp2, expm1, log1p, sinc
 from lucid.ops.unary import logit as _logit
 from lucid.ops.unary import polygamma as _polygamma

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.ops.inplace import inplace
+from lucid.api.inplace import inplace
 from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import Elementwise, P
 from lucid.special.doors import declare, one, special

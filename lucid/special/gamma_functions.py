@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from lucid.api.inplace import inplace
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.inplace import inplace
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT, general
 from lucid.ops.rules import P

@@ -6,9 +6,9 @@ from typing import Any
 
 import lucid
 from lucid import Tensor
-from lucid.ops import activations as ops
-from lucid.ops import softmax as softmax_ops
-from lucid.ops.inplace import inplace as in_place_form
+from lucid.api.inplace import inplace as in_place_form
+from lucid.ops.nn import activations as ops
+from lucid.ops.nn import softmax as softmax_ops
 from lucid.ops.promotion import raise_unless_alike
 
 __all__ = [

@@ -7,10 +7,10 @@ from lucid.amp.autocasting import in_single_precision
 from lucid.core.tensor import Tensor
 from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
-from lucid.ops import cross_entropy as ops
-from lucid.ops.ctc import log_alpha
 from lucid.ops.indexing import in_range
-from lucid.ops.softmax import log_softmax
+from lucid.ops.nn import cross_entropy as ops
+from lucid.ops.nn.ctc import log_alpha
+from lucid.ops.nn.softmax import log_softmax
 
 __all__ = ["cross_entropy", "ctc_loss", "linear_cross_entropy", "nll_loss"]
 

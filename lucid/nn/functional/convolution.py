@@ -8,7 +8,7 @@ from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
 from lucid.core.primitive import lift
 from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, with_batch, without_batch
-from lucid.ops.convolution import Geometry, geometry
+from lucid.ops.nn.convolution import Geometry, geometry
 from lucid.ops.rules import P
 
 __all__ = [

@@ -4,8 +4,8 @@ import math
 
 import lucid
 from lucid import Tensor
-from lucid.ops.dropout import mask
-from lucid.ops.inplace import inplace as in_place_form
+from lucid.api.inplace import inplace as in_place_form
+from lucid.api.random import mask
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 

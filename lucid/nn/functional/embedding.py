@@ -2,8 +2,8 @@
 
 import lucid
 from lucid import Tensor
-from lucid.ops import embedding as ops
 from lucid.ops.indexing import in_range
+from lucid.ops.nn import embedding as ops
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 

@@ -3,7 +3,7 @@
 import lucid
 from lucid import Tensor
 from lucid.core import modes
-from lucid.ops import linear as ops
+from lucid.ops.nn import linear as ops
 from lucid.ops.promotion import raise_unless_alike
 
 __all__ = ["bilinear", "linear"]

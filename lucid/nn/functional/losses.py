@@ -11,8 +11,8 @@ import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_single_precision
 from lucid.nn.functional.similarity import pairwise_distance
-from lucid.ops import losses as ops
 from lucid.ops.indexing import in_range
+from lucid.ops.nn import losses as ops
 from lucid.ops.promotion import lift_all
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.core.batched import Batched
-from lucid.ops import normalization as ops
 from lucid.ops.fused import given_back, in_working_type
+from lucid.ops.nn import normalization as ops
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from lucid import Tensor
 from lucid.core.primitive import lift
-from lucid.ops.padding import MODES, padding_map
+from lucid.ops.nn.padding import MODES, padding_map
 from lucid.ops.rules import P
 
 __all__ = ["pad"]

@@ -8,8 +8,8 @@ from lucid import Tensor, div, scatter, zeros
 from lucid.core.primitive import lift
 from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_fractions
 from lucid.ops.fused import given_back, in_working_type
+from lucid.ops.nn.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
 from lucid.ops.norms import power_of_size
-from lucid.ops.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
 from lucid.ops.rules import P
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 import lucid
 from lucid import Tensor
+from lucid.ops.nn.softmax import softmax
 from lucid.ops.out import takes_out
-from lucid.ops.softmax import softmax
 
 __all__ = ["cosine_similarity", "gumbel_softmax", "normalize", "pairwise_distance", "pdist"]
 

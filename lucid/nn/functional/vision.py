@@ -6,13 +6,13 @@ from typing import Any
 
 import lucid
 from lucid import Tensor
+from lucid.api.shaping import in_own_memory
 from lucid.core.primitive import lift
 from lucid.nn.functional import pooling
 from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
-from lucid.ops.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
+from lucid.ops.nn.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
 from lucid.ops.rules import P
-from lucid.ops.shaping import in_own_memory
 
 __all__ = [
     "affine_grid",

@@ -8,7 +8,7 @@ from lucid import Tensor
 from lucid.nn.containers import ModuleList, Sequential
 from lucid.nn.layers.linear import Linear
 from lucid.nn.module import Module
-from lucid.ops.softmax import log_softmax
+from lucid.ops.nn.softmax import log_softmax
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -12,7 +12,7 @@ from lucid.nn.functional.dropout import dropout as drop
 from lucid.nn.module import Module
 from lucid.nn.parameter import Parameter
 from lucid.nn.utils.rnn import PackedSequence
-from lucid.ops import recurrent as ops
+from lucid.ops.nn import recurrent as ops
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 

@@ -1,0 +1,1 @@
+"""The public functions, by theme: they read arguments, promote types and call primitives."""

@@ -1,0 +1,128 @@
+"""Distances: between all rows of two matrices, all pairs of rows of one, and whole tensors."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.api import indexing, reductions
+from lucid.core import dtypes
+from lucid.core.inplace import write
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops.dims import numpy_names, real_dim
+from lucid.ops.norms import euclidean
+from lucid.ops.out import takes_out
+from lucid.ops.promotion import KEEP, lift_all, promote
+from lucid.ops.rules import P
+
+_FEW = 25  # rows for which all differences are made, as in PyTorch
+
+
+def _raise_if_negative(p: float, name: str) -> None:
+    if p < 0:
+        raise RuntimeError(f"{name}: p must not be negative, got {p}")
+
+
+def _points(values: Any, name: str) -> Tensor:
+    x = lift(values)
+    if x.np_dtype not in dtypes.FLOATING:
+        raise RuntimeError(f"{name} takes floating-point tensors, not {x.dtype}; convert them, as in x.float()")
+    return x
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """The p-norm distance of every row of `x1` to every row of `x2`; leading dimensions broadcast.
+
+    The gradient of points that coincide is 0. `compute_mode` is accepted and has no effect: among many rows, Euclidean
+    distances come from one matrix product, except those that its rounding would spoil.
+
+    >>> import lucid
+    >>> lucid.cdist(lucid.tensor([[0.0, 0.0]]), lucid.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    Tensor([[5., 1.]])
+    """
+    _raise_if_negative(p, "cdist")
+    x, y = promote("cdist", (_points(x1, "cdist"), _points(x2, "cdist")), KEEP)
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
+        raise RuntimeError(f"cdist: expected matrices with rows of one length, not shapes {x.shape} and {y.shape}")
+    try:
+        np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    except ValueError:
+        raise RuntimeError(f"cdist: the leading dimensions of {x.shape} and {y.shape} do not broadcast") from None
+    if p == 2 and max(x.shape[-2], y.shape[-2]) > _FEW:
+        return euclidean(x, y)
+    rows = P.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+    columns = P.reshape(y, shape=(*y.shape[:-2], 1, *y.shape[-2:]))
+    return _length(rows - columns, p)
+
+
+def _length(difference: Tensor, p: float) -> Tensor:
+    if not difference.shape[-1]:
+        return P.sum(difference, dims=(difference.ndim - 1,), keepdim=False)
+    return reductions.norm(difference, p, -1)
+
+
+def pdist(input: Any, p: float = 2.0) -> Tensor:
+    """The p-norm distances of all pairs of rows: those above the diagonal of `cdist(input, input)`, row by row.
+
+    >>> import lucid
+    >>> lucid.pdist(lucid.tensor([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]]))
+    Tensor([5., 3., 4.])
+    """
+    _raise_if_negative(p, "pdist")
+    x = _points(input, "pdist")
+    if x.ndim != 2:
+        raise RuntimeError(f"pdist: expected a matrix, not shape {x.shape}")
+    first, second = (Tensor._wrap(i) for i in np.triu_indices(x.shape[0], 1))
+    if p == 2 and x.shape[0] > _FEW:
+        return indexing.getitem(euclidean(x, x), (first, second))
+    return _length(P.index(x, first) - P.index(x, second), p)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Tensor:
+    """The p-norm of the difference of two tensors; both broadcast.
+
+    >>> import lucid
+    >>> lucid.dist(lucid.tensor([1.0, 2.0]), lucid.tensor([4.0, 6.0]))
+    Tensor(5.)
+    """
+    x, y = promote("dist", lift_all(input, other), KEEP)
+    difference = x - y
+    return reductions.norm(P.reshape(difference, shape=(difference.numel(),)), p)
+
+
+def _renormed(x: Tensor, p: float, dim: int, maxnorm: float, name: str) -> Tensor:
+    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(f"{name} takes floating-point or complex tensors, not {x.dtype}")
+    if p <= 0 or math.isinf(maxnorm) or maxnorm < 0:
+        raise RuntimeError(f"{name}: p must be positive and maxnorm a finite number from 0, got {p} and {maxnorm}")
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: expected at least 2 dimensions, not shape {x.shape}")
+    d = real_dim(x, dim, name)
+    lengths = reductions.norm(x, p, tuple(e for e in range(x.ndim) if e != d), True)
+    long = lengths > maxnorm
+    return x * P.where(long, maxnorm / (P.where(long, lengths, 1) + 1e-7), 1)
+
+
+@takes_out
+@numpy_names
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+
+    >>> import lucid
+    >>> lucid.renorm(lucid.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    Tensor([[0.6, 0.8],
+            [0.3, 0.4]])
+    """
+    return _renormed(lift(input), p, dim, maxnorm, "renorm")
+
+
+@numpy_names
+def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """In-place form of `renorm`.
+
+    >>> import lucid
+    >>> lucid.tensor([[3.0, 4.0]]).renorm_(2, 0, 5.0)
+    Tensor([[3., 4.]])
+    """
+    return write(self, "renorm_", lambda x: _renormed(x, p, dim, maxnorm, "renorm_"))

@@ -1,0 +1,286 @@
+"""In-place forms: `x.add_(y)` is `add` written into x."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lucid.api import contractions, indexing, reductions, splitting
+from lucid.api.aliases import with_aliases
+from lucid.core import dtypes
+from lucid.core.inplace import sever, ufunc_write, write
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, floating, integers, unary
+from lucid.ops.promotion import exact
+from lucid.ops.rules import P
+
+
+# What an assignment does to the old elements: nothing of them is left, so their gradient is 0.
+def inplace(
+    function: Callable[..., Any],
+    ufunc: np.ufunc | None = None,
+    example: tuple[str, str] | None = None,
+    name: str = "",
+) -> Callable[..., Tensor]:
+    """The in-place form of a function: the same arguments, the result written into the first.
+
+    `example` is a tensor and the further arguments of a call that its docstring shows.
+    """
+    name = name or function.__name__ + "_"
+    reads_old = function not in (binary.add, binary.sub)
+
+    def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
+            return self
+        if "out" in kwargs:
+            raise TypeError(f"{name} writes into the tensor itself and takes no out")
+        others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
+
+    op.__name__ = op.__qualname__ = name
+    op.__doc__ = f"In-place form of `{function.__name__}`."
+    if example is not None:
+        target, arguments = example
+        shown = f">>> import lucid\n    >>> x = lucid.tensor({target})\n    >>> x.{name}({arguments}) is x\n    True"
+        op.__doc__ += f"\n\n    {shown}\n    "
+    return op
+
+
+def copy_(self: Tensor, src: Any) -> Tensor:
+    """Overwrite with the elements of `src`, which broadcasts and is converted to this tensor's type.
+
+    >>> import lucid
+    >>> lucid.zeros(2, 2).copy_(lucid.tensor([1, 2]))
+    Tensor([[1., 2.],
+            [1., 2.]])
+    """
+    source = exact(src)
+    try:
+        fits = np.broadcast_shapes(source.shape, self.shape) == self.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"copy_: shape {source.shape} does not broadcast to {self.shape}")
+    if source.np_dtype != self.np_dtype:
+        source = source.to(self.np_dtype)
+
+    def direct(array: Any) -> None:
+        np.copyto(array, source._array)
+
+    return write(
+        self,
+        "copy_",
+        lambda old: P.overwrite(old, source),
+        (source,),
+        direct if type(source) is Tensor else None,
+        reads_old=False,
+    )
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Overwrite every element with one value.
+
+    >>> import lucid
+    >>> lucid.zeros(3).fill_(7)
+    Tensor([7., 7., 7.])
+    """
+    dtypes.raise_if_outside(value, self.np_dtype, "fill_")
+    source = exact(value)
+    if source.ndim:
+        raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")
+    if dtypes.category(source.np_dtype) == dtypes.CATEGORY_COMPLEX and not self.is_complex():
+        raise RuntimeError(f"fill_: a complex value cannot be written into a tensor of {self.dtype}")
+    return copy_(self, source)
+
+
+def fill(input: Any, value: Any) -> Tensor:
+    """A tensor of the shape and type of `input` with one value everywhere.
+
+    >>> import lucid
+    >>> lucid.fill(lucid.zeros(3), 7)
+    Tensor([7., 7., 7.])
+    """
+    return fill_(lift(input).clone(), value)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite every element with 0.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0])
+    >>> x.zero_() is x
+    True
+    >>> x
+    Tensor([0., 0.])
+    """
+    return fill_(self, 0)
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Forget the history of this tensor: it becomes a leaf that requires no gradient.
+
+    >>> import lucid
+    >>> y = lucid.tensor([1.0, 2.0], requires_grad=True) * 2
+    >>> y.detach_()
+    Tensor([2., 4.])
+    """
+    if self.is_view():
+        raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
+    sever(self)
+    return self
+
+
+def random_fill(self: Tensor, source: Tensor, name: str) -> Tensor:
+    """Overwrite with numbers drawn for this tensor's shape and type."""
+
+    def direct(target: Any) -> None:
+        np.copyto(target, source._array)
+
+    return write(
+        self,
+        name,
+        lambda old: P.overwrite(old, source),
+        (),
+        direct if type(source) is Tensor else None,
+        reads_old=False,
+    )
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """`self[key] = value`."""
+    indexing.setitem(self, key, value)
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Overwrite the main diagonal with a number; in tall matrices `wrap` begins it anew below each square.
+
+    >>> import lucid
+    >>> lucid.zeros(2, 3).fill_diagonal_(5)
+    Tensor([[5., 0., 0.],
+            [0., 5., 0.]])
+    """
+    if self.ndim < 2:
+        raise RuntimeError(f"fill_diagonal_ needs at least 2 dimensions, not shape {self.shape}")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError(f"fill_diagonal_ needs dimensions of one size if there are more than 2, not {self.shape}")
+    value = exact(fill_value)
+    if not dtypes.can_cast(value.dtype, self.dtype):
+        raise RuntimeError(f"fill_diagonal_: {fill_value} cannot be written into a tensor of {self.dtype}")
+    dtypes.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")
+    mask = np.zeros(self.shape, bool)
+    if mask.size:
+        np.fill_diagonal(mask, True, wrap)
+    value = value.to(self.np_dtype)
+    return write(self, "fill_diagonal_", lambda old: P.where(Tensor._wrap(mask), value, old), (value,))
+
+
+def _by_element(self: Tensor, name: str, function: Callable[..., Any], tensors: tuple[Any, ...]) -> Tensor:
+    """Overwrite with what a Python function gives for each element; no derivative is known of it."""
+    operands = (self, *tensors)
+    if any(t.requires_grad for t in operands):
+        raise RuntimeError(
+            f"{name}: a Python function of elements has no derivative; detach() tensors that require grad"
+        )
+    arrays = np.broadcast_arrays(*[t._concrete(name) for t in operands])
+    if arrays[0].shape != self.shape:
+        raise RuntimeError(f"{name}: shapes {[t.shape for t in operands]} do not broadcast to that of the first")
+    values = np.empty(self.shape, self.np_dtype)
+    for place in np.ndindex(self.shape):
+        values[place] = function(*[a[place].item() for a in arrays])
+    return copy_(self, Tensor._wrap(values))
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Overwrite each element x with callable(x), a Python function of numbers. Slow; for trying things.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).apply_(lambda x: x + 10)
+    Tensor([11., 12.])
+    """
+    return _by_element(self, "apply_", callable, ())
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite each element x with callable(x, y), where y is the element of `tensor` beside it.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).map_(lucid.tensor([3.0, 4.0]), lambda x, y: x * y)
+    Tensor([3., 8.])
+    """
+    return _by_element(self, "map_", callable, (lift(tensor),))
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Overwrite each element with a Python function of it and the elements of `x` and `y` beside it.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).map2_(lucid.tensor([3.0, 4.0]), lucid.tensor([5.0, 6.0]), lambda a, b, c: a + b * c)
+    Tensor([16., 26.])
+    """
+    return _by_element(self, "map2_", callable, (lift(x), lift(y)))
+
+
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """In-place form of `polygamma`.
+
+    >>> import lucid
+    >>> lucid.tensor([1.0, 2.0]).polygamma_(1)
+    Tensor([1.6449, 0.6449])
+    """
+    return write(self, "polygamma_", lambda old: unary.polygamma(n, old))
+
+
+# The functions that have an in-place form, by module, with the arguments of an example.
+_WITH_FORMS: tuple[tuple[Any, str, str, str], ...] = (
+    (
+        unary,
+        "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan "
+        "sinh cosh tanh asinh acosh atanh sigmoid logit relu erf erfc erfinv lgamma digamma sinc floor ceil "
+        "round trunc frac nan_to_num sign sgn logical_not deg2rad rad2deg",
+        "[0.5]",
+        "",
+    ),
+    (unary, "clamp clamp_min clamp_max", "[0.5]", "1"),
+    (unary, "bitwise_not", "[6]", ""),
+    (
+        binary,
+        "floor_divide remainder fmod pow float_power atan2 hypot copysign xlogy eq ne lt le gt ge logical_and "
+        "logical_or logical_xor",
+        "[0.5]",
+        "2",
+    ),
+    (binary, "heaviside", "[0.5]", "lucid.tensor([1.0])"),
+    (binary, "lerp", "[0.5]", "lucid.tensor([2.0]), 0.5"),
+    (binary, "addcmul addcdiv", "[0.5]", "lucid.tensor([2.0]), lucid.tensor([3.0])"),
+    (binary, "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", "[6]", "2"),
+    (integers, "gcd lcm", "[6]", "4"),
+    (floating, "nextafter", "[0.5]", "lucid.tensor([1.0])"),
+    (floating, "ldexp", "[0.5]", "3"),
+    (reductions, "cumsum cumprod", "[1.0, 2.0]", "0"),
+    (splitting, "tril triu", "[[1.0, 2.0], [3.0, 4.0]]", ""),
+    (contractions, "addmm", "[[1.0]]", "lucid.ones(1, 2), lucid.ones(2, 1)"),
+    (contractions, "baddbmm", "[[[1.0]]]", "lucid.ones(1, 1, 2), lucid.ones(1, 2, 1)"),
+)
+_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+
+_FORMS: list[Callable[..., Tensor]] = [
+    *(
+        inplace(getattr(module, name), example=(target, arguments))
+        for module, names, target, arguments in _WITH_FORMS
+        for name in names.split()
+    ),
+    *(inplace(getattr(binary, name), ufunc, ("[0.5]", "2")) for name, ufunc in _UFUNCS.items()),
+    *(copy_, fill_, zero_, detach_, fill_diagonal_, apply_, map_, map2_, polygamma_),
+]
+
+INPLACE: dict[str, Callable[..., Tensor]] = {f.__name__: f for f in _FORMS}
+INPLACE["conj_physical_"] = inplace(unary.conj, example=("[2j]", ""), name="conj_physical_")
+INPLACE["true_divide_"] = INPLACE["div_"]
+INPLACE = with_aliases(INPLACE)
+
+
+def __getattr__(name: str) -> Callable[..., Tensor]:
+    if name not in INPLACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return INPLACE[name]

@@ -1,0 +1,503 @@
+"""Random numbers: what `lucid.core.rng` makes, as tensors."""
+
+import math
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from lucid.api.creation import _sizes
+from lucid.core import dtypes, levels, rng
+from lucid.core.batched import Batch, Batched
+from lucid.core.device import as_device
+from lucid.core.place import here
+from lucid.core.primitive import lift
+from lucid.core.rng import Generator, _halves
+from lucid.core.tensor import Tensor, shape_of
+from lucid.ops import binary
+from lucid.ops.promotion import KEEP, lift_all, promote
+from lucid.ops.random import raise_unless_weights
+from lucid.ops.rules import P
+
+_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+_NUMBERS = (bool, int, float, np.generic)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator, and return it.
+
+    >>> import lucid
+    >>> _ = lucid.manual_seed(0); a = lucid.rand(2)
+    >>> _ = lucid.manual_seed(0); bool((a == lucid.rand(2)).all())
+    True
+    """
+    return rng.default_generator().manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator by a number that the system chooses, and return that.
+
+    >>> import lucid
+    >>> lucid.seed() == lucid.initial_seed()
+    True
+    """
+    return rng.default_generator().seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator.
+
+    >>> import lucid
+    >>> _ = lucid.manual_seed(5)
+    >>> lucid.initial_seed()
+    5
+    """
+    return rng.default_generator().initial_seed()
+
+
+def get_rng_state() -> tuple[int, int]:
+    """The state of the default generator: its seed and its position in the stream.
+
+    >>> import lucid
+    >>> _ = lucid.manual_seed(5)
+    >>> lucid.get_rng_state()
+    (5, 0)
+    """
+    return rng.default_generator().get_state()
+
+
+def set_rng_state(new_state: tuple[int, int]) -> None:
+    """Bring the default generator to a state that `get_rng_state` gave.
+
+    >>> import lucid
+    >>> state = lucid.get_rng_state(); a = lucid.rand(2)
+    >>> lucid.set_rng_state(state); bool((a == lucid.rand(2)).all())
+    True
+    """
+    rng.default_generator().set_state(new_state)
+
+
+def fork_rng() -> AbstractContextManager[Generator]:
+    """A context in which seeding and drawing leave the default generator outside as it was.
+
+    >>> import lucid
+    >>> before = lucid.get_rng_state()
+    >>> with lucid.fork_rng():
+    ...     _ = lucid.manual_seed(0)
+    >>> lucid.get_rng_state() == before
+    True
+    """
+    return rng.forked()
+
+
+def _examples(name: str) -> list[Batch]:
+    """The applications of vmap, from the outermost, in which each example draws numbers of its own."""
+    found = []
+    for transform in levels.active.get():
+        if not isinstance(transform, Batch):
+            continue
+        if transform.randomness == "error":
+            raise RuntimeError(
+                f"{name} was called inside vmap (at {here()}), which does not say what that means: pass "
+                'randomness="different" for numbers of its own for each example, or "same" to draw once for all'
+            )
+        if transform.randomness == "different":
+            found.append(transform)
+    return found
+
+
+def _draw(
+    make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], generator: Generator | None, name: str
+) -> tuple[Any, list[Batch]]:
+    """Random numbers for this shape, or, with further dimensions in front, for those examples that want their own."""
+    examples = _examples(name)
+    whole = (*[e.size for e in examples], *shape)
+    stream = _stream(generator)
+    for transform in levels.active.get():
+        if isinstance(transform, Batch) and transform.randomness == "same":
+            transform.drawn.setdefault(id(stream), (stream, stream.get_state()))
+    return make(stream, math.prod(whole), dtype).reshape(whole), examples
+
+
+def _spread(array: Any, examples: list[Batch]) -> Tensor:
+    """An array as a tensor in which the leading dimensions are the examples."""
+    out = Tensor._wrap(array)
+    for example in examples:
+        out = Batched.make(out, example.level)
+    return out
+
+
+def _stream(generator: Generator | None) -> Generator:
+    if generator is None:
+        return rng.default_generator()
+    if not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a lucid.Generator, not {type(generator).__name__}")
+    return generator
+
+
+def _floating(dtype: Any, name: str) -> np.dtype[Any]:
+    chosen = dtypes.default_float() if dtype is None else dtypes.as_numpy(dtype)
+    if chosen not in dtypes.DIFFERENTIABLE:
+        raise TypeError(f"{name} makes floating-point or complex numbers, not {dtypes.of_numpy(chosen)}")
+    return chosen
+
+
+def _finished(array: Any, examples: list[Batch], device: Any, requires_grad: bool) -> Tensor:
+    if device is not None:
+        as_device(device)
+    out = _spread(array, examples)
+    return out.requires_grad_() if requires_grad else out
+
+
+def filled(
+    make: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    generator: Any,
+    device: Any,
+    requires_grad: bool,
+    name: str,
+) -> Tensor:
+    return _finished(*_draw(make, shape, dtype, generator, name), device, requires_grad)
+
+
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers drawn evenly from [0, 1).
+
+    >>> import lucid
+    >>> x = lucid.rand(2, 3)
+    >>> x.shape, bool((0 <= x).all() and (x < 1).all())
+    ((2, 3), True)
+    """
+    return filled(rng.uniform, _sizes(size, "rand"), _floating(dtype, "rand"), generator, device, requires_grad, "rand")
+
+
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from the normal distribution of mean 0 and variance 1.
+
+    >>> import lucid
+    >>> lucid.randn(2, 3).shape
+    (2, 3)
+    """
+    return filled(
+        rng.normal, _sizes(size, "randn"), _floating(dtype, "randn"), generator, device, requires_grad, "randn"
+    )
+
+
+def rand_like(
+    input: Any,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers drawn evenly from [0, 1), in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.rand_like(lucid.zeros(2, dtype=lucid.float64)).dtype
+    lucid.float64
+    """
+    x = lift(input)
+    kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
+    return filled(rng.uniform, x.shape, kind, generator, device, requires_grad, "rand_like")
+
+
+def randn_like(
+    input: Any,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Standard normal numbers in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.randn_like(lucid.zeros(2, 3)).shape
+    (2, 3)
+    """
+    x = lift(input)
+    kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
+    return filled(rng.normal, x.shape, kind, generator, device, requires_grad, "randn_like")
+
+
+def _whole(value: Any, name: str) -> int:
+    number = value.item() if isinstance(value, Tensor) else value
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name}: the bounds must be whole numbers, not {number!r}")
+    return int(number.__index__())
+
+
+def _greatest(dtype: np.dtype[Any]) -> int:
+    """The largest number up to which a type holds every whole number."""
+    if dtype == dtypes.BOOL:
+        return 1
+    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1 << rng._DIGITS[dtype]
+
+
+def _raise_if_outside(low: int, high: int, dtype: np.dtype[Any], name: str) -> None:
+    """Bounds must make sense, and every number between them must exist in the type."""
+    if low >= high:
+        raise ValueError(f"{name}: the range from {low} up to (not including) {high} is empty")
+    if dtype in dtypes.COMPLEX:
+        raise TypeError(f"{name}: whole numbers are drawn into integer or floating-point types, not complex ones")
+    most = _greatest(dtype)
+    least = 0 if dtype.kind in "bu" else -most - (dtype.kind == "i")
+    if low < least or high - 1 > most:
+        raise ValueError(f"{name}: {dtypes.of_numpy(dtype)} does not hold every number from {low} to {high - 1}")
+
+
+def _integers(
+    shape: tuple[int, ...], low: int, high: int, dtype: np.dtype[Any], generator: Generator | None, name: str
+) -> tuple[Any, list[Batch]]:
+    _raise_if_outside(low, high, dtype, name)
+
+    def make(stream: Generator, count: int, kind: np.dtype[Any]) -> Any:
+        return rng.integers(stream, count, low, high).astype(kind, copy=False)
+
+    return _draw(make, shape, dtype, generator, name)
+
+
+def randint(
+    low: Any = 0,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Whole numbers from `low` (0 if left out) up to but not including `high`.
+
+    >>> import lucid
+    >>> x = lucid.randint(3, 10, (100,))
+    >>> int(x.min()) >= 3, int(x.max()) <= 9
+    (True, True)
+    >>> lucid.randint(10, (2, 3)).shape
+    (2, 3)
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if size is None:
+        raise TypeError("randint needs a size, as in randint(0, 10, (2, 3))")
+    kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
+    shape = _sizes((size,), "randint")
+    drawn = _integers(shape, _whole(low, "randint"), _whole(high, "randint"), kind, generator, "randint")
+    return _finished(*drawn, device, requires_grad)
+
+
+def randint_like(
+    input: Any,
+    low: Any,
+    high: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Whole numbers as from `randint`, in the shape and type of another tensor.
+
+    >>> import lucid
+    >>> lucid.randint_like(lucid.zeros(2, 3), 5).shape
+    (2, 3)
+    """
+    x = lift(input)
+    low, high = (0, low) if high is None else (low, high)
+    kind = x.np_dtype if dtype is None else dtypes.as_numpy(dtype)
+    bounds = _whole(low, "randint_like"), _whole(high, "randint_like")
+    return _finished(*_integers(x.shape, *bounds, kind, generator, "randint_like"), device, requires_grad)
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The numbers from 0 to n - 1 in random order.
+
+    >>> import lucid
+    >>> sorted(lucid.randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
+    count = _whole(n, "randperm")
+    if count < 0:
+        raise ValueError(f"randperm: n must not be negative, got {n}")
+    if count:
+        _raise_if_outside(0, count, kind, "randperm")
+    words, examples = _draw(lambda stream, n, _: rng.words(stream, n), (count,), kind, generator, "randperm")
+    return _finished(np.argsort(words).astype(kind, copy=False), examples, device, requires_grad)
+
+
+def _raise_if_negative(value: Any, what: str, name: str) -> None:
+    """Checked where the value is at hand; inside vmap it is not."""
+    found = value._array if type(value) is Tensor else value
+    if not isinstance(found, Tensor) and np.any(np.less(found, 0)):
+        raise ValueError(f"{name}: {what} must not be negative")
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers of given means and standard deviations: mean + std * noise, differentiable in both.
+
+    Two numbers need a `size`; tensors broadcast and give the shape themselves.
+
+    >>> import lucid
+    >>> mean = lucid.tensor([0.0, 100.0], requires_grad=True)
+    >>> lucid.normal(mean, 1.0).sum().backward()
+    >>> mean.grad
+    Tensor([1., 1.])
+    """
+    if isinstance(mean, _NUMBERS) and isinstance(std, _NUMBERS):
+        if size is None:
+            raise TypeError("normal: with numbers for mean and std a size is needed, as in normal(0.0, 1.0, (2, 3))")
+        shape, kind = _sizes((size,), "normal"), _floating(dtype, "normal")
+    else:
+        if size is not None:
+            raise TypeError("normal: the shape follows from the tensors; leave out size")
+        mean, std = (x if isinstance(x, _NUMBERS) else lift(x) for x in (mean, std))
+        shape = np.broadcast_shapes(shape_of(mean), shape_of(std))
+        types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
+        kind = _floating(dtypes.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
+    _raise_if_negative(std, "std", "normal")
+    noise = filled(rng.normal, shape, kind, generator, device, False, "normal")
+    out = binary.add(mean, binary.mul(std, noise))
+    out = out if out.np_dtype == kind else out.to(kind)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _raise_unless_probabilities(p: Any, name: str) -> None:
+    found = p._array if type(p) is Tensor else p
+    if not isinstance(found, Tensor) and not np.all(np.greater_equal(found, 0) & np.less_equal(found, 1)):
+        raise ValueError(f"{name}: probabilities must lie between 0 and 1")
+
+
+def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: str) -> Tensor:
+    """Where a uniform number falls below `p`."""
+    _raise_unless_probabilities(p, name)
+    kind = _F64 if isinstance(p, Tensor) and p.np_dtype == _F64 else _F32
+    return binary.lt(filled(rng.uniform, shape, kind, generator, None, False, name), p)
+
+
+def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that `input` gives for each element (or with probability `p` everywhere), else 0.
+
+    >>> import lucid
+    >>> lucid.bernoulli(lucid.tensor([0.0, 1.0]))
+    Tensor([0., 1.])
+    """
+    x = lift(input)
+    if p is None and not x.is_floating_point():
+        raise TypeError(f"bernoulli: probabilities must be floating-point, not {x.dtype}")
+    return _trials(x.shape, x if p is None else p, generator, "bernoulli").to(x.dtype)
+
+
+def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
+    """Counts of events whose expected numbers are given by `input`.
+
+    >>> import lucid
+    >>> lucid.poisson(lucid.zeros(3))
+    Tensor([0., 0., 0.])
+    """
+    x = lift(input)
+    if not x.is_floating_point():
+        raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
+    chance = filled(rng.open_uniform, x.shape, _F64, generator, None, False, "poisson")
+    return P.poisson_quantile(chance, x.detach().double()).to(x.np_dtype)
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Indices drawn with the probabilities that `input`, a row or rows of weights, gives up to a factor.
+
+    >>> import lucid
+    >>> lucid.multinomial(lucid.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
+    Tensor([1, 1])
+    """
+    x = lift(input).detach().double()
+    if x.ndim not in (1, 2) or not x.shape[-1]:
+        raise ValueError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
+    if num_samples <= 0:
+        raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
+    count = int(num_samples)
+    make, shape = (rng.uniform, (*x.shape[:-1], count)) if replacement else (rng.open_uniform, x.shape)
+    if type(x) is Tensor:
+        raise_unless_weights(x._array, count, replacement)  # before anything is drawn
+    chance = filled(make, shape, _F64, generator, None, False, "multinomial")
+    return P.weighted_pick(x, chance, count=count, replacement=replacement)
+
+
+METHODS = "bernoulli multinomial"
+
+__all__ = [
+    "bernoulli", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
+]  # fmt: skip
+
+
+def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tensor:
+    """The number of successes in `count` trials, each with probability `prob`; both broadcast.
+
+    >>> import lucid
+    >>> lucid.binomial(lucid.tensor([10.0, 10.0]), lucid.tensor([0.0, 1.0]))
+    Tensor([ 0., 10.])
+    """
+    n, p = promote("binomial", lift_all(count, prob), KEEP)
+    if n.np_dtype not in dtypes.FLOATING:
+        raise TypeError(f"binomial: counts and probabilities must be floating-point, not {n.dtype}")
+    shape = np.broadcast_shapes(n.shape, p.shape)
+    chance = rand(*shape, dtype=dtypes.float64, generator=generator)
+    return P.binomial_quantile(chance, n.detach().double(), p.detach().double()).to(n.np_dtype)
+
+
+_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+
+
+def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Tensor:
+    """0 with probability p, else `kept`: from 32 random bits for each element, drawn as `lucid.rand` draws.
+
+    >>> import lucid
+    >>> from lucid.api.random import mask
+    >>> sorted(set(mask((1000,), 0.25, lucid.float32, kept=4.0).tolist()))
+    [0.0, 4.0]
+    """
+    target = dtypes.as_numpy(dtype)
+    kind = _F64 if target in (_F64, dtypes.complex128.numpy) else _F32
+    bound, number = np.uint32(min(round(p * 2**32), 2**32 - 1)), kind.type(kept)
+
+    def make(stream: Generator, count: int, _: Any) -> Any:
+        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)
+
+    out = filled(make, shape, kind, None, None, False, "dropout")
+    return out if kind == target else out.to(target)

@@ -1,0 +1,190 @@
+"""Filling tensors with random numbers in place."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lucid.api.inplace import random_fill
+from lucid.api.random import (
+    _draw,
+    _floating,
+    _greatest,
+    _integers,
+    _raise_if_negative,
+    _spread,
+    _trials,
+    _whole,
+)
+from lucid.core import dtypes, rng
+from lucid.core.primitive import lift
+from lucid.core.rng import Generator
+from lucid.core.tensor import Tensor
+
+_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+
+
+def _fill_type(self: Tensor, name: str) -> np.dtype[Any]:
+    """The type to compute in, for a fill with floating-point numbers."""
+    if self.np_dtype not in dtypes.FLOATING:
+        raise TypeError(f"{name}: the tensor must be floating-point, not {self.dtype}")
+    return _F64 if self.np_dtype == _F64 else _F32
+
+
+def _fill(
+    self: Tensor, make: Any, kind: np.dtype[Any], finish: Callable[[Any], Any], generator: Any, name: str
+) -> Tensor:
+    """Overwrite with random numbers that `finish` has brought into their distribution."""
+    drawn, examples = _draw(make, self.shape, kind, generator, name)
+    return random_fill(self, _spread(finish(drawn).astype(self.np_dtype, copy=False), examples), name)
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor | np.generic) else value
+
+
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers drawn evenly from [from_, to).
+
+    >>> import lucid
+    >>> x = lucid.empty(100).uniform_(2, 3)
+    >>> bool((x >= 2).all() and (x < 3).all())
+    True
+    """
+    low, high = float(_number(from_)), float(_number(to))
+    if not low <= high or math.isinf(high - low):
+        raise ValueError(f"uniform_: the range from {low} to {high} is not a finite range")
+    kind = _floating(self.dtype, "uniform_")
+
+    def finish(drawn: Any) -> Any:
+        if (low, high) == (0.0, 1.0):
+            return drawn
+        return drawn * (high - low) + low * (1 + 1j) if kind in dtypes.COMPLEX else _stretched(drawn, low, high)
+
+    return _fill(self, rng.uniform, kind, finish, generator, "uniform_")
+
+
+def _stretched(unit: Any, low: float, high: float) -> Any:
+    """From [0, 1) to [low, high), also where the sum would be rounded up to `high`."""
+    out = unit * unit.dtype.type(high - low) + unit.dtype.type(low)
+    if low == high:
+        return out
+    return np.minimum(out, np.nextafter(unit.dtype.type(high), unit.dtype.type(low)), out=out)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with normal numbers.
+
+    >>> import lucid
+    >>> lucid.empty(2).normal_(5.0, 0.0)
+    Tensor([5., 5.])
+    """
+    _raise_if_negative(std, "std", "normal_")
+    kind = _floating(self.dtype, "normal_")
+    mean, std = _number(mean), _number(std)
+
+    def finish(drawn: Any) -> Any:
+        return drawn if (mean, std) == (0.0, 1.0) else drawn * kind.type(std) + kind.type(mean)
+
+    return _fill(self, rng.normal, kind, finish, generator, "normal_")
+
+
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers whose logarithms are normal.
+
+    >>> import lucid
+    >>> lucid.empty(2).log_normal_(0.0, 0.0)
+    Tensor([1., 1.])
+    """
+    _raise_if_negative(std, "std", "log_normal_")
+    kind = _fill_type(self, "log_normal_")
+    shift, scale = kind.type(_number(mean)), kind.type(_number(std))
+    return _fill(self, rng.normal, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with waiting times for events that come at the rate `lambd`.
+
+    >>> import lucid
+    >>> bool((lucid.empty(100).exponential_() > 0).all())
+    True
+    """
+    if not lambd > 0:
+        raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
+    kind = _fill_type(self, "exponential_")
+    rate = kind.type(-_number(lambd))
+    return _fill(self, rng.open_uniform, kind, lambda drawn: np.log(drawn) / rate, generator, "exponential_")
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers from the Cauchy distribution.
+
+    >>> import lucid
+    >>> lucid.empty(3).cauchy_().shape
+    (3,)
+    """
+    if not sigma > 0:
+        raise ValueError(f"cauchy_: sigma must be positive, got {sigma}")
+    kind = _fill_type(self, "cauchy_")
+    middle, width = kind.type(_number(median)), kind.type(_number(sigma))
+
+    def finish(drawn: Any) -> Any:
+        return np.tan((drawn - kind.type(0.5)) * kind.type(math.pi)) * width + middle
+
+    return _fill(self, rng.open_uniform, kind, finish, generator, "cauchy_")
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with the number of trials up to the first success, each succeeding with probability `p`.
+
+    >>> import lucid
+    >>> lucid.empty(2).geometric_(1.0)
+    Tensor([1., 1.])
+    """
+    p = float(_number(p))
+    if not 0 < p <= 1:
+        raise ValueError(f"geometric_: p must lie between 0 (excluded) and 1, got {p}")
+    kind = _F32 if self.np_dtype in dtypes.FLOATING and self.np_dtype != _F64 else _F64
+    log_failure = math.log1p(-p) if p < 1 else -math.inf
+
+    def finish(drawn: Any) -> Any:
+        trials = np.maximum(np.ceil(np.log(drawn) / kind.type(log_failure)), 1)
+        return np.minimum(trials, _greatest(self.np_dtype)) if self.np_dtype.kind in "iu" else trials
+
+    return _fill(self, rng.open_uniform, kind, finish, generator, "geometric_")
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with 1 with probability `p` (a number, or a tensor that broadcasts), else 0.
+
+    >>> import lucid
+    >>> lucid.empty(2).bernoulli_(1.0)
+    Tensor([1., 1.])
+    """
+    trials = _trials(self.shape, lift(p) if isinstance(p, np.ndarray) else p, generator, "bernoulli_")
+    return random_fill(self, trials.to(self.np_dtype), "bernoulli_")
+
+
+def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with whole numbers from `from_` up to but not including `to`.
+
+    With one bound the numbers start at 0; with none they are all that the type holds exactly and that are not negative.
+
+    >>> import lucid
+    >>> x = lucid.empty(100).random_(5)
+    >>> bool((x >= 0).all() and (x <= 4).all())
+    True
+    """
+    if to is None:
+        from_, to = 0, from_
+    high = _greatest(self.np_dtype) + 1 if to is None else _whole(to, "random_")
+    drawn = _integers(self.shape, _whole(from_, "random_"), high, self.np_dtype, generator, "random_")
+    return random_fill(self, _spread(*drawn), "random_")
+
+
+METHODS = "uniform_ normal_ log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_"
+
+__all__ = [
+    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
+]  # fmt: skip

@@ -1,0 +1,475 @@
+"""Reductions over dimensions and scans along one."""
+
+import math
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from lucid.api import indexing
+from lucid.core import dtypes
+from lucid.core.batched import Batched
+from lucid.core.primitive import apply_to_one, lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, unary
+from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.norms import norm as _norm_primitive
+from lucid.ops.promotion import cast
+from lucid.ops.reductions import count_at, sum_of_examples
+from lucid.ops.rules import P
+
+Dims = int | tuple[int, ...] | list[int] | None
+
+
+class ValuesIndices(NamedTuple):
+    """What reductions that choose elements along a dimension give: the elements and where they stood."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
+    x = lift(input)
+    if dtype is not None:
+        x = x.to(dtype)
+    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(
+            f"{name} needs a floating-point or complex tensor, not {x.dtype}; convert it, as in x.float()"
+        )
+    return x
+
+
+def _ordered(input: Any, name: str) -> Tensor:
+    x = lift(input)
+    if x.is_complex():
+        raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
+    return x
+
+
+_NOT_WIDENED = dtypes.DIFFERENTIABLE | {dtypes.UINT64}
+
+
+def _widened(input: Any, dtype: Any) -> Tensor:
+    """Sums and products of integers are made in int64, unless that cannot hold the integers themselves."""
+    x = lift(input)
+    if dtype is not None:
+        return x.to(dtype)
+    return x if x.np_dtype in _NOT_WIDENED else cast(x, dtypes.INT64)
+
+
+def _as_asked(out: Tensor, dtype: Any) -> Tensor:
+    """NumPy adds and multiplies small integers in large ones, also where a small type was asked for."""
+    return out if dtype is None else out.to(dtype)
+
+
+@numpy_names
+def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over `dim`, or of all elements.
+
+    Integers and booleans are added up in int64; `dtype`, if given, is what the elements are converted to first.
+
+    >>> import lucid
+    >>> x = lucid.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> lucid.sum(x)
+    Tensor(10.)
+    >>> lucid.sum(x, dim=0)
+    Tensor([4., 6.])
+    """
+    if dim is None and dtype is None and type(input) is Tensor and input._array.dtype in dtypes.DIFFERENTIABLE:
+        # The end of most losses, without the questions that the general way asks.
+        return apply_to_one(P.sum, input, {"dims": tuple(range(input._array.ndim)), "keepdim": keepdim})
+    if dim is None and dtype is None and type(input) is Batched and type(input._array) is Tensor:
+        found = sum_of_examples(input, keepdim)
+        if found is not None:
+            return found
+    x = _widened(input, dtype)
+    return _as_asked(P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim), dtype)
+
+
+@numpy_names
+def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Arithmetic mean over `dim`, or of all elements.
+
+    Integers have no mean of their own type: convert them, or give the `dtype` to convert to.
+
+    >>> import lucid
+    >>> lucid.mean(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1, keepdim=True)
+    Tensor([[1.5],
+            [3.5]])
+    """
+    x = _floats(input, "mean", dtype)
+    dims = many_dims(dim, x.ndim, "mean")
+    return P.sum(x, dims=dims, keepdim=keepdim) / _count(x, dims)
+
+
+def _count(x: Tensor, dims: tuple[int, ...]) -> float:
+    """The number of elements that are reduced; nan for none, as 0 / 0."""
+    return float(count_at(x.shape, dims)) or math.nan
+
+
+@numpy_names
+def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product over `dim`, or of all elements; the gradient is exact when some are 0.
+
+    >>> import lucid
+    >>> x = lucid.tensor([2.0, 0.0, 4.0], requires_grad=True)
+    >>> lucid.prod(x).backward()
+    >>> x.grad
+    Tensor([0., 8., 0.])
+    """
+    x = _widened(input, dtype)
+    return _as_asked(P.prod(x, dims=many_dims(dim, x.ndim, "prod"), keepdim=keepdim), dtype)
+
+
+def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
+    if count_at(x.shape, dims) == 0:
+        raise IndexError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
+
+
+def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
+    x = _ordered(input, prim)
+    dims = many_dims(dim, x.ndim, prim)
+    _nonempty(x, dims, prim)
+    return getattr(P, prim)(x, dims=dims, keepdim=keepdim)
+
+
+@numpy_names
+def amax(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Largest element over `dim`; ties share the gradient.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    >>> lucid.amax(x).backward()
+    >>> x.grad
+    Tensor([0. , 0.5, 0.5])
+    """
+    return _extreme(input, dim, keepdim, "amax")
+
+
+@numpy_names
+def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Smallest element over `dim`; ties share the gradient.
+
+    >>> import lucid
+    >>> lucid.amin(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=(0, 1))
+    Tensor(1.)
+    """
+    return _extreme(input, dim, keepdim, "amin")
+
+
+def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+    """The elements at `positions`, which has size 1 along `dim`."""
+    values = indexing.take_along_dim(x, positions, dim) if x.ndim else x.clone()
+    if x.ndim and not keepdim:
+        values, positions = values.squeeze(dim), positions.squeeze(dim)
+    return ValuesIndices(values, positions)
+
+
+def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
+    x = _ordered(input, which)
+    if dim is None:
+        return _extreme(x, None, False, "a" + which)
+    if isinstance(dim, Tensor):
+        return getattr(binary, which + "imum")(x, dim)
+    d = one_dim(dim, x.ndim, which)
+    _nonempty(x, (d,) if x.ndim else (), which)
+    return _chosen(x, _positions(x, d, "arg" + which), d, keepdim)
+
+
+def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
+    if not x.ndim:
+        return lift(0)
+    return getattr(P, prim)(x, dim=dim).unsqueeze(dim)
+
+
+@numpy_names
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; with `dim`, values and indices along it; with a tensor, the larger of each pair.
+
+    >>> import lucid
+    >>> values, indices = lucid.max(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    >>> values
+    Tensor([4., 3.])
+    >>> indices
+    Tensor([1, 0])
+    """
+    return _max_or_min(input, dim, keepdim, "max")
+
+
+@numpy_names
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; with `dim`, values and indices along it; with a tensor, the smaller of each pair.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 4.0, 3.0])
+    >>> lucid.min(x)
+    Tensor(1.)
+    >>> lucid.min(x, lucid.tensor([2.0, 2.0, 2.0]))
+    Tensor([1., 2., 2.])
+    """
+    return _max_or_min(input, dim, keepdim, "min")
+
+
+def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
+    x = _ordered(input, prim)
+    if dim is None:
+        _nonempty(x, tuple(range(x.ndim)), prim)
+        found = getattr(P, prim)(x.reshape(-1), dim=0)
+        return found.reshape((1,) * x.ndim) if keepdim else found
+    d = one_dim(dim, x.ndim, prim)
+    _nonempty(x, (d,) if x.ndim else (), prim)
+    positions = _positions(x, d, prim)
+    return positions if keepdim or not x.ndim else positions.squeeze(d)
+
+
+@numpy_names
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element is, along `dim` or in the flattened tensor.
+
+    Of equal elements the first one counts.
+
+    >>> import lucid
+    >>> lucid.argmax(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+    Tensor([1, 0])
+    """
+    return _argument(input, dim, keepdim, "argmax")
+
+
+@numpy_names
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is, along `dim` or in the flattened tensor.
+
+    Of equal elements the first one counts.
+
+    >>> import lucid
+    >>> lucid.argmin(lucid.tensor([[1.0, 4.0], [3.0, 0.0]]))
+    Tensor(3)
+    """
+    return _argument(input, dim, keepdim, "argmin")
+
+
+def _centred(input: Any, dim: Any, unbiased: bool, correction: float | None, name: str) -> tuple[Tensor, Any, float]:
+    """The differences from the mean, the dims and what a sum of squares is divided by."""
+    x = _floats(input, name)
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+    dims = many_dims(dim, x.ndim, name)
+    less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
+    divisor = count_at(x.shape, dims) - less
+    return x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims), dims, divisor if divisor > 0 else 0.0
+
+
+@numpy_names
+def var(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False).
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> lucid.var(x)
+    Tensor(1.6667)
+    >>> lucid.var(x, correction=0)
+    Tensor(1.25)
+    """
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, "var")
+    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else centred * centred
+    return P.sum(squares, dims=dims, keepdim=keepdim) / divisor
+
+
+@numpy_names
+def std(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """Standard deviation over `dim`; the gradient of a constant is 0.
+
+    `unbiased` and `correction` are those of `var`.
+
+    >>> import lucid
+    >>> lucid.std(lucid.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1, correction=0)
+    Tensor([1., 3.])
+    """
+    centred, dims, divisor = _centred(input, dim, unbiased, correction, "std")
+    # A copy: programs write into a standard deviation where it is 0, and the derivative needs it as it was.
+    return P.clone(_norm_primitive(centred, p=2.0, dims=dims, keepdim=keepdim, divisor=divisor))
+
+
+@numpy_names
+def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The p-norm over `dim`: (Σ|x|ᵖ)^(1/p), the largest or smallest |x| for ±inf, the count of non-zeros for 0.
+
+    The gradient at 0 is 0. Over several dimensions the elements count as one vector, so that "fro" is the same as 2.
+    "nuc" is the sum of the singular values of matrices.
+
+    >>> import lucid
+    >>> x = lucid.tensor([3.0, -4.0])
+    >>> lucid.norm(x), lucid.norm(x, p=1), lucid.norm(x, p=lucid.inf)
+    (Tensor(5.), Tensor(7.), Tensor(4.))
+    """
+    x = _floats(input if dtype is None else cast(lift(input), dtypes.as_numpy(dtype)), "norm")
+    if p == "nuc":
+        return import_module("lucid.linalg").matrix_norm(x, p, (0, 1) if dim is None else dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', not {p!r}")
+    p = 2 if p == "fro" else p
+    dims = many_dims(dim, x.ndim, "norm")
+    if p in (math.inf, -math.inf):
+        return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
+    if p == 0:
+        return P.sum(P.where(x != x, 1, unary.sign(unary.abs(x))), dims=dims, keepdim=keepdim)
+    if p == 1:
+        return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
+    return _norm_primitive(x, p=float(p), dims=dims, keepdim=keepdim, divisor=1.0)
+
+
+@numpy_names
+def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """log Σ exp(x) over `dim`, without overflow.
+
+    >>> import lucid
+    >>> lucid.logsumexp(lucid.tensor([1000.0, 1000.0]), dim=0)
+    Tensor(1000.6932)
+    """
+    x = lift(input)
+    x = x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, dtypes.default_float())
+    return P.logsumexp(x, dims=many_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
+
+
+@numpy_names
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether every element is true (not zero).
+
+    >>> import lucid
+    >>> lucid.all(lucid.tensor([[True, True], [False, True]]), dim=1)
+    Tensor([ True, False])
+    """
+    x = lift(input)
+    return P.all(x, dims=many_dims(dim, x.ndim, "all"), keepdim=keepdim)
+
+
+@numpy_names
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether some element is true (not zero).
+
+    >>> import lucid
+    >>> lucid.any(lucid.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
+    Tensor([False,  True])
+    """
+    x = lift(input)
+    return P.any(x, dims=many_dims(dim, x.ndim, "any"), keepdim=keepdim)
+
+
+@numpy_names
+def count_nonzero(input: Any, dim: Dims = None) -> Tensor:
+    """How many elements are not zero.
+
+    >>> import lucid
+    >>> lucid.count_nonzero(lucid.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
+    Tensor([2, 1])
+    """
+    x = lift(input)
+    return P.count_nonzero(x, dims=many_dims(dim, x.ndim, "count_nonzero"))
+
+
+@numpy_names
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over `dim` with nan taken as 0.
+
+    >>> import lucid
+    >>> lucid.nansum(lucid.tensor([1.0, lucid.nan, 3.0]))
+    Tensor(4.)
+    """
+    x = _widened(input, dtype)
+    return sum(P.where(unary.isnan(x), 0, x), dim, keepdim, dtype=dtype)
+
+
+@numpy_names
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over `dim` of the elements that are not nan.
+
+    >>> import lucid
+    >>> lucid.nanmean(lucid.tensor([1.0, lucid.nan, 3.0]))
+    Tensor(2.)
+    """
+    x = _floats(input, "nanmean", dtype)
+    return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
+
+
+def _scan(prim: str, input: Any, dim: int, dtype: Any) -> Tensor:
+    x = _widened(input, dtype)
+    d = one_dim(dim, x.ndim, prim)
+    return getattr(P, prim)(x, dim=d) if x.ndim else x.clone()
+
+
+@numpy_names
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sum along `dim`.
+
+    >>> import lucid
+    >>> lucid.cumsum(lucid.tensor([1.0, 2.0, 3.0]), dim=0)
+    Tensor([1., 3., 6.])
+    """
+    return _scan("cumsum", input, dim, dtype)
+
+
+@numpy_names
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running product along `dim`; the gradient is exact when some elements are 0.
+
+    >>> import lucid
+    >>> lucid.cumprod(lucid.tensor([1.0, 2.0, 3.0, 4.0]), dim=0)
+    Tensor([ 1.,  2.,  6., 24.])
+    """
+    return _scan("cumprod", input, dim, dtype)
+
+
+@numpy_names
+def logcumsumexp(input: Any, dim: int) -> Tensor:
+    """log of the running sum of exp(x) along `dim`, without overflow; of complex numbers the principal logarithm.
+
+    >>> import lucid
+    >>> lucid.logcumsumexp(lucid.tensor([0.0, 0.0, 0.0]), dim=0)
+    Tensor([0.    , 0.6931, 1.0986])
+    """
+    x = _floats(input, "logcumsumexp")
+    if x.ndim or not x.is_complex():
+        return _scan("logcumsumexp", x, dim, None)
+    return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
+
+
+def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
+    x = _ordered(input, name)
+    d = one_dim(dim, x.ndim, name)
+    if not x.ndim:
+        return ValuesIndices(x.clone(), lift(0))
+    positions = P.running_positions(x, dim=d, largest=largest)
+    return ValuesIndices(indexing.take_along_dim(x, positions, d), positions)
+
+
+@numpy_names
+def cummax(input: Any, dim: int) -> ValuesIndices:
+    """The largest element so far along `dim`, and where it stands.
+
+    Of equal elements the last one counts.
+
+    >>> import lucid
+    >>> values, indices = lucid.cummax(lucid.tensor([1.0, 3.0, 2.0, 5.0]), dim=0)
+    >>> values
+    Tensor([1., 3., 3., 5.])
+    >>> indices
+    Tensor([0, 1, 1, 3])
+    """
+    return _running(input, dim, True, "cummax")
+
+
+@numpy_names
+def cummin(input: Any, dim: int) -> ValuesIndices:
+    """The smallest element so far along `dim`, and where it stands.
+
+    Of equal elements the last one counts.
+
+    >>> import lucid
+    >>> values, indices = lucid.cummin(lucid.tensor([4.0, 3.0, 5.0, 1.0]), dim=0)
+    >>> values
+    Tensor([4., 3., 3., 1.])
+    >>> indices
+    Tensor([0, 1, 1, 3])
+    """
+    return _running(input, dim, False, "cummin")

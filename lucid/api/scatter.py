@@ -1,0 +1,590 @@
+"""Elements chosen, replaced or combined by index tensors and masks: gather and scatter in all their forms.
+
+Values that meet at one place are folded by `index_amax`, `index_amin` and `index_prod`, which are to
+`index_put` what the reductions are to `sum`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.api.indexing import Put, counting, mask_positions
+from lucid.core import dtypes
+from lucid.core.inplace import write
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.indexing import in_range
+from lucid.ops.promotion import beside, cast, exact
+from lucid.ops.rules import P, broadcast_to
+from lucid.ops.scatter import overwritten
+
+
+def _same_type(x: Tensor, source: Tensor, name: str) -> None:
+    if source.np_dtype != x.np_dtype:
+        raise RuntimeError(
+            f"{name}: values of {source.dtype} for a tensor of {x.dtype}; the types must agree, "
+            f"as with .to(lucid.{x.dtype.name})"
+        )
+
+
+def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
+    """A number or 0-d tensor in the type of `x`."""
+    dtypes.raise_if_outside(value, x.np_dtype, name)
+    source = exact(value)
+    if source.ndim:
+        raise RuntimeError(f"{name}: the value must be a number or a 0-d tensor, not of shape {source.shape}")
+    if source.is_complex() and not x.is_complex():
+        raise RuntimeError(f"{name}: a complex value cannot be written into a tensor of {x.dtype}")
+    return cast(source, x.np_dtype)
+
+
+def _sizes(x: Tensor) -> tuple[int, ...]:
+    """The shape, with 0-d tensors taken as vectors of one element."""
+    return x.shape or (1,)
+
+
+def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
+    """Positions for every dimension: `index` along `dim`, each element's own elsewhere."""
+    sizes = _sizes(x)
+    d = one_dim(dim, len(sizes), name)
+    i = lift(index)
+    if not i.numel():
+        i = P.reshape(i, shape=(0, *(1,) * (len(sizes) - 1)))
+    elif not i.ndim:
+        i = P.reshape(i, shape=(1,))
+    if i.ndim != len(sizes):
+        raise RuntimeError(f"{name}: the index has {i.ndim} dimensions and the input {x.ndim}; they must agree")
+    if i.numel() and any(m > n for e, (m, n) in enumerate(zip(i.shape, sizes, strict=True)) if e != d):
+        raise RuntimeError(f"{name}: an index of shape {i.shape} reaches outside the input's shape {x.shape}")
+    along = in_range(i, sizes[d], name, negative=False)
+    return [along if e == d else counting(n, e, len(sizes)) for e, n in enumerate(i.shape)]
+
+
+def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> Tensor:
+    """The part of `src` that the index covers."""
+    source = beside(src, x.np_dtype)
+    _same_type(x, source, name)
+    shape = np.broadcast_shapes(*[p.shape for p in positions])
+    if 0 in shape:
+        return Tensor._wrap(np.zeros(shape, x.np_dtype))
+    if not source.ndim:
+        source = P.reshape(source, shape=(1,))
+    if source.ndim != len(shape) or any(n < m for n, m in zip(source.shape, shape, strict=True)):
+        raise RuntimeError(f"{name}: src of shape {source.shape} is too small for an index of shape {shape}")
+    return source if source.shape == shape else P.slice(source, index=tuple(slice(0, n) for n in shape))
+
+
+@numpy_names
+def gather(input: Any, dim: int, index: Any) -> Tensor:
+    """Elements at `index` along `dim`: out[i][j] = input[index[i][j]][j] for dim 0 of a matrix.
+
+    >>> import lucid
+    >>> lucid.gather(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, lucid.tensor([[0, 0], [1, 0]]))
+    Tensor([[1., 1.],
+            [4., 3.]])
+    """
+    x, i = lift(input), lift(index)
+    found = P.index(P.reshape(x, shape=_sizes(x)), *_grid(x, dim, i, "gather"))
+    return P.reshape(found, shape=i.shape)
+
+
+def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
+    """What scatter writes: a tensor, or a number as a 0-d one."""
+    if (src is None) == (value is None):
+        raise TypeError(f"{name}: give either src or value, and only one of them")
+    if isinstance(src, Tensor | np.ndarray | list | tuple):
+        return beside(src, x.np_dtype)
+    return _scalar(x, value if src is None else src, name)
+
+
+def _scatter(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Put:
+    positions = _grid(x, dim, index, name)
+    return Put(name, positions, _scatter_source(x, positions, src, name), accumulate)
+
+
+def _spread(source: Tensor, index: Any) -> Tensor:
+    return source if source.ndim else broadcast_to(source, lift(index).shape)
+
+
+_SCATTER_REDUCTIONS = {"add": "sum", "multiply": "prod"}
+
+
+def _scatter_reduction(x: Tensor, dim: int, index: Any, src: Any, reduce: str, name: str) -> Tensor:
+    if reduce not in _SCATTER_REDUCTIONS:
+        raise RuntimeError(f"{name}: reduce must be 'add' or 'multiply', not {reduce!r}; see also scatter_reduce")
+    return _scatter_reduce(x, dim, index, src, _SCATTER_REDUCTIONS[reduce], True, name)
+
+
+@numpy_names
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """A copy with the elements of `src`, or one `value`, written at `index` along `dim`: the reverse of gather.
+
+    `reduce` "add" or "multiply" combines them with what is there. Of several writes to one place the last counts.
+
+    >>> import lucid
+    >>> lucid.scatter(lucid.zeros(4), 0, lucid.tensor([3, 0]), lucid.tensor([1.0, 2.0]))
+    Tensor([2., 0., 0., 1.])
+    """
+    x = lift(input)
+    source = _spread(_written(x, src, value, "scatter"), index)
+    if reduce is not None:
+        return _scatter_reduction(x, dim, index, source, reduce, "scatter")
+    return _scatter(x, dim, index, source, False, "scatter").of(x)
+
+
+@numpy_names
+def scatter_(
+    self: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """In-place form of `scatter`.
+
+    >>> import lucid
+    >>> lucid.zeros(3).scatter_(0, lucid.tensor([1]), 5.0)
+    Tensor([0., 5., 0.])
+    """
+    source = _spread(_written(self, src, value, "scatter_"), index)
+    if reduce is not None:
+        return write(
+            self, "scatter_", lambda x: _scatter_reduction(x, dim, index, source, reduce, "scatter_"), (source,)
+        )
+    return _scatter(self, dim, index, source, False, "scatter_").into(self)
+
+
+@numpy_names
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
+    """A copy with the elements of `src` added at `index` along `dim`.
+
+    >>> import lucid
+    >>> lucid.scatter_add(lucid.ones(3), 0, lucid.tensor([0, 0, 2]), lucid.tensor([1.0, 2.0, 3.0]))
+    Tensor([4., 1., 4.])
+    """
+    x = lift(input)
+    return _scatter(x, dim, index, src, True, "scatter_add").of(x)
+
+
+@numpy_names
+def scatter_add_(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+    """In-place form of `scatter_add`.
+
+    >>> import lucid
+    >>> lucid.zeros(2).scatter_add_(0, lucid.tensor([1, 1]), lucid.tensor([1.0, 2.0]))
+    Tensor([0., 3.])
+    """
+    return _scatter(self, dim, index, src, True, "scatter_add_").into(self)
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _scatter_reduce(x: Tensor, dim: int, index: Any, src: Any, reduce: str, include_self: bool, name: str) -> Tensor:
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(f"{name}: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
+    positions = _grid(x, dim, index, name)
+    source = _scatter_source(x, positions, src, name)
+    out = _reduced(P.reshape(x, shape=_sizes(x)), positions, source, reduce, include_self)
+    return P.reshape(out, shape=x.shape)
+
+
+def _reduced(x: Tensor, positions: list[Tensor], source: Tensor, reduce: str, include_self: bool) -> Tensor:
+    if reduce in ("amax", "amin"):
+        if x.is_complex():
+            raise TypeError(f"scatter_reduce: reduce={reduce!r} takes real tensors, not complex ones")
+        return (P.index_amax if reduce == "amax" else P.index_amin)(x, source, *positions, include_self=include_self)
+    if reduce == "prod":
+        return P.index_prod(x if include_self else overwritten(x, positions, 1), source, *positions)
+    base = x if include_self else overwritten(x, positions, 0)
+    total = P.index_put(base, source, *positions, accumulate=True)
+    return total if reduce == "sum" else _per_count(total, positions, source, include_self)
+
+
+def _per_count(total: Tensor, positions: list[Tensor], source: Tensor, include_self: bool) -> Tensor:
+    """Divide what came together at each place by how many elements did."""
+    is_integer = total.np_dtype not in dtypes.DIFFERENTIABLE
+    count: Any = Tensor._wrap(np.ones(total.shape, dtypes.INT64 if is_integer else dtypes.real_of(total.np_dtype)))
+    if not include_self:
+        count = overwritten(count, positions, 0)
+    count = P.index_put(count, np.ones(source.shape, count.np_dtype), *positions, accumulate=True)
+    return cast(total // count, total.np_dtype) if is_integer else total / cast(count, total.np_dtype)
+
+
+@numpy_names
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """A copy with the elements of `src` combined at `index` along `dim` by sum, prod, mean, amax or amin.
+
+    Without `include_self`, the old elements at those places have no part in it. Equal extremes share the gradient;
+    that of prod is exact when some factors are 0.
+
+    >>> import lucid
+    >>> x, src = lucid.tensor([1.0, 2.0]), lucid.tensor([5.0, 3.0])
+    >>> lucid.scatter_reduce(x, 0, lucid.tensor([0, 0]), src, "mean")
+    Tensor([3., 2.])
+    """
+    return _scatter_reduce(lift(input), dim, index, src, reduce, include_self, "scatter_reduce")
+
+
+@numpy_names
+def scatter_reduce_(self: Tensor, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place form of `scatter_reduce`.
+
+    >>> import lucid
+    >>> x, src = lucid.tensor([1.0, 2.0]), lucid.tensor([5.0, 3.0])
+    >>> x.scatter_reduce_(0, lucid.tensor([1, 1]), src, "amax")
+    Tensor([1., 5.])
+    """
+    return write(
+        self,
+        "scatter_reduce_",
+        lambda x: _scatter_reduce(x, dim, index, src, reduce, include_self, "scatter_reduce_"),
+        (src,),
+    )
+
+
+def _rows(x: Tensor, dim: int, index: Any, name: str, negative: bool) -> tuple[int, Tensor, tuple[int, ...] | None]:
+    """The dimension, the positions along it as a vector, and the order that brings it to the front."""
+    sizes = _sizes(x)
+    d = one_dim(dim, len(sizes), name)
+    i = lift(index)
+    if i.ndim > 1:
+        raise IndexError(f"{name}: the index must be a vector, not of shape {i.shape}")
+    rows = in_range(P.reshape(i, shape=(i.numel(),)), sizes[d], name, negative)
+    return d, rows, (d, *(e for e in range(len(sizes)) if e != d)) if d else None
+
+
+def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool, name: str) -> Put:
+    """Write slices of `source`, one for each position along `dim`."""
+    d, rows, order = _rows(x, dim, index, name, negative=False)
+    _same_type(x, source, name)
+    sizes = _sizes(x)
+    expected = (*sizes[:d], rows.shape[0], *sizes[d + 1 :])
+    if not source.ndim and len(sizes) == 1:
+        source = P.reshape(source, shape=(1,))
+    if source.shape != expected:
+        raise RuntimeError(
+            f"{name}: source has shape {source.shape}, but {rows.shape[0]} indices along dim {d} "
+            f"of a tensor of shape {x.shape} need {expected}"
+        )
+    return Put(name, [rows], source if order is None else P.permute(source, dims=order), accumulate, order)
+
+
+@numpy_names
+def index_select(input: Any, dim: int, index: Any) -> Tensor:
+    """The slices at `index`, a vector of positions, along `dim`.
+
+    >>> import lucid
+    >>> lucid.index_select(lucid.tensor([[1, 2, 3], [4, 5, 6]]), 1, lucid.tensor([2, 0]))
+    Tensor([[3, 1],
+            [6, 4]])
+    """
+    x = lift(input)
+    _, rows, order = _rows(x, dim, index, "index_select", negative=False)
+    if not x.ndim:
+        if rows.shape != (1,):
+            raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {rows.shape[0]}")
+        return P.clone(x)
+    if order is None:
+        return P.index(x, rows)
+    out = P.index(P.permute(x, dims=order), rows)
+    d = order[0]
+    return P.permute(out, dims=(*range(1, d + 1), 0, *range(d + 1, x.ndim)))
+
+
+def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:
+    values = beside(source, x.np_dtype)
+    return _rows_put(x, dim, index, values if alpha == 1 else values * alpha, True, name)
+
+
+@numpy_names
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+    """A copy with slices of `alpha * source` added at the positions `index` along `dim`.
+
+    >>> import lucid
+    >>> lucid.index_add(lucid.zeros(3), 0, lucid.tensor([2, 2]), lucid.tensor([1.0, 2.0]), alpha=10)
+    Tensor([ 0.,  0., 30.])
+    """
+    x = lift(input)
+    return _index_add(x, dim, index, source, alpha, "index_add").of(x)
+
+
+@numpy_names
+def index_add_(self: Tensor, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+    """In-place form of `index_add`.
+
+    >>> import lucid
+    >>> lucid.zeros(2).index_add_(0, lucid.tensor([1]), lucid.tensor([4.0]))
+    Tensor([0., 4.])
+    """
+    return _index_add(self, dim, index, source, alpha, "index_add_").into(self)
+
+
+@numpy_names
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
+    """A copy with slices of `source` written at the positions `index` along `dim`.
+
+    >>> import lucid
+    >>> lucid.index_copy(lucid.zeros(3), 0, lucid.tensor([2, 0]), lucid.tensor([1.0, 2.0]))
+    Tensor([2., 0., 1.])
+    """
+    x = lift(input)
+    return _rows_put(x, dim, index, beside(source, x.np_dtype), False, "index_copy").of(x)
+
+
+@numpy_names
+def index_copy_(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
+    """In-place form of `index_copy`.
+
+    >>> import lucid
+    >>> lucid.zeros(2).index_copy_(0, lucid.tensor([1]), lucid.tensor([4.0]))
+    Tensor([0., 4.])
+    """
+    return _rows_put(self, dim, index, beside(source, self.np_dtype), False, "index_copy_").into(self)
+
+
+def _index_fill(x: Tensor, dim: int, index: Any, value: Any, name: str) -> Put:
+    _, rows, order = _rows(x, dim, index, name, negative=True)
+    return Put(name, [rows], _scalar(x, value, name), False, order)
+
+
+@numpy_names
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
+    """A copy with one value at the positions `index` along `dim`.
+
+    >>> import lucid
+    >>> lucid.index_fill(lucid.zeros(2, 2), 1, lucid.tensor([-1]), 7.0)
+    Tensor([[0., 7.],
+            [0., 7.]])
+    """
+    x = lift(input)
+    return _index_fill(x, dim, index, value, "index_fill").of(x)
+
+
+@numpy_names
+def index_fill_(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
+    """In-place form of `index_fill`.
+
+    >>> import lucid
+    >>> lucid.zeros(3).index_fill_(0, lucid.tensor([0, 2]), 1.0)
+    Tensor([1., 0., 1.])
+    """
+    return _index_fill(self, dim, index, value, "index_fill_").into(self)
+
+
+def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str) -> Put:
+    if not isinstance(indices, tuple | list):
+        raise TypeError(f"{name}: indices must be a tuple of index tensors, not {type(indices).__name__}")
+    positions: list[Tensor] = []
+    for item in indices:
+        i = lift(item)
+        taken = len(positions)
+        needed = taken + (i.ndim if i.np_dtype == dtypes.BOOL else 1)
+        if needed > x.ndim:
+            raise IndexError(f"{name}: the indices are for {needed} dimensions, but the tensor has shape {x.shape}")
+        if i.np_dtype == dtypes.BOOL:
+            if not i.ndim:
+                raise IndexError(
+                    f"{name}: a mask has at least one dimension; to choose all or nothing, use x[mask] = values"
+                )
+            positions += mask_positions(i, x.shape[taken:needed])
+        else:
+            positions.append(in_range(i, x.shape[taken], name))
+    if not positions:
+        raise RuntimeError(f"{name}: at least one index tensor is needed")
+    try:
+        np.broadcast_shapes(*[p.shape for p in positions])
+    except ValueError:
+        shapes = ", ".join(str(p.shape) for p in positions)
+        raise IndexError(f"{name}: index tensors of shapes {shapes} do not broadcast together") from None
+    source = values if isinstance(values, Tensor) else cast(exact(values), x.np_dtype)
+    _same_type(x, source, name)
+    return Put(name, positions, source, accumulate)
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """A copy with `values` written, or added, where a tuple of integer tensors and masks points.
+
+    >>> import lucid
+    >>> lucid.index_put(lucid.zeros(2, 2), (lucid.tensor([0, 1]), lucid.tensor([1, 0])), lucid.tensor([5.0, 6.0]))
+    Tensor([[0., 5.],
+            [6., 0.]])
+    """
+    x = lift(input)
+    return _index_put(x, indices, values, accumulate, "index_put").of(x)
+
+
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """In-place form of `index_put`.
+
+    >>> import lucid
+    >>> lucid.zeros(3).index_put_((lucid.tensor([1, 1]),), lucid.tensor([2.0, 3.0]), accumulate=True)
+    Tensor([0., 5., 0.])
+    """
+    return _index_put(self, indices, values, accumulate, "index_put_").into(self)
+
+
+def take(input: Any, index: Any) -> Tensor:
+    """The elements at `index` of the flattened tensor, in the shape of `index`.
+
+    >>> import lucid
+    >>> lucid.take(lucid.tensor([[1, 2], [3, 4]]), lucid.tensor([0, -1]))
+    Tensor([1, 4])
+    """
+    x = lift(input)
+    return P.index(P.reshape(x, shape=(x.numel(),)), in_range(lift(index), x.numel(), "take"))
+
+
+def _mask(mask: Any, name: str) -> Tensor:
+    found = lift(mask)
+    if found.np_dtype != dtypes.BOOL:
+        raise RuntimeError(f"{name}: the mask must be boolean, not {found.dtype}; compare first, as in mask != 0")
+    return found
+
+
+def _common_shape(x: Tensor, mask: Tensor, name: str) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(x.shape, mask.shape)
+    except ValueError:
+        raise RuntimeError(f"{name}: a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}") from None
+
+
+def _raise_if_too_large(x: Tensor, mask: Tensor, name: str) -> None:
+    if _common_shape(x, mask, name) != x.shape:
+        raise RuntimeError(f"{name}: a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}")
+
+
+def masked_select(input: Any, mask: Any) -> Tensor:
+    """The elements where `mask` holds, as a vector; both broadcast.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, -2.0, 3.0])
+    >>> lucid.masked_select(x, x > 0)
+    Tensor([1., 3.])
+    """
+    x, chosen = lift(input), _mask(mask, "masked_select")
+    shape = _common_shape(x, chosen, "masked_select") or (1,)
+    places = np.nonzero(np.broadcast_to(chosen._concrete("masked_select"), shape))
+    return P.index(broadcast_to(x, shape), *[Tensor._wrap(p) for p in places])
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
+    """A copy with one value where `mask` holds; both broadcast.
+
+    >>> import lucid
+    >>> x = lucid.tensor([1.0, -2.0, 3.0])
+    >>> lucid.masked_fill(x, x < 0, 0.0)
+    Tensor([1., 0., 3.])
+    """
+    x, chosen = lift(input), _mask(mask, "masked_fill")
+    _common_shape(x, chosen, "masked_fill")
+    return P.where(chosen, _scalar(x, value, "masked_fill"), x)
+
+
+def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:
+    """In-place form of `masked_fill`.
+
+    >>> import lucid
+    >>> lucid.zeros(2).masked_fill_(lucid.tensor([True, False]), 3.0)
+    Tensor([3., 0.])
+    """
+    chosen, source = _mask(mask, "masked_fill_"), _scalar(self, value, "masked_fill_")
+    _raise_if_too_large(self, chosen, "masked_fill_")
+
+    def direct(array: Any) -> None:
+        np.copyto(array, source._array, where=chosen._array)
+
+    plain = type(chosen) is Tensor and type(source) is Tensor
+    return write(self, "masked_fill_", lambda x: P.where(chosen, source, x), (source,), direct if plain else None)
+
+
+def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tensor:
+    shape = _common_shape(x, mask, name)
+    x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
+    _raise_if_too_few(mask, source, name)
+    if not source.numel():
+        return P.clone(x)
+    flat = P.reshape(mask, shape=(mask.numel(),))
+    # Each chosen place takes the element whose number is that of the chosen places before it.
+    before = P.cumsum(cast(flat, dtypes.INT64), dim=0) - 1
+    turn = in_range(P.where(flat, before, 0), source.numel(), name)
+    values = P.index(P.reshape(source, shape=(source.numel(),)), turn)
+    return P.where(mask, P.reshape(values, shape=shape), x)
+
+
+def _raise_if_too_few(mask: Tensor, source: Tensor, name: str) -> None:
+    if type(mask) is Tensor or not source.numel():
+        count = np.count_nonzero(mask._concrete(name))
+        if count > source.numel():
+            raise RuntimeError(f"{name}: the mask selects {count} elements, but source has only {source.numel()}")
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
+    """A copy with the elements of `source`, in their order, where `mask` holds.
+
+    >>> import lucid
+    >>> lucid.masked_scatter(lucid.zeros(3), lucid.tensor([True, False, True]), lucid.tensor([1.0, 2.0]))
+    Tensor([1., 0., 2.])
+    """
+    x = lift(input)
+    values = beside(source, x.np_dtype)
+    _same_type(x, values, "masked_scatter")
+    return _masked_scatter(x, _mask(mask, "masked_scatter"), values, "masked_scatter")
+
+
+def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
+    """In-place form of `masked_scatter`.
+
+    >>> import lucid
+    >>> lucid.zeros(3).masked_scatter_(lucid.tensor([False, True, True]), lucid.tensor([1.0, 2.0]))
+    Tensor([0., 1., 2.])
+    """
+    chosen, values = _mask(mask, "masked_scatter_"), beside(source, self.np_dtype)
+    _same_type(self, values, "masked_scatter_")
+    _raise_if_too_large(self, chosen, "masked_scatter_")
+
+    def direct(array: Any) -> None:
+        _raise_if_too_few(broadcast_to(chosen, self.shape), values, "masked_scatter_")
+        where = np.broadcast_to(chosen._array, array.shape)
+        array[where] = values._array.reshape(-1)[: np.count_nonzero(where)]
+
+    plain = type(chosen) is Tensor and type(values) is Tensor
+    return write(
+        self,
+        "masked_scatter_",
+        lambda x: _masked_scatter(x, chosen, values, "masked_scatter_"),
+        (values,),
+        direct if plain else None,
+    )
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Where the elements are not zero: one row of positions for each, or one vector for each dimension.
+
+    >>> import lucid
+    >>> lucid.nonzero(lucid.tensor([[0, 5], [6, 0]]))
+    Tensor([[0, 1],
+            [1, 0]])
+    """
+    array = lift(input)._concrete("nonzero")
+    if as_tuple:
+        return tuple(Tensor._wrap(found) for found in np.nonzero(array if array.ndim else array.reshape(1)))
+    return Tensor._wrap(np.argwhere(array))
+
+
+def argwhere(input: Any) -> Tensor:
+    """Where the elements are not zero, one row of positions for each.
+
+    >>> import lucid
+    >>> lucid.argwhere(lucid.tensor([0.0, 2.0, 3.0]))
+    Tensor([[1],
+            [2]])
+    """
+    found: Tensor = nonzero(input)
+    return found
+
+
+METHODS = (
+    "gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_put take "
+    "masked_select masked_fill masked_scatter nonzero argwhere scatter_ scatter_add_ scatter_reduce_ index_add_ "
+    "index_copy_ index_fill_ index_put_ masked_fill_ masked_scatter_"
+)

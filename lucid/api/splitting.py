@@ -1,0 +1,264 @@
+"""Parts of tensors: slices along a dimension, pieces, windows, diagonals and triangles."""
+
+import operator
+from itertools import accumulate, pairwise
+from typing import Any
+
+from lucid.api.indexing import at_position, counting, known_number
+from lucid.core.primitive import lift
+from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View
+from lucid.core.tensor import Tensor
+from lucid.ops.dims import numpy_names, one_dim, real_dim
+from lucid.ops.indexing import in_range
+from lucid.ops.rules import P
+
+_ALL = slice(None)
+
+
+def _at(d: int, item: Any) -> tuple[Any, ...]:
+    return (*(_ALL,) * d, item)
+
+
+@numpy_names
+def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
+    """A view of `length` elements from `start` along `dim`.
+
+    A negative `start` counts from the end.
+
+    >>> import lucid
+    >>> lucid.narrow(lucid.tensor([1, 2, 3, 4]), 0, 1, 2)
+    Tensor([2, 3])
+    """
+    x = lift(input)
+    d = real_dim(x, dim, "narrow")
+    if isinstance(start, Tensor) and known_number(start) is None:
+        ends = in_range(start, x.shape[d] - length + 1, "narrow", negative=False)
+        return at_position(x, d, ends + counting(length, 0, 1))
+    first = int(start) + (x.shape[d] if int(start) < 0 else 0)
+    if length < 0 or not 0 <= first <= x.shape[d] - length:
+        raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {x.shape[d]}")
+    return P.slice(x, index=_at(d, slice(first, first + length)))
+
+
+@numpy_names
+def select(input: Any, dim: int, index: Any) -> Tensor:
+    """A view of what stands at `index` along `dim`; that dimension goes away.
+
+    >>> import lucid
+    >>> lucid.select(lucid.tensor([[1, 2], [3, 4]]), 1, 0)
+    Tensor([1, 3])
+    """
+    x = lift(input)
+    if not x.ndim:
+        raise IndexError("select: a 0-d tensor has no dimension to select from")
+    d = one_dim(dim, x.ndim, "select")
+    if isinstance(index, Tensor) and known_number(index) is None:
+        return at_position(x, d, in_range(index, x.shape[d], "select"))
+    index = int(index)
+    if not -x.shape[d] <= index < x.shape[d]:
+        raise IndexError(f"select: index {index} is out of range for dimension {d} of size {x.shape[d]}")
+    return P.slice(x, index=_at(d, index))
+
+
+def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if isinstance(part._meta, View) and part._meta.status in (NORMAL, UNRECORDED):
+            part._meta.status = ONE_OF_MANY
+    return tuple(parts)
+
+
+@numpy_names
+def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all that stands along `dim`, one by one; that dimension goes away.
+
+    >>> import lucid
+    >>> lucid.unbind(lucid.tensor([[1, 2], [3, 4]]), dim=1)
+    (Tensor([1, 3]), Tensor([2, 4]))
+    """
+    x = lift(input)
+    if not x.ndim:
+        raise RuntimeError("unbind: a 0-d tensor has no dimension to unbind")
+    d = one_dim(dim, x.ndim, "unbind")
+    return _one_of_many([P.slice(x, index=_at(d, i)) for i in range(x.shape[d])])
+
+
+def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
+    return _one_of_many([P.slice(x, index=_at(d, slice(a, b))) for a, b in pairwise(bounds)])
+
+
+@numpy_names
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: of one size (the last may be smaller), or of the sizes listed.
+
+    >>> import lucid
+    >>> x = lucid.arange(5)
+    >>> lucid.split(x, 2)
+    (Tensor([0, 1]), Tensor([2, 3]), Tensor([4]))
+    >>> lucid.split(x, [1, 4])
+    (Tensor([0]), Tensor([1, 2, 3, 4]))
+    """
+    x = lift(input)
+    d = real_dim(x, dim, "split")
+    n = x.shape[d]
+    if hasattr(split_size_or_sections, "__index__"):
+        size = split_size_or_sections.__index__()
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(f"split: the size of the pieces must be positive, got {size}")
+        bounds = [*range(0, n, size or 1), n] if n else [0, 0]
+    else:
+        sizes = [int(s) for s in split_size_or_sections]
+        if sum(sizes) != n or any(s < 0 for s in sizes):
+            raise RuntimeError(f"split: sizes {sizes} do not add up to dimension {d} of size {n}")
+        bounds = [0, *accumulate(sizes)]
+    return _pieces(x, d, bounds)
+
+
+@numpy_names
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: at most `chunks`, all of one size (the last may be smaller).
+
+    >>> import lucid
+    >>> lucid.chunk(lucid.arange(5), 3)
+    (Tensor([0, 1]), Tensor([2, 3]), Tensor([4]))
+    """
+    x = lift(input)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
+    d = real_dim(x, dim, "chunk")
+    return split(x, -(-x.shape[d] // chunks) or [0] * chunks, d)
+
+
+@numpy_names
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces: a number of nearly equal ones, or cut before the indices listed.
+
+    >>> import lucid
+    >>> x = lucid.arange(5)
+    >>> lucid.tensor_split(x, 2)
+    (Tensor([0, 1, 2]), Tensor([3, 4]))
+    >>> lucid.tensor_split(x, [1, 3])
+    (Tensor([0]), Tensor([1, 2]), Tensor([3, 4]))
+    """
+    x = lift(input)
+    d = real_dim(x, dim, "tensor_split")
+    n = x.shape[d]
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim:
+        indices_or_sections = indices_or_sections.tolist()
+    if hasattr(indices_or_sections, "__index__"):
+        count = indices_or_sections.__index__()
+        if count <= 0:
+            raise RuntimeError(f"tensor_split: the number of sections must be positive, got {count}")
+        small, larger = divmod(n, count)
+        bounds = [i * small + min(i, larger) for i in range(count + 1)]
+        return _pieces(x, d, bounds)
+    cuts = [slice(None, int(i)).indices(n)[1] for i in indices_or_sections]
+    bounds = [0, *cuts, n]
+    return _one_of_many([P.slice(x, index=_at(d, slice(a, max(a, b)))) for a, b in pairwise(bounds)])
+
+
+def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements, `step` apart, along a dimension; they stand in a new last one.
+
+    >>> import lucid
+    >>> lucid.arange(5).unfold(0, 3, 1)
+    Tensor([[0, 1, 2],
+            [1, 2, 3],
+            [2, 3, 4]])
+    """
+    x = lift(input)
+    d = one_dim(dimension, x.ndim, "unfold")
+    length = x.shape[d] if x.ndim else 1
+    if size < 0 or size > length or step <= 0:
+        raise RuntimeError(f"unfold: windows of {size} every {step} do not fit dimension {d} of size {length}")
+    if not x.ndim:
+        return x.reshape(1)[:size]
+    return P.unfold(x, dim=d, window=size, step=step)
+
+
+def _plane(x: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: expected at least 2 dimensions, not shape {x.shape}")
+    a, b = one_dim(dim1, x.ndim, name), one_dim(dim2, x.ndim, name)
+    if a == b:
+        raise RuntimeError(f"{name}: dim1 and dim2 are both {a}")
+    return a, b
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal, in the last dimension; `offset` counts from the main one, upwards if positive.
+
+    >>> import lucid
+    >>> lucid.diagonal(lucid.tensor([[1, 2, 3], [4, 5, 6]]), offset=1)
+    Tensor([2, 6])
+    """
+    x = lift(input)
+    a, b = _plane(x, dim1, dim2, "diagonal")
+    return P.diagonal(x, offset=offset, dim1=a, dim2=b)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last dimension as a diagonal of new matrices, zeros elsewhere.
+
+    >>> import lucid
+    >>> lucid.diag_embed(lucid.tensor([1, 2]), offset=1)
+    Tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
+    x = lift(input)
+    if not x.ndim:
+        raise RuntimeError("diag_embed: expected at least 1 dimension")
+    rank = x.ndim + 1
+    a, b = one_dim(dim1, rank, "diag_embed"), one_dim(dim2, rank, "diag_embed")
+    if a == b:
+        raise RuntimeError(f"diag_embed: dim1 and dim2 are both {a}")
+    n = x.shape[-1] + abs(offset)
+    others = iter(x.shape[:-1])
+    shape = tuple(n if d in (a, b) else next(others) for d in range(rank))
+    return P.diagonal_back(x, shape=shape, offset=offset, dim1=a, dim2=b)
+
+
+def diag(input: Any, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector as its diagonal.
+
+    >>> import lucid
+    >>> lucid.diag(lucid.tensor([1, 2]))
+    Tensor([[1, 0],
+            [0, 2]])
+    >>> lucid.diag(lucid.tensor([[1, 2], [3, 4]]))
+    Tensor([1, 4])
+    """
+    x = lift(input)
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim != 2:
+        raise RuntimeError(f"diag: expected a vector or a matrix, not shape {x.shape}")
+    return P.clone(P.diagonal(x, offset=diagonal, dim1=0, dim2=1))
+
+
+def tril(input: Any, diagonal: int = 0) -> Tensor:
+    """The lower triangle of matrices, zeros elsewhere; `diagonal` is the last one kept, 0 for the main one.
+
+    >>> import lucid
+    >>> lucid.tril(lucid.ones(3, 3), diagonal=-1)
+    Tensor([[0., 0., 0.],
+            [1., 0., 0.],
+            [1., 1., 0.]])
+    """
+    x = lift(input)
+    _plane(x, -2, -1, "tril")
+    return P.tril(x, diagonal=operator.index(diagonal))
+
+
+def triu(input: Any, diagonal: int = 0) -> Tensor:
+    """The upper triangle of matrices, zeros elsewhere; `diagonal` is the first one kept, 0 for the main one.
+
+    >>> import lucid
+    >>> lucid.triu(lucid.ones(3, 3), diagonal=1)
+    Tensor([[0., 1., 1.],
+            [0., 0., 1.],
+            [0., 0., 0.]])
+    """
+    x = lift(input)
+    _plane(x, -2, -1, "triu")
+    return P.triu(x, diagonal=operator.index(diagonal))

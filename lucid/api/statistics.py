@@ -1,0 +1,194 @@
+"""Statistics that are made of reductions: covariance, spread and mean together, both extremes, the commonest element."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.api import contractions, indexing, reductions
+from lucid.api.reductions import Dims, ValuesIndices
+from lucid.core import dtypes
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops import unary
+from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.norms import unit_size
+from lucid.ops.out import takes_out
+from lucid.ops.promotion import cast
+from lucid.ops.rules import P, kept_shape
+
+
+class StdMean(NamedTuple):
+    """A standard deviation and the mean that it is measured from."""
+
+    std: Tensor
+    mean: Tensor
+
+
+class VarMean(NamedTuple):
+    """A variance and the mean that it is measured from."""
+
+    var: Tensor
+    mean: Tensor
+
+
+class Aminmax(NamedTuple):
+    """The smallest and the largest element."""
+
+    min: Tensor
+    max: Tensor
+
+
+def _spread_first(dim: Any, unbiased: bool) -> tuple[Any, bool]:
+    """`f(x, False)` says `unbiased` where `f(x, 0)` says `dim`."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+
+
+@numpy_names
+def std_mean(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> StdMean:
+    """The standard deviation and the mean over `dim`, with the arguments of `std`.
+
+    >>> import lucid
+    >>> std, mean = lucid.std_mean(lucid.tensor([1.0, 3.0]), correction=0)
+    >>> std, mean
+    (Tensor(1.), Tensor(2.))
+    """
+    dim, unbiased = _spread_first(dim, unbiased)
+    spread = reductions.std(input, dim, unbiased, keepdim, correction=correction)
+    return StdMean(spread, reductions.mean(input, dim, keepdim))
+
+
+@numpy_names
+def var_mean(
+    input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> VarMean:
+    """The variance and the mean over `dim`, with the arguments of `var`.
+
+    >>> import lucid
+    >>> var, mean = lucid.var_mean(lucid.tensor([1.0, 5.0]), correction=0)
+    >>> var, mean
+    (Tensor(4.), Tensor(3.))
+    """
+    dim, unbiased = _spread_first(dim, unbiased)
+    spread = reductions.var(input, dim, unbiased, keepdim, correction=correction)
+    return VarMean(spread, reductions.mean(input, dim, keepdim))
+
+
+@takes_out
+@numpy_names
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Aminmax:
+    """The smallest and the largest element, along `dim` or of all; ties share the gradient.
+
+    >>> import lucid
+    >>> low, high = lucid.aminmax(lucid.tensor([[1.0, 5.0], [2.0, 3.0]]), dim=0)
+    >>> low, high
+    (Tensor([1., 3.]), Tensor([2., 5.]))
+    """
+    return Aminmax(reductions.amin(input, dim, keepdim), reductions.amax(input, dim, keepdim))
+
+
+@takes_out
+@numpy_names
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The commonest element along `dim`, and where it stands last; of equally common ones the smallest.
+
+    >>> import lucid
+    >>> values, indices = lucid.mode(lucid.tensor([3.0, 1.0, 3.0, 2.0]))
+    >>> values, indices
+    (Tensor(3.), Tensor(2))
+    """
+    x = lift(input)
+    if x.is_complex():
+        raise RuntimeError("mode: complex numbers have no order; take abs(), real or imag first")
+    d = one_dim(dim, x.ndim, "mode")
+    vector = x if x.ndim else P.reshape(x, shape=(1,))
+    if not vector.shape[d]:
+        raise IndexError(f"mode: dimension {d} of shape {x.shape} has no elements to choose from")
+    places = P.mode(vector, dim=d)
+    shape = kept_shape(x.shape, (d,)) if keepdim else tuple(n for e, n in enumerate(x.shape) if e != d)
+    values = indexing.take_along_dim(vector, places, d)
+    return ValuesIndices(P.reshape(values, shape=shape), P.reshape(places, shape=shape))
+
+
+def _observation_weights(weights: Any, count: int, name: str, whole: bool) -> Tensor:
+    found = lift(weights)
+    if found.ndim > 1 or found.numel() != count:
+        raise RuntimeError(f"cov: {name} has shape {found.shape}, but there are {count} observations")
+    if whole != (found.np_dtype not in dtypes.DIFFERENTIABLE) or found.np_dtype == dtypes.BOOL:
+        kind = "integers" if whole else "floats"
+        raise RuntimeError(f"cov: {name} must be {kind}, not {found.dtype}")
+    if type(found) is Tensor and (found._array < 0).any():
+        raise RuntimeError(f"cov: {name} must not be negative")
+    return P.reshape(found, shape=(count,))
+
+
+def _weights(x: Tensor, fweights: Any, aweights: Any) -> tuple[Tensor | None, Tensor | None]:
+    """The weight of each observation, and the part of it that says how sure the observation is."""
+    count = x.shape[1]
+    times = None if fweights is None else _observation_weights(fweights, count, "fweights", True)
+    sure = None if aweights is None else _observation_weights(aweights, count, "aweights", False)
+    if times is None or sure is None:
+        return (times if sure is None else sure), sure
+    return times * sure, sure
+
+
+def _divisor(weights: Tensor, sure: Tensor | None, total: Tensor, correction: float) -> Tensor:
+    less: Any = correction
+    if sure is not None and correction:
+        less = correction * P.sum(weights * sure, dims=(0,), keepdim=False) / total
+    left = total - less
+    return P.where(left <= 0, 0, left)
+
+
+def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """Covariances of the rows (variables) over the columns (observations): E[(x - Ex)(y - Ey)*].
+
+    The divisor is the number of observations less `correction`. `fweights` says how often each observation
+    occurred, `aweights` how much it counts.
+
+    >>> import lucid
+    >>> lucid.cov(lucid.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    Tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    x = lift(input)
+    if x.ndim > 2:
+        raise RuntimeError(f"cov: expected at most 2 dimensions (variables and observations), not shape {x.shape}")
+    if x.np_dtype == dtypes.BOOL:
+        raise RuntimeError("cov takes numbers, not booleans; convert them, as in x.float()")
+    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+        x = cast(x, dtypes.default_float())
+    rows = x if x.ndim == 2 else P.reshape(x, shape=(1, x.numel()))
+    count = rows.shape[1]
+    weights, sure = _weights(rows, fweights, aweights)
+    if weights is None:
+        centred = rows - P.sum(rows, dims=(1,), keepdim=True) / (float(count) or np.nan)
+        weighted, divisor = centred, max(count - correction, 0.0)
+    else:
+        total = P.sum(weights, dims=(0,), keepdim=False)
+        centred = rows - P.sum(rows * weights, dims=(1,), keepdim=True) / total
+        weighted, divisor = centred * weights, _divisor(weights, sure, total, correction)
+    other = unary.conj(weighted) if weighted.is_complex() else weighted
+    out = contractions.matmul(centred, P.permute(other, dims=(1, 0))) / divisor
+    return P.reshape(out, shape=()) if out.shape == (1, 1) else out
+
+
+def corrcoef(input: Any) -> Tensor:
+    """Correlation coefficients of the rows: covariances divided by the standard deviations of both variables.
+
+    >>> import lucid
+    >>> lucid.corrcoef(lucid.tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]]))
+    Tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    x = lift(input)
+    if x.ndim and x.np_dtype in dtypes.DIFFERENTIABLE:
+        x = x / unit_size(x, dims=(x.ndim - 1,), least=0.0)  # the size of a variable does not matter
+    both = cov(x)
+    if not both.ndim:
+        return both / both
+    variance = P.diagonal(both, offset=0, dim1=0, dim2=1)
+    spread = unary.sqrt(unary.real(variance) if both.is_complex() else variance)
+    out = both / P.reshape(spread, shape=(spread.shape[0], 1)) / spread
+    return out if out.is_complex() else unary.clamp(out, -1, 1)

@@ -1,0 +1,1 @@
+"""How operations are computed: for each kind of memory, its kernels."""

@@ -1,0 +1,172 @@
+"""Loops over the channels of examples: windows as columns and back, depthwise convolution, and normalisation.
+
+A geometry `g` is that of `lucid.ops.nn.convolution`; columns are (examples, channels · taps, places). The loops of
+channels.pyx need arrays of one type whose rows are contiguous, and do without copies of padded inputs and without
+temporary arrays.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+# --- windows -------------------------------------------------------------------------------------
+
+
+def _seen(g: Any, first: int, rows: int) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
+    """What the rows of windows from `first` on see of a padded input: its sizes, and where the input is in it and it in
+    the input."""
+    begins = [-low for low, _ in g.padding]
+    begins[0] += first * g.stride[0]
+    counts = (rows, *g.out[1:])
+    sizes = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, g.stride, g.kernel, g.dilation))
+    inner = [(max(b, 0), max(min(b + n, size), 0)) for b, n, size in zip(begins, sizes, g.size)]
+    there = tuple(slice(i, max(i, j)) for i, j in inner)
+    here = tuple(slice(t.start - b, t.stop - b) for t, b in zip(there, begins))
+    return sizes, here, there
+
+
+def _taps(g: Any, rows: int) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """Each tap, and where all windows have it in what they see."""
+    counts = (rows, *g.out[1:])
+    for tap in product(*map(range, g.kernel)):
+        yield (
+            tap,
+            tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(tap, g.dilation, counts, g.stride)),
+        )
+
+
+def _padded(x: Any, g: Any, first: int, rows: int) -> Any:
+    sizes, here, there = _seen(g, first, rows)
+    padded: Any = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    padded[(..., *here)] = x[(..., *there)]
+    return padded
+
+
+def to_columns(x: Any, g: Any, first: int, rows: int, out: Any) -> None:
+    """Windows laid out side by side, for `rows` rows of windows from the row `first` on."""
+    padded = _padded(x, g, first, rows)
+    columns = out.reshape(*x.shape[:2], *g.kernel, rows, *g.out[1:])
+    for tap, where in _taps(g, rows):
+        columns[(slice(None), slice(None), *tap)] = padded[(..., *where)]
+
+
+def add_columns(columns: Any, g: Any, first: int, rows: int, out: Any) -> None:
+    """The transpose of `to_columns`: windows that overlap add up."""
+    sizes, here, there = _seen(g, first, rows)
+    columns = columns.reshape(*out.shape[:2], *g.kernel, rows, *g.out[1:])
+    total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
+    for tap, where in _taps(g, rows):
+        total[(..., *where)] += columns[(slice(None), slice(None), *tap)]
+    out[(..., *there)] += total[(..., *here)]
+
+
+def _multiplied(array: Any, channels: int) -> Any:
+    """(examples, channels · results, ...) with the results of each channel as a dimension of their own."""
+    return array.reshape(len(array), channels, array.shape[1] // channels, *array.shape[2:])
+
+
+def _weights(w: Any, channels: int, tap: tuple[int, ...]) -> Any:
+    """What a tap has for (channels, results), in the shape that broadcasts against results."""
+    return w[(slice(None), 0, *tap)].reshape(channels, -1, *(1,) * len(tap))
+
+
+def depthwise(x: Any, w: Any, g: Any, out: Any) -> None:
+    """out += the convolution of each channel of x with kernels of its own."""
+    padded, results = _padded(x, g, 0, g.out[0]), _multiplied(out, x.shape[1])
+    for tap, where in _taps(g, g.out[0]):
+        results += padded[(..., *where)][:, :, None] * _weights(w, x.shape[1], tap)
+
+
+def depthwise_input(y: Any, w: Any, g: Any, out: Any) -> None:
+    """out += what `depthwise` gives y from, going back."""
+    sizes, here, there = _seen(g, 0, g.out[0])
+    total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
+    results = _multiplied(y, out.shape[1])
+    for tap, where in _taps(g, g.out[0]):
+        total[(..., *where)] += np.add.reduce(results * _weights(w, out.shape[1], tap), axis=2)
+    out[(..., *there)] += total[(..., *here)]
+
+
+def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
+    """out += the gradient of the weights of `depthwise`, where y has that of its result."""
+    padded, results = _padded(x, g, 0, g.out[0]), _multiplied(y, x.shape[1])
+    dims = (0, *range(3, results.ndim))
+    for tap, where in _taps(g, g.out[0]):
+        found = np.add.reduce(results * padded[(..., *where)][:, :, None], axis=dims)
+        out[(slice(None), 0, *tap)] += found.reshape(-1)
+
+
+# --- normalisation -------------------------------------------------------------------------------
+#
+# x is (examples, channels, positions). `groups` of channels share statistics in each example, or, if it is 0, each
+# channel has its own over all examples. Statistics are in double precision, one number for each set of elements that
+# share them: (channels,) or (examples, groups).
+
+
+def _sums(sums: Any, groups: int) -> Any:
+    """Sums over those that share statistics, of what was summed over positions."""
+    if not groups:
+        return np.add.reduce(sums, axis=0)
+    return np.add.reduce(sums.reshape(len(sums), groups, sums.shape[1] // groups), axis=2)
+
+
+def _for_channels(numbers: Any, x: Any, groups: int) -> Any:
+    """What each channel has of numbers for each set, in the shape that broadcasts against x."""
+    return np.repeat(numbers, x.shape[1] // groups, axis=1)[:, :, None] if groups else numbers[:, None]
+
+
+def _count(x: Any, groups: int) -> int:
+    """How many elements share statistics."""
+    return max(x.size // max(len(x) * groups if groups else x.shape[1], 1), 1)
+
+
+def _centred(x: Any, mean: Any) -> Any:
+    """x - mean, where the mean has more digits than x."""
+    near = mean.astype(x.dtype)
+    centred = x - near
+    centred -= (mean - near).astype(x.dtype)
+    return centred
+
+
+def normalize(x: Any, weight: Any, bias: Any, groups: int, eps: float, y: Any, mean: Any, variance: Any) -> None:
+    """y = (x - mean) / √(variance + eps) · weight + bias; writes mean and variance too."""
+    n = _count(x, groups)
+    mean[...] = _sums(np.add.reduce(x, axis=2, dtype=np.float64), groups) / n
+    centred = _centred(x, _for_channels(mean, x, groups))
+    variance[...] = _sums(np.vecdot(centred, centred).astype(np.float64), groups) / n
+    scale = weight[:, None] / np.sqrt(_for_channels(variance, x, groups) + eps)
+    np.multiply(centred, scale.astype(x.dtype), out=y)
+    y += bias[:, None]
+
+
+def normalize_back(
+    g: Any, x: Any, weight: Any, groups: int, mean: Any, rstd: Any, by_mean: Any, by_variance: Any, dx: Any,
+    dweight: Any, dbias: Any,
+) -> None:  # fmt: skip
+    """The gradients of x (unless it is None), weight and bias, from those of the result, the mean and the variance.
+
+    With x̂ = (x - mean)·rstd: dx = rstd·(g·w - mean(g·w) - x̂·mean(g·w·x̂)), dw = Σ g·x̂, db = Σ g. The last two are
+    summed over positions and, if each channel has statistics of its own, over examples.
+    """
+    n = _count(x, groups)
+    centred = _centred(x, _for_channels(mean, x, groups))
+    total = np.add.reduce(g, axis=2, dtype=np.float64)
+    along = np.vecdot(g, centred) * _for_channels(rstd, x, groups)[..., 0]
+    dbias[...] = total if groups else np.add.reduce(total, axis=0)
+    dweight[...] = along if groups else np.add.reduce(along, axis=0)
+    if dx is None:
+        return
+    slope = (2 * by_variance - rstd * rstd * _sums(weight * along, groups)) / n
+    shift = (by_mean - rstd * _sums(weight * total, groups)) / n
+    np.multiply(g, (_for_channels(rstd, x, groups) * weight[:, None]).astype(x.dtype), out=dx)
+    centred *= _for_channels(slope, x, groups).astype(x.dtype)
+    dx += centred
+    dx += _for_channels(shift, x, groups).astype(x.dtype)
+
+
+def affine(x: Any, scale: Any, shift: Any, y: Any) -> None:
+    """y = x·scale + shift, with one number of each for every channel."""
+    np.multiply(x, scale[:, None], out=y)
+    y += shift[:, None]

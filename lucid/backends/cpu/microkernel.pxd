@@ -1,0 +1,221 @@
+# Products of matrices, in tiles of some rows and columns whose sums stay in the registers of vectors.
+
+cimport numpy as np
+
+from lucid.backends.cpu.scalar_math cimport real
+
+cdef extern from *:
+    """
+    #ifndef LUCID_TILES
+    #define LUCID_TILES
+    #include <stddef.h>
+    #include <string.h>
+
+    #if defined(__AVX512F__)
+    #include <immintrin.h>
+    #endif
+
+    /* Bytes of a vector, and how many there are. */
+    #if !defined(__GNUC__)
+    #define LUCID_WIDTH 0
+    #define LUCID_REGISTERS 0
+    #elif defined(__AVX512F__)
+    #define LUCID_WIDTH 64
+    #define LUCID_REGISTERS 32
+    #elif defined(__AVX__)
+    #define LUCID_WIDTH 32
+    #define LUCID_REGISTERS 16
+    #elif defined(__aarch64__)
+    #define LUCID_WIDTH 16
+    #define LUCID_REGISTERS 32
+    #else
+    #define LUCID_WIDTH 16
+    #define LUCID_REGISTERS 25  /* of which 9 are in memory */
+    #endif
+
+    #ifdef __GNUC__
+    #define LUCID_TILE static inline __attribute__((always_inline))
+    #define LUCID_UNROLLED _Pragma("GCC unroll 16")
+    #define LUCID_PREFETCH(p) __builtin_prefetch(p)
+    #define LUCID_TILE_VECTOR(real) \\
+        typedef real vector __attribute__((vector_size(LUCID_WIDTH), aligned(sizeof(real)), may_alias))
+    #else
+    #define LUCID_TILE static inline
+    #define LUCID_UNROLLED
+    #define LUCID_PREFETCH(p)
+    #define LUCID_TILE_VECTOR(real) typedef real vector
+    #endif
+
+    /* How many rows of a tile with so many vectors in a row leave registers for a row of the panel and for a factor. */
+    #define LUCID_TALLEST(vectors) \\
+        (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
+    enum { LUCID_AHEAD = 8 /* rows that are fetched into the cache before they are needed */, LUCID_BLOCK = 16 };
+
+    /* lucid_tile: some rows of x by a panel of so many columns, of which only some may be wanted in the result. The
+       elements of x are `down` and `right` apart, rows of the result `stride`. To them rows from `first` on, `step` apart,
+       are added, unless it is NULL, with a step of 0.
+       lucid_rows: the same for any number of rows.
+       lucid_pack: put columns of a matrix into a panel, which is filled up with zeros. */
+    #define LUCID_TILES_OF(real)                                                                                      \\
+        LUCID_TILE void lucid_tile_##real(const real *x, ptrdiff_t down, ptrdiff_t right, const real *w,              \\
+                                          ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
+                                          ptrdiff_t stride, const int rows, const int columns, ptrdiff_t wanted) {    \\
+            LUCID_TILE_VECTOR(real);                                                                                  \\
+            enum { LANES = sizeof(vector) / sizeof(real) };                                                           \\
+            const int across = columns / LANES;                                                                       \\
+            vector sums[32], panel[32];                                                                               \\
+            ptrdiff_t k;                                                                                              \\
+            int i, j;                                                                                                 \\
+            LUCID_UNROLLED for (i = 0; i < rows; i++)                                                                 \\
+                LUCID_UNROLLED for (j = 0; j < across; j++)                                                           \\
+                    sums[i * across + j] = first ? *(const vector *)(first + i * step + j * LANES) : (vector){0};     \\
+            for (k = 0; k < depth; k++) {                                                                             \\
+                if (right != 1) LUCID_PREFETCH(x + (k + LUCID_AHEAD) * right);                                        \\
+                LUCID_UNROLLED for (j = 0; j < across; j++)                                                           \\
+                    panel[j] = *(const vector *)(w + k * columns + j * LANES);                                        \\
+                LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
+                    real factor = x[i * down + k * right];                                                            \\
+                    LUCID_UNROLLED for (j = 0; j < across; j++) sums[i * across + j] += factor * panel[j];            \\
+                }                                                                                                     \\
+            }                                                                                                         \\
+            if (wanted >= columns) {                                                                                  \\
+                LUCID_UNROLLED for (i = 0; i < rows; i++)                                                             \\
+                    LUCID_UNROLLED for (j = 0; j < across; j++)                                                       \\
+                        *(vector *)(out + i * stride + j * LANES) = sums[i * across + j];                             \\
+            } else {                                                                                                  \\
+                LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
+                    real row[64];                                                                                     \\
+                    LUCID_UNROLLED for (j = 0; j < across; j++) *(vector *)(row + j * LANES) = sums[i * across + j];  \\
+                    memcpy(out + i * stride, row, wanted * sizeof(real));                                             \\
+                }                                                                                                     \\
+            }                                                                                                         \\
+        }                                                                                                             \\
+                                                                                                                      \\
+        LUCID_TILE void lucid_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
+                                          ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
+                                          ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
+            LUCID_TILE_VECTOR(real);                                                                                  \\
+            const int most = LUCID_TALLEST((int)(columns * sizeof(real) / sizeof(vector)));                           \\
+            LUCID_WHILE(real, most, most)                                                                             \\
+            LUCID_WHILE(real, most > 8, 8)                                                                            \\
+            LUCID_WHILE(real, most > 4, 4)                                                                            \\
+            LUCID_WHILE(real, most > 2, 2)                                                                            \\
+            LUCID_WHILE(real, most > 1, 1)                                                                            \\
+        }                                                                                                             \\
+                                                                                                                      \\
+        LUCID_TILE void lucid_pack_##real(const real *w, ptrdiff_t down, ptrdiff_t right, ptrdiff_t depth,            \\
+                                          ptrdiff_t columns, real *out, const int panel) {                            \\
+            ptrdiff_t k, j, start, end;                                                                               \\
+            if (columns < panel) memset(out, 0, depth * panel * sizeof(real));                                        \\
+            else columns = panel;                                                                                     \\
+            if (right == 1) {                                                                                         \\
+                for (k = 0; k < depth; k++)                                                                           \\
+                    for (j = 0; j < columns; j++) out[k * panel + j] = w[k * down + j];                               \\
+                return;                                                                                               \\
+            }                                                                                                         \\
+            for (start = 0; start < depth; start = end) {                                                             \\
+                end = start + LUCID_BLOCK < depth ? start + LUCID_BLOCK : depth;                                      \\
+                j = 0;                                                                                                \\
+                if (down == 1 && end - start == LUCID_BLOCK && LUCID_TRANSPOSES(real))                                \\
+                    for (; j + LUCID_BLOCK <= columns; j += LUCID_BLOCK)                                              \\
+                        lucid_transpose((const float *)w + start + j * right, right,                                  \\
+                                        (float *)out + start * panel + j, panel);                                     \\
+                for (; j < columns; j++)                                                                              \\
+                    for (k = start; k < end; k++) out[k * panel + j] = w[k * down + j * right];                       \\
+            }                                                                                                         \\
+        }
+
+    #define LUCID_WHILE(real, condition, rows)                                                                        \\
+        if (condition)                                                                                                \\
+            for (; n >= (rows); n -= (rows), x += (rows) * down, first += (rows) * step, out += (rows) * stride)      \\
+                lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wanted);
+
+    /* A block of 16 rows of 16 floats becomes one of columns. */
+    #if defined(__AVX512F__)
+    #define LUCID_TRANSPOSES(real) (sizeof(real) == sizeof(float))
+    LUCID_TILE void lucid_transpose(const float *x, ptrdiff_t stride, float *out, ptrdiff_t out_stride) {
+        __m512 a[16], b[16];
+        int i;
+        LUCID_UNROLLED for (i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * stride);
+        LUCID_UNROLLED for (i = 0; i < 16; i += 2) {
+            b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+            b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+        }
+        LUCID_UNROLLED for (i = 0; i < 16; i += 4) {
+            a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+            a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+            a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+            a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+        }
+        LUCID_UNROLLED for (i = 0; i < 4; i++) {
+            b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
+            b[i + 4] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+            b[i + 8] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+            b[i + 12] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+        }
+        LUCID_UNROLLED for (i = 0; i < 4; i++) {
+            _mm512_storeu_ps(out + i * out_stride, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+            _mm512_storeu_ps(out + (i + 8) * out_stride, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+            _mm512_storeu_ps(out + (i + 4) * out_stride, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
+            _mm512_storeu_ps(out + (i + 12) * out_stride, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+        }
+    }
+    #else
+    #define LUCID_TRANSPOSES(real) 0
+    #define lucid_transpose(x, stride, out, out_stride)
+    #endif
+
+    LUCID_TILES_OF(float)
+    LUCID_TILES_OF(double)
+    #endif
+    """
+    void lucid_rows_float(
+        const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, Py_ssize_t, const float*, Py_ssize_t, float*,
+        Py_ssize_t, int, Py_ssize_t,
+    ) noexcept nogil
+    void lucid_rows_double(
+        const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
+        Py_ssize_t, int, Py_ssize_t,
+    ) noexcept nogil
+    void lucid_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*, int) noexcept nogil
+    void lucid_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int) noexcept nogil
+
+cdef enum:
+    LINE = 64  # bytes of a line of the cache
+
+
+cdef inline void rows_by_panel(
+    const real* x, Py_ssize_t down, Py_ssize_t right, Py_ssize_t n, const real* w, Py_ssize_t depth,
+    const real* first, Py_ssize_t step, real* out, Py_ssize_t stride, int panel, Py_ssize_t columns,
+) noexcept nogil:
+    """n rows of x, whose elements are `down` and `right` apart, by a panel, of which only some columns may be wanted.
+
+    Rows of the result are `stride` apart. To them those from `first` on are added, `step` apart, of the width of the
+    panel. It may be NULL, with a step of 0.
+    """
+    if real is float:
+        lucid_rows_float(x, down, right, n, w, depth, first, step, out, stride, panel, columns)
+    else:
+        lucid_rows_double(x, down, right, n, w, depth, first, step, out, stride, panel, columns)
+
+
+cdef inline void pack(
+    const real* w, Py_ssize_t down, Py_ssize_t right, Py_ssize_t depth, Py_ssize_t columns, real* out, int panel
+) noexcept nogil:
+    """Put a matrix, whose rows and columns are so far apart, into panels; the last one is filled up with zeros."""
+    while columns > 0:
+        if real is float:
+            lucid_pack_float(w, down, right, depth, columns, out, panel)
+        else:
+            lucid_pack_double(w, down, right, depth, columns, out, panel)
+        out += depth * panel
+        w += panel * right
+        columns -= panel
+
+
+cdef inline np.ndarray aligned(Py_ssize_t size, kind):
+    """Memory for so many numbers that starts where a line of the cache does."""
+    cdef np.npy_intp[1] length = [size * kind.itemsize + LINE]
+    cdef np.ndarray out = np.PyArray_EMPTY(1, length, np.NPY_UINT8, 0)
+    cdef Py_ssize_t start = -<Py_ssize_t>np.PyArray_DATA(out) & (LINE - 1)
+    return out[start : start + size * kind.itemsize].view(kind)

@@ -1,0 +1,450 @@
+"""NumPy's functions in terms of lucid's: how the arguments of each are translated."""
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lucid.api import contractions, creation, indexing, joining, reductions, scatter, shaping, sorting, splitting
+from lucid.core import dtypes
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ops import binary, unary
+from lucid.ops.dims import one_dim
+from lucid.ops.promotion import lift_all
+
+Function = Callable[..., Any]
+_NO_VALUE = np._NoValue
+DEGREE = math.pi / 180
+
+
+class NoCounterpartError(Exception):
+    """Raised by a translation for arguments that lucid's function does not take."""
+
+
+def as_floats(x: Any) -> Tensor:
+    t = lift(x)
+    return t if t.np_dtype in dtypes.DIFFERENTIABLE else t.to(dtypes.default_float())
+
+
+def _row_major(order: str | None) -> None:
+    if order == "F":
+        raise NoCounterpartError
+
+
+def _flat_unless(a: Any, axis: Any) -> tuple[Tensor, Any]:
+    """NumPy takes a tensor as flat where no axis is given."""
+    return (lift(a).reshape(-1), 0) if axis is None else (lift(a), axis)
+
+
+def _reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
+    _row_major(order)
+    return shaping.reshape(lift(a).clone() if copy else a, shape)
+
+
+def _ravel(a: Any, order: str = "C") -> Tensor:
+    _row_major(order)
+    return lift(a).reshape(-1)
+
+
+def _transpose(a: Any, axes: Any = None) -> Tensor:
+    x = lift(a)
+    return x.permute(tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
+
+
+def _squeeze(a: Any, axis: Any = None) -> Tensor:
+    x = lift(a)
+    dims = () if axis is None else (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    if any(x.shape[one_dim(d, x.ndim, "squeeze")] != 1 for d in dims):
+        raise ValueError(f"squeeze: dimensions {dims} of shape {x.shape} are not all of size 1")
+    return shaping.squeeze(x, axis)
+
+
+def _expand_dims(a: Any, axis: Any) -> Tensor:
+    x = lift(a)
+    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    rank = x.ndim + len(axes)
+    new = {one_dim(d, rank, "expand_dims") for d in axes}
+    if len(new) != len(axes):
+        raise ValueError(f"expand_dims: axes {axes} name a dimension twice")
+    sizes = iter(x.shape)
+    return x.reshape(tuple(1 if d in new else next(sizes) for d in range(rank)))
+
+
+def _broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
+    if any(a is None for a in args):  # which NumPy takes for an object
+        raise NoCounterpartError
+    return shaping.broadcast_tensors(*args)
+
+
+def _concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
+    parts = [lift(a).reshape(-1) if axis is None else lift(a) for a in arrays]
+    out = joining.cat(parts, 0 if axis is None else axis)
+    return out if dtype is None else out.to(dtype)
+
+
+def _column_stack(tup: Any) -> Tensor:
+    columns = [lift(a) for a in tup]
+    return joining.cat([c if c.ndim > 1 else c.reshape(-1, 1) for c in columns], 1)
+
+
+def _at_least(rank: int) -> Function:
+    def function(*arys: Any) -> Any:
+        found = [lift(a) for a in arys]
+        # A vector becomes a row, and a matrix a stack of depth 1.
+        front = {1: 0, 2: 1, 3: 1}[rank]
+        grown = [
+            x.reshape((1,) * (front if x.ndim < 2 else 0) + x.shape) if x.ndim and x.ndim < rank else x for x in found
+        ]
+        full = [x.reshape(x.shape + (1,) * (rank - x.ndim)) if x.ndim < rank else x for x in grown]
+        return full[0] if len(full) == 1 else tuple(full)
+
+    return function
+
+
+def _cuts(indices_or_sections: Any) -> Any:
+    if hasattr(indices_or_sections, "__index__") and not np.ndim(indices_or_sections):
+        return int(indices_or_sections)
+    return [int(i) for i in indices_or_sections]
+
+
+def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    return list(splitting.tensor_split(ary, _cuts(indices_or_sections), axis))
+
+
+def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    x, cuts = lift(ary), _cuts(indices_or_sections)
+    size = x.shape[one_dim(axis, x.ndim, "split")]
+    if isinstance(cuts, int) and cuts > 0 and size % cuts:
+        raise ValueError(f"split: dimension {axis} of size {size} has no {cuts} equal parts; use array_split")
+    return _array_split(x, cuts, axis)
+
+
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    return _nonzero(condition) if x is None and y is None else binary.where(condition, x, y)
+
+
+def _nonzero(a: Any) -> Any:
+    return scatter.nonzero(lift(a), as_tuple=True)
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
+    low = min if a_min is None or a_min is _NO_VALUE else a_min
+    high = max if a_max is None or a_max is _NO_VALUE else a_max
+    return lift(a).clone() if low is None and high is None else unary.clamp(a, low, high)
+
+
+def _dot(a: Any, b: Any) -> Tensor:
+    """The last dimension of `a` against the second to last of `b`; numbers multiply."""
+    x, y = lift_all(a, b)
+    if not x.ndim or not y.ndim:
+        return binary.mul(a, b)
+    if x.ndim <= 2 and y.ndim <= 2:
+        return contractions.matmul(x, y)
+    x, y = _same_type(x, y)
+    return contractions.tensordot(x, y, ([-1], [-2 if y.ndim > 1 else -1]))
+
+
+def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    target = dtypes.promote_pair(x.np_dtype, y.np_dtype)
+    return x.to(target), y.to(target)
+
+
+def _vdot(x: Tensor, y: Tensor) -> Tensor:
+    return contractions.matmul(unary.conj(x.reshape(-1)), y.reshape(-1))
+
+
+def _cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
+    x, y = _same_type(*lift_all(a, b))
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise NoCounterpartError
+    return contractions.cross(x, y, axis)
+
+
+def _einsum(*operands: Any, optimize: Any = False) -> Tensor:
+    if not isinstance(operands[0], str):
+        raise NoCounterpartError
+    return contractions.einsum(*operands)
+
+
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    return reductions.sum(splitting.diagonal(a, offset, axis1, axis2), -1)
+
+
+def _flip(m: Any, axis: Any = None) -> Tensor:
+    x = lift(m)
+    return shaping.flip(x, tuple(range(x.ndim)) if axis is None else axis)
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    moves = [int(s) for s in np.atleast_1d(shift)]
+    if axis is None:
+        return shaping.roll(a, (sum(moves),))
+    axes = [int(d) for d in np.atleast_1d(axis)]
+    count = max(len(moves), len(axes))
+    return shaping.roll(a, moves * (count // len(moves)), axes * (count // len(axes)))
+
+
+def _take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
+    x, d = _flat_unless(a, axis)
+    return x[(slice(None),) * one_dim(d, x.ndim, "take") + (lift(indices),)]
+
+
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
+    return indexing.take_along_dim(arr, indices, axis)
+
+
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    return shaping.repeat_interleave(a, lift(repeats), axis)
+
+
+def _like(make: Function) -> Function:
+    def function(a: Any, dtype: Any = None, *, shape: Any = None) -> Tensor:
+        x = lift(a)
+        return make(x.shape if shape is None else shape, dtype=x.dtype if dtype is None else dtype)
+
+    return function
+
+
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    return _like(lambda size, dtype: creation.full(size, fill_value, dtype=dtype))(a, dtype, shape=shape)
+
+
+def _variance(function: Function) -> Function:
+    def call(
+        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, keepdims: bool = False
+    ) -> Tensor:
+        x = as_floats(a) if dtype is None else lift(a).to(dtype)
+        return function(x, axis, keepdim=keepdims, correction=ddof if correction is None else correction)
+
+    return call
+
+
+def _mean(function: Function) -> Function:
+    def call(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+        return function(as_floats(a) if dtype is None else lift(a).to(dtype), axis, keepdims)
+
+    return call
+
+
+def _total(function: Function) -> Function:
+    """For sums and products, which may be taken in another type."""
+    return lambda a, axis=None, dtype=None, *, keepdims=False: function(a, axis, keepdims, dtype=dtype)
+
+
+def _fold(function: Function) -> Function:
+    return lambda a, axis=None, *, keepdims=False: function(a, axis, keepdims)
+
+
+def _scan(function: Function) -> Function:
+    return lambda a, axis=None, dtype=None: function(*_flat_unless(a, axis), dtype=dtype)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
+    x = as_floats(a)
+    if weights is None:
+        return reductions.mean(x, axis, keepdims)
+    w = weights if isinstance(weights, Tensor) else creation.tensor(weights, dtype=x.dtype)
+    if w.shape != x.shape:
+        if not isinstance(axis, int) or w.shape != (x.shape[axis],):
+            raise TypeError(f"average: weights of shape {w.shape} do not fit shape {x.shape} along axis {axis}")
+        w = w.reshape([-1 if d == axis % x.ndim else 1 for d in range(x.ndim)])
+    total = reductions.sum(shaping.broadcast_to(w, x.shape), axis, keepdims)
+    return reductions.sum(x * w, axis, keepdims) / total
+
+
+def _diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
+    x = lift(a)
+    d = one_dim(axis, x.ndim, "diff")
+    for _ in range(n):
+        later, earlier = (x[(slice(None),) * d + (part,)] for part in (slice(1, None), slice(None, -1)))
+        x = later != earlier if x.np_dtype == dtypes.BOOL else later - earlier
+    return x
+
+
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
+    x, d = _flat_unless(a, axis)
+    return sorting.sort(x, d).values
+
+
+def _argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
+    x, d = _flat_unless(a, axis)
+    return sorting.argsort(x, d, stable=bool(stable) or kind in ("stable", "mergesort"))
+
+
+_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+def _quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    if method not in _METHODS or isinstance(axis, tuple):
+        raise NoCounterpartError
+    x = as_floats(a)
+    return sorting.quantile(x, creation.tensor(q, dtype=x.dtype), axis, keepdims, interpolation=method)
+
+
+def _percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    return _quantile(a, np.true_divide(q, 100), axis, method=method, keepdims=keepdims)
+
+
+def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    return _quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+def _searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
+    return sorting.searchsorted(*lift_all(a, v), right=side == "right")
+
+
+def _unique(ar: Any, *, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None) -> Any:
+    return sorting.unique(lift(ar), return_inverse=return_inverse, return_counts=return_counts, dim=axis)
+
+
+def _real(val: Any) -> Tensor:
+    return unary.real(lift(val))
+
+
+def _imag(val: Any) -> Tensor:
+    x = lift(val)
+    return unary.imag(x) if x.is_complex() else creation.zeros_like(x)
+
+
+def _angle(z: Any, deg: bool = False) -> Tensor:
+    found = unary.angle(lift(z))
+    return found / DEGREE if deg else found
+
+
+def _meshgrid(*xi: Any, indexing: str = "xy", copy: bool = True) -> tuple[Tensor, ...]:
+    return shaping.meshgrid(*[lift(x).reshape(-1) for x in xi], indexing=indexing)
+
+
+def _fourier(name: str) -> Function:
+    """A function of numpy.fft by the one of lucid.fft, which loads when it is needed."""
+
+    def call(a: Any, *args: Any) -> Tensor:
+        x = lift(a)
+        if x.is_floating_point() and x.dtype.itemsize == 2 and len(args) > 1:  # NumPy computes it in single precision
+            x = x.to(np.float32)
+        return getattr(import_module("lucid.fft"), name)(x, *args)
+
+    if name.endswith("shift"):
+        return lambda x, axes=None: call(x, axes)
+    if name.endswith("2"):
+        return lambda a, s=None, axes=(-2, -1), norm=None: call(a, s, axes, norm)
+    if name.endswith("n"):
+        return lambda a, s=None, axes=None, norm=None: call(a, s, axes, norm)
+    return lambda a, n=None, axis=-1, norm=None: call(a, n, axis, norm)
+
+
+_FOURIER = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
+
+
+def _size(a: Any, axis: int | None = None) -> int:
+    return a.numel() if axis is None else a.shape[axis]
+
+
+FUNCTIONS: dict[Any, Function] = {
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: _size,
+    np.iscomplexobj: lambda x: x.is_complex(),
+    np.isrealobj: lambda x: not x.is_complex(),
+    np.sum: _total(reductions.sum),
+    np.prod: _total(reductions.prod),
+    np.nansum: _total(reductions.nansum),
+    np.mean: _mean(reductions.mean),
+    np.nanmean: _mean(reductions.nanmean),
+    np.average: _average,
+    np.var: _variance(reductions.var),
+    np.std: _variance(reductions.std),
+    np.max: _fold(reductions.amax),
+    np.amax: _fold(reductions.amax),
+    np.min: _fold(reductions.amin),
+    np.amin: _fold(reductions.amin),
+    np.ptp: _fold(lambda a, axis, keepdims: reductions.amax(a, axis, keepdims) - reductions.amin(a, axis, keepdims)),
+    np.argmax: _fold(reductions.argmax),
+    np.argmin: _fold(reductions.argmin),
+    np.any: _fold(reductions.any),
+    np.all: _fold(reductions.all),
+    np.count_nonzero: lambda a, axis=None, *, keepdims=False: reductions.sum(binary.ne(a, 0), axis, keepdims),
+    np.cumsum: _scan(reductions.cumsum),
+    np.cumprod: _scan(reductions.cumprod),
+    np.diff: _diff,
+    np.sort: _sort,
+    np.argsort: _argsort,
+    np.median: _median,
+    np.quantile: _quantile,
+    np.percentile: _percentile,
+    np.searchsorted: _searchsorted,
+    np.unique: _unique,
+    np.nonzero: _nonzero,
+    np.reshape: _reshape,
+    np.ravel: _ravel,
+    np.transpose: _transpose,
+    np.matrix_transpose: lambda x: lift(x).transpose(-2, -1),
+    np.swapaxes: lambda a, axis1, axis2: shaping.transpose(a, axis1, axis2),
+    np.moveaxis: lambda a, source, destination: shaping.movedim(a, source, destination),
+    np.squeeze: _squeeze,
+    np.expand_dims: _expand_dims,
+    np.atleast_1d: _at_least(1),
+    np.atleast_2d: _at_least(2),
+    np.atleast_3d: _at_least(3),
+    np.broadcast_to: lambda array, shape: shaping.broadcast_to(
+        array, (shape,) if hasattr(shape, "__index__") else shape
+    ),
+    np.broadcast_arrays: _broadcast_arrays,
+    np.concatenate: _concatenate,
+    np.stack: lambda arrays, axis=0: joining.stack(list(arrays), axis),
+    np.hstack: lambda tup: joining.hstack([lift(a) for a in tup]),
+    np.vstack: lambda tup: joining.vstack([lift(a) for a in tup]),
+    np.dstack: lambda tup: joining.dstack([lift(a) for a in tup]),
+    np.column_stack: _column_stack,
+    np.append: lambda arr, values, axis=None: _concatenate((arr, values), axis),
+    np.split: _split,
+    np.array_split: _array_split,
+    np.hsplit: lambda ary, indices_or_sections: _split(ary, indices_or_sections, 1 if lift(ary).ndim > 1 else 0),
+    np.vsplit: lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0),
+    np.flip: _flip,
+    np.fliplr: lambda m: shaping.fliplr(m),
+    np.flipud: lambda m: shaping.flipud(m),
+    np.roll: _roll,
+    np.rot90: lambda m, k=1, axes=(0, 1): shaping.rot90(m, k, axes),
+    np.tile: lambda A, reps: shaping.tile(A, reps),  # noqa: N803  (the name is NumPy's)
+    np.repeat: _repeat,
+    np.take: _take,
+    np.take_along_axis: _take_along_axis,
+    np.diagonal: lambda a, offset=0, axis1=0, axis2=1: splitting.diagonal(a, offset, axis1, axis2),
+    np.diag: lambda v, k=0: splitting.diag(v, k),
+    np.diagflat: lambda v, k=0: splitting.diag(lift(v).reshape(-1), k),
+    np.tril: lambda m, k=0: splitting.tril(m, k),
+    np.triu: lambda m, k=0: splitting.triu(m, k),
+    np.trace: _trace,
+    np.dot: _dot,
+    np.vdot: lambda a, b, /: _vdot(*lift_all(a, b)),
+    np.inner: lambda a, b, /: contractions.inner(*_same_type(*lift_all(a, b))),
+    np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in lift_all(a, b)]),
+    np.kron: lambda a, b: contractions.kron(*_same_type(*lift_all(a, b))),
+    np.cross: _cross,
+    np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(*lift_all(a, b)), axes),
+    np.einsum: _einsum,
+    np.where: _where,
+    np.clip: _clip,
+    np.round: lambda a, decimals=0: unary.round(a, decimals),
+    np.around: lambda a, decimals=0: unary.round(a, decimals),
+    np.fix: lambda x: unary.trunc(x),
+    np.sinc: lambda x: unary.sinc(x),
+    np.nan_to_num: lambda x, copy=True, nan=0.0, posinf=None, neginf=None: unary.nan_to_num(x, nan, posinf, neginf),
+    np.real: _real,
+    np.imag: _imag,
+    np.angle: _angle,
+    np.isclose: lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: binary.isclose(a, b, rtol, atol, equal_nan),
+    np.zeros_like: _like(creation.zeros),
+    np.ones_like: _like(creation.ones),
+    np.empty_like: _like(creation.empty),
+    np.full_like: _full_like,
+    np.copy: lambda a: lift(a).clone(),
+    np.meshgrid: _meshgrid,
+    **{getattr(np.fft, name): _fourier(name) for name in _FOURIER.split()},
+}
+if hasattr(np, "astype"):  # since NumPy 2.1
+    FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: lift(x).to(dtype, copy=copy)

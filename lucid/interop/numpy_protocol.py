@@ -1,0 +1,370 @@
+"""NumPy speaks Tensor: what `np.sin(tensor)`, `array * tensor` or `np.concatenate([tensor, array])` do.
+
+NumPy hands a call with a tensor among its arguments to `array_ufunc` or `array_function`. A table finds lucid's
+counterpart, and the result is a tensor that can be differentiated. Without a counterpart NumPy's own function runs on
+the arrays and gives arrays, unless that would lose a gradient silently.
+"""
+
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.api import contractions, conversion, reductions
+from lucid.core import modes
+from lucid.core.dual import Dual
+from lucid.core.primitive import lift
+from lucid.core.storage import storage_of
+from lucid.core.tensor import Tensor
+from lucid.interop.numpy_functions import DEGREE, FUNCTIONS, Function, NoCounterpartError, as_floats
+from lucid.interop.numpy_linalg import LINALG
+from lucid.ops import binary, unary
+from lucid.ops.promotion import exact, lift_all
+
+_NO_VALUE = np._NoValue
+_TYPES = (Tensor, np.ndarray)
+_ARRAYS_OWN = np.ndarray.__array_ufunc__
+
+
+# --- running on arrays -------------------------------------------------------------------------
+
+
+def _differentiated(tensor: Tensor) -> bool:
+    """Whether somebody is going to ask for a derivative by this tensor."""
+    found: Any = tensor
+    while isinstance(found, Tensor):
+        if isinstance(found, Dual) or (found.requires_grad and modes.recording.get()):
+            return True
+        found = found._array
+    return False
+
+
+def _raise_if_differentiated(name: str, value: Any, why: str) -> None:
+    if isinstance(value, Tensor):
+        if _differentiated(value):
+            raise TypeError(f"{name}: {why}. detach() the tensor first if the gradient is not wanted.")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _raise_if_differentiated(name, item, why)
+    elif isinstance(value, dict):
+        _raise_if_differentiated(name, list(value.values()), why)
+
+
+def _arrays(value: Any, read: Function) -> Any:
+    """The same arguments with arrays in place of tensors."""
+    if isinstance(value, Tensor):
+        return read(value)
+    if isinstance(value, list):
+        return [_arrays(v, read) for v in value]
+    if isinstance(value, tuple):
+        items = [_arrays(v, read) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return {k: _arrays(v, read) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
+    """NumPy's own function, where it takes no gradient with it."""
+    why = "no counterpart in lucid for this NumPy function with these arguments, so a gradient would be lost"
+    _raise_if_differentiated(name, (args, kwargs), why)
+    result = function(*_arrays(args, conversion.numpy), **_arrays(kwargs, conversion.numpy))
+    out = kwargs.get("out")
+    for target in out if isinstance(out, tuple) else (out,):
+        if isinstance(target, Tensor):
+            storage_of(target).bump(name)
+    if out is None:
+        return result
+    return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+
+
+def _stored(name: str, result: Any, out: Any) -> Any:
+    """The result written into what the caller gave as `out`, an array or a tensor, or one for each result."""
+    if isinstance(out, tuple):
+        results = result if isinstance(result, tuple) else (result,)
+        stored = tuple(r if o is None else _stored(name, r, o) for r, o in zip(results, out, strict=True))
+        return stored if len(stored) > 1 else stored[0]
+    if isinstance(out, Tensor):
+        return out.copy_(result)
+    why = "a result that requires grad cannot be written into a NumPy array"
+    _raise_if_differentiated(name, result, why)
+    np.copyto(out, _arrays(result, conversion.numpy), casting="same_kind")
+    return out
+
+
+# --- ufuncs ------------------------------------------------------------------------------------
+
+_SAME_UNARY = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal sin cos tan sinh cosh tanh floor ceil trunc "
+    "isnan isinf isfinite logical_not"
+)
+_SAME_BINARY = (
+    "floor_divide remainder fmod float_power hypot maximum minimum fmax fmin logaddexp copysign logical_and "
+    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
+)
+_LOG2 = math.log(2.0)
+
+
+def _scaled(factor: float) -> Function:
+    return lambda x: binary.mul(x, factor)
+
+
+def _cube_root(x: Any) -> Tensor:
+    size = unary.abs(as_floats(x))
+    zero = size == 0
+    return unary.sign(lift(x)) * binary.where(zero, 0, binary.pow(binary.where(zero, 1, size), 1 / 3))
+
+
+def _log2_of_sum(x: Any, y: Any) -> Tensor:
+    return binary.true_divide(binary.logaddexp(binary.mul(x, _LOG2), binary.mul(y, _LOG2)), _LOG2)
+
+
+UFUNCS: dict[np.ufunc, Function] = {
+    **{getattr(np, name): getattr(unary, name) for name in _SAME_UNARY.split()},
+    **{getattr(np, name): getattr(binary, name) for name in _SAME_BINARY.split()},
+    np.negative: unary.neg,
+    np.positive: lambda x: lift(x).clone(),
+    np.absolute: unary.abs,
+    np.fabs: unary.abs,
+    np.sign: unary.sgn,
+    np.conjugate: unary.conj,
+    np.rint: unary.round,
+    np.cbrt: _cube_root,
+    np.arcsin: unary.asin,
+    np.arccos: unary.acos,
+    np.arctan: unary.atan,
+    np.arcsinh: unary.asinh,
+    np.arccosh: unary.acosh,
+    np.arctanh: unary.atanh,
+    np.deg2rad: _scaled(DEGREE),
+    np.radians: _scaled(DEGREE),
+    np.rad2deg: _scaled(1 / DEGREE),
+    np.degrees: _scaled(1 / DEGREE),
+    np.invert: unary.bitwise_not,
+    np.modf: lambda x: (unary.frac(x), unary.trunc(x)),
+    np.add: binary.add,
+    np.subtract: binary.sub,
+    np.multiply: binary.mul,
+    np.divide: binary.true_divide,
+    np.divmod: lambda x, y: (binary.floor_divide(x, y), binary.remainder(x, y)),
+    np.power: binary.pow,
+    np.arctan2: binary.atan2,
+    np.logaddexp2: _log2_of_sum,
+    np.left_shift: binary.bitwise_left_shift,
+    np.right_shift: binary.bitwise_right_shift,
+    np.equal: binary.eq,
+    np.not_equal: binary.ne,
+    np.less: binary.lt,
+    np.less_equal: binary.le,
+    np.greater: binary.gt,
+    np.greater_equal: binary.ge,
+    np.matmul: contractions.matmul,
+}
+# SciPy's ufuncs by name: they must not be imported before the user does.
+SCIPY_UFUNCS: dict[str, Function] = {
+    "erf": unary.erf,
+    "erfc": unary.erfc,
+    "erfinv": unary.erfinv,
+    "gammaln": unary.lgamma,
+    "psi": unary.digamma,
+    "expit": unary.sigmoid,
+    "log_expit": unary.log_sigmoid,
+    "logit": unary.logit,
+    "xlogy": binary.xlogy,
+}
+REDUCTIONS: dict[np.ufunc, Function] = {
+    np.add: reductions.sum,
+    np.multiply: reductions.prod,
+    np.maximum: reductions.amax,
+    np.minimum: reductions.amin,
+    np.logical_and: reductions.all,
+    np.logical_or: reductions.any,
+    np.logaddexp: reductions.logsumexp,
+}
+SCANS: dict[np.ufunc, Function] = {
+    np.add: reductions.cumsum,
+    np.multiply: reductions.cumprod,
+    np.maximum: lambda x, dim: reductions.cummax(x, dim).values,
+    np.minimum: lambda x, dim: reductions.cummin(x, dim).values,
+    np.logaddexp: reductions.logcumsumexp,
+}
+
+
+def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`Tensor.__array_ufunc__`: NumPy's elementwise functions on tensors.
+
+    >>> import lucid, numpy as np
+    >>> np.array([1.0, 2.0], dtype=np.float32) * lucid.tensor([3.0, 4.0])
+    Tensor([3., 8.])
+    """
+    out = kwargs.get("out")
+    for x in inputs if out is None else (*inputs, *out):
+        if type(x) is not Tensor and type(x) is not np.ndarray and _speaks_for_itself(x):
+            return NotImplemented
+    if not kwargs and method == "__call__" and (known := UFUNCS.get(ufunc)) is not None:
+        return known(*inputs)
+    name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    if method == "at" and isinstance(inputs[0], Tensor):
+        raise TypeError(f"{name} cannot write into a tensor; use index_put_ or scatter_reduce_")
+    try:
+        result = _ufunc_result(ufunc, method, inputs, kwargs)
+    except NoCounterpartError:
+        return _on_arrays(name, getattr(ufunc, method), inputs, kwargs)
+    return result if out is None else _stored(name, result, out)
+
+
+def _speaks_for_itself(x: Any) -> bool:
+    """Whether an operand's own type is to decide, as those of other libraries are."""
+    return getattr(type(x), "__array_ufunc__", _ARRAYS_OWN) is not _ARRAYS_OWN and not isinstance(x, Tensor)
+
+
+def _counterpart(ufunc: np.ufunc) -> Function:
+    found = UFUNCS.get(ufunc) or _of_scipy(ufunc)
+    if found is None:
+        raise NoCounterpartError
+    return found
+
+
+def _of_scipy(ufunc: np.ufunc) -> Function | None:
+    """The counterpart of a ufunc of SciPy's; other people's may have the same names."""
+    scipy = sys.modules.get("scipy.special")
+    if scipy is None:  # so it is not one of SciPy's
+        return None
+    if getattr(scipy, ufunc.__name__, None) is ufunc and ufunc.__name__ in SCIPY_UFUNCS:
+        return SCIPY_UFUNCS[ufunc.__name__]
+    known: dict[np.ufunc, Function] = importlib.import_module("lucid.interop.scipy_ufuncs").UFUNCS
+    return known.get(ufunc)
+
+
+def _ufunc_result(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    settings = {
+        k: v
+        for k, v in kwargs.items()
+        if k != "out" and v is not None and v is not _NO_VALUE and not (k == "where" and v is True)
+    }
+    if method == "__call__":
+        return _called(_counterpart(ufunc), inputs, **settings)
+    if method == "outer":
+        x, y = lift_all(*inputs)
+        return _called(_counterpart(ufunc), (x.reshape(x.shape + (1,) * y.ndim), y), **settings)
+    if method == "reduce" and ufunc in REDUCTIONS:
+        settings = {"axis": None, **settings} if kwargs.get("axis", 0) is None else {"axis": 0, **settings}
+        return _reduced(REDUCTIONS[ufunc], inputs[0], **settings)
+    if method == "accumulate" and ufunc in SCANS:
+        return _accumulated(SCANS[ufunc], inputs[0], **settings)
+    raise NoCounterpartError
+
+
+def _called(function: Function, inputs: Sequence[Any], dtype: Any = None, **rest: Any) -> Any:
+    if rest:
+        raise NoCounterpartError
+    if dtype is not None:
+        inputs = [exact(x).to(dtype) for x in inputs]
+    return function(*inputs)
+
+
+def _reduced(function: Function, x: Any, axis: Any, keepdims: bool = False, dtype: Any = None, **rest: Any) -> Any:
+    if rest or axis == ():
+        raise NoCounterpartError
+    return function(lift(x) if dtype is None else lift(x).to(dtype), axis, keepdims)
+
+
+def _accumulated(function: Function, x: Any, axis: int = 0, dtype: Any = None, **rest: Any) -> Any:
+    if rest:
+        raise NoCounterpartError
+    return function(lift(x) if dtype is None else lift(x).to(dtype), axis)
+
+
+def _copyto(dst: Any, src: Any) -> None:
+    if not isinstance(dst, Tensor):
+        _stored("numpy.copyto", src, dst)
+        return
+    dst.copy_(src)
+
+
+FUNCTIONS[np.copyto] = _copyto
+FUNCTIONS.update(LINALG)
+
+# Functions whose result has no derivative to lose: they always run on the arrays.
+READERS = frozenset(
+    {
+        np.allclose, np.array_equal, np.array_equiv, np.array2string, np.array_repr, np.array_str, np.save, np.savez,
+        np.savez_compressed, np.savetxt, np.result_type, np.can_cast, np.min_scalar_type, np.common_type,
+        np.shares_memory, np.may_share_memory, np.isin, np.isreal, np.iscomplex, np.isposinf, np.isneginf,
+        np.argwhere, np.flatnonzero, np.argpartition, np.lexsort, np.digitize,
+    }
+)  # fmt: skip
+# Functions that write into their first argument.
+WRITERS = frozenset({np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis})
+# Settings that change how NumPy computes, and not what.
+_IGNORED = frozenset({"subok", "casting", "overwrite_input", "kind"})
+
+
+def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """`Tensor.__array_function__`: NumPy's other functions on tensors.
+
+    >>> import lucid, numpy as np
+    >>> np.concatenate([lucid.tensor([1.0]), lucid.tensor([2.0])])
+    Tensor([1., 2.])
+    """
+    for t in types:
+        if not issubclass(t, _TYPES):
+            return NotImplemented
+    translation = FUNCTIONS.get(func)
+    if translation is not None and _fits(translation, args, settings := _settings(translation, kwargs)):
+        try:
+            result = translation(*args, **settings)
+        except NoCounterpartError:
+            pass
+        else:
+            out = kwargs.get("out")
+            return result if out is None else _stored(_name(func), result, out)
+    if func in READERS:
+        read = _reader(func)
+        return func(*_arrays(args, read), **_arrays(kwargs, read))
+    result = _on_arrays(_name(func), func, args, kwargs)
+    if func in WRITERS and isinstance(args[0], Tensor):
+        storage_of(args[0]).bump(_name(func))
+    return result
+
+
+def _name(func: Any) -> str:
+    return f"{func.__module__}.{func.__name__}"
+
+
+def _reader(func: Any) -> Function:
+    """Reads tensors as arrays and leaves no trace on them."""
+    name = _name(func)
+    return lambda tensor: tensor._concrete(name)
+
+
+def _settings(function: Function, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords without those that say nothing to a translation."""
+    if not kwargs:
+        return kwargs
+    names = _names(function)
+    return {k: v for k, v in kwargs.items() if k != "out" and (k in names or not _is_default(k, v))}
+
+
+def _is_default(key: str, value: Any) -> bool:
+    if key in _IGNORED or value is None or value is _NO_VALUE:
+        return True
+    return (key == "order" and value in ("C", "K", "A")) or (key == "sparse" and value is False)
+
+
+def _names(function: Function) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _fits(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a translation knows all arguments, and `axis` means the same to lucid: () is all dimensions to it."""
+    code = function.__code__
+    if not code.co_flags & inspect.CO_VARARGS and len(args) > code.co_argcount:
+        return False
+    if not kwargs:
+        return True
+    names = _names(function)
+    return all(k in names for k in kwargs) and not (isinstance(kwargs.get("axis"), tuple) and not kwargs["axis"])

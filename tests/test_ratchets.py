@@ -1,0 +1,67 @@
+"""Counts of what is to become less: none may grow, and what has fallen stays down."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "lucid"
+# What the design keeps free of computing, and of the question which library holds an array.
+ABOVE_THE_KERNELS = ("core", "ops", "api", "autograd", "func")
+
+# Ways around the general path of `core.primitive.apply`, for speed: functions and classes, or whole files.
+SHORTCUTS = {
+    "ops/bare.py": None,
+    "ops/elementwise.py": None,
+    "ops/rules.py": ("_lean_vjp", "_pulled_vjp", "_product_vjp"),
+    "ops/reductions.py": ("_pull_sum", "sum_of_examples"),
+    "ops/products.py": ("_VectorTimesMatrix", "_Product"),
+    "ops/nn/linear.py": ("_Linear",),
+    "ops/nn/cross_entropy.py": ("CrossEntropy",),
+    "core/primitive.py": ("apply_to_one",),
+    "core/dual.py": ("_bare", "_on_bare_arrays", "of_duals"),
+}
+
+
+def modules(*rooms):
+    """The files of folders and of those below them."""
+    return [path for room in rooms for path in (PACKAGE / room).rglob("*.py")]
+
+
+def matches(pattern, *rooms):
+    return sum(len(re.findall(pattern, path.read_text())) for path in modules(*rooms))
+
+
+def lines_of(path, names):
+    if names is None:
+        return len(path.read_text().splitlines())
+    found = [n for n in ast.parse(path.read_text()).body if getattr(n, "name", None) in names]
+    assert len(found) == len(names), f"{path}: not all of {names} are there"
+    return sum(n.end_lineno - n.lineno + 1 for n in found)
+
+
+def widest_room():
+    """The most modules in one folder."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py") if "_native" not in path.parts}
+    return max(sum(p.name != "__init__.py" for p in folder.glob("*.py")) for folder in folders)
+
+
+MEASURES = {
+    "lines of short-cuts": (lambda: sum(lines_of(PACKAGE / f, n) for f, n in SHORTCUTS.items()), 863),
+    "questions whether something is a NumPy array": (lambda: matches(r"\bndarray\b", *ABOVE_THE_KERNELS), 170),
+    "questions whether something is exactly a Tensor": (
+        lambda: matches(r"type\(\w+\) is (?:not )?Tensor\b", *ABOVE_THE_KERNELS, "nn", "interop"),
+        103,
+    ),
+    "modules in one folder": (widest_room, 28),
+    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 5568),
+}
+
+
+@pytest.mark.parametrize("what", MEASURES)
+def test_only_falls(what):
+    measure, most = MEASURES[what]
+    found = measure()
+    assert found <= most, f"{found} {what}: at most {most} were there before"
+    assert found >= 0.97 * most, f"{found} {what}: fewer than {most}, so make that the number in this file"
