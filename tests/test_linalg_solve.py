@@ -252,18 +252,25 @@ CUT_OFF = {
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
-@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3), (2, 4, 3)])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3), (2, 4, 3), (11, 3), (3, 11)])
 @pytest.mark.parametrize("name", CUT_OFF)
 def test_singular_values_that_are_cut_off(name, shape, kind):
     """These are not 0, so that a change of the matrix turns the space of the others into theirs."""
     if "hermitian" in name:
-        shape = (*shape[:-1], shape[-2])
+        shape = (*shape[:-2], min(shape[-2:]), min(shape[-2:]))
     rng = np.random.default_rng(3)
     a = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if kind == np.complex128 else 0)
     u, sizes, v = np.linalg.svd(a, full_matrices=False)
     x = lucid.tensor(u * np.array([3, 2, 0.8, 0.5, 0.2])[: sizes.shape[-1]] @ v, requires_grad=True)
     assert lucid.autograd.gradcheck(CUT_OFF[name], (x,), check_forward_ad=True)
     assert lucid.autograd.gradgradcheck(CUT_OFF[name], (x,))
+
+
+def test_a_tall_matrix_takes_memory_in_proportion():
+    """A square matrix of its length would take 3 GB. Where nothing is cut off, the derivative is that of `pinv` alone."""
+    x = random(20_000, 3)
+    found, want = (func.grad(lambda a, r=r: (linalg.pinv(a, rtol=r) ** 2).sum())(x) for r in (0.1, None))
+    close(found, want.numpy())
 
 
 def test_pinv_at_equal_singular_values():

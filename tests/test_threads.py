@@ -330,3 +330,13 @@ def test_workers_of_loaders_have_one_thread():
 
 def _threads(module, _):
     return module.get_num_threads()
+
+
+def test_more_threads_are_asked_for_than_the_pool_can_have():
+    script = (
+        "from lucid.backends.cpu import thread_pool\n"
+        "done = []\n"
+        "thread_pool.call_parts(done.append, 500, 300)\n"
+        "assert sorted(done) == list(range(500))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Between types, devices and libraries: `to`, `numpy`, and what NumPy functions do with tensors."""
+"""Between types, devices and libraries: `to`, `numpy`; and what a tensor says of itself: `is_signed`, `type`, `numel`."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Concatenation, and everything that is concatenation underneath."""
+"""Concatenation, and what is concatenation underneath; tensors made of pieces, and taken apart by rows and columns."""
 
 from collections.abc import Sequence
 from itertools import combinations as _combinations

@@ -81,9 +81,7 @@ def _tolerance(name: str, x: Tensor, value: Any) -> Any:
 def _of_that_rank(x: Any, atol: Any, rtol: Any) -> Any:
     """What is left of a matrix without the singular values that do not count.
 
-    A change turns the spaces of those that count and of the others into each other. The projector on the left singular
-    vectors that are kept is I plus a block of the matrix sign of [[0, A], [A*, 0]] - c, for a c between both kinds; the
-    sign is a polar factor, which has derivatives of every order.
+    A change turns the spaces of those that count and of the others into each other: see `_projected`.
     """
     rows, columns = x.shape[-2:]
     if not rows or not columns or not (isinstance(x, Kind) or x.requires_grad):
@@ -95,12 +93,29 @@ def _of_that_rank(x: Any, atol: Any, rtol: Any) -> Any:
     between = where(kept.any(-1), (lowest + highest) / 2, 2 * highest + 1)
     stack = between.shape
     x = P.broadcast_to(x, shape=(*stack, rows, columns))
-    upper, lower = (Tensor._wrap(np.zeros((*stack, n, n), x.np_dtype)) for n in (rows, columns))
-    both = cat([cat([upper, x], -1), cat([adjoint(x), lower], -1)], -2)
-    shift = P.reshape(between, shape=(*stack, 1, 1)) * identity(rows + columns, both)
-    projector = P.polar_factor(both - shift)[..., :rows, :rows] + identity(rows, x)
-    projected = P.matmul(projector, x)  # the same in fewer digits: it stands for the derivative
+    projected = _projected(x, between)  # the same in fewer digits: it stands for the derivative
     return P.matmul(u * where(kept, sizes, 0.0)[..., None, :], v) + (projected - projected.detach())
+
+
+def _projected(x: Any, between: Any) -> Any:
+    """A matrix without the singular values below a number for each, projected on the singular vectors of the others.
+
+    The projector on the left ones is I plus a block of the matrix sign of [[0, A], [A*, 0]] - c. Where that would be
+    much larger than A, it is half of I plus the sign of A A* - c², or the same on the right, with half of the digits.
+    Signs are polar factors, which have derivatives of every order.
+    """
+    rows, columns = x.shape[-2:]
+    between = P.reshape(between, shape=(*between.shape, 1, 1))
+    if rows + columns <= 3 * min(rows, columns):
+        upper, lower = (Tensor._wrap(np.zeros((*x.shape[:-2], n, n), x.np_dtype)) for n in (rows, columns))
+        both = cat([cat([upper, x], -1), cat([adjoint(x), lower], -1)], -2)
+        sign = P.polar_factor(both - between * identity(rows + columns, both))
+        return P.matmul(sign[..., :rows, :rows] + identity(rows, x), x)
+    unit = x / between
+    square = P.matmul(adjoint(unit), unit) if rows > columns else P.matmul(unit, adjoint(unit))
+    eye = identity(min(rows, columns), x)
+    projector = (P.polar_factor(square - eye) + eye) * 0.5
+    return P.matmul(x, projector) if rows > columns else P.matmul(projector, x)
 
 
 def _is_more_than_noise(x: Tensor, rtol: Any) -> bool:

@@ -149,6 +149,7 @@ cdef extern from *:
 
     static void lucid_share(lucid_work work, void *task, ptrdiff_t parts, int most) {
         if (most > parts) most = (int)parts;
+        if (most > LUCID_LARGEST) most = LUCID_LARGEST;
         if (parts > 0xffff || most < 2 || pthread_mutex_trylock(&lucid_pool.turn)) {
             for (ptrdiff_t part = 0; part < parts; part++) work(task, part, 0);
             return;
