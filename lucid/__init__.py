@@ -9,6 +9,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from lucid import autograd as autograd
+from lucid import backends as backends
 from lucid import func as func
 from lucid import namespace as _namespace
 from lucid.api import methods as _methods  # gives the operations to Tensor

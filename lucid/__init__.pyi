@@ -50,7 +50,7 @@ from lucid.core.dtypes import uint32 as uint32
 from lucid.core.dtypes import uint64 as uint64
 from lucid.core.dtypes import uint8 as uint8
 from lucid.core.printing import set_printoptions as set_printoptions
-from lucid.core.rng import Generator as Generator
+from lucid.api.rng import Generator as Generator
 from lucid.core.tensor import Tensor as Tensor
 from lucid.ops.binary import allclose as allclose
 from lucid.ops.binary import atan2 as atan2

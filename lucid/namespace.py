@@ -12,7 +12,7 @@ AT_ONCE = {
         "int32 int64 int8 promote_types set_default_dtype uint16 uint32 uint64 uint8"
     ),
     "lucid.core.printing": "set_printoptions",
-    "lucid.core.rng": "Generator",
+    "lucid.api.rng": "Generator",
     "lucid.core.tensor": "Tensor",
     "lucid.ops.binary": (
         "add addcdiv addcmul allclose atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor "
@@ -137,7 +137,7 @@ ON_DEMAND = {
 PACKAGES = "amp array_api data fft linalg masked nn optim signal special utils"
 
 # Folders and modules of the package that are no part of its namespace.
-FOLDERS = frozenset("api backends core interop namespace native ops".split())
+FOLDERS = frozenset("api backends core interop ir namespace native ops".split())
 
 # Other names that users know these by.
 ALIASES = dict(

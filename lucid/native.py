@@ -21,8 +21,9 @@ MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.bare", "ops.rules", "ops.elementwise", "ops.products",
-    "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.numpy.special", "nn.module", "nn.containers",
+    "ops.rules", "ops.elementwise", "ops.products",
+    "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.numpy.elementwise",
+    "backends.cpu.products", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.softmax", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip
@@ -30,11 +31,11 @@ MODULES = (
 # Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
 # with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
 LOOPS = (
-    "core.arithmetic", "backends.cpu.loops", "backends.cpu.slopes", "backends.cpu.thread_pool", "backends.cpu.gemm",
+    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.slopes", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.activations", "backends.cpu.recurrent",
     "backends.cpu.channels", "optim.steps",
 )  # fmt: skip
-EXACT = ("core.arithmetic", "backends.cpu.loops", "optim.steps")
+EXACT = ("backends.cpu.arithmetic", "backends.cpu.loops", "optim.steps")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 # Files of C types and functions that are no modules.
 HEADERS = ("backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")

@@ -17,6 +17,7 @@ from samples import Make, Row, Sample
 from lucid import autograd, func
 from lucid.api.creation import from_numpy
 from lucid.core import dtypes
+from lucid.core.kernels import WithBackward, load_all
 from lucid.core.tensor import Tensor
 
 Array = np.ndarray
@@ -573,7 +574,7 @@ def planned(row: Row) -> list[tuple[str, Callable[[Row, str], None], str]]:
     return [(name, check, dtype) for name, check, dtype in plan(row) if name not in row.without]
 
 
-RULES = ("impl", "vjp", "jvp", "batch")
+RULES = ("kernel", "vjp", "jvp", "batch")
 
 
 def exercise(primitives: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
@@ -594,9 +595,9 @@ def exercise(primitives: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
                     function(row, dtype)
 
     with spying(primitives, wanted):
-        run(partial(_run_rules, most=3))
+        run(partial(run_rules, most=3))
         run(_run_checks, lambda row: row.name in left())
-        run(_run_rules)
+        run(run_rules)
         run(_run_checks)
     return sorted(".".join(w) for w in wanted)
 
@@ -608,7 +609,7 @@ def _run_checks(row: Row, dtype: str) -> None:
                 check(row, dtype)
 
 
-def _run_rules(row: Row, dtype: str, most: int | None = None) -> None:
+def run_rules(row: Row, dtype: str, most: int | None = None) -> None:
     """Each sample once: by itself, pulled back, pushed forward, twice, and in a batch of one with its gradient."""
     checks = {name for name, _, checked in planned(row) if checked == dtype}
     for plain in islice(cases(row, dtype), most):
@@ -646,16 +647,24 @@ def _has(prim: Any, rule: str) -> bool:
     return getattr(prim, rule) is not None
 
 
+def _own(prim: Any, rule: str) -> Any:
+    """A rule as the primitive itself has it: None for a method of its class."""
+    return vars(prim).get(rule) if rule == "vjp" else getattr(prim, rule)
+
+
 @contextmanager
 def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Iterator[None]:
     """Take rules out of `wanted` as they are used."""
-    before = {(name, rule): vars(primitives[name]).get(rule) for name, rule in wanted}
+    load_all()
+    before = {(name, rule): _own(primitives[name], rule) for name, rule in wanted}
 
     def spy(key: tuple[str, str], function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             wanted.discard(key)
             return function(*args, **kwargs)
 
+        if isinstance(function, WithBackward):
+            return WithBackward(spy(key, function.forward), function.backward)
         return call
 
     for name, rule in before:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lucid.core import arithmetic
+from lucid.backends.cpu import arithmetic
 
 BINARY = {name: getattr(np, name) for name in ("add", "subtract", "multiply", "divide")}
 REAL = (np.float32, np.float64)
@@ -111,15 +111,15 @@ def test_adding_in_place(x, data):
     y = data.draw(hnp.arrays(np.float64, x.shape))
     with np.errstate(all="ignore"):
         expected = x + y
-        arithmetic.add_to(x, y)
+        arithmetic.add_into(x, y)
     same(x, expected)
 
 
 def test_adding_in_place_refuses_what_does_not_fit():
     x = np.zeros(3)
     with pytest.raises(ValueError, match="broadcast"):
-        arithmetic.add_to(x, np.ones(4))
+        arithmetic.add_into(x, np.ones(4))
     x.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        arithmetic.add_to(x, np.ones(3))
+        arithmetic.add_into(x, np.ones(3))
     assert not x.any()

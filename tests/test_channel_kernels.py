@@ -8,7 +8,7 @@ import pytest
 import lucid
 import lucid.nn.functional as F
 from lucid.backends.cpu import channels
-from lucid.ops.nn import convolution
+from lucid.backends.cpu.nn import convolution
 from lucid.ops.nn.convolution import geometry
 
 # Sizes, kernel, stride, padding, dilation.

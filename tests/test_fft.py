@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lucid
 from lucid import func
-from lucid.fft import primitives
+from lucid.backends.numpy import fft as kernels
 
 KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 NAMES = [kind + suffix for suffix in ("", "2", "n") for kind in KINDS]
@@ -135,7 +135,7 @@ def test_both_engines_agree(name, dtype, monkeypatch):
     """Large transforms run in SciPy, small ones in NumPy; here one is made to run in both."""
     x = lucid.tensor(operand(np.random.default_rng(0), name, (3, 5, 6), dtype))
     small = {norm: getattr(lucid.fft, name)(x, norm=norm) for norm in NORMS}
-    monkeypatch.setattr(primitives, "_LARGE", 1)
+    monkeypatch.setattr(kernels, "_LARGE", 1)
     for norm, result in small.items():
         large = getattr(lucid.fft, name)(x, norm=norm)
         assert large.dtype == result.dtype
@@ -155,9 +155,9 @@ def test_large_transforms():
 @pytest.mark.parametrize(("given", "found"), [("3", 3), ("0", None), ("many", None)])
 def test_number_of_threads(given, found, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", given)
-    primitives._cores.cache_clear()
-    cores = primitives._cores()
-    primitives._cores.cache_clear()
+    kernels._cores.cache_clear()
+    cores = kernels._cores()
+    kernels._cores.cache_clear()
     assert cores == found if found else cores >= 1
 
 

@@ -7,7 +7,7 @@ from nestings import MAIN, OTHERS, X, nestings, tensor
 
 import lucid
 from lucid import autograd, fft, func
-from lucid.fft import primitives
+from lucid.backends.numpy import fft as kernels
 
 rng = np.random.default_rng(3)
 REAL_PART, IMAGINARY_PART = rng.normal(size=(2, 3, 20))
@@ -97,7 +97,7 @@ def layouts(a):
 @pytest.mark.parametrize("kind", KINDS)
 def test_layouts_and_sizes(kind, large, monkeypatch):
     """Both libraries, any strides: the right values in new memory, and the operand as it was."""
-    monkeypatch.setattr(primitives, "_LARGE", 1 if large else 1 << 16)
+    monkeypatch.setattr(kernels, "_LARGE", 1 if large else 1 << 16)
     for x in layouts(numbers(kind, 5, 4)):
         before = x.copy()
         t = lucid.from_numpy(x) if x.flags.writeable else lucid.tensor(x)

@@ -50,7 +50,6 @@ def state():
     return (
         levels.active.get(),
         modes.recording.get(),
-        modes.on_arrays.get(),
         modes.saved_hooks.get(),
         modes.inference.get(),
         modes.anomaly.get(),

@@ -15,7 +15,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # The rooms of the package, each of which imports only those before it. Imports inside functions count too, and so do
 # the names of modules in strings, by which they are loaded on first use.
 ROOMS = (
-    "native core backends ops api autograd func linalg fft special signal masked amp nn optim data checkpoints utils "
+    "native core ops backends ir api autograd func linalg fft special signal masked amp nn optim data checkpoints utils "
     "interop array_api namespace"
 ).split()
 # What is allowed nevertheless, and why.

@@ -7,7 +7,7 @@ from scipy import special
 import lucid
 from lucid import native
 from lucid.backends.cpu import activations, loops, rowwise
-from lucid.ops.nn import cross_entropy
+from lucid.backends.cpu.nn import cross_entropy
 from lucid.optim import steps
 
 SIZES = (1, 7, 16, 17, 33, 64, 100, 129)

@@ -12,6 +12,7 @@ import lucid
 from lucid import autograd, func
 from lucid.backends.cpu import parallel
 from lucid.backends.cpu.blas import Blas, library
+from lucid.backends.cpu.nn import convolution as kernels
 from lucid.nn.functional import convolution as F
 from lucid.nn.layers import convolution as layers
 from lucid.ops.nn import convolution as ops
@@ -38,11 +39,11 @@ def test_results_do_not_depend_on_the_size_of_blocks(geometry, block, monkeypatc
     x = rng.standard_normal((5, 4, *g.size))
     w = rng.standard_normal((6, 4 // g.groups, *g.kernel))
     y = rng.standard_normal((5, 6, *g.out))
-    monkeypatch.setattr(ops, "_BLOCK", block)
+    monkeypatch.setattr(kernels, "_BLOCK", block)
     made = {
-        "x": ops.convolution_input.impl(y, w, geometry=g),
-        "w": ops.convolution_weight.impl(x, y, geometry=g),
-        "y": ops.convolution.impl(x, w, geometry=g),
+        "x": ops.convolution_input.kernel(y, w, geometry=g),
+        "w": ops.convolution_weight.kernel(x, y, geometry=g),
+        "y": ops.convolution.kernel(x, w, geometry=g),
     }
     padded = np.pad(x, ((0, 0), (0, 0), *g.padding))
     want = conv(padded, w, None, g.stride, 0, g.dilation, g.groups)
@@ -66,7 +67,7 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
         counts.append(count)
         return [work(slice(0, 2)), work(slice(2, 4)), work(slice(4, count))]
 
-    monkeypatch.setattr(ops, "in_parts", in_three)
+    monkeypatch.setattr(kernels, "in_parts", in_three)
     for want, (prim, a, b) in zip(alone, calls, strict=True):
         np.testing.assert_allclose(prim(a, b, geometry=g).numpy(), want, 1e-10, 1e-10)
     assert counts == [5, 5, 5]

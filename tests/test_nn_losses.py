@@ -12,12 +12,12 @@ from samples_nn_softmax import softmax, spelled
 
 import lucid
 from lucid import autograd, func
+from lucid.backends.cpu import softmax as softmax_kernels
 from lucid.nn import functional as F
 from lucid.nn.functional import activations, classification, losses
 from lucid.nn.layers import losses as layers
 from lucid.nn.layers.adaptive import AdaptiveLogSoftmaxWithLoss
 from lucid.ops.nn import cross_entropy as ops
-from lucid.ops.nn import softmax as softmax_ops
 from lucid.ops.nn.softmax import log_softmax
 
 rng = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_targets_alone_may_be_batched():
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("grad", [True, False])
 def test_in_blocks(shape, reduction, grad, monkeypatch):
-    monkeypatch.setattr(softmax_ops, "_BLOCK", 40)
+    monkeypatch.setattr(softmax_kernels, "_BLOCK", 40)
     x = rng.normal(size=shape) * 3
     x[0] += 500
     y = rng.integers(-1, shape[1], (shape[0], *shape[2:]))

@@ -22,7 +22,7 @@ def random(*shape, seed=0):
 
 def dense(axis):
     """The matrix of a map, from what it does to unit vectors."""
-    return np.asarray(P.resample.impl(np.eye(axis.size), (axis,))).T
+    return np.asarray(P.resample.kernel(np.eye(axis.size), (axis,))).T
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8])

@@ -15,9 +15,8 @@ import scipy.stats
 from numpy.random import Philox
 
 import lucid
-from lucid.api import random, random_fills
+from lucid.api import random, random_fills, rng
 from lucid.api.random import bernoulli, multinomial, normal, poisson, rand, randint, randn, randperm
-from lucid.core import rng
 
 N = 20_000
 FLOATS = [lucid.float16, lucid.bfloat16, lucid.float32, lucid.float64]

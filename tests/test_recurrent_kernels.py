@@ -9,6 +9,7 @@ import pytest
 import lucid
 from lucid.backends.cpu import parallel
 from lucid.backends.cpu import recurrent as kernels
+from lucid.backends.cpu.nn.recurrent import _steps
 from lucid.ops.nn import recurrent
 
 GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
@@ -50,7 +51,7 @@ def operands(cell, sizes, size, out=None, dtype=np.float64):
 
 def forward_and_back(module, cell, sizes, reverse, given, dtype):
     """All arrays after running the steps and going back through them."""
-    steps = recurrent._steps(sizes, reverse)
+    steps = _steps(sizes, reverse)
     a = {k: None if v is None else v.astype(dtype) for k, v in given.items()}
     module.forward(cell, steps, *a.values())
     rng = np.random.default_rng(4)

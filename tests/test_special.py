@@ -10,9 +10,9 @@ from scipy.integrate import quad
 
 import lucid
 from lucid import autograd, special
+from lucid.backends.numpy.special import incomplete
 from lucid.func import grad, hessian, vmap
 from lucid.interop import scipy_ufuncs
-from lucid.special import incomplete
 
 INF, NAN = np.inf, np.nan
 

@@ -17,7 +17,8 @@ from table import ROWS
 
 import lucid
 from lucid import func
-from lucid.ops.rules import P
+from lucid.core.primitive import Rule
+from lucid.ops.rules import P, Pair, Way
 
 MOST_SAMPLES = 3  # of a row: special points are not a matter of shapes
 STEPS = (1e-4, 2e-5)
@@ -114,9 +115,9 @@ def test_the_check_can_fail(monkeypatch):
     def forgetful(ct, x, y, out):
         return ct * P.where(y == 0, 0, y * x ** (y - 1))
 
-    pulls = list(P.pow.pulls)
-    pulls[0] = lambda ct, values, params: forgetful(ct, *values[:2], None)
-    monkeypatch.setattr(P.pow, "pulls", tuple(pulls))
+    _, second = P.pow.ways
+    monkeypatch.setattr(P.pow, "ways", (Way(Pair(forgetful), Rule(forgetful, ("x", "y"))), second))
+    P.pow.ways[0].rule.picks = (0, 1, 2)
     assert wrong(next(r for r in ROWS if r.name == "pow"), 0.0)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lucid.core.hooks import RemovableHandle
-from lucid.core.rng import Generator
+from lucid.api.rng import Generator
 from lucid.core.tensor import Tensor
 '''
 _RETURNS = {
@@ -52,7 +52,7 @@ def annotation(value: Any) -> str:
         _results.setdefault(value.__module__, set()).add(text)
     for long, short in (
         ("lucid.core.tensor.", ""),
-        ("lucid.core.rng.", ""),
+        ("lucid.api.rng.", ""),
         ("lucid.api.reductions.", ""),
         ("typing.", ""),
         ("collections.abc.", ""),

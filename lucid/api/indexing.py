@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.backends.numpy.indexing import fold_at, put_at
 from lucid.core import dtypes
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.inplace import write
-from lucid.core.primitive import apply_to_one, lift, note_positions
+from lucid.core.primitive import apply, lift, note_positions
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.indexing import fold_at, in_range, put_at
+from lucid.ops.indexing import in_range
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.ops.views import inverse
@@ -36,7 +37,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         if type(input) is not Tensor:
             return _basic(input, key)
         try:
-            return apply_to_one(P.slice, input, {"index": key})
+            return apply(P.slice, (input,), {"index": key})
         except IndexError as error:
             raise IndexError(f"{error} (indexing a tensor of shape {input.shape})") from None
     seen, positions, place = _resolve(input, key)

@@ -43,10 +43,10 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     if not first.ndim:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
     d = one_dim(dim, first.ndim, "cat")
+    before, behind = first.shape[:d], first.shape[d + 1 :]
     for t in parts[1:]:
-        if t.ndim != first.ndim or any(
-            a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != d
-        ):
+        shape = t.shape
+        if len(shape) != first.ndim or shape[:d] != before or shape[d + 1 :] != behind:
             raise RuntimeError(f"cat: shapes {first.shape} and {t.shape} differ outside dimension {d}")
     return P.cat(*parts, dim=d)
 

@@ -1,4 +1,4 @@
-"""Random numbers: what `lucid.core.rng` makes, as tensors."""
+"""Random numbers: what `lucid.api.rng` makes, as tensors."""
 
 import math
 from contextlib import AbstractContextManager
@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api import rng
 from lucid.api.creation import _sizes
-from lucid.core import dtypes, levels, rng
+from lucid.api.rng import Generator, _halves
+from lucid.backends.numpy.random import raise_unless_weights
+from lucid.core import dtypes, levels
 from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
 from lucid.core.place import here
 from lucid.core.primitive import lift
-from lucid.core.rng import Generator, _halves
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary
 from lucid.ops.promotion import KEEP, lift_all, promote
-from lucid.ops.random import raise_unless_weights
 from lucid.ops.rules import P
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy

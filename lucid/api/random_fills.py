@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api import rng
 from lucid.api.inplace import random_fill
 from lucid.api.random import (
     _draw,
@@ -17,9 +18,9 @@ from lucid.api.random import (
     _trials,
     _whole,
 )
-from lucid.core import dtypes, rng
+from lucid.api.rng import Generator
+from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy

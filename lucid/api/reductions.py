@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 from lucid.api import indexing
 from lucid.core import dtypes
-from lucid.core.batched import Batched
-from lucid.core.primitive import apply_to_one, lift
+from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast
-from lucid.ops.reductions import count_at, sum_of_examples
+from lucid.ops.reductions import count_at
 from lucid.ops.rules import P
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -73,13 +72,9 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     >>> lucid.sum(x, dim=0)
     Tensor([4., 6.])
     """
-    if dim is None and dtype is None and type(input) is Tensor and input._array.dtype in dtypes.DIFFERENTIABLE:
+    if dim is None and dtype is None and isinstance(input, Tensor) and input.np_dtype in dtypes.DIFFERENTIABLE:
         # The end of most losses, without the questions that the general way asks.
-        return apply_to_one(P.sum, input, {"dims": tuple(range(input._array.ndim)), "keepdim": keepdim})
-    if dim is None and dtype is None and type(input) is Batched and type(input._array) is Tensor:
-        found = sum_of_examples(input, keepdim)
-        if found is not None:
-            return found
+        return apply(P.sum, (input,), {"dims": tuple(range(input.ndim)), "keepdim": keepdim})
     x = _widened(input, dtype)
     return _as_asked(P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim), dtype)
 

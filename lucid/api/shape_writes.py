@@ -18,7 +18,7 @@ from lucid.core.collector import live_nodes, show_history
 from lucid.core.inplace import raise_if_not_writable
 from lucid.core.kind import Kind
 from lucid.core.primitive import move_retained_grad, synced
-from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.storage import DETACHED, Storage, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
 from lucid.ops.dims import shape_from
@@ -163,6 +163,13 @@ class _Sharing(View):
         return self.storage.writer
 
 
+def _sharing(storage: Storage) -> _Sharing:
+    how = _Sharing.__new__(_Sharing)
+    how.base, how.others, how.primitive, how.params = None, (), P.alias, {}
+    how.storage, how.version, how.status = storage, storage.version, DETACHED
+    return how
+
+
 def _raise_if_bound(self: Tensor, name: str, source: Tensor | None = None) -> None:
     """Refuse to give other memory to a tensor that the tape, or other tensors, know by the memory that it has."""
     if self.requires_grad or (source is not None and source.requires_grad):
@@ -245,7 +252,7 @@ def set_(
     if not shared.version:
         shared.bump("set_")  # what was saved of this tensor before must not take the new contents for the old
     _take_over(self, source)
-    self._meta = _Sharing(None, P.alias, {}, shared, DETACHED)
+    self._meta = _sharing(shared)
     return self
 
 

@@ -11,12 +11,11 @@ from lucid.core import dtypes
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.primitive import lift
-from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
-from lucid.ops.strides import bits_array
 
 _ALL = slice(None)
 
@@ -79,8 +78,8 @@ def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         )
     if type(x) is not Tensor or x.requires_grad:
         return _reinterpret_followed(x, dtype)
-    out = Tensor._wrap(bits_array(x._array, dtype))
-    out._meta = View(None, P.alias, {}, storage_of(x), DETACHED)
+    out = Tensor._wrap(P.bits.kernel(x._array, dtype))
+    out._meta = new_view(None, P.alias, {}, storage_of(x), DETACHED)
     return out
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from lucid.api import indexing
 from lucid.api.reductions import ValuesIndices
+from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -18,7 +19,6 @@ from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.promotion import KEEP, cast, lift_all, promote
 from lucid.ops.rules import P
-from lucid.ops.sorting import comparable
 
 
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api.splitting import narrow
+from lucid.backends.numpy.strides import Ints, seen_array
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.geometry import overlaps
@@ -17,7 +18,6 @@ from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
-from lucid.ops.strides import Ints, seen_array
 
 
 def _numbers(size: Any, stride: Any, name: str) -> tuple[Ints, Ints]:
@@ -179,7 +179,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return _replaced(
         x,
         src,
-        lambda mask: P.diagonal.impl(mask, **where),
+        lambda mask: P.diagonal.kernel(mask, **where),
         lambda source: P.diagonal_back(source, shape=x.shape, **where),
         "diagonal_scatter",
     )

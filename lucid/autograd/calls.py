@@ -15,10 +15,10 @@ from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import active, new_level
 from lucid.core.node import Node, save_input, save_output, split_edges
-from lucid.core.primitive import P, Primitive, apply, attach, edge_of, packed, split_outputs, unpack
-from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.primitive import P, Primitive, apply, attach, edge_of, linked, packed, split_outputs
+from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
-from lucid.core.traced import Computed, Traced
+from lucid.ir.traced import Computed, Traced
 from lucid.ops.rules import sum_to
 
 
@@ -82,8 +82,6 @@ class FunctionCtx:
 class Call(Primitive):
     """One application of a Function, as a primitive of the tensors among its arguments."""
 
-    is_call = True
-
     def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
         self.name = function.__name__
         self.function = function
@@ -92,12 +90,13 @@ class Call(Primitive):
         self.args = tuple(None if isinstance(a, Tensor) else a for a in args)
         # Transforms run the call on what is inside its operands: whether these need a gradient is seen from outside.
         self.needs = [args[i].requires_grad for i in self.places]
-        self.operands = ()
-        self.rules = ()
+        self.operands = self.rules = self.names = ()
         self.jvp = self._push if defines(function, "jvp") else None
-        self.is_view = self.runs_on_arrays = False
-        self.multi = True
-        self.differentiable = True
+        self.kernel = self.abstract = None
+        self.is_view = self.is_variadic = self.broadcasts = False
+        self.pulls_arrays = True
+        self.shows_elements = self.shows_part = False
+        self.is_call = self.multi = self.differentiable = self.records_itself = True
         self.single = False
         self.ctx = FunctionCtx()
         self.saves: list[tuple[str, Any]] = []  # what the context saved, as places among inputs and outputs
@@ -272,7 +271,7 @@ class Call(Primitive):
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         as_arrays = not any(isinstance(g, Tensor) for g in ct.values())
         grads = [_incoming(node, ct, i, self.ctx.materialize_grads) for i in range(len(node.shapes))]
-        saved = unpack(node, next(g for g in grads if isinstance(g, Tensor))) or ()
+        saved = linked(node, next(g for g in grads if isinstance(g, Tensor)))
         found = self.pulled(saved, grads, node)
         return [g._array if as_arrays and type(g) is Tensor else g for g in found]
 
@@ -308,7 +307,6 @@ class Call(Primitive):
         return [None if g is None else next(outs) for g in list(found)]
 
     def _pulled(self, saved: Sequence[Any], grads: Sequence[Any], node: Node) -> list[Any]:
-        token = modes.on_arrays.set(False)
         watch = modes.given_away.set([])
         self.ctx._saved = saved
         try:
@@ -319,7 +317,6 @@ class Call(Primitive):
         finally:
             self.ctx._saved = None
             modes.given_away.reset(watch)
-            modes.on_arrays.reset(token)
         return self._not_again(self._outgoing(result, node), lost, (*saved, *grads))
 
     def _not_again(self, found: list[Any], lost: Sequence[Tensor], sources: Sequence[Any]) -> list[Any]:
@@ -472,7 +469,7 @@ class BatchedCall(Call):
         return _level(args) == self.ran_level
 
     def __init__(self, call: Call, batched: Sequence[bool], size: int) -> None:
-        self.__dict__.update(call.__dict__)
+        self.take_over(call)
         self.call = call
         self.level = call.around
         self.batched = list(batched)
@@ -644,7 +641,7 @@ def _places(tensors: Sequence[Any]) -> dict[int, int]:
 def _as_result(output: Tensor) -> Tensor:
     """An input that is returned as it is becomes a tensor of its own over the same memory."""
     fresh = output.shell()
-    fresh._meta = View(None, None, {}, storage_of(output), DETACHED)
+    fresh._meta = new_view(None, None, {}, storage_of(output), DETACHED)
     return fresh
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.api import rng
 from lucid.autograd.graph import saved_tensors_hooks
 from lucid.autograd.modes import enable_grad
-from lucid.core import modes, rng
 from lucid.core.tensor import Tensor
 
 
@@ -50,14 +50,12 @@ class _Segment:
 
         generator = rng.default_generator()
         now = generator.get_state()
-        arrays = modes.on_arrays.set(False)
         try:
             if self.state is not None:
                 generator.set_state(self.state)
             with enable_grad(), saved_tensors_hooks(collect, lambda number: found[number][0]):
                 self.function(*self.args, **self.kwargs)
         finally:
-            modes.on_arrays.reset(arrays)
             generator.set_state(now)
         return found
 

@@ -8,6 +8,7 @@ import numpy as np
 from lucid.core import modes
 from lucid.core.cuts import Cut, log
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.engine import pull_back
 from lucid.core.node import Freed, Node
 from lucid.core.place import Place, is_internal
 from lucid.core.primitive import edge_of, synced
@@ -241,14 +242,12 @@ def _not_finite(gradient: Any) -> list[str]:
 def _trace(loss: Tensor, tensor: Tensor, ways: dict[int, Node]) -> tuple[Any, list[str]]:
     """The gradient, and the operations at which a nonzero cotangent became zero."""
     recording = modes.recording.set(False)
-    arrays = modes.on_arrays.set(True)
     try:
         sweep = _Sweep(tensor, ways)
         ones = np.ones(loss.shape, loss.np_dtype)
         sweep.run(edge_of(loss), ones if type(loss) is Tensor else Tensor._wrap(ones))
         return sweep.gradient, sweep.losses()
     finally:
-        modes.on_arrays.reset(arrays)
         modes.recording.reset(recording)
 
 
@@ -279,7 +278,7 @@ class _Sweep:
             self.cancelled.append(None)
 
     def _step(self, node: Node, ct: Any) -> None:
-        grads = node.prim.vjp(node, ct)
+        grads = pull_back(node, ct)
         sent = [(e, g) for e, g in zip(node.edges, grads, strict=False) if _leads_to(e, self.target, self.ways)]
         if _nonzero(ct) and not any(_nonzero(g) for _, g in sent):
             self.stopped.append((node, [g for _, g in sent]))

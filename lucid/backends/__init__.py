@@ -1,1 +1,35 @@
-"""How operations are computed: for each kind of memory, its kernels."""
+"""How operations are computed: for each kind of memory, its kernels.
+
+`numpy` is the reference: slow and obviously right. `cpu` has compiled loops, BLAS and threads, and takes its place
+where it has more to offer.
+"""
+
+from lucid.backends import numpy as numpy
+from lucid.backends.cpu import arithmetic
+from lucid.backends.cpu import products as products
+from lucid.backends.cpu import softmax as softmax
+from lucid.core import kernels
+
+# Small arrays of one floating-point type do without the set-up of a NumPy function.
+kernels.fill(
+    {
+        "add": arithmetic.add,
+        "add_into": arithmetic.add_into,  # not a primitive: gradients that add up
+        "sub": arithmetic.subtract,
+        "mul": arithmetic.multiply,
+        "div": arithmetic.divide,
+        "neg": arithmetic.negative,
+        "square": arithmetic.square,
+        "chain": arithmetic.chain,
+        "chain_both": arithmetic.chain_both,
+    },
+    has_frames=True,
+)
+
+kernels.on_demand += [
+    "lucid.backends.cpu.nn",
+    "lucid.backends.numpy.fft",
+    "lucid.backends.numpy.signal",
+    "lucid.backends.numpy.special",
+    "lucid.backends.numpy.linalg",
+]

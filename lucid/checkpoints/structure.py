@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.rng import Generator
 from lucid.checkpoints.errors import CheckpointError
 from lucid.core import dtypes
 from lucid.core.device import device
-from lucid.core.rng import Generator
 from lucid.core.tensor import Tensor
 
 MAX_DEPTH = 100

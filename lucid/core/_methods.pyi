@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lucid.core.hooks import RemovableHandle
-from lucid.core.rng import Generator
+from lucid.api.rng import Generator
 from lucid.core.tensor import Tensor
 from lucid.api.counting import Histogram
 from lucid.api.reductions import ValuesIndices

@@ -4,17 +4,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lucid.core import levels, modes
 from lucid.core.fields import TensorFields
-from lucid.core.kind import Kind, NeedsValueError, bottom, plain_arrays
+from lucid.core.kind import Kind, NeedsValueError
+from lucid.core.levels import newest
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive
-from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
 
 _new = TensorFields.__new__
 _wrap = Tensor._wrap
-_on_arrays = modes.on_arrays
 
 
 class Batch:
@@ -49,13 +48,8 @@ class Batched(Kind):
 
     @staticmethod
     def make(value: Tensor, level: int) -> "Batched":
-        out: TensorFields = _new(Batched)
-        out._array = value
-        out._level = level
-        out._born = levels.newest
-        out._requires_grad = False
-        out._aux = out._grad = out._node = out._meta = None
-        return out  # type: ignore[return-value]  # known by its fields here
+        out: Batched = _around(value, level)
+        return out
 
     @staticmethod
     def shared(value: Tensor, level: int, size: int) -> "Batched":
@@ -71,7 +65,7 @@ class Batched(Kind):
     def _detached_contents(self) -> "Batched":
         out = self.shell()
         out._array = self._array.detach()
-        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        out._meta = new_view(None, None, {}, storage_of(self), DETACHED)
         out._meta.storage.show(out, self)
         return out
 
@@ -130,24 +124,26 @@ class Batched(Kind):
         super()._raise_unless_replaceable(value)
         self._aux = value._aux  # whether the examples share the contents goes with these
 
-    def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def interpret(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on all examples at once, by its batching rule."""
         level = self._level
         values: list[Any] = []
         batched: list[bool] = []
         size = 0
+        any_batched = False
         for a in args:
             if type(a) is Batched:
                 of_ours: TensorFields = a
                 if of_ours._level == level:
                     values.append(of_ours._array)
                     batched.append(of_ours._aux is None)
-                    if of_ours._aux is None:
+                    if of_ours._aux is None and not any_batched:
+                        any_batched = True
                         size = of_ours._array.shape[0]
                     continue
             values.append(a)
             batched.append(False)
-        if True not in batched:
+        if not any_batched:
             out = prim(*values, **params)
             size = self.batch_size
             if prim.multi:
@@ -156,29 +152,30 @@ class Batched(Kind):
         rule = _one_by_one if prim.batch is None else prim.batch
         if prim.is_call:
             prim.called_in(level, args)
-        if prim.runs_on_arrays and plain_arrays(values):
-            token = _on_arrays.set(True)
-            try:
-                out = rule(prim, [v._array if isinstance(v, Tensor) else v for v in values], batched, size, params)
-            finally:
-                _on_arrays.reset(token)
-            if prim.multi:
-                return tuple([Batched.make(_in_order(prim, _tensor(o)), level) for o in out])
-            return Batched.make(_in_order(prim, _tensor(out)), level)
         out = rule(prim, values, batched, size, params)
         if prim.multi:
             return tuple([Batched.make(_in_order(prim, o), level) for o in out])
-        return Batched.make(_in_order(prim, out), level)
+        return _around(out if prim.is_view else _in_order(prim, out), level)
 
 
-def _tensor(result: Any) -> Any:
-    return result if isinstance(result, Tensor) else _wrap(result)
+def _around(value: Any, level: Any) -> Any:
+    """A batched tensor that holds another one."""
+    out: TensorFields = _new(Batched)
+    out._array = value
+    out._level = level
+    out._born = newest()
+    out._requires_grad = False
+    out._aux = out._grad = out._node = out._meta = None
+    return out
 
 
 def _in_order(prim: Primitive, result: Any) -> Any:
     """Rules move the batch to where it suits them; in memory it is outside, so that each example lies as by itself."""
-    array = bottom(result)
-    if prim.is_view or array.flags.c_contiguous or not array.size:
+    fields: TensorFields = result
+    while isinstance(fields._array, TensorFields):
+        fields = fields._array
+    array = fields._array
+    if array.flags.c_contiguous or prim.is_view or not array.size:
         return result
     outer = array.ndim - len(result.shape)  # batches of vmaps further out
     if array.shape[outer] == 1:

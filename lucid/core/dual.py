@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import levels, modes
+from lucid.core import modes
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, bottom, plain_arrays
-from lucid.core.primitive import P, Primitive, edge_of, lift, synced, variable
+from lucid.core.levels import newest
+from lucid.core.primitive import P, Primitive, edge_of, lift, variable
 from lucid.core.storage import Storage, View, storage_of
 from lucid.core.tensor import Tensor
 
 _new = TensorFields.__new__
 _wrap = Tensor._wrap
-_on_arrays = modes.on_arrays
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -49,7 +49,7 @@ class Dual(Kind):
         out._array = primal
         out._aux = tangent
         out._level = level
-        out._born = levels.newest
+        out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out  # type: ignore[return-value]  # known by its fields here
@@ -128,13 +128,9 @@ class Dual(Kind):
                 f".data: a tensor with a tangent keeps its shape {self.shape}, which is not {value.shape}"
             )
 
-    def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def interpret(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on the primals, and its forward rule on the tangents."""
         level = self._level
-        if prim.runs_on_arrays and prim.jvp is not None:
-            bare = _bare(args, level)
-            if bare is not None:
-                return _on_bare_arrays(prim, *bare, params, level)
         primals: list[Any] = []
         tangents: list[Any] = []
         live = False
@@ -200,83 +196,6 @@ def _is_dense(shape: tuple[int, ...], steps: tuple[int, ...], order: list[int]) 
             return False
         expected = steps[d] * shape[d]
     return True
-
-
-def _bare(args: Sequence[Any], level: int) -> tuple[list[Any], list[Any]] | None:
-    """The arrays of primals and tangents, if nothing among them is recorded or of another kind."""
-    primals: list[Any] = []
-    tangents: list[Any] = []
-    live = False
-    for a in args:
-        tangent = None
-        if type(a) is Dual:
-            dual: TensorFields = a
-            if dual._level == level:
-                tangent = dual._aux
-                a = dual._array
-        if type(a) is Tensor:
-            plain: TensorFields = a
-            if plain._meta is not None:
-                synced(a)
-            if plain._requires_grad:
-                return None
-            primals.append(plain._array)
-        elif isinstance(a, Tensor):
-            return None
-        else:
-            primals.append(a)
-        if tangent is not None:
-            if type(tangent) is not Tensor:
-                return None
-            plain = tangent
-            if plain._meta is not None:
-                synced(tangent)
-            if plain._requires_grad:
-                return None
-            tangent = plain._array
-            live = True
-        tangents.append(tangent)
-    return (primals, tangents) if live else None
-
-
-def _on_bare_arrays(prim: Primitive, primals: list[Any], tangents: list[Any], params: Any, level: int) -> Any:
-    """The same where nothing is recorded further out: rules compute on arrays, as in a backward pass."""
-    token = _on_arrays.set(True)
-    try:
-        out = prim.impl(*primals, **params)
-        changes = prim.jvp(prim, primals, tangents, out, params)  # type: ignore[misc]  # the caller has checked
-    finally:
-        _on_arrays.reset(token)
-    if prim.multi:
-        return tuple([_dual(_wrap(o), _own(c, tangents), level) for o, c in zip(out, changes, strict=True)])
-    if type(changes) is ndarray and changes.base is None and out.dtype in DIFFERENTIABLE:
-        for t in tangents:
-            if t is changes:
-                changes = t.copy()
-        return Dual.make(_wrap(out), _wrap(changes), level)
-    return _dual(_wrap(out), _own(changes, tangents), level)
-
-
-def of_duals(prim: Primitive, args: Sequence[Any]) -> Any:
-    """An elementwise primitive of dual tensors, and of plain ones and numbers beside them; None if there is more to it."""
-    level = 0
-    kind: Any = None
-    for a in args:
-        if not isinstance(a, TensorFields):
-            if type(a) is not float:
-                return None
-            continue
-        fields: TensorFields = a
-        if fields._requires_grad or fields._meta is not None:
-            return None
-        if type(a) is Dual:
-            level = max(level, fields._level)
-            fields = fields._array
-        if type(fields) is not Tensor or fields._array.dtype is not (kind or fields._array.dtype):
-            return None
-        kind = fields._array.dtype
-    bare = _bare(args, level) if kind is _F32 or kind is _F64 else None
-    return None if bare is None else _on_bare_arrays(prim, bare[0], bare[1], {}, level)
 
 
 def _own(change: Any, tangents: list[Any]) -> Any:
@@ -348,7 +267,6 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
 
     outer = bool(modes.recording.get()) and not plain_arrays([*primals, *tangents])
     token = modes.recording.set(modes.recording_state(True))
-    arrays = modes.on_arrays.set(False)
     try:
         inputs = [variable(p) if t is not None else p for p, t in zip(primals, tangents, strict=True)]
         wanted = [i for i, t in zip(inputs, tangents, strict=True) if t is not None]
@@ -378,7 +296,6 @@ def _by_transposing(prim: Primitive, primals: list[Any], tangents: list[Any], pa
             ]
             results = [_total(r, e) for r, e in zip(results, _element_by_element(live, apart, outer), strict=True)]
     finally:
-        modes.on_arrays.reset(arrays)
         modes.recording.reset(token)
     found = iter(results)
     changes = [next(found) if o.requires_grad else None for o in outs]

@@ -1,10 +1,9 @@
 # The C types of the backward pass.
 
 cimport cython
-from lucid.core.arithmetic cimport add, add_to
 from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node
-from lucid.core.primitive cimport edge_of, synced
+from lucid.core.primitive cimport Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.storage cimport storage_of
 
 
@@ -19,6 +18,8 @@ cdef class Targets:
 
 @cython.locals(node=Node, acting=Node, ahead=Node, edge=Edge, seq=cython.longlong, everything=cython.bint)
 cdef _sweep(object roots, object seeds, Targets targets, bint retain_graph, bint accumulate)
+@cython.locals(prim=Primitive)
+cpdef object pull_back(Node node, object ct)
 cdef _to_leaf(dict leaves, object leaf, object ct)
 cdef _add_to(object held_by, object key, object new)
 cdef bint _can_take(object held, object new)

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
-from lucid.core.arithmetic import add, add_to
 from lucid.core.collector import show_history
 from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
 from lucid.core.inplace import WRITE_VIEW, path_of
+from lucid.core.kernels import table
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.parts import Parts
 from lucid.core.place import here
-from lucid.core.primitive import NONFINITE, Primitive, edge_of, synced
+from lucid.core.primitive import NONFINITE, Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 
@@ -148,7 +148,6 @@ def run(
         seeds = [root.seeded(seed) for root, seed in zip(roots, seeds, strict=True)]
     targets = None if inputs is None else Targets(roots, inputs)
     recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
-    arrays = modes.on_arrays.set(not create_graph)
     try:
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
         if accumulators:
@@ -169,7 +168,6 @@ def run(
                 _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
         return []
     finally:
-        modes.on_arrays.reset(arrays)
         modes.recording.reset(recording)
 
 
@@ -254,7 +252,7 @@ def _sweep(
         elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
             grads = _take_out(acting, ct)
         else:
-            grads = acting.prim.vjp(acting, ct)
+            grads = pull_back(acting, ct)
         if watch:
             visited.append(node)
             _raise_on_anomaly(node, grads, visited, nodes)
@@ -306,6 +304,15 @@ def _sweep(
         grads = g = None
 
 
+def pull_back(node: Any, ct: Any) -> Any:
+    """The cotangents of a node's operands. Rules are written for tensors; primitives that pull arrays say so."""
+    if isinstance(node.prim, Primitive):
+        prim = node.prim
+        if not prim.pulls_arrays and not isinstance(ct, Tensor):
+            return pulled_by_tensors(node, ct)
+    return node.prim.vjp(node, ct)
+
+
 def _to_leaf(leaves: dict[int, list[Any]], leaf: Tensor, ct: Any) -> None:
     """A contribution that has arrived at the end of a path."""
     held = leaves.get(id(leaf))
@@ -319,7 +326,7 @@ def _add_to(held_by: Any, key: int, new: Any) -> None:
     """Add a contribution to the one that a dict or list holds: in its memory if nobody else can see it."""
     held = held_by[key]
     if getrefcount(held) == _HELD_ONCE and _can_take(held, new):
-        add_to(held, new)
+        table["add_into"](held, new)
     else:
         held_by[key] = _sum(held, new)
 
@@ -355,7 +362,7 @@ def _add_to_operand(node: Any, ct: Any, pending: dict[int, Any], leaves: dict[in
     held = held_by[key]
     if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
         return False
-    part = node.prim.impl(held, **node.params)
+    part = node.prim.kernel(held, **node.params)
     if part.base is not held or not part.flags.writeable:  # a copy, or elements that are seen twice
         return False
     part += ct
@@ -453,7 +460,7 @@ def _sum(a: Any, b: Any) -> Any:
         return a
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _wrapped(a) + _wrapped(b)
-    return add(a, b)
+    return table["add"](a, b)
 
 
 def _wrapped(ct: Any) -> Tensor:
@@ -469,19 +476,10 @@ def _shown(ct: Any) -> Tensor:
     return Tensor._wrap(seen)
 
 
-def _call_user(function: Any, *args: Any) -> Any:
-    """Run a hook: arrays given to operations inside it become tensors as everywhere in user code."""
-    token = modes.on_arrays.set(False)
-    try:
-        return function(*args)
-    finally:
-        modes.on_arrays.reset(token)
-
-
 def _hooked(hook: Any, ct: Any, what: str) -> Any:
     """Pass one cotangent through a hook, in the form that it came in."""
     given = _shown(ct)
-    result = _call_user(hook, given)
+    result = hook(given)
     return ct if result is None else _replacement(result, given, ct, what)
 
 
@@ -523,7 +521,7 @@ def _before(node: Node, hooks: Hooks, ct: Any, accumulate: bool) -> Any:
 
 def _prehooked(node: Node, hook: Any, ct: Any) -> Any:
     given = _outputs_as_tuple(node, ct)
-    result = _call_user(hook, given)
+    result = hook(given)
     if result is None:
         return ct
     new = _replacements(result, given, repr(node))
@@ -542,7 +540,7 @@ def _after(node: Node, hooks: Hooks, grads: Sequence[Any], ct: Any) -> Sequence[
     """Node post-hooks, which may replace what the node has computed."""
     for hook in list(hooks.post.values()):
         given = tuple(None if g is None else _shown(g) for g in grads)
-        result = _call_user(hook, given, _outputs_as_tuple(node, ct))
+        result = hook(given, _outputs_as_tuple(node, ct))
         if result is not None:
             new = _replacements(result, given, repr(node))
             grads = [
@@ -630,9 +628,9 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
     hooks = _hooks_on(leaf)
     if hooks is not None:
         for hook in list(hooks.post_accumulate.values()):
-            _call_user(hook, leaf)
+            hook(leaf)
         for hook in list(hooks.post.values()):
-            _call_user(hook, (), (_wrapped(held[1]),))
+            hook((), (_wrapped(held[1]),))
 
 
 def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
@@ -647,7 +645,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
         # In place, as users who hold on to x.grad expect.
         storage_of(held).bump("backward")
         if held._array.flags.writeable:
-            add_to(held._array, gradient._array)
+            table["add_into"](held._array, gradient._array)
         else:
             held._array = held._array + gradient._array
 

@@ -1,5 +1,8 @@
 # The C layout of the classes in fields.py.
 
+cpdef long long next_seq()
+
+
 cdef class Edge:
     cdef public long long _seq
     cdef public bint _open

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
 
 
-next_seq = count(1).__next__  # atomic under the GIL
+_numbers = count(1)
+
+
+def next_seq() -> int:
+    """The next number of the engine's order; two threads never get the same one."""
+    return next(_numbers)
 
 
 class Edge:

@@ -66,7 +66,7 @@ def _whole(edge: Any, known: dict[Any, Any]) -> Geometry:
 
 
 def _through(node: Any, below: Geometry, known: dict[Any, Any]) -> Geometry:
-    seen = node.prim.impl(below.seen, **node.params)
+    seen = node.prim.kernel(below.seen, **node.params)
     if not seen.size or not np.may_share_memory(seen, below.seen):
         return _whole(node, known)  # in row-major order its elements are no view of those below
     return Geometry(below.root, seen, below.offset + _address(seen) - _address(below.seen))
@@ -93,7 +93,7 @@ def place_in(memory: Any, view: Any) -> tuple[int, Ints, Ints]:
 def seen_through(path: Sequence[tuple[Any, dict[str, Any]]], array: Any) -> Any:
     """The part of an array in row-major order that a chain of views shows."""
     for primitive, settings in path:
-        array = primitive.impl(array, **settings)
+        array = primitive.kernel(array, **settings)
     return array
 
 

@@ -23,6 +23,7 @@ class Kind(Tensor):
     """
 
     __slots__ = ()
+    _level = TensorFields._level  # type: ignore[misc]  # which `Tensor` hides behind its 0
 
     @property
     def dtype(self) -> Any:

@@ -10,8 +10,7 @@ from lucid.core.forks import after_fork
 _numbers = count(1)
 _lock = Lock()
 
-# The last number given. Every tensor notes it at birth, so that a transform can tell the tensors made inside it.
-newest = 0
+_newest = 0  # the last number given
 
 # The transforms around the code that runs now, the innermost last. Each has `level`, and
 # `lifted` and `settled` for tensors from further out.
@@ -28,10 +27,15 @@ after_fork(_new_lock)
 
 def new_level() -> int:
     """A number higher than all given before, in any thread."""
-    global newest
+    global _newest
     with _lock:
-        newest = next(_numbers)
-        return newest
+        _newest = next(_numbers)
+        return _newest
+
+
+def newest() -> int:
+    """The last number given. Every tensor notes it at birth, so that a transform can tell the tensors made inside it."""
+    return _newest
 
 
 def lifted(tensor: Any) -> Any:

@@ -17,10 +17,6 @@ anomaly: ContextVar[bool] = ContextVar("anomaly", default=False)
 # A list of the tensors whose values NumPy code was given, while the derivative of a custom function runs.
 given_away: ContextVar[list[Any] | None] = ContextVar("given_away", default=None)
 
-# Set by the engine while derivative rules run on bare arrays: operations given only arrays
-# then give arrays. Everywhere else they give tensors.
-on_arrays: ContextVar[bool] = ContextVar("on_arrays", default=False)
-
 
 def recording_state(enabled: bool) -> Any:
     """The value of `recording` that means `enabled` in the present context."""

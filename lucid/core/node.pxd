@@ -1,7 +1,7 @@
 # The C layout of a node and of what it saves.
 
 cimport cython
-from lucid.core.fields cimport Edge, TensorFields
+from lucid.core.fields cimport Edge, TensorFields, next_seq
 from lucid.core.storage cimport Saved, Storage, saved_of, storage_of
 
 
@@ -29,6 +29,7 @@ cpdef tuple split_edges(tuple edges)
 cpdef object save_input(TensorFields tensor)
 cpdef Saved save_output(TensorFields out)
 cpdef object tensor_of(Node node, object saved)
+cpdef object unrecorded(Node node, object saved)
 @cython.locals(held=Saved, inside=TensorFields)
 cpdef object array_of(Node node, object saved)
 cpdef object _check_bare(Node node, object meta, object array)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucid.core import modes
 from lucid.core.collector import settle
 from lucid.core.fields import Edge, next_seq
 from lucid.core.place import Place
@@ -205,13 +204,13 @@ def save_input(tensor: Any) -> Any:
     """What to keep of an operand: never the tensor itself, which may get another history, unless it is a leaf."""
     if tensor._requires_grad and tensor._node is None:
         return tensor if tensor._meta is None else saved_of(tensor, tensor, None, False)
-    value = tensor._array if type(tensor) is Tensor else tensor.shell()
+    value = tensor._array if not tensor._level else tensor.shell()
     return saved_of(value, tensor, tensor._node, False)
 
 
 def save_output(out: Any) -> Saved:
     """What to keep of a result: not the tensor, which refers to the node."""
-    return saved_of(out._array if type(out) is Tensor else out.shell(), out, None, True)
+    return saved_of(out._array if not out._level else out.shell(), out, None, True)
 
 
 def raise_if_freed(node: Node) -> None:
@@ -306,6 +305,22 @@ def tensor_of(node: Node, saved: Any) -> Any:
     return saved
 
 
+def unrecorded(node: Node, saved: Any) -> Any:
+    """A saved value as a tensor without its place in the graph, where nothing is recorded."""
+    kind = type(saved)
+    if kind is Saved:
+        value = _check(node, saved)
+    elif kind is Packed:
+        value = _unpack(saved)
+    elif isinstance(saved, Tensor):
+        value = saved
+        if saved._meta is not None:
+            _check_bare(node, saved._meta, saved._array)
+    else:
+        return saved
+    return value.shell() if isinstance(value, Tensor) else Tensor._wrap(value)
+
+
 def _restored(saved: Saved, value: Any, edge: Any) -> Tensor:
     """A saved value as a tensor again, over the same memory."""
     if isinstance(value, Tensor) and value._requires_grad:
@@ -327,11 +342,7 @@ def output_edge(node: Node, index: int | None) -> Node:
 
 
 def _unpack(saved: Packed) -> Tensor:
-    token = modes.on_arrays.set(False)
-    try:
-        value = saved.unpack(saved.handle)
-    finally:
-        modes.on_arrays.reset(token)
+    value = saved.unpack(saved.handle)
     if not isinstance(value, Tensor):
         raise TypeError(f"an unpack hook must return the tensor that was packed, not {type(value).__name__}")
     return value

@@ -18,6 +18,8 @@ from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields, next_seq
 from lucid.core.hooks import hooks_of
+from lucid.core.kernels import kernel_of
+from lucid.core.levels import newest
 from lucid.core.node import (
     ABSENT,
     Freed,
@@ -30,9 +32,10 @@ from lucid.core.node import (
     save_output,
     split_edges,
     tensor_of,
+    unrecorded,
 )
 from lucid.core.place import DEPTH, climb, known_files
-from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, Saved, View, storage_of
+from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, Saved, View, new_view, storage_of
 from lucid.core.tensor import Tensor, shape_of
 
 ndarray = np.ndarray
@@ -40,12 +43,13 @@ _getframe = sys._getframe
 _is_ours = known_files.get
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
-_on_arrays = modes.on_arrays.get
 _active = levels.active.get
 _new = TensorFields.__new__
 
 NONFINITE = "lucid.nonfinite"
 _OUT = -1
+_MOST_PLANNED = 5  # operands whose combinations have plans that are kept
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 Array = Any  # a bare array, or in rules anything that stands for one
 Scalar = bool | int | float | complex
 
@@ -56,8 +60,6 @@ class Rule:
     `ct` is the cotangent; operand names and `out` are values to save; `x_shape` is the shape of operand
     `x`; any other name is one of the primitive's own parameters.
     """
-
-    __slots__ = ("fn", "names", "picks", "values")
 
     def __init__(self, fn: Callable[..., Any], operands: tuple[str, ...]) -> None:
         names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
@@ -70,28 +72,41 @@ class Rule:
     def arguments(self, values: Any, params: dict[str, Any]) -> list[Any]:
         return [values[k] if type(k) is int else params[k] for k in self.picks]
 
+    def read(self, node: Node, ct: Any) -> list[Any]:
+        """The same from what a node has saved, in the form of the cotangent."""
+        return [saved_at(node, k, ct) if type(k) is int else node.params[k] for k in self.picks]
+
+
+class Plan:
+    """What the tape keeps of an operation, for one combination of operands that need a gradient.
+
+    `keeps` has pairs of a place among the primitive's names and what goes there: an operand (0 and up), the result (-1)
+    or an operand's shape (-2 and down). `alone` is the place of a value that is kept by itself, or -1.
+    """
+
+    def __init__(self, keeps: tuple[tuple[int, int], ...]) -> None:
+        self.keeps = keeps
+        self.alone = keeps[0][0] if len(keeps) == 1 and keeps[0][1] >= _OUT else -1
+        self.source = keeps[0][1] if keeps else 0
+
+
+_FIELDS = (
+    "abstract", "broadcasts", "differentiable", "is_call", "is_variadic", "is_view", "jvp", "kernel", "multi", "name", "names",
+    "operands", "records_itself", "rules", "pulls_arrays", "shows_elements", "shows_part",
+)  # fmt: skip
+
 
 class Primitive:
-    """One operation on arrays with all that is known about it.
+    """One operation with all that is known about it.
 
-    `impl(*arrays, **params)` computes; `vjp(node, ct)` gives a cotangent for each operand;
+    `kernel(*arrays, **params)` computes, and is found in `core.kernels`; `vjp(node, ct)` gives a cotangent for each operand;
     `jvp(prim, primals, tangents, out, params)` the tangent of the result;
     `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
     """
 
-    runs_on_arrays = True  # whether its rules may be given bare arrays; views must note whose memory they show
-    is_call = False  # whether it is a user's function, made of other primitives
-    public: Callable[..., Any]  # what users call, for those that are declared with it
-    raise_if_dirty: Callable[[str], None]  # refuses such a call that writes to its arguments
-    called_in: Callable[[int, Sequence[Any]], None]  # tells such a call in which vmap it runs, and on what
-    shows_elements = False  # whether it is a view whose elements are elements of its operand, wherever they lie
-    shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, and mostly 0
-    is_variadic = False  # whether it takes any number of operands, and its rule their shapes
-
     def __init__(
         self,
         name: str,
-        impl: Callable[..., Any],
         *,
         operands: Sequence[str] = ("x",),
         rules: Sequence[Callable[..., Any] | None] = (),
@@ -99,91 +114,82 @@ class Primitive:
         batch: Callable[..., Any] | None = None,
         is_view: bool = False,
         multi: bool = False,
+        abstract: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
-        self.impl = impl
         self.operands = tuple(operands)
         self.rules = tuple(None if fn is None else Rule(fn, self.operands) for fn in rules)
         self.jvp = jvp
         self.batch = batch
         self.is_view = is_view
-        self.runs_on_arrays = not is_view
         self.multi = multi
+        self.pulls_arrays = False  # whether its class pulls arrays back as they are, and not by rules for tensors
+        self.is_call = False  # whether it is a user's function, made of other primitives
+        self.is_variadic = False  # whether it takes any number of operands, and its rule their shapes
+        self.broadcasts = False  # whether its operands are broadcast, so that its rule needs their shapes
+        self.records_itself = False  # whether the class has a `record` of its own
+        self.shows_elements = False  # whether it is a view whose elements are those of its operand, wherever they lie
+        self.shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, mostly 0
         self.differentiable = any(rule is not None for rule in self.rules)
         reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
         self.names = (*self.operands, "out", *(r for r in reads if r not in self.operands and r != "out"))
         for rule in self.rules:
             if rule is not None:
                 rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
-        # What to save, for each combination of operands that need a gradient.
-        self._plans: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
-        self.saves_shape = self.operands and self._plan((True,) * len(self.operands)) == ((2, -2),)
+        self.plans: list[Plan | None] = [None] * (1 << min(len(self.operands), _MOST_PLANNED))  # by the operands' bits
+        self.abstract = abstract  # shape and type of the result, from `Abstract`s and params, without values
+        self.kernel = kernel_of(self)
+        self.public: Any = None  # what users call, if it is declared with that
         registry[name] = self
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        # The commonest cases first: one plain tensor, and the arrays on which derivative rules run.
-        first = args[0]
-        if len(args) == 1:
-            if type(first) is Tensor and not self.multi:
-                return apply_to_one(self, first, params)
-            if type(first) is ndarray and _on_arrays():
-                return self.impl(first, **params)
-        elif type(first) is ndarray and type(args[1]) is ndarray and len(args) == 2 and _on_arrays():
-            return self.impl(first, args[1], **params)
         return apply(self, args, params)
 
-    def wanted(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+    def __copy__(self) -> "Primitive":
+        made: Primitive = type(self).__new__(type(self))
+        made.take_over(self)
+        return made
+
+    def take_over(self, other: "Primitive") -> None:
+        """Be what another one is."""
+        for field in _FIELDS:
+            setattr(self, field, getattr(other, field))
+        vars(self).update(vars(other))
+
+    def wanted(self, needs: Sequence[bool]) -> tuple[bool, ...]:
         """Which of `names` the rules of the needed operands read."""
         picks = {k for need, rule in zip(needs, self.rules, strict=False) if need and rule for k in rule.picks}
         return tuple(k in picks for k in range(len(self.names)))
 
-    def _plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
-        """For each value to save: its place, and the operand whose value (0 and up) or shape (-2 and down) it is."""
+    def plan(self, needs: int) -> Plan:
+        """The plan for the operands whose bits are set."""
         count = len(self.operands)
-        plan = []
-        for k, wanted in enumerate(self.wanted(needs)):
+        keeps = []
+        for k, wanted in enumerate(self.wanted([bool(needs >> i & 1) for i in range(count)])):
             if wanted and k < count:
-                plan.append((k, k))
+                keeps.append((k, k))
             elif wanted:
                 operand = self.names[k].removesuffix("_shape")
-                plan.append((k, _OUT if k == count else -2 - self.operands.index(operand)))
-        self._plans[needs] = tuple(plan)
-        return self._plans[needs]
+                keeps.append((k, _OUT if k == count else -2 - self.operands.index(operand)))
+        made = Plan(tuple(keeps))
+        if needs < len(self.plans):
+            self.plans[needs] = made
+        return made
 
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
-        """Exactly the values that the rules of the needed operands name.
-
-        A list where these are only shapes and numbers: nothing that a backward pass would have to free.
-        """
-        plan = self._plans.get(needs)
-        if plan is None:
-            plan = self._plan(needs)
-        if not plan:
-            return None
-        values: list[Any] = [None] * len(self.names)
-        memory = False
-        for k, source in plan:
-            if source < _OUT:
-                values[k] = shape_of(args[-2 - source])
-                continue
-            arg: Any = out if source == _OUT else args[source]
-            if not isinstance(arg, Tensor):
-                values[k] = arg
-                continue
-            memory = True
-            values[k] = save_output(arg) if source == _OUT else save_input(arg)
-        return tuple(values) if memory else values
+    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Any:
+        """Exactly the values that the rules of the needed operands name."""
+        return kept(self, self.plan(sum(1 << i for i, need in enumerate(needs) if need)), args, None, out)
 
     def run(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on plain tensors."""
-        result = self.impl(*[a._array if isinstance(a, Tensor) else a for a in args], **params)
+        result = self.kernel(*[a._array if isinstance(a, Tensor) else a for a in args], **params)
         return tuple(Tensor._wrap(r) for r in result) if self.multi else Tensor._wrap(result)
 
     def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        """Put one application on the tape."""
+        """Put one application that has several results, or any number of operands, on the tape."""
         edges = split_edges(tuple([edge_of(a) if need else None for a, need in zip(args, needs)]))
         if self.multi:
             parent = attach(Tensor._wrap(0.0), self, *edges, None, -1, None, params, ())
@@ -192,64 +198,82 @@ class Primitive:
             settle(parent)
         elif element_type(out) in DIFFERENTIABLE:
             left, right, others = edges
-            saved, shapes = self.save(args, needs, out), self.shapes(args, out)
-            attach(out, self, left, right, others, saved, -1, shapes, params, out.shape)
-
-    def shapes(self, args: Sequence[Any], out: Any) -> Any:
-        """Shapes of the operands, for categories whose operands are broadcast."""
-        return None
+            shapes = shapes_of(args) if self.is_variadic else None
+            attach(out, self, left, right, others, self.save(args, needs, out), -1, shapes, params, out.shape)
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         """A cotangent for each operand that needs one, by the rules, from the cotangent of the result."""
-        values = unpack(node, ct)
         if node.right is ABSENT:
-            rule = self.rules[0]
-            return (rule.fn(ct, *rule.arguments(values, node.params)),)  # type: ignore[union-attr]  # edges have rules
+            return (pulled(self.rules[0], node, ct),)
         return [
-            None if edge is None or rule is None else rule.fn(ct, *rule.arguments(values, node.params))
-            for edge, rule in zip(node.edges, self.rules, strict=True)
+            None if edge is None or rule is None else pulled(rule, node, ct)
+            for edge, rule in zip(node.edges, self.rules)
         ]
 
 
 # Every primitive as an attribute: rules say P.sin, and find it when they run.
 P = SimpleNamespace()
-registry: dict[str, Primitive] = vars(P)
+registry: dict[str, Any] = vars(P)
 
 
-def unpack(node: Node, ct: Any) -> Any:
-    """The node's saved values in the form of the cotangent: arrays for an array, tensors for a tensor."""
-    saved = node.saved
-    if saved is None or type(saved) is list:
-        return saved
-    if type(saved) is Freed:
+def pulled(rule: Any, node: Node, ct: Any) -> Any:
+    """The cotangent of one operand by its rule."""
+    return rule.fn(ct, *rule.read(node, ct))
+
+
+def saved_at(node: Node, place: int, ct: Any) -> Any:
+    """A value that a node has saved in the form of a cotangent: an array beside an array, a tensor beside a tensor."""
+    item = node.saved
+    if type(item) is Freed:
         raise_if_freed(node)
-    read = tensor_of if isinstance(ct, Tensor) else array_of
-    place = node.place_of_saved
-    if isinstance(ct, Tensor) and type(ct) is not Tensor:
-        return _followed(node, saved, place, ct)
-    if place < 0:
-        return [read(node, s) for s in saved]
-    values: list[Any] = [None] * len(node.prim.names)
-    if type(saved) is ndarray:  # a constant
-        values[place] = saved.item() if isinstance(ct, Tensor) else saved
-    else:
-        values[place] = read(node, saved)
-    return values
+    if node.place_of_saved < 0:
+        item = item[place]
+    if not isinstance(ct, TensorFields):
+        return array_of(node, item)
+    if type(item) is ndarray:  # a constant
+        return item.item()
+    beside = ct
+    if not beside._level and not _recording():
+        return unrecorded(node, item)
+    return _beside(tensor_of(node, item), ct)
 
 
-def _followed(node: Node, saved: Any, place: int, ct: Any) -> Any:
-    """Saved values as the cotangent's kind wants them: a program has all that rules make of them."""
-    values = list(saved) if place < 0 else [None] * len(node.prim.names)
-    if type(saved) is ndarray:  # a constant
-        values[place] = saved.item()
-        return values
-    if place >= 0:
-        values[place] = saved
-    for k, s in enumerate(values):
-        value = s if s is None else tensor_of(node, s)
-        plain = type(value) is Tensor and not value._requires_grad
-        values[k] = ct.seeded(value) if plain else value
-    return values
+def pulled_by_tensors(node: Node, ct: Any) -> Any:
+    """The cotangents of a node's operands by rules for tensors, from an array, or from a dict for several results."""
+    if type(ct) is not dict:
+        return [bare(g) for g in node.prim.vjp(node, wrapped(ct))]
+    tensors = {i: c if isinstance(c, TensorFields) else wrapped(c) for i, c in ct.items()}
+    grads = node.prim.vjp(node, tensors)
+    for c in ct.values():
+        if isinstance(c, TensorFields):
+            return grads
+    return [bare(g) for g in grads]
+
+
+def bare(found: Any) -> Any:
+    """What a rule has given, as an array if it is a plain tensor."""
+    return found._array if isinstance(found, TensorFields) and not found._level else found
+
+
+def linked(node: Node, ct: Any) -> list[Any]:
+    """All that a node has saved as tensors with their places in the graph, as users see them."""
+    if type(node.saved) is Freed:
+        raise_if_freed(node)
+    return [None if s is None else _beside(tensor_of(node, s), ct) for s in node.saved or ()]
+
+
+def _beside(found: Any, ct: Any) -> Any:
+    """A value as the cotangent's kind wants it: a program has all that rules make of it."""
+    if ct._level and isinstance(found, TensorFields) and not found._level and not found._requires_grad:
+        return ct.seeded(found)
+    return found
+
+
+def unpack(node: Node, ct: Any) -> list[Any]:
+    """All that a node has saved, in the form of the cotangent."""
+    if type(node.saved) is Freed:
+        raise_if_freed(node)
+    return [None if s is None else saved_at(node, k, ct) for k, s in enumerate(node.saved or ())]
 
 
 def synced(tensor: Any) -> Any:
@@ -306,63 +330,196 @@ def variable(x: Tensor) -> Tensor:
     return out
 
 
-def apply(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
     """Run a primitive on any mixture of tensors (of all kinds), arrays and numbers, and record it."""
     top: Any = None
-    found = arrays = need = False
+    kind: Any = None
+    found = given = need = numbers = False
+    needs = 0
+    bit = 1
+    highest = 0
+    if type(args) is not tuple:
+        args = tuple(args)
     for a in args:
         if isinstance(a, TensorFields):
             tensor = a
-            found = True
-            if tensor._meta is not None:
-                synced(tensor)
+            if not found:
+                found = True
+                kind = tensor._array
+            if tensor._meta is not None and type(tensor._meta) is View:
+                view = tensor._meta
+                if view.version != view.storage.version:
+                    synced(tensor)
             if tensor._requires_grad:
                 need = True
-            if type(a) is not Tensor and (top is None or tensor._level > top._level):
+                needs |= bit
+            if tensor._level > highest:
+                highest = tensor._level
                 top = a
         elif isinstance(a, ndarray):
-            arrays = True
-    if not found:
-        if _on_arrays():
-            return prim.impl(*args, **params)
-        args = [lift(a) for a in args]
-    elif arrays:
-        args = [lift(a) if isinstance(a, ndarray) else a for a in args]
-    out = prim.run(args, params) if top is None else top.interpret(prim, args, params)
+            given = True
+        elif a is not None:
+            numbers = True
+        bit += bit  # of the many operands of a variadic primitive each is asked again
+    if given or not found:
+        return apply(prim, [lift(a) if isinstance(a, ndarray) or not found else a for a in args], params)
+    if top is None:
+        kind = kind.dtype if numbers and prim.broadcasts else None
+        return run_plain(prim, args, kind if kind is _F32 or kind is _F64 else None, need, needs, params)
+    out = top.interpret(prim, args, params)
     if prim.is_view:
         note_view(prim, args[0], params, out)
     if need and prim.differentiable:
-        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
-        if _recording():
-            prim.record(args, needs, out, params)
-        else:
-            cut("no_grad", args[needs.index(True)])
+        put_on_tape(prim, args, None, needs, out, params)
     return out
 
 
-def apply_to_one(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
-    """The same for one plain tensor, which is the commonest case."""
-    if x._meta is not None and type(x._meta) is View:
-        view = x._meta
-        if view.version != view.storage.version:
-            synced(x)
-    result = prim.impl(x._array, **params)
+def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, needs: int, params: dict[str, Any]) -> Any:
+    """Run a primitive on plain tensors, and numbers beside them, and record it.
+
+    `kind` is the type of which numbers become arrays, if they do.
+    """
+    if prim.is_call:
+        result = prim.run(args, params)
+    elif params or len(args) > 2:
+        result = prim.kernel(*[array_in(a, kind) for a in args], **params)
+    elif len(args) == 1:
+        result = prim.kernel(array_in(args[0], kind))
+    else:
+        result = prim.kernel(array_in(args[0], kind), array_in(args[1], kind))
+    out: Any = result if prim.is_call else tuple([wrapped(r) for r in result]) if prim.multi else wrapped(result)
+    if prim.is_view:
+        note_view(prim, args[0], params, out)
+    if need and prim.differentiable:
+        put_on_tape(prim, args, kind, needs, out, params)
+    return out
+
+
+def array_in(operand: Any, kind: Any) -> Any:
+    """What a kernel gets of an operand."""
+    if isinstance(operand, TensorFields):
+        fields = operand
+        return fields._array
+    if kind is not None and (type(operand) is float or type(operand) is int):
+        return constant(operand, kind)
+    return operand
+
+
+def put_on_tape(
+    prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any]
+) -> None:
+    """Record an application, unless nothing is recorded now."""
+    if not _recording():
+        cut("no_grad", _first_recorded(args))
+    elif prim.multi or prim.is_variadic or prim.records_itself:
+        prim.record(args, tuple([isinstance(a, TensorFields) and a._requires_grad for a in args]), out, params)
+    else:
+        write_node(prim, args, kind, needs, out, params)
+
+
+def _first_recorded(args: Sequence[Any]) -> Any:
+    return next(a for a in args if isinstance(a, TensorFields) and a._requires_grad)
+
+
+def wrapped(array: Any) -> Any:
+    """A tensor around an array that is used as it is."""
     made = _new(Tensor)
-    made._array = result if type(result) is ndarray else np.asarray(result)
-    made._born = levels.newest
+    made._array = array if type(array) is ndarray else np.asarray(array)
+    made._born = newest()
     made._requires_grad = False
     made._grad = made._node = made._meta = None
-    if prim.is_view:
-        note_view(prim, x, params, made)
-    if x._requires_grad and prim.differentiable:
-        if not _recording():
-            cut("no_grad", x)
-        elif made._array.dtype in DIFFERENTIABLE:
-            edge = x if x._node is None else x._node
-            saved = [None, None, x._array.shape] if prim.saves_shape else prim.save((x,), (True,), made)
-            shapes = (x._array.shape,) if prim.is_variadic else None
-            attach(made, prim, edge, ABSENT, None, saved, -1, shapes, params, made._array.shape)
     return made
+
+
+# Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
+# never compares equal; both tables stay small.
+_constants: dict[Any, dict[float, Any]] = {_F32: {}, _F64: {}}
+_MOST_CONSTANTS = 512
+
+
+def constant(value: Any, kind: Any) -> Any:
+    """A Python number as a 0-d array of this type."""
+    known = _constants[kind]
+    found = known.get(value)
+    if found is None:
+        found = np.asarray(value, kind)
+        if value and value == value and len(known) < _MOST_CONSTANTS:
+            known[value] = found
+    return found
+
+
+def write_node(prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any]) -> None:
+    """Give the result of an operation its node, by the plan for the operands that need a gradient."""
+    made = out
+    if not prim.broadcasts and element_type(out) not in DIFFERENTIABLE:  # what is elementwise keeps the type
+        return
+    plan = prim.plans[needs] if needs < len(prim.plans) else None
+    if plan is None:
+        plan = prim.plan(needs)
+    shape = made._array.shape if not made._level else out.shape
+    count = len(args)
+    left = right = others = shapes = None
+    if count == 1:
+        left, right = edge_of(args[0]), ABSENT
+    elif count == 2:
+        if needs & 1:
+            left = edge_of(args[0])
+            if prim.broadcasts and passed_shape(left, args[0]) != shape:
+                shapes = shapes_of(args)
+        if needs & 2:
+            right = edge_of(args[1])
+            if prim.broadcasts and passed_shape(right, args[1]) != shape:
+                shapes = shapes_of(args)
+    else:
+        others = tuple([edge_of(a) if needs >> i & 1 else None for i, a in enumerate(args)])
+        if prim.broadcasts:
+            shapes = shapes_of(args)
+    alone = plan.alone
+    if alone >= 0 and plan.source < 0:
+        saved = save_output(made)
+    elif alone >= 0 and isinstance(args[plan.source], TensorFields):
+        saved = save_input(args[plan.source])
+    elif alone >= 0 and kind is not None:
+        saved = array_in(args[plan.source], kind)  # a constant
+    else:
+        saved = kept(prim, plan, args, kind, out)
+        alone = -1
+    attach(made, prim, left, right, others, saved, alone, shapes, params, shape)
+
+
+def passed_shape(edge: Any, operand: Any) -> Any:
+    """The shape of an operand that needs a gradient: its node knows it."""
+    if edge._seq:
+        node = edge
+        return node.shape
+    return operand._array.shape if not operand._level else shape_of(operand)
+
+
+def shapes_of(args: Sequence[Any]) -> tuple[Any, ...]:
+    """The shapes of the operands, by which a rule undoes broadcasting."""
+    return tuple([shape_of(a) for a in args])
+
+
+def kept(prim: Primitive, plan: Plan, args: Sequence[Any], kind: Any, out: Any) -> Any:
+    """What a plan names, in the order of the primitive's names.
+
+    A list where that is only shapes and numbers: nothing that a backward pass would have to free.
+    """
+    if not plan.keeps:
+        return None
+    values: list[Any] = [None] * len(prim.names)
+    memory = False
+    for k, source in plan.keeps:
+        if source < _OUT:
+            values[k] = shape_of(args[-2 - source])
+            continue
+        arg: Any = out if source == _OUT else args[source]
+        if not isinstance(arg, Tensor):
+            values[k] = array_in(arg, kind)
+            continue
+        memory = True
+        values[k] = save_output(arg) if source == _OUT else save_input(arg)
+    return tuple(values) if memory else values
 
 
 def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor) -> None:
@@ -371,7 +528,7 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
         return
     status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
     storage = storage_of(base)
-    out._meta = View(base, prim, params, storage, status)
+    out._meta = new_view(base, prim, params, storage, status)
     if _active():
         storage.show(out, base)
 
@@ -397,7 +554,7 @@ def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], o
     """Make `out`, which `prim` has read at positions that name no element twice, a view of `base`."""
     storage = storage_of(base)
     status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
-    out._meta = View(base, prim, {}, storage, status)
+    out._meta = new_view(base, prim, {}, storage, status)
     out._meta.others = tuple(positions)
     storage.show(out, base)
     if storage.followers is None:
@@ -427,8 +584,8 @@ class Followers:
 def seen(how: View) -> Any:
     """What a view shows now, without history of its own."""
     operands = (how.base, *how.others)
-    top = max(operands, key=lambda t: t._level if type(t) is not Tensor else 0)
-    if type(top) is Tensor:
+    top = max(operands, key=lambda t: t._level)
+    if not top._level:
         return how.primitive.run(operands, how.params)
     return top.interpret(how.primitive, operands, how.params)
 
@@ -528,7 +685,7 @@ def packed(item: Any, operand: int | None) -> Any:
     # The hook gets the values without their history, but it can tell when they are overwritten.
     shown = value.shell()
     storage = item.storage if type(item) is Saved else storage_of(value)
-    shown._meta = View(None, None, {}, storage, DETACHED)
+    shown._meta = new_view(None, None, {}, storage, DETACHED)
     if type(value) is not Tensor:
         # What a batched or dual tensor holds may be on a tape of its own, which goes on through the hook.
         return Packed(pack(shown), unpack_hook, is_output, item.index if is_output else None, operand)

@@ -28,6 +28,10 @@ cdef class Saved:
     cdef public bint is_output
 
 
+@cython.locals(out=Storage)
+cpdef Storage new_storage()
+@cython.locals(out=View)
+cpdef View new_view(object base, object primitive, dict params, Storage storage, int status)
 @cython.locals(out=Saved, storage=Storage)
 cpdef Saved saved_of(object value, TensorFields tensor, object edge, bint is_output)
 cpdef Storage storage_of(TensorFields tensor)

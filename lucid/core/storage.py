@@ -23,17 +23,16 @@ class Storage:
 
     __slots__ = ("exposed", "followers", "print", "room", "severed", "version", "views", "writer")
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.writer: tuple[str, Place] | None = None
-        self.room = 64  # how many of these there may be before the dead ones are dropped
-        self.views: list[Any] | None = None  # inside transforms, what shows this memory: see `show`
-        self.followers: Any = None  # inside transforms, views by positions: see `primitive.Followers`
-        # Inside transforms, the memory of a tensor that has views and was detached in place, itself or one around it: see
-        # `inplace.sever`.
-        self.severed: Any = None
-        self.exposed = False  # NumPy code holds a writable array over this memory
-        self.print: Any = None  # which array was exposed first, and its fingerprint then
+    version: int
+    writer: tuple[str, Place] | None
+    room: int  # how many views there may be before the dead ones are dropped
+    views: list[Any] | None  # inside transforms, what shows this memory: see `show`
+    followers: Any  # inside transforms, views by positions: see `primitive.Followers`
+    # Inside transforms, the memory of a tensor that has views and was detached in place, itself or one around it: see
+    # `inplace.sever`.
+    severed: Any
+    exposed: bool  # NumPy code holds a writable array over this memory
+    print: Any  # which array was exposed first, and its fingerprint then
 
     @property
     def storage(self) -> "Storage":
@@ -76,14 +75,13 @@ class View:
 
     __slots__ = ("base", "others", "params", "primitive", "status", "storage", "version")
 
-    def __init__(self, base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int) -> None:
-        self.base = base
-        self.others: tuple[Any, ...] = ()
-        self.primitive = primitive
-        self.params = params
-        self.storage = storage
-        self.version = storage.version
-        self.status = status
+    base: Any
+    others: tuple[Any, ...]
+    primitive: Any
+    params: dict[str, Any]
+    storage: Storage
+    version: int
+    status: int
 
 
 class Saved:
@@ -116,6 +114,23 @@ def saved_of(value: Any, tensor: Any, edge: Any, is_output: bool) -> Saved:
     return out
 
 
+def new_storage() -> Storage:
+    """A storage, without a constructor's call: most tensors get one when they are saved or viewed."""
+    out = Storage.__new__(Storage)
+    out.version, out.writer, out.room = 0, None, 64
+    out.views = out.followers = out.severed = out.print = None
+    out.exposed = False
+    return out
+
+
+def new_view(base: Any, primitive: Any, params: dict[str, Any], storage: Storage, status: int) -> View:
+    """How a tensor is seen through its base, without a constructor's call."""
+    out = View.__new__(View)
+    out.base, out.others, out.primitive, out.params = base, (), primitive, params
+    out.storage, out.version, out.status = storage, storage.version, status
+    return out
+
+
 def root_of(view: Any) -> Any:
     """The tensor whose memory a chain of views shows, as far as it is known."""
     while type(view._meta) is View and view._meta.base is not None:
@@ -127,7 +142,7 @@ def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
     if meta is None:
-        meta = tensor._meta = Storage() if type(tensor._array) is np.ndarray else tensor._new_storage()
+        meta = tensor._meta = new_storage() if type(tensor._array) is np.ndarray else tensor._new_storage()
         if in_use:
             PyObject_GC_UnTrack(meta)  # it refers to no tensor
     storage: Storage = meta.storage

@@ -1,1 +1,2 @@
+from lucid.core.levels cimport newest
 from lucid.core.fields cimport TensorFields

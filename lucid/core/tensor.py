@@ -10,7 +10,8 @@ from lucid.core import dtypes, levels, printing
 from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields
-from lucid.core.storage import DETACHED, Storage, View, storage_of
+from lucid.core.levels import newest
+from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 
 if TYPE_CHECKING:
     from lucid.core._methods import Methods
@@ -36,13 +37,14 @@ class Tensor(TensorFields, Methods):
     __slots__ = ()
 
     _seq = 0  # the engine's order: leaves come last
+    _level = 0  # of no transform
     __array_priority__ = 1000
 
     def __init__(self, data: Any = (), *, dtype: Any = None, requires_grad: bool = False) -> None:
         made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
         self._array, self._requires_grad = made._array, made._requires_grad
         self._grad = self._node = self._meta = None
-        self._born = levels.newest
+        self._born = newest()
 
     from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
 
@@ -51,7 +53,7 @@ class Tensor(TensorFields, Methods):
         """A tensor around an array that is used as it is."""
         out: TensorFields = _new(Tensor)
         out._array = array if type(array) is ndarray else np.asarray(array)
-        out._born = levels.newest
+        out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out  # type: ignore[return-value]  # known by its fields here
@@ -60,7 +62,7 @@ class Tensor(TensorFields, Methods):
         """A tensor of the same kind with the same contents, and no history."""
         out: Tensor = _new(type(self))
         out._array = self._array
-        out._born = levels.newest
+        out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out
@@ -68,7 +70,7 @@ class Tensor(TensorFields, Methods):
     def _detached(self) -> "Tensor":
         """The same contents without history, with a share in the version counter."""
         out = self.shell()
-        out._meta = View(None, None, {}, storage_of(self), DETACHED)
+        out._meta = new_view(None, None, {}, storage_of(self), DETACHED)
         if levels.active.get():
             out._meta.storage.show(out, self)
         return out
@@ -237,7 +239,7 @@ class Tensor(TensorFields, Methods):
             )
         self._raise_unless_replaceable(value)
         storage_of(self).bump(".data = ")
-        self._meta = Storage()
+        self._meta = new_storage()
         # Anything saved from before must not mistake the new contents for the old.
         self._meta.version, self._meta.writer = 1, (".data = ", self._place())
         self._array = value._array
@@ -366,7 +368,7 @@ class Tensor(TensorFields, Methods):
         return seed
 
     def _new_storage(self) -> Storage:
-        return Storage()
+        return new_storage()
 
     def _copy_contents(self) -> None:
         """Stop sharing memory with whatever this tensor was made from."""

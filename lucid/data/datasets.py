@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from lucid.api.random import randperm
-from lucid.core.rng import Generator
+from lucid.api.rng import Generator
 from lucid.core.tensor import Tensor
 
 Sample = TypeVar("Sample", covariant=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from lucid.api.random import randint
-from lucid.core.rng import Generator
+from lucid.api.rng import Generator
 from lucid.data.collation import default_collate, default_convert
 from lucid.data.datasets import IterableDataset
 from lucid.data.fetching import Recipe

@@ -13,7 +13,7 @@ import numpy as np
 
 from lucid.api.creation import as_tensor
 from lucid.api.random import multinomial, randint, randperm
-from lucid.core.rng import Generator
+from lucid.api.rng import Generator
 from lucid.core.tensor import Tensor
 
 Index = TypeVar("Index", covariant=True)

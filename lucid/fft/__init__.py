@@ -1,5 +1,6 @@
 """Discrete Fourier transforms, with derivatives."""
 
+from lucid.backends.numpy import fft as _kernels  # noqa: F401 -- they fill the table
 from lucid.fft.frequencies import (
     fftfreq,
     fftshift,

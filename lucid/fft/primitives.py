@@ -7,44 +7,17 @@
 `norm` says which direction is divided by n: "backward" the inverse, "forward" the forward one, "ortho" both by √n.
 """
 
-import os
-from functools import cache, lru_cache
-from importlib import import_module
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.ops.abstract import Abstract
 from lucid.ops.rules import P, linear, np_dtype, shift
 
 # The adjoint turns the direction around and keeps the factor, which has another name in that direction.
 OTHER_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-
-# Complex transforms on two cores, NumPy 2.4 against SciPy 1.17: n = 64 takes 5 to 7 µs against 9, equal at 1024; in
-# single precision 256 of 1024 take 2.1 ms against 0.9, 2²⁰ take 38 ms against 16 and 4096 × 2048 along the first
-# dimension 260 ms against 110 (60 on both cores); in double precision one thread of either takes about as long. But
-# SciPy's takes 330 ms to import and NumPy's is there, so only large transforms ask for it.
-_LARGE = 1 << 16
-_PER_THREAD = 1 << 17
-
-
-@cache
-def _cores() -> int:
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit() and int(asked):
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _run(name: str, x: Any, dims: tuple[int, ...], norm: str, size: int | None = None) -> Any:
-    """One of `fft`, `ifft`, `rfft` and `irfft` of NumPy or SciPy; `size` is that of the last of `dims` in the result."""
-    sizes = None if size is None else (*(x.shape[d] for d in dims[:-1]), size)
-    if x.size >= _LARGE:
-        workers = max(1, min(_cores(), x.size // _PER_THREAD))
-        return getattr(import_module("scipy.fft"), name + "n")(x, sizes, dims, norm, workers=workers)
-    if len(dims) == 1:
-        return getattr(np.fft, name)(x, size, dims[0], norm)
-    return getattr(np.fft, name + "n")(x, sizes, dims, norm)
 
 
 def _c2c_back(ct: Any, dims: tuple[int, ...], inverse: bool, norm: str, real: bool) -> Any:
@@ -55,11 +28,11 @@ def _c2c_back(ct: Any, dims: tuple[int, ...], inverse: bool, norm: str, real: bo
 # `real` says that the operand is: its whole spectrum takes little longer than half of it.
 fft_c2c = linear(
     "fft_c2c",
-    lambda x, dims, inverse, norm, real: _run("ifft" if inverse else "fft", x, dims, norm),
     transpose=_c2c_back,
     batch=lambda x, size, dims, inverse, norm, real: P.fft_c2c(
         x, dims=shift(dims), inverse=inverse, norm=norm, real=real
     ),
+    abstract=lambda x, **params: Abstract(x.shape, dtypes.complex_of(x.dtype)),
 )
 
 
@@ -88,17 +61,21 @@ def _c2r_back(ct: Any, dims: tuple[int, ...], size: int, norm: str) -> Any:
     return spectrum * _counts(spectrum, dims, size)
 
 
+def _resized(x: Any, dim: int, size: int, dtype: np.dtype[Any]) -> Abstract:
+    return Abstract((*x.shape[:dim], size, *x.shape[dim + 1 :]), dtype)
+
+
 # Over several dimensions the last of `dims` is the halved one; the others are transformed as complex numbers.
 fft_r2c = linear(
     "fft_r2c",
-    lambda x, dims, norm: _run("rfft", x, dims, norm),
     transpose=_r2c_back,
     batch=lambda x, size, dims, norm: P.fft_r2c(x, dims=shift(dims), norm=norm),
+    abstract=lambda x, dims, norm: _resized(x, dims[-1], x.shape[dims[-1]] // 2 + 1, dtypes.complex_of(x.dtype)),
 )
 # The imaginary parts of frequency 0 and n/2 have no influence, so they get no gradient.
 fft_c2r = linear(
     "fft_c2r",
-    lambda x, dims, size, norm: _run("irfft", x, dims, norm, size),
     transpose=_c2r_back,
     batch=lambda x, size_of_batch, dims, size, norm: P.fft_c2r(x, dims=shift(dims), size=size, norm=norm),
+    abstract=lambda x, dims, size, norm: _resized(x, dims[-1], size, dtypes.real_of(x.dtype)),
 )

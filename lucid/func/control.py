@@ -19,11 +19,11 @@ from lucid.core.dual import Dual
 from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.core.traced import Traced
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp
 from lucid.func.graphs import Program, traced
 from lucid.func.reverse import vjp
+from lucid.ir.traced import Traced
 from lucid.ops.binary import where
 
 

@@ -11,7 +11,7 @@ from lucid.core.levels import Inside
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import attach, edge_of, lift
 from lucid.core.tensor import Tensor
-from lucid.core.traced import Instruction, Name, Trace, reachable
+from lucid.ir.traced import Instruction, Name, Trace, reachable
 
 
 class Program:

@@ -20,10 +20,10 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.place import Place
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
-from lucid.core.traced import Instruction, Name
 from lucid.func.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse
 from lucid.func.control import _Branch, _Loop
 from lucid.func.graphs import Program
+from lucid.ir.traced import Instruction, Name
 from lucid.ops.rules import Elementwise, P, bilinear_jvp, kept_shape, linear_jvp
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.
@@ -363,8 +363,8 @@ def _elementwise(application: Application, k: int) -> Steps:
 def _differs(application: Application, k: int) -> np.ndarray:
     """Where a partial derivative differs from 0: everywhere, unless all that it reads is known."""
     prim: Any = application.prim
-    push, rule = prim.pushes[k], prim.rules[k]
-    if push is None:
+    way, rule = prim.ways[k], prim.rules[k]
+    if way is None:
         return np.zeros((), bool)
     if prim.name in _PRODUCTS and application.supports[1 - k] is not None:
         return np.broadcast_to(application.supports[1 - k], application.out.shape)
@@ -372,7 +372,7 @@ def _differs(application: Application, k: int) -> np.ndarray:
     values += [None] * (len(prim.names) - len(values))
     if any(type(pick) is int and values[pick] is None for pick in rule.picks):
         return np.ones((), bool)
-    found = push(Tensor._wrap(np.ones((), application.operands[k].dtype.numpy)), values, application.params)
+    found = way.push(Tensor._wrap(np.ones((), application.operands[k].dtype.numpy)), values, application.params)
     return np.zeros((), bool) if found is None else np.broadcast_to(found._array != 0, application.out.shape)
 
 
@@ -572,7 +572,7 @@ def _on_numbers(application: Application, k: int) -> Product:
 
     def run(numbers: np.ndarray) -> np.ndarray:
         others[k] = (numbers * unit).reshape(operand.shape)
-        return _magnitude(application.prim.impl(*others, **application.params))
+        return _magnitude(application.prim.kernel(*others, **application.params))
 
     return run
 

@@ -23,15 +23,13 @@ _run = framed(engine.run)
 class _OnTheTape:
     """A context in which operations are recorded, whatever holds outside."""
 
-    __slots__ = ("arrays", "inference", "recording")
+    __slots__ = ("inference", "recording")
 
     def __enter__(self) -> None:
         self.inference = modes.inference.set(False)
         self.recording = modes.recording.set(modes.recording_state(True))
-        self.arrays = modes.on_arrays.set(False)
 
     def __exit__(self, *error: object) -> None:
-        modes.on_arrays.reset(self.arrays)
         modes.recording.reset(self.recording)
         modes.inference.reset(self.inference)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import rng
+from lucid.api import rng
 from lucid.core.dtypes import finfo
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import lift

@@ -14,50 +14,12 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, unpack
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import adjoint, over_stacks, square_operand
+from lucid.linalg.matrices import adjoint, for_each, over_stacks, real_for_each, square_operand
 from lucid.linalg.scales import balance
-from lucid.linalg.solvers import inverses
 from lucid.ops import unary
+from lucid.ops.abstract import same
 from lucid.ops.products import mT
 from lucid.ops.rules import P, is_complex, np_dtype
-
-
-def _det_array(x: Any) -> Any:
-    # NumPy takes the logarithm of pivots on the way; which flags that sets, and so what it warns about, differs between
-    # processors.
-    with np.errstate(all="ignore"):
-        return np.linalg.det(x)
-
-
-def _adjugate_array(x: Any) -> Any:
-    """det(A) · A⁻¹ where rounding leaves three quarters of the digits of that, and by singular values elsewhere."""
-    if not x.size:
-        return np.zeros_like(x)
-    inverse = inverses(x, strict=False)
-    with np.errstate(all="ignore"):
-        out = _det_array(x)[..., None, None] * inverse
-        condition = _size(x) * _size(inverse)
-    poor = ~(condition < np.finfo(x.dtype).eps ** -0.25)
-    if poor.any():
-        out[poor] = _singular_adjugate(x[poor])
-    return out
-
-
-def _size(x: Any) -> Any:
-    """The 1-norm of each matrix."""
-    return np.abs(x).sum(-2).max(-1)
-
-
-def _singular_adjugate(x: Any) -> Any:
-    """From A = U S V: adj(A) = det(UV) · V* adj(S) U*, where adj(S) has the products of all other singular values."""
-    finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
-    u, s, v = np.linalg.svd(np.where(finite, x, 0))
-    ones = np.ones_like(s[..., :1])
-    before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
-    behind = np.flip(np.cumprod(np.concatenate([ones, np.flip(s, -1)[..., :-1]], -1), -1), -1)
-    phase = _det_array(u @ v)[..., None, None]
-    scaled = np.conj(np.swapaxes(v, -1, -2)) * (before * behind)[..., None, :]
-    return np.where(finite, phase * scaled @ np.conj(np.swapaxes(u, -1, -2)), np.nan)
 
 
 def _adjugate_change(x: Any, t: Any) -> Any:
@@ -87,10 +49,10 @@ def _as(x: Any, target: np.dtype[Any]) -> Any:
 
 adjugate = Primitive(
     "adjugate",
-    _adjugate_array,
     rules=(lambda ct, x: adjoint(_adjugate_change(x, adjoint(ct))),),
     jvp=lambda prim, primals, tangents, out, params: _adjugate_change(primals[0], tangents[0]),
     batch=over_stacks,
+    abstract=same,
 )
 
 
@@ -105,17 +67,11 @@ def _scaling(x: Any) -> Any:
 
 det_primitive = Primitive(
     "det",
-    _det_array,
     rules=(lambda ct, x: _scaling(ct) * adjoint(P.adjugate(x)),),
     jvp=lambda prim, primals, tangents, out, params: _trace_of_product(P.adjugate(primals[0]), tangents[0]),
     batch=over_stacks,
+    abstract=for_each,
 )
-
-
-def _slogdet_array(x: Any) -> Any:
-    with np.errstate(all="ignore"):
-        sign, size = np.linalg.slogdet(x)
-    return np.asarray(sign), np.asarray(size)
 
 
 def _push_slogdet(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -141,11 +97,11 @@ class _Slogdet(Primitive):
 
 slogdet_primitive = _Slogdet(
     "slogdet",
-    _slogdet_array,
     rules=(lambda ct, x: ct,),
     jvp=_push_slogdet,
     batch=over_stacks,
     multi=True,
+    abstract=lambda x: (for_each(x), real_for_each(x)),
 )
 
 

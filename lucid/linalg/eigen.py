@@ -13,31 +13,30 @@ Where eigenvalues or singular values coincide their vectors have no derivative: 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lucid.core.dtypes import complex_of
 from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     Factorization,
-    LinAlgError,
     adjoint,
     column,
     diag,
     diagonal,
+    for_each,
     hermitian_part,
     identity,
     matrix_operand,
     over_stacks,
     product,
-    raise_unless_finite,
     raise_unless_phase_free,
     real,
+    real_for_each,
     row,
     square_operand,
 )
 from lucid.linalg.orthogonal import completed
 from lucid.linalg.solvers import solve_primitive
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.rules import add_all, is_complex
 
 
@@ -66,15 +65,6 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
-def _converged(name: str, function: Callable[..., Any], x: Any, **options: Any) -> Any:
-    """Run one of NumPy's iterations on finite matrices."""
-    raise_unless_finite(name, x)
-    try:
-        return function(x, **options)
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"{name}: {error}") from None
-
-
 def inverse_gaps(values: Any) -> Any:
     """1 / (w[j] - w[i]) off the diagonal, 0 on it."""
     unit = identity(values.shape[-1], values)
@@ -82,15 +72,6 @@ def inverse_gaps(values: Any) -> Any:
 
 
 # --- hermitian matrices ------------------------------------------------------------------------------
-
-
-def _of_triangle(name: str, function: Callable[..., Any], x: Any, UPLO: str) -> Any:
-    """The same of hermitian matrices, of which the other triangle may hold anything."""
-    return _converged(name, function, np.tril(x) if UPLO == "L" else np.triu(x), UPLO=UPLO)
-
-
-def _eigh_array(x: Any, UPLO: str) -> tuple[Any, Any]:
-    return tuple(_of_triangle("linalg.eigh", np.linalg.eigh, x, UPLO))
 
 
 def _pull_eigh(cts: Any, outs: Any, UPLO: str) -> Any:
@@ -116,16 +97,23 @@ def _push_eigh(t: Any, outs: Any, UPLO: str) -> tuple[Any, Any]:
     return real(diagonal(inner)), P.matmul(V, inner * inverse_gaps(w))
 
 
-eigh_primitive = Factorization("eigh", _eigh_array, _pull_eigh, _push_eigh)
+def _sizes(x: Any, **params: Any) -> Abstract:
+    """Real numbers, as many for each matrix as it has rows or columns, whichever are fewer."""
+    return real_for_each(x, size=(min(x.shape[-2:]),))
 
 
-def _by_vectors(name: str, impl: Callable[..., Any], pull: Callable[..., Any], push: Callable[..., Any]) -> Primitive:
+eigh_primitive = Factorization("eigh", _pull_eigh, _push_eigh, abstract=lambda x, UPLO: (_sizes(x), same(x)))
+
+
+def _by_vectors(
+    name: str, pull: Callable[..., Any], push: Callable[..., Any], abstract: Callable[..., Any]
+) -> Primitive:
     """Values alone: the vectors are found when a derivative is asked for. The rules see `x` and the parameters."""
 
     def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         return push(tangents[0], primals[0], **params)
 
-    return Primitive(name, impl, rules=(pull,), jvp=jvp, batch=over_stacks)
+    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract)
 
 
 def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
@@ -134,9 +122,9 @@ def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
 
 eigvalsh_primitive = _by_vectors(
     "eigvalsh",
-    lambda x, UPLO: _of_triangle("linalg.eigvalsh", np.linalg.eigvalsh, x, UPLO),
     _pull_eigvalsh,
     lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0],
+    abstract=_sizes,
 )
 
 
@@ -177,16 +165,6 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
 # --- any square matrices -----------------------------------------------------------------------------
 
 
-def _eig_array(x: Any, is_real: bool) -> tuple[Any, Any]:
-    wide = complex_of(x.dtype)
-    w, V = _converged("linalg.eig", np.linalg.eig, x)
-    return w.astype(wide), V.astype(wide)
-
-
-def _eigvals_array(x: Any, is_real: bool) -> Any:
-    return _converged("linalg.eigvals", np.linalg.eigvals, x).astype(complex_of(x.dtype))
-
-
 def _pull_eig(cts: Any, outs: Any, is_real: bool) -> Any:
     (w, V), (g_values, g_vectors) = outs, cts
     terms = [] if g_values is None else [diag(g_values)]
@@ -208,12 +186,17 @@ def _push_eig(t: Any, outs: Any, is_real: bool) -> tuple[Any, Any]:
     return diagonal(inner), P.matmul(V, turning) - V * row(stretching)
 
 
-eig_primitive = Factorization("eig", _eig_array, _pull_eig, _push_eig)
+def _abstract_eig(x: Any, is_real: bool) -> tuple[Abstract, Abstract]:
+    dtype = complex_of(x.dtype)
+    return for_each(x, size=x.shape[-1:], dtype=dtype), Abstract(x.shape, dtype)
+
+
+eig_primitive = Factorization("eig", _pull_eig, _push_eig, abstract=_abstract_eig)
 eigvals_primitive = _by_vectors(
     "eigvals",
-    _eigvals_array,
     lambda ct, x, is_real: _pull_eig((ct, None), P.eig(x, is_real=is_real), is_real),
     lambda t, x, is_real: _push_eig(t, P.eig(x, is_real=is_real), is_real)[0],
+    abstract=lambda x, is_real: _abstract_eig(x, is_real)[0],
 )
 
 
@@ -245,13 +228,6 @@ def eigvals(A: Any) -> Tensor:
 
 
 # --- singular values ---------------------------------------------------------------------------------
-
-
-def _svd_array(x: Any, full: bool) -> tuple[Any, Any, Any, Any]:
-    k = min(x.shape[-2:])
-    U, S, Vh = _converged("linalg.svd", np.linalg.svd, x, full_matrices=full)
-    rest = U[..., k:] if x.shape[-2] > k else Vh[..., k:, :].conj().swapaxes(-1, -2)
-    return np.ascontiguousarray(U[..., :k]), S, np.ascontiguousarray(Vh[..., :k, :]), np.ascontiguousarray(rest)
 
 
 def _pull_svd(cts: Any, outs: Any, full: bool) -> Any:
@@ -312,8 +288,15 @@ def _push_svd(t: Any, outs: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     return dU, real(diagonal(inner)), adjoint(dV), None
 
 
+def _abstract_svd(x: Any, full: bool) -> tuple[Abstract, Abstract, Abstract, Abstract]:
+    m, n = x.shape[-2:]
+    k, most = min(m, n), max(m, n)
+    rest = for_each(x, size=(most, most - k if full else 0))
+    return for_each(x, size=(m, k)), _sizes(x), for_each(x, size=(k, n)), rest
+
+
 # The fourth result completes U, or the adjoint of Vh, to a square matrix.
-svd_primitive = Factorization("svd", _svd_array, _pull_svd, _push_svd)
+svd_primitive = Factorization("svd", _pull_svd, _push_svd, abstract=_abstract_svd)
 
 
 def _pull_svdvals(ct: Any, x: Any) -> Any:
@@ -328,9 +311,9 @@ def _push_svdvals(t: Any, x: Any) -> Any:
 
 svdvals_primitive = _by_vectors(
     "svdvals",
-    lambda x: _converged("linalg.svdvals", np.linalg.svd, x, compute_uv=False),
     _pull_svdvals,
     _push_svdvals,
+    abstract=_sizes,
 )
 
 

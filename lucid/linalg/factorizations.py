@@ -9,20 +9,18 @@ LU: with F = L^-1 P^H dA U^-1 for square matrices, the change of L is L·(F belo
 
 # ruff: noqa: N803, N806 -- matrices have the names that PyTorch gives them
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
 from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
+    INT32,
     Factorization,
-    LinAlgError,
     adjoint,
     columns,
-    element,
+    for_each,
     hermitian_part,
     identity,
     matrix_operand,
@@ -35,6 +33,7 @@ from lucid.linalg.matrices import (
 )
 from lucid.linalg.matrices import adjoint as conjugate_transpose
 from lucid.linalg.triangular import solve_left, solve_right
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.rules import np_dtype
 
 
@@ -50,35 +49,6 @@ class CholeskyEx(NamedTuple):
     info: Tensor
 
 
-def _cholesky_array(x: Any, checked: str) -> tuple[Any, Any]:
-    info = np.zeros(x.shape[:-2], np.int32)
-    if not x.size:
-        return np.zeros_like(x), info
-    try:
-        found = np.linalg.cholesky(x)
-    except np.linalg.LinAlgError:
-        found = _one_by_one(x, info)
-    # Not every LAPACK says that nan is not positive.
-    lost = np.isnan(np.diagonal(found, axis1=-2, axis2=-1))
-    np.copyto(info, np.argmax(lost, -1) + 1, where=lost.any(-1) & (info == 0), casting="same_kind")
-    if checked and info.any():
-        wrong = int(np.argmax(info.reshape(-1) != 0))
-        raise LinAlgError(
-            f"{checked}: {element(wrong, x)}the matrix is not positive-definite: "
-            f"its leading minor of order {info.reshape(-1)[wrong]} is not positive"
-        )
-    return found, info
-
-
-def _one_by_one(x: Any, info: Any) -> Any:
-    """Each matrix as far as it goes, and into `info` how far that was."""
-    potrf = get_lapack_funcs("potrf", (x,))
-    out = np.empty(x.shape, x.dtype)
-    for i in np.ndindex(info.shape):
-        out[i], info[i] = potrf(x[i], lower=True, clean=True)
-    return out
-
-
 def _pull_cholesky(cts: Any, outs: Any, checked: str) -> Any:
     L, g = outs[0], cts[0]
     inner = adjoint(upper_half(adjoint(P.matmul(adjoint(L), g))))
@@ -92,7 +62,9 @@ def _push_cholesky(t: Any, outs: Any, checked: str) -> tuple[Any, Any]:
     return P.matmul(L, adjoint(upper_half(adjoint(inner)))), None
 
 
-cholesky_primitive = Factorization("cholesky", _cholesky_array, _pull_cholesky, _push_cholesky)
+cholesky_primitive = Factorization(
+    "cholesky", _pull_cholesky, _push_cholesky, abstract=lambda x, checked: (same(x), for_each(x, dtype=INT32))
+)
 
 
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
@@ -146,19 +118,8 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
     return out
 
 
-def _checked_factor_array(x: Any) -> Any:
-    zero = np.diagonal(x, axis1=-2, axis2=-1) == 0
-    if zero.any():
-        wrong = int(np.argmax(zero.any(-1).reshape(-1)))
-        at = int(np.argmax(zero.reshape(-1, zero.shape[-1])[wrong])) + 1
-        raise LinAlgError(
-            f"cholesky_inverse: {element(wrong, x)}L[{at}, {at}] is zero, counted from 1, so that A has no inverse"
-        )
-    return x
-
-
 # Looks at the diagonal of a factor, and gives nothing to anything.
-checked_factor = Primitive("checked_factor", _checked_factor_array, batch=over_stacks)
+checked_factor = Primitive("checked_factor", batch=over_stacks, abstract=same)
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -215,58 +176,11 @@ class PLU(NamedTuple):
     U: Tensor
 
 
-def _lu_array(x: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
-    stack, k = x.shape[:-2], min(x.shape[-2:])
-    if not pivot:
-        out, pivots = _eliminated(x), np.zeros((*stack, k), np.int32) + np.arange(k, dtype=np.int32)
-    else:
-        out, pivots = np.empty(x.shape, x.dtype), np.empty((*stack, k), np.int32)
-        getrf = get_lapack_funcs("getrf", (x,))
-        for i in np.ndindex(stack) if x.size else ():
-            out[i], pivots[i], _ = getrf(x[i])
-    zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
-    info = np.where(zero.any(-1), np.argmax(zero, -1) + 1, 0).astype(np.int32) if k else np.zeros(stack, np.int32)
-    if checked and info.any():
-        wrong = int(np.argmax(info.reshape(-1) != 0))
-        at = info.reshape(-1)[wrong]
-        raise LinAlgError(
-            f"{checked}: {element(wrong, x)}U[{at}, {at}] is zero, counted from 1, so that lu_solve would divide by "
-            "zero; linalg.lu and linalg.lu_factor_ex factor such matrices too"
-        )
-    return out, pivots + np.int32(1), info
-
-
-def _eliminated(x: Any) -> Any:
-    """L and U in one matrix, without exchanges of rows, which LAPACK cannot leave out."""
-    out = np.array(x)
-    for j in range(min(x.shape[-2:])):
-        top = out[..., j, j]
-        out[..., j + 1 :, j] /= np.where(top == 0, 1, top)[..., None]
-        out[..., j + 1 :, j + 1 :] -= out[..., j + 1 :, j : j + 1] * out[..., j : j + 1, j + 1 :]
-    return out
-
-
-def _order_array(pivots: Any, m: int) -> Any:
-    """The exchanges of rows, one after the other, as the order of rows that they lead to."""
-    order = np.empty((*pivots.shape[:-1], m), np.int64)
-    order[...] = np.arange(m)
-    height = math.prod(pivots.shape[:-1])
-    flat, steps = order.reshape(height, m), pivots.reshape(height, pivots.shape[-1]).astype(np.int64) - 1
-    if steps.size and (steps.min() < 0 or steps.max() >= m):
-        raise RuntimeError(f"pivots must lie between 1 and {m}, the number of rows")
-    each = np.arange(len(flat))
-    for j in range(steps.shape[1]):
-        flat[each, j], flat[each, steps[:, j]] = flat[each, steps[:, j]], flat[each, j]
-    return order
-
-
-def _permutation_array(pivots: Any, m: int, type: Any) -> Any:
-    """The matrix P of A = P L U: its column i has a 1 in the row of A that became row i."""
-    order = _order_array(pivots, m)
-    return (np.arange(m)[:, None] == order[..., None, :]).astype(type)
-
-
-permutation = Primitive("permutation", _permutation_array, batch=over_stacks)
+permutation = Primitive(
+    "permutation",
+    batch=over_stacks,
+    abstract=lambda x, m, type: Abstract((*x.shape[:-1], m, m), np.dtype(type)),
+)
 
 
 def _exchanged(x: Any, pivots: Any) -> Any:
@@ -336,7 +250,12 @@ def _push_lu(t: Any, outs: Any, pivot: bool, checked: str) -> tuple[Any, Any, An
     return push_unpivoted(P.matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
 
 
-lu_primitive = Factorization("lu_factor", _lu_array, _pull_lu, _push_lu)
+def abstract_factor(x: Any, **params: Any) -> tuple[Abstract, Abstract, Abstract]:
+    """The factors in one matrix, pivots, and a number that says whether all went well."""
+    return same(x), for_each(x, size=(min(x.shape[-2:]),), dtype=INT32), for_each(x, dtype=INT32)
+
+
+lu_primitive = Factorization("lu_factor", _pull_lu, _push_lu, abstract=abstract_factor)
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:

@@ -14,15 +14,13 @@ k, and twice -k for a block of two of which the second was, counted from 1.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
 from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
+from lucid.linalg.factorizations import abstract_factor
 from lucid.linalg.matrices import (
     Factorization,
-    LinAlgError,
     adjoint,
-    element,
     identity,
     matrix_operand,
     product,
@@ -32,6 +30,7 @@ from lucid.linalg.matrices import (
 )
 from lucid.linalg.solvers import solve_primitive
 from lucid.linalg.triangular import solve_left, solve_right
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.products import mT
 from lucid.ops.rules import batched_to_front, conj, np_dtype
 
@@ -61,83 +60,27 @@ class LDLFactorEx(NamedTuple):
     info: Tensor
 
 
-def _ldl_array(x: Any, hermitian: bool, checked: str) -> tuple[Any, Any, Any]:
-    stack, n = x.shape[:-2], x.shape[-1]
-    out = np.zeros(x.shape, x.dtype)
-    pivots, info = np.zeros((*stack, n), np.int32), np.zeros(stack, np.int32)
-    factor = get_lapack_funcs("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", (x,))
-    for i in np.ndindex(stack) if x.size else ():
-        out[i], pivots[i], info[i] = factor(x[i], lower=True)
-    if checked and info.any():
-        wrong = int(np.argmax(info.reshape(-1) != 0))
-        at = info.reshape(-1)[wrong]
-        raise LinAlgError(
-            f"{checked}: {element(wrong, x)}D[{at}, {at}] is zero, counted from 1, so that ldl_solve would divide by "
-            "zero; linalg.ldl_factor_ex factors such matrices too"
-        )
-    return np.tril(out), pivots, info
-
-
-def _exchanges(pivots: Any) -> list[tuple[int, int]]:
-    """The rows that were exchanged in each step, as numbers from 0, of one matrix."""
-    steps, k, n = [], 0, len(pivots)
-    while k < n:
-        p = int(pivots[k])
-        size = 1 if p > 0 else 2
-        if not 1 <= abs(p) <= n or k + size > n or (size == 2 and pivots[k + 1] != p):
-            raise RuntimeError(f"{pivots.tolist()} are not pivots that linalg.ldl_factor gives for {n} rows")
-        steps.append((k + size - 1, abs(p) - 1))
-        k += size
-    return steps
-
-
-def _settled_array(x: Any, pivots: Any, back: bool) -> Any:
-    out = np.array(x)
-    for i in np.ndindex(pivots.shape[:-1]):
-        steps = _exchanges(pivots[i])
-        for row, other in reversed(steps) if back else steps:
-            # A block of two begins one row above the one that was exchanged.
-            start = row - 1 if pivots[i][row] < 0 else row
-            out[i][[row, other], :start] = out[i][[other, row], :start]
-    return out
-
-
 settled = Primitive(
     "ldl_settled",
-    _settled_array,
     operands=("x", "pivots"),
     rules=(lambda ct, pivots, back: P.ldl_settled(ct, pivots, back=not back), None),
     jvp=lambda prim, primals, tangents, out, params: prim(tangents[0], primals[1], **params),
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
+    abstract=same,
 )
 
 
-def _order_array(pivots: Any, type: Any) -> Any:
-    """P, which puts the rows of A into the order of those of L."""
-    n = pivots.shape[-1]
-    out = np.zeros((*pivots.shape, n), type)
-    for i in np.ndindex(pivots.shape[:-1]):
-        order = np.arange(n)
-        for row, other in _exchanges(pivots[i]):
-            order[[row, other]] = order[[other, row]]
-        out[i][np.arange(n), order] = 1
-    return out
+def _of_pivots(name: str) -> Primitive:
+    """Declare a square matrix in type `type` that is made from each row of pivots."""
+    return Primitive(
+        name,
+        batch=lambda prim, v, batched, size, params: prim(*v, **params),
+        abstract=lambda x, type: Abstract((*x.shape, x.shape[-1]), np.dtype(type)),
+    )
 
 
-def _blocks_array(pivots: Any, type: Any) -> Any:
-    """1 in the blocks of D, 0 elsewhere."""
-    n = pivots.shape[-1]
-    out = np.zeros((*pivots.shape, n), type)
-    out[..., np.arange(n), np.arange(n)] = 1
-    for i in np.ndindex(pivots.shape[:-1]):
-        for row, _ in _exchanges(pivots[i]):
-            if pivots[i][row] < 0:
-                out[i][[row, row - 1], [row - 1, row]] = 1
-    return out
-
-
-order = Primitive("ldl_order", _order_array, batch=lambda prim, v, batched, size, params: prim(*v, **params))
-blocks = Primitive("ldl_blocks", _blocks_array, batch=lambda prim, v, batched, size, params: prim(*v, **params))
+order = _of_pivots("ldl_order")
+blocks = _of_pivots("ldl_blocks")
 
 
 def _flipped(x: Any, hermitian: bool) -> Any:
@@ -184,7 +127,7 @@ def _push_ldl(t: Any, outs: Any, hermitian: bool, checked: str) -> tuple[Any, An
     return P.ldl_settled(change, pivots, back=True), None, None
 
 
-ldl_primitive = Factorization("ldl_factor", _ldl_array, _pull_ldl, _push_ldl)
+ldl_primitive = Factorization("ldl_factor", _pull_ldl, _push_ldl, abstract=abstract_factor)
 
 
 def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:

@@ -21,32 +21,25 @@ from lucid.core.primitive import Primitive, lift, unpack
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
-    LinAlgError,
     adjoint,
     column,
-    element,
+    for_each,
     identity,
     matrix_operand,
     over_stacks,
     product,
-    raise_unless_finite,
     raise_unless_same_type,
     real,
+    real_for_each,
     square_operand,
     stack_shape,
 )
+from lucid.ops.abstract import Abstract
 from lucid.ops.binary import maximum, where
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, conj, sum_to
 
 # --- what counts as 0 ------------------------------------------------------------------------------
-
-
-def _counts(sizes: Any, atol: Any, rtol: Any) -> Any:
-    """Which singular values are above the tolerances, which are numbers or have the shape (…, 1, 1)."""
-    absolute, relative = (t[..., 0] if isinstance(t, np.ndarray) else t for t in (atol, rtol))
-    largest = np.max(sizes, axis=-1, keepdims=True, initial=0)
-    return sizes > np.maximum(absolute, relative * largest)
 
 
 def default_rtol(x: Tensor) -> float:
@@ -131,35 +124,6 @@ def _lower(x: Tensor) -> Tensor:
 # --- pseudo-inverses -------------------------------------------------------------------------------
 
 
-def _inverses(values: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """1 / s for the singular values or eigenvalues that count, 0 for the others; and which count."""
-    kept = _counts(np.abs(values), atol, rtol)
-    return np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype), kept
-
-
-def _read(name: str, x: Any, hermitian: bool) -> Any:
-    """What is read of the matrices, all of it finite: of hermitian ones the lower triangle."""
-    if hermitian:
-        x = np.tril(x) + _adjoint_array(np.tril(x, -1))
-    raise_unless_finite(name, x)
-    return x
-
-
-def _pinv_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    x = _read("linalg.pinv", x, hermitian)
-    if hermitian:
-        values, v = np.linalg.eigh(x)
-        u = v
-    else:
-        u, values, v = np.linalg.svd(x, full_matrices=False)
-        v = _adjoint_array(v)
-    return (v * _inverses(values, atol, rtol)[0][..., None, :]) @ _adjoint_array(u)
-
-
-def _adjoint_array(x: Any) -> Any:
-    return np.conj(np.swapaxes(x, -1, -2))
-
-
 def _pull_pinv(ct: Any, x: Any, out: Any, x_shape: tuple[int, ...]) -> Any:
     back, force = adjoint(out), adjoint(ct)
     left = product(force, out, back)
@@ -177,11 +141,11 @@ def _push_pinv(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) ->
 
 pinv_primitive = Primitive(
     "pinv",
-    _pinv_array,
     operands=("x", "atol", "rtol"),
     rules=(_pull_pinv, None, None),
     jvp=_push_pinv,
     batch=over_stacks,
+    abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, size=x.shape[:-3:-1]),
 )
 
 
@@ -219,13 +183,12 @@ def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
 # --- ranks -----------------------------------------------------------------------------------------
 
 
-def _rank_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    x = _read("linalg.matrix_rank", x, hermitian)
-    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
-    return np.count_nonzero(_counts(sizes, atol, rtol), axis=-1)
-
-
-rank_primitive = Primitive("matrix_rank", _rank_array, operands=("x", "atol", "rtol"), batch=over_stacks)
+rank_primitive = Primitive(
+    "matrix_rank",
+    operands=("x", "atol", "rtol"),
+    batch=over_stacks,
+    abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, dtype=dtypes.INT64),
+)
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
@@ -248,37 +211,6 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 # --- least squares ---------------------------------------------------------------------------------
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
-
-
-def _lstsq_array(a: Any, b: Any, rcond: float, driver: str) -> Any:
-    """Solutions, ranks and singular values."""
-    raise_unless_finite("linalg.lstsq", a)
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    if driver == "gels" and min(a.shape[-2:]):
-        solutions = _full_rank_solutions(a, b, rcond)
-        return solutions, np.zeros(stack, np.int64), np.zeros(stack, dtypes.real_of(a.dtype))
-    u, sizes, v = np.linalg.svd(a, full_matrices=False)
-    inverses, kept = _inverses(sizes, 0.0, rcond)
-    solutions = _adjoint_array(v) @ (inverses[..., None] * (_adjoint_array(u) @ b))
-    ranks = np.array(np.broadcast_to(np.count_nonzero(kept, axis=-1), stack))
-    return solutions, ranks, np.array(np.broadcast_to(sizes, (*stack, sizes.shape[-1])))
-
-
-def _full_rank_solutions(a: Any, b: Any, rcond: float) -> Any:
-    """From the QR factors of A, or of A* where A has more columns than rows."""
-    tall = a.shape[-2] >= a.shape[-1]
-    q, r = np.linalg.qr(a if tall else _adjoint_array(a))
-    diagonal = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
-    deficient = (diagonal <= rcond * diagonal.max(-1, keepdims=True)).any(-1)
-    if deficient.any():
-        first = int(np.flatnonzero(deficient)[0])
-        raise LinAlgError(
-            f"linalg.lstsq: {element(first, a)}the matrix does not have full rank, which driver 'gels' needs; "
-            "use 'gelsd' for the shortest of all solutions"
-        )
-    if tall:
-        return np.linalg.solve(r, _adjoint_array(q) @ b)
-    return q @ np.linalg.solve(_adjoint_array(r), b)
 
 
 class _LeastSquares(Primitive):
@@ -315,14 +247,24 @@ def _push_lstsq(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -
     return add_all(terms), None, None
 
 
+def _abstract_lstsq(a: Any, b: Any, rcond: float, driver: str) -> tuple[Abstract, Abstract, Abstract]:
+    m, n = a.shape[-2:]
+    sizes = () if driver == "gels" and m and n else (min(m, n),)
+    return (
+        for_each(b, a, size=(n, b.shape[-1])),
+        for_each(a, b, dtype=dtypes.INT64),
+        real_for_each(a, b, size=sizes),
+    )
+
+
 lstsq_primitive = _LeastSquares(
     "lstsq",
-    _lstsq_array,
     operands=("a", "b"),
     rules=(lambda ct, a, b, a_shape: ct, lambda ct, a, b_shape: ct),
     jvp=_push_lstsq,
     batch=over_stacks,
     multi=True,
+    abstract=_abstract_lstsq,
 )
 
 

@@ -8,28 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.dtypes import DIFFERENTIABLE, dtype, of_numpy
+from lucid.backends.numpy.linalg.errors import LinAlgError as LinAlgError
+from lucid.core.dtypes import DIFFERENTIABLE, dtype, int32, of_numpy, real_of
 from lucid.core.node import Node, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.products import mT
 from lucid.ops.rules import align, conj, is_complex, np_dtype
 
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
-# How far a loss may depend on what a factorization leaves open before it is called ill-defined.
-GAUGE_TOLERANCE = 1e-2
-
-
-class LinAlgError(RuntimeError):
-    """A factorization or solution that does not exist, or an iteration that did not converge.
-
-    >>> import lucid
-    >>> try:
-    ...     lucid.linalg.cholesky(lucid.tensor([[-1.0]]))
-    ... except lucid.linalg.LinAlgError as error:
-    ...     print(error)
-    linalg.cholesky: the matrix is not positive-definite: its leading minor of order 1 is not positive
-    """
+INT32 = int32.numpy
 
 
 # --- operands ------------------------------------------------------------------------------------
@@ -83,17 +72,23 @@ def stack_shape(name: str, *operands: Tensor) -> tuple[int, ...]:
 # --- arrays: which matrix of a stack failed ---------------------------------------------------------
 
 
-def element(index: int, x: Any) -> str:
-    """How errors name one matrix of a stack; nothing for a matrix alone."""
-    return f"(batch element {index}) " if x.ndim > 2 else ""
+# --- shapes and types of results ------------------------------------------------------------------------
 
 
-def raise_unless_finite(name: str, x: Any) -> None:
-    """LAPACK's iterations do not end, or end anywhere, on infinities and nan."""
-    finite = np.isfinite(x)
-    if not finite.all():
-        wrong = int(np.argmin(finite.all((-2, -1)).reshape(-1)))
-        raise LinAlgError(f"{name}: {element(wrong, x)}the matrix contains inf or nan")
+def for_each(*matrices: Any, size: tuple[int, ...] = (), dtype: Any = None) -> Abstract:
+    """Something of one size for each matrix of stacks that are broadcast, in the type of the first by default."""
+    lead = np.broadcast_shapes(*[m.shape[:-2] for m in matrices if isinstance(m, Abstract)])
+    return Abstract((*lead, *size), matrices[0].dtype if dtype is None else dtype)
+
+
+def real_for_each(x: Any, *others: Any, size: tuple[int, ...] = (), **params: Any) -> Abstract:
+    """The same in the type of absolute values."""
+    return for_each(x, *others, size=size, dtype=real_of(x.dtype))
+
+
+def solution(a: Any, b: Any, **params: Any) -> Abstract:
+    """X of A X = B."""
+    return for_each(b, a, size=b.shape[-2:])
 
 
 # --- rules: written for arrays and for tensors of every kind ------------------------------------------
@@ -163,17 +158,8 @@ def rows(x: Any, start: int, stop: int) -> Any:
     return P.slice(x, index=(Ellipsis, slice(start, stop), slice(None)))
 
 
-def _within_gauge_array(x: Any, name: str, freedom: str) -> Any:
-    if (np.abs(x) > GAUGE_TOLERANCE).any():
-        raise RuntimeError(
-            f"{name}: {freedom}. The loss depends on this choice, so it has no derivative; "
-            "make it of values that do not, such as absolute values or products in which the choice cancels"
-        )
-    return x
-
-
 # Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
-within_gauge = Primitive("within_gauge", _within_gauge_array, batch=over_stacks)
+within_gauge = Primitive("within_gauge", batch=over_stacks, abstract=same)
 
 
 def raise_unless_phase_free(name: str, vectors: str, turning: Any) -> None:
@@ -190,11 +176,17 @@ class Factorization(Primitive):
     depends on; `push(t, outs, **params)` gives the tangents of the results.
     """
 
-    def __init__(self, name: str, impl: Callable[..., Any], pull: Callable[..., Any], push: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        pull: Callable[..., Any],
+        push: Callable[..., Any],
+        abstract: Callable[..., Any] | None = None,
+    ) -> None:
         def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
             return push(tangents[0], out, **params)
 
-        super().__init__(name, impl, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True)
+        super().__init__(name, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True, abstract=abstract)
         self.pull = pull
 
     def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any]:

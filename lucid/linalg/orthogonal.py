@@ -20,6 +20,7 @@ from lucid.linalg.matrices import (
     columns,
     diag,
     diagonal,
+    for_each,
     matrix_operand,
     product,
     raise_unless_lapack,
@@ -29,6 +30,7 @@ from lucid.linalg.matrices import (
     upper_half,
 )
 from lucid.linalg.triangular import solve_left, solve_right
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.rules import add_all, batched_to_front, is_complex, np_dtype, zeros_like
 
 
@@ -56,12 +58,6 @@ class Reflections(NamedTuple):
     tau: Tensor
 
 
-def _tall_qr_array(x: Any, complete: bool) -> tuple[Any, Any, Any]:
-    n = x.shape[-1]
-    q, r = np.linalg.qr(x, mode="complete" if complete else "reduced")
-    return np.ascontiguousarray(q[..., :n]), np.ascontiguousarray(r[..., :n, :]), np.ascontiguousarray(q[..., n:])
-
-
 def _pull_tall_qr(cts: Any, outs: Any, complete: bool) -> Any:
     Q, R, _ = outs
     gQ, gR, _ = cts
@@ -79,8 +75,13 @@ def _push_tall_qr(t: Any, outs: Any, complete: bool) -> tuple[Any, Any, Any]:
     return moved - P.matmul(Q, inner), P.matmul(inner, R), None
 
 
+def _abstract_tall_qr(x: Any, complete: bool) -> tuple[Abstract, Abstract, Abstract]:
+    m, n = x.shape[-2:]
+    return same(x), for_each(x, size=(n, n)), for_each(x, size=(m, m - n if complete else 0))
+
+
 # Of matrices with at least as many rows as columns. The third result completes Q to a square matrix.
-tall_qr = Factorization("tall_qr", _tall_qr_array, _pull_tall_qr, _push_tall_qr)
+tall_qr = Factorization("tall_qr", _pull_tall_qr, _push_tall_qr, abstract=_abstract_tall_qr)
 
 
 def _pull_complement(ct: Any, x: Any, out: Any, name: str) -> Any:
@@ -93,13 +94,13 @@ def _pull_complement(ct: Any, x: Any, out: Any, name: str) -> Any:
 # A basis of what is orthogonal to the columns of `x`: it turns as they do, and within its own space not at all.
 complement = Primitive(
     "complement",
-    lambda x, basis, name: basis,
     operands=("x", "basis"),
     rules=(_pull_complement, None),
     jvp=lambda prim, primals, tangents, out, params: (
         None if tangents[0] is None else -product(primals[0], adjoint(tangents[0]), out)
     ),
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
+    abstract=lambda x, basis, name: same(basis),
 )
 
 
@@ -187,11 +188,6 @@ def _reflection_parts(a: Any, tau: Any) -> tuple[Any, Any, Any, int]:
     return Q, P.triu(rows(a, 0, n), diagonal=0), packed, count
 
 
-def _geqrf_array(x: Any) -> tuple[Any, Any]:
-    h, tau = np.linalg.qr(x, mode="raw")
-    return np.ascontiguousarray(h.swapaxes(-1, -2)), tau
-
-
 def _pull_geqrf(cts: Any, outs: Any) -> Any:
     (a, tau), (g_a, g_tau) = outs, cts
     n = a.shape[-1]
@@ -217,7 +213,9 @@ def _push_geqrf(t: Any, outs: Any) -> tuple[Any, Any]:
 
 
 # Of matrices with at least as many rows as columns.
-geqrf_primitive = Factorization("geqrf", _geqrf_array, _pull_geqrf, _push_geqrf)
+geqrf_primitive = Factorization(
+    "geqrf", _pull_geqrf, _push_geqrf, abstract=lambda x: (same(x), for_each(x, size=x.shape[-1:]))
+)
 
 
 def geqrf(input: Any) -> Reflections:

@@ -1,23 +1,13 @@
 """How far to go from a matrix along another one: derivatives that are made from values elsewhere need to choose."""
 
-from typing import Any
-
-import numpy as np
-
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import over_stacks
-
-
-def _length(x: Any) -> Any:
-    return np.sqrt(np.sum(np.abs(x) ** 2, axis=(-2, -1), keepdims=True))
-
-
-def _balance_array(x: Any, t: Any, least: float) -> Any:
-    size, step = _length(x), _length(t)
-    ratio = np.maximum(np.where(size > 0, size, 1), least) / np.where(step > 0, step, 1)
-    return np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1).astype(ratio.dtype)
-
+from lucid.linalg.matrices import over_stacks, real_for_each
 
 # The factor that makes each matrix of `t` as long as that of `x`, or as `least` if that is longer. Results do not depend
 # on it but for rounding, so it has no derivative.
-balance = Primitive("balance", _balance_array, operands=("x", "t"), batch=over_stacks)
+balance = Primitive(
+    "balance",
+    operands=("x", "t"),
+    batch=over_stacks,
+    abstract=lambda x, t, least: real_for_each(x, t, size=(1, 1)),
+)

@@ -6,52 +6,30 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
-
 from lucid.core.node import Node
 from lucid.core.primitive import Primitive, lift, unpack
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
-    LinAlgError,
+    INT32,
     adjoint,
     column,
-    element,
+    for_each,
     matrix_operand,
     over_stacks,
     product,
     raise_unless_same_type,
+    solution,
     square_operand,
     stack_shape,
 )
+from lucid.ops.abstract import same
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
 from lucid.ops.products import mT
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, sum_to
 
-
-def _singularity_array(x: Any) -> Any:
-    """For each matrix 0, or the number of the first pivot that is 0."""
-    info = np.zeros(x.shape[:-2], np.int32)
-    try:
-        np.linalg.inv(x)
-    except np.linalg.LinAlgError:
-        (factor,) = get_lapack_funcs(("getrf",), (x,))
-        for i in np.ndindex(info.shape):
-            info[i] = factor(x[i])[2]
-    return info
-
-
-def _raise_if_singular(name: str, x: Any, info: Any) -> None:
-    if info.any():
-        first = int(np.flatnonzero(info)[0])
-        raise LinAlgError(
-            f"{name}: {element(first, x)}the matrix is singular: pivot {info.reshape(-1)[first]} of its elimination is 0"
-        )
-
-
-singular = Primitive("singularity", _singularity_array, batch=over_stacks)
+singular = Primitive("singularity", batch=over_stacks, abstract=lambda x: for_each(x, dtype=INT32))
 
 
 def singularity(x: Any) -> Tensor:
@@ -60,42 +38,12 @@ def singularity(x: Any) -> Tensor:
     return found
 
 
-def _solved(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
-    """The function of invertible matrices; of others nan, or an error if `strict`."""
-    with np.errstate(all="ignore"):
-        try:
-            return function(a, *right)
-        except np.linalg.LinAlgError:
-            if strict:
-                _raise_if_singular(name, a, _singularity_array(a))
-            # Which matrices these are must come from NumPy's own LAPACK: SciPy's may round a pivot of 0 to another number.
-            return _one_by_one(function, name, strict, a, *right)
-
-
-def _one_by_one(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
-    lead = np.broadcast_shapes(a.shape[:-2], *[r.shape[:-2] for r in right])
-    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, *right)]
-    out = np.full(stacks[-1].shape, np.nan, np.result_type(a, *right))
-    for i in np.ndindex(lead):
-        try:
-            out[i] = function(*[x[i] for x in stacks])
-        except np.linalg.LinAlgError:
-            if strict:
-                raise LinAlgError(f"{name}: the matrix is singular") from None
-    return out
-
-
-def inverses(x: Any, strict: bool) -> Any:
-    """The inverses of an array's matrices: of singular ones nan, or an error if `strict`."""
-    return _solved(np.linalg.inv, "linalg.inv", strict, x)
-
-
 inverse_primitive = Primitive(
     "inverse",
-    inverses,
     rules=(lambda ct, out: -product(adjoint(out), ct, adjoint(out)),),
     jvp=lambda prim, primals, tangents, out, params: -product(out, tangents[0], out),
     batch=over_stacks,
+    abstract=same,
 )
 
 
@@ -123,11 +71,11 @@ def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any
 
 solve_primitive = _Solve(
     "solve",
-    lambda a, b, strict: _solved(np.linalg.solve, "linalg.solve", strict, a, b),
     operands=("a", "b"),
     rules=(lambda ct, a, out, a_shape: ct, lambda ct, a, b_shape: ct),
     jvp=_push_solution,
     batch=over_stacks,
+    abstract=solution,
 )
 
 

@@ -11,23 +11,12 @@ gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matri
 
 from typing import Any
 
-import numpy as np
-
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import adjoint, column, identity, over_stacks, product, raise_unless_finite, real
+from lucid.linalg.matrices import adjoint, column, identity, over_stacks, product, real, real_for_each, solution
 from lucid.linalg.solvers import singularity
+from lucid.ops.abstract import same
 from lucid.ops.norms import unit_size
 from lucid.ops.rules import P, conj, is_complex, sum_to
-
-
-def _nuclear_norm_array(x: Any) -> Any:
-    raise_unless_finite("linalg.matrix_norm", x)
-    return np.linalg.svd(x, compute_uv=False).sum(-1)
-
-
-def _polar_array(x: Any) -> Any:
-    u, sizes, v = np.linalg.svd(x, full_matrices=False)
-    return (u if sizes.all() else u * (sizes > 0)[..., None, :]) @ v
 
 
 def _polar_change(x: Any, w: Any, t: Any) -> Any:
@@ -53,14 +42,6 @@ def _solved(matrix: Any, force: Any) -> Any:
     return P.solve(regular, P.where(singular, 0, force), strict=False)
 
 
-def _sylvester_array(h: Any, k: Any) -> Any:
-    """In the basis of H's eigenvectors the equation is one for each element: 0 where their sum is not positive."""
-    sizes, q = np.linalg.eigh(h)
-    back = np.conj(np.swapaxes(q, -1, -2))
-    sums = sizes[..., :, None] + sizes[..., None, :]
-    return q @ ((back @ k @ q) / np.where(sums > 0, sums, np.inf)) @ back
-
-
 def _pull_factor(ct: Any, h: Any, out: Any, h_shape: tuple[int, ...]) -> Any:
     force = P.sylvester(h, ct)
     return sum_to(-(P.matmul(adjoint(out), force) + P.matmul(force, adjoint(out))), h_shape)
@@ -72,19 +53,6 @@ def _push_sylvester(prim: Any, primals: Any, tangents: Any, out: Any, params: An
         turned = P.matmul(out, th) + P.matmul(th, out)
         tk = -turned if tk is None else tk - turned
     return P.sylvester(h, tk)
-
-
-def _extreme_array(x: Any, largest: bool) -> Any:
-    raise_unless_finite("linalg.matrix_norm", x)
-    return np.linalg.svd(x, compute_uv=False)[..., 0 if largest else -1]
-
-
-def _extreme_pair_array(x: Any, largest: bool) -> Any:
-    """u v* for the extreme singular value; several that are equal share."""
-    u, sizes, v = np.linalg.svd(x, full_matrices=False)
-    chosen = (sizes == sizes[..., :1] if largest else sizes == sizes[..., -1:]) & (sizes > 0)
-    shares = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1).astype(sizes.dtype)
-    return (u * shares[..., None, :]) @ v
 
 
 def _pair_change(x: Any, w: Any, t: Any) -> Any:
@@ -130,38 +98,38 @@ def _along(gradient: Any, t: Any) -> Any:
 
 nuclear_norm = Primitive(
     "nuclear_norm",
-    _nuclear_norm_array,
     rules=(lambda ct, x: _each(ct) * P.polar_factor(x),),
     jvp=lambda prim, primals, tangents, out, params: _along(P.polar_factor(primals[0]), tangents[0]),
     batch=over_stacks,
+    abstract=real_for_each,
 )
 extreme_singular_value = Primitive(
     "extreme_singular_value",
-    _extreme_array,
     rules=(lambda ct, x, largest: _each(ct) * P.extreme_pair(x, largest=largest),),
     jvp=lambda prim, primals, tangents, out, params: _along(P.extreme_pair(primals[0], **params), tangents[0]),
     batch=over_stacks,
+    abstract=real_for_each,
 )
 extreme_pair = Primitive(
     "extreme_pair",
-    _extreme_pair_array,
     rules=(lambda ct, x, out: _pair_change(x, out, ct),),
     jvp=lambda prim, primals, tangents, out, params: _pair_change(primals[0], out, tangents[0]),
     batch=over_stacks,
+    abstract=same,
 )
 polar_factor = Primitive(
     "polar_factor",
-    _polar_array,
     rules=(lambda ct, x, out: _polar_change(x, out, ct),),
     jvp=lambda prim, primals, tangents, out, params: _polar_change(primals[0], out, tangents[0]),
     batch=over_stacks,
+    abstract=same,
 )
 # X H + H X = K for a positive H.
 sylvester = Primitive(
     "sylvester",
-    _sylvester_array,
     operands=("h", "k"),
     rules=(_pull_factor, lambda ct, h, k_shape: sum_to(P.sylvester(h, ct), k_shape)),
     jvp=_push_sylvester,
     batch=over_stacks,
+    abstract=solution,
 )

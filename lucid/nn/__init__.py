@@ -1,5 +1,6 @@
 """Neural networks: modules, layers, losses and their initialisation."""
 
+from lucid.backends.cpu import nn as _kernels  # noqa: F401 -- they fill the table
 from lucid.native import compiled_first as _compiled_first
 
 _compiled_first(__path__, "nn")

@@ -11,6 +11,7 @@ from lucid import Tensor
 from lucid.core import levels
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind
+from lucid.core.levels import newest
 from lucid.nn.module import Module
 
 __all__ = ["Summary", "summary"]
@@ -170,7 +171,7 @@ class Watched(Kind):
     def make(value: Tensor, tally: "_Tally") -> "Watched":
         out = TensorFields.__new__(Watched)
         out._array, out._aux, out._level = value, tally, tally.level
-        out._born = levels.newest
+        out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out

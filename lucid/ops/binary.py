@@ -5,25 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy import special as arrays
-from lucid.core import arithmetic, dtypes
+from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
-from lucid.ops.elementwise import binary
+from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
+from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, general, lift_all, promote, shape_error
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, lift_all, promote, shape_error
 from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, chained, np_dtype, ones_like
-from lucid.ops.unary import LOG2, real_only, square
+from lucid.ops.unary import LOG2, square
 
 _NUMBERS = (bool, int, float, complex)
+
+
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
-plus = binary("add", np.add, (1, 1), "Sum of two tensors, element by element.")
-minus = binary("sub", np.subtract, (1, -1), "Difference of two tensors, element by element.")
+plus = binary("add", (1, 1), "Sum of two tensors, element by element.")
+minus = binary("sub", (1, -1), "Difference of two tensors, element by element.")
 mul = binary(
     "mul",
-    np.multiply,
-    (lambda y: y, lambda x: x),
+    ("y", "x"),
     "Product of two tensors, element by element. | [1.0, 2.0]; [3.0, 4.0] -> Tensor([3., 8.])",
 )
 
@@ -32,13 +33,11 @@ mul = binary(
 # `rules.chained`.
 binary(
     "chain",
-    arithmetic.chain,
-    (lambda y: y, Change(lambda x: x)),
+    ("y", Change(lambda x: x)),
     "x · y, and exactly 0 where x is 0, whatever y is.",
 )
 binary(
     "chain_both",
-    arithmetic.chain_both,
     (Change(lambda y: y), Change(lambda x: x)),
     "x · y, and exactly 0 where either is 0, whatever the other is.",
 )
@@ -51,8 +50,6 @@ def _inverse(y: Any) -> Any:
 
 true_divide = binary(
     "div",
-    np.true_divide,
-    # From the operands, not from the result, which programs like to write into.
     (lambda y: _inverse(y), lambda x, y: -(x / y) / y),
     "Quotient of two tensors, element by element; integers give floats. | [1.0, 3.0]; [2.0, 4.0] -> Tensor([0.5 , 0.75])",
     FLOAT,
@@ -113,55 +110,19 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     raise ValueError(f"rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
 
 
-def _raise_on_zero(x: Any, y: Any) -> None:
-    kind = np.result_type(x, y).kind
-    if kind == "b":
-        raise TypeError("booleans cannot be divided; convert them to numbers first, as with .int()")
-    if kind in "iu" and not np.all(y):
-        raise ZeroDivisionError("integer division by zero")
-
-
-def _checked(function: Any) -> Any:
-    def impl(x: Any, y: Any) -> Any:
-        _raise_on_zero(x, y)
-        return function(x, y)
-
-    return impl
-
-
-def _trunc_divide(x: Any, y: Any) -> Any:
-    if np.result_type(x, y).kind in "iub":
-        quotient = np.floor_divide(x, y)
-        return quotient + ((quotient < 0) & (quotient * y != x))
-    return np.trunc(x / y)
-
-
-def _floor_divide_array(x: Any, y: Any) -> Any:
-    """NumPy's, but an infinite number divided by a finite one is infinite: the array API standard's, not Python's nan."""
-    out = np.floor_divide(x, y)
-    lost = np.isnan(out)
-    if not lost.any():
-        return out
-    lost &= np.isinf(x) & np.isfinite(y)
-    return np.where(lost, np.divide(x, y), out).astype(out.dtype, copy=False)
-
-
 floor_divide = binary(
     "floor_divide",
-    _checked(_floor_divide_array),
     (0, 0),
     "Quotient rounded down. | [7.0, -7.0]; [2.0, 2.0] -> Tensor([ 3., -4.])",
 )
-truncated_divide = binary("truncated_divide", _checked(_trunc_divide), (0, 0), "Quotient rounded towards 0.")
+truncated_divide = binary("truncated_divide", (0, 0), "Quotient rounded towards 0.")
 remainder = binary(
     "remainder",
-    _checked(np.remainder),
     (1, lambda x, y: -P.floor_divide(x, y)),
     "Remainder of the division rounded down; it has the sign of the divisor. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([1., 2.])",
 )
 fmod = binary(
     "fmod",
-    _checked(np.fmod),
     (1, lambda x, y: -P.truncated_divide(x, y)),
     "Remainder of the division rounded towards 0; it has the sign of the dividend. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([ 1., -1.])",
 )
@@ -180,10 +141,11 @@ def _d_exponent(x: Any, y: Any, out: Any) -> Any:
     return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
 
 
-tensor_power = binary("pow", np.power, (_d_base, _d_exponent), "Each base to its exponent.")
+_IN_BYTES = counting_truth(dtypes.int8.numpy)
+
+tensor_power = binary("pow", (_d_base, _d_exponent), "Each base to its exponent.", abstract=_IN_BYTES)
 scalar_power = Elementwise(
     "pow_scalar",
-    arrays.power,
     (lambda x, exponent: x * 0 if exponent == 0 else P.pow_scalar(x, exponent=exponent - 1) * exponent,),
     ("x",),
 )
@@ -220,7 +182,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         elif isinstance(exponent, complex) and not x.is_complex():
             x = x.to(dtypes.complex_of(x.np_dtype))
         input = x
-    return general(scalar_power, (input,), KEEP, {"exponent": exponent})
+    return called(scalar_power, (input,), KEEP, {"exponent": exponent})
 
 
 def _checked_power(input: Any, exponent: Any) -> Tensor:
@@ -261,7 +223,6 @@ def _over_square(x: Any, y: Any) -> Any:
 
 atan2 = binary(
     "atan2",
-    lambda x, y: arrays.in_single(np.arctan2, x, y),
     (lambda x, y: _over_square(y, x), lambda x, y: -_over_square(x, y)),
     "The angle of the point (other, input). | [1.0, 1.0]; [1.0, -1.0] -> Tensor([0.7854, 2.3562])",
     FLOAT,
@@ -275,7 +236,6 @@ def _share_of_length(x: Any, length: Any) -> Any:
 
 hypot = binary(
     "hypot",
-    np.hypot,
     (lambda x, out: _share_of_length(x, out), lambda y, out: _share_of_length(y, out)),
     "sqrt(input² + other²) without overflow. | [3.0, 5.0]; [4.0, 12.0] -> Tensor([ 5., 13.])",
     FLOAT,
@@ -297,40 +257,24 @@ def _choice(first: bool, larger: bool, nan_wins: bool = True) -> Pair:
 
 maximum = binary(
     "maximum",
-    real_only("maximum", np.maximum),
     (_choice(True, True), _choice(False, True)),
     "The larger of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([2., 3.])",
 )
 minimum = binary(
     "minimum",
-    real_only("minimum", np.minimum),
     (_choice(True, False), _choice(False, False)),
     "The smaller of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([1., 2.])",
 )
 fmax = binary(
     "fmax",
-    real_only("fmax", np.fmax),
     (_choice(True, True, False), _choice(False, True, False)),
     'The larger of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([2., 3.])',
 )
 fmin = binary(
     "fmin",
-    real_only("fmin", np.fmin),
     (_choice(True, False, False), _choice(False, False, False)),
     'The smaller of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([1., 3.])',
 )
-
-
-def _log_of_sum(x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)), counted from the operand with the larger real part."""
-    if np.result_type(x, y).kind != "c":
-        return np.logaddexp(x, y)
-    kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
-    x, y = np.broadcast_arrays(np.asarray(x, kind), np.asarray(y, kind))
-    first = x.real >= y.real
-    high, low = np.where(first, x, y), np.where(first, y, x)
-    same = np.isinf(high.real) & (x == y)  # their difference is not a number
-    return np.where(same, high, high + np.log1p(np.exp(np.where(same, 0, low - high))))
 
 
 def _share(x: Any, out: Any) -> Any:
@@ -344,32 +288,22 @@ def _share(x: Any, out: Any) -> Any:
 
 logaddexp = binary(
     "logaddexp",
-    _log_of_sum,
     (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
     "log(exp(input) + exp(other)) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([0.6931, 2.3133])",
     FLOAT,
 )
 logaddexp2 = binary(
     "logaddexp2",
-    real_only("logaddexp2", np.logaddexp2),
     (lambda x, out: _share(x * LOG2, out * LOG2), lambda y, out: _share(y * LOG2, out * LOG2)),
     "log2(2^input + 2^other) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([1.   , 2.585])",
     FLOAT,
 )
 copysign = binary(
     "copysign",
-    np.copysign,
     (lambda x, y: P.sign(x) * P.copysign(x * 0 + 1, y), 0),
     "The size of input with the sign of other. | [1.0, 2.0]; [-1.0, 1.0] -> Tensor([-1.,  2.])",
     FLOAT,
 )
-
-
-def _xlogy_array(x: Any, y: Any) -> Any:
-    kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
-    x, y = np.asarray(x, kind), np.asarray(y, kind)
-    zero = (x == 0) & ~np.isnan(y)
-    return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
 
 
 def typed_as(x: Any, value: Any) -> Any:
@@ -385,7 +319,6 @@ def _log_unless_both_vanish(x: Any, y: Any) -> Any:
 
 xlogy = binary(
     "xlogy",
-    real_only("xlogy", lambda x, y: _xlogy_array(x, y)),
     (_log_unless_both_vanish, lambda x, y: x / y),
     "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
@@ -393,7 +326,6 @@ xlogy = binary(
 
 _heaviside = binary(
     "heaviside",
-    real_only("heaviside", lambda x, y: np.where(x == 0, y, x > 0).astype(y.dtype)),
     (0, Selects(lambda x: x == 0)),
     "0 where input is negative, 1 where it is positive, other where it is 0.",
 )
@@ -415,107 +347,91 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Tensor:
 
 eq = binary(
     "eq",
-    np.equal,
     (None, None),
     "Where two tensors are equal. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False, False])",
     TRUTH,
 )
 ne = binary(
     "ne",
-    np.not_equal,
     (None, None),
     "Where two tensors differ. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True,  True])",
     TRUTH,
 )
 lt = binary(
     "lt",
-    real_only("lt", np.less),
     (None, None),
     "Where input < other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
     TRUTH,
 )
 le = binary(
     "le",
-    real_only("le", np.less_equal),
     (None, None),
     "Where input <= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
     TRUTH,
 )
 gt = binary(
     "gt",
-    real_only("gt", np.greater),
     (None, None),
     "Where input > other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
     TRUTH,
 )
 ge = binary(
     "ge",
-    real_only("ge", np.greater_equal),
     (None, None),
     "Where input >= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
     TRUTH,
 )
 logical_and = binary(
     "logical_and",
-    np.logical_and,
     (None, None),
     "Where both are true (not zero). | [True, True]; [True, False] -> Tensor([ True, False])",
     TRUTH,
 )
 logical_or = binary(
     "logical_or",
-    np.logical_or,
     (None, None),
     "Where at least one is true (not zero). | [True, False]; [False, False] -> Tensor([ True, False])",
     TRUTH,
 )
 logical_xor = binary(
     "logical_xor",
-    np.logical_xor,
     (None, None),
     "Where exactly one is true (not zero). | [True, True]; [True, False] -> Tensor([False,  True])",
     TRUTH,
 )
-bitwise_and = binary(
-    "bitwise_and", np.bitwise_and, (None, None), "Bits set in both. | [6, 5]; [3, 4] -> Tensor([2, 4])", INTEGRAL
-)
-bitwise_or = binary(
-    "bitwise_or", np.bitwise_or, (None, None), "Bits set in either. | [6, 5]; [3, 4] -> Tensor([7, 5])", INTEGRAL
-)
+bitwise_and = binary("bitwise_and", (None, None), "Bits set in both. | [6, 5]; [3, 4] -> Tensor([2, 4])", INTEGRAL)
+bitwise_or = binary("bitwise_or", (None, None), "Bits set in either. | [6, 5]; [3, 4] -> Tensor([7, 5])", INTEGRAL)
 bitwise_xor = binary(
-    "bitwise_xor", np.bitwise_xor, (None, None), "Bits set in exactly one. | [6, 5]; [3, 4] -> Tensor([5, 1])", INTEGRAL
+    "bitwise_xor", (None, None), "Bits set in exactly one. | [6, 5]; [3, 4] -> Tensor([5, 1])", INTEGRAL
 )
 bitwise_left_shift = binary(
-    "bitwise_left_shift", np.left_shift, (None, None), "input * 2**other. | [1, 3]; [2, 1] -> Tensor([4, 6])", INTEGRAL
+    "bitwise_left_shift", (None, None), "input * 2**other. | [1, 3]; [2, 1] -> Tensor([4, 6])", INTEGRAL, _IN_BYTES
 )
 bitwise_right_shift = binary(
     "bitwise_right_shift",
-    np.right_shift,
     (None, None),
     "input // 2**other. | [8, 3]; [2, 1] -> Tensor([2, 1])",
     INTEGRAL,
+    _IN_BYTES,
 )
 
 
-def _where_array(condition: Any, x: Any, y: Any) -> Any:
-    out = np.where(condition, x, y)
-    if out.dtype.char == "d" and (isinstance(x, _NUMBERS) or isinstance(y, _NUMBERS)):
-        # NumPy does not know that numbers beside bfloat16 have no say in the type.
-        kind = getattr(y if isinstance(x, _NUMBERS) else x, "dtype", None)
-        return out.astype(kind) if kind == dtypes.bfloat16.numpy else out
-    return out
+def _where_abstract(cond: Abstract, x: Any, y: Any) -> Abstract:
+    """Of the type of the alternatives; two numbers decide it themselves."""
+    alone = not isinstance(x, Abstract) and not isinstance(y, Abstract)
+    return Abstract(broadcast(cond, x, y), np.result_type(x, y) if alone else common(x, y))
 
 
 # The branch that is not taken gets exactly 0, whatever its local derivative was.
 where_primitive = Elementwise(
     "where",
-    _where_array,
     (
         None,
         Pair(lambda ct, cond: P.where(cond, ct, 0)),
         Pair(lambda ct, cond: P.where(cond, 0, ct)),
     ),
     ("cond", "x", "y"),
+    abstract=_where_abstract,
 )
 
 
@@ -625,7 +541,7 @@ def equal(input: Any, other: Any) -> bool:
 # What a write leaves of the old elements x and the new ones y.
 overwrite = Elementwise(
     "overwrite",
-    lambda x, y: np.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)).astype(x.dtype),
     (0, 1),
     ("x", "y"),
+    abstract=lambda x, y: Abstract(broadcast(x, y), x.dtype),
 )

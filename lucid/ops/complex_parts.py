@@ -6,13 +6,11 @@ and imaginary parts are slices of that, so that all of them can be written to.
 
 from typing import Any
 
-import numpy as np
-
-from lucid.backends.numpy import special as arrays
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import Abstract, as_complex, real_part, same
 from lucid.ops.elementwise import unary
 from lucid.ops.promotion import BOOL, KEEP, lift_all, shape_error
 from lucid.ops.rules import Elementwise, P, Pair, is_complex, linear, view, zeros_like
@@ -31,14 +29,12 @@ def _sgn_derivative(ct: Any, x: Any, out: Any) -> Any:
 
 sgn = unary(
     "sgn",
-    lambda x: x.copy() if x.dtype.kind == "b" else arrays.sgn(x),
     Pair(_sgn_derivative),
     "x / |x|, and 0 at 0: the sign of real or complex numbers. | [3 + 4j, 0j] -> Tensor([0.6+0.8j, 0. +0.j ], dtype=lucid.complex64)",
     KEEP,
 )
 conj = unary(
     "conj",
-    lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x),
     Pair(lambda ct: P.conj(ct)),
     "Complex conjugate. | [1 + 2j] -> Tensor([1.-2.j], dtype=lucid.complex64)",
     KEEP,
@@ -52,77 +48,59 @@ def _turn(x: Any) -> Any:
     return P.where(size == 0, 0, 1j * (x / length / length))
 
 
-def _angle_array(x: Any) -> Any:
-    # For NumPy, a negative zero that is real lies on the negative axis.
-    return np.angle(x) if x.dtype.kind == "c" else np.where(np.isnan(x), x, (x < 0) * x.dtype.type(np.pi))
-
-
 angle = unary(
     "angle",
-    _angle_array,
     Pair(
         lambda ct, x: ct * _turn(x) if is_complex(x) else zeros_like(ct),
         lambda t, x: P.real(t * P.conj(_turn(x))) if is_complex(x) else zeros_like(t),
     ),
     "The angle of each complex number in the plane. | [1j, -1.0 + 0j] -> Tensor([1.5708, 3.1416])",
+    abstract=real_part,
 )
 
 # For derivative rules, which take parts of what nobody writes to.
 view(
     "real",
-    lambda x: x.real,
     transpose=lambda ct: P.complex_parts(ct, part=0),
     batch=lambda x, size: P.real(x),
+    abstract=real_part,
 )
 view(
     "imag",
-    lambda x: x.imag,
     transpose=lambda ct: P.complex_parts(ct, part=1),
     batch=lambda x, size: P.imag(x),
+    abstract=real_part,
 )
-
-
-def _complex_parts(x: Any, part: int) -> Any:
-    out = np.zeros(x.shape, dtypes.complex_of(x.dtype))
-    if part:
-        out.imag = x
-    else:
-        out.real = x
-    return out
 
 
 linear(
     "complex_parts",
-    _complex_parts,
     transpose=lambda ct, part: P.imag(ct) if part else P.real(ct),
     batch=lambda x, size, part: P.complex_parts(x, part=part),
+    abstract=as_complex,
 )
 
 
-def _as_real_array(x: Any) -> Any:
-    # Seen by elements with a last dimension of size 1, memory in any order can be cut in two.
-    return x[..., None].view(dtypes.real_of(x.dtype)) if x.dtype.kind == "c" else x
+def _pairs(x: Abstract) -> Abstract:
+    return Abstract((*x.shape, 2), dtypes.real_of(x.dtype)) if x.dtype.kind == "c" else same(x)
 
 
-def _as_complex_array(x: Any) -> Any:
-    if x.dtype.kind != "f":
-        return x
-    pairs = x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
-    return pairs.view(dtypes.complex_of(x.dtype))[..., 0]
+def _joined(x: Abstract) -> Abstract:
+    return Abstract(x.shape[:-1], dtypes.complex_of(x.dtype)) if x.dtype.kind == "f" else same(x)
 
 
 # Both show all of the memory. What is neither real nor complex is a mask of what a write covers, and that is all.
 view(
     "view_as_real",
-    _as_real_array,
     transpose=lambda ct: P.view_as_complex(ct),
     batch=lambda x, size: P.view_as_real(x),
+    abstract=_pairs,
 )
 view(
     "view_as_complex",
-    _as_complex_array,
     transpose=lambda ct: P.view_as_real(ct),
     batch=lambda x, size: P.view_as_complex(x),
+    abstract=_joined,
 )
 
 
@@ -192,20 +170,14 @@ def view_as_complex(input: Tensor) -> Tensor:
     return out
 
 
-def _joined(x: Any, y: Any) -> Any:
-    out = np.empty(np.broadcast_shapes(x.shape, y.shape), dtypes.complex_of(x.dtype))
-    out.real, out.imag = x, y
-    return out
-
-
 complex_primitive = Elementwise(
     "complex",
-    _joined,
     (
         Pair(lambda ct: P.real(ct), lambda t: P.complex_parts(t, part=0)),
         Pair(lambda ct: P.imag(ct), lambda t: P.complex_parts(t, part=1)),
     ),
     ("x", "y"),
+    abstract=as_complex,
 )
 
 
@@ -245,7 +217,6 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 isreal = unary(
     "isreal",
-    lambda x: x.imag == 0 if x.dtype.kind == "c" else np.ones(x.shape, bool),
     None,
     "Where elements have no imaginary part. | [1 + 0j, 2j] -> Tensor([ True, False])",
     BOOL,

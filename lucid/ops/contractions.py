@@ -2,19 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-
-from lucid.core import dtypes
+from lucid.ops.abstract import Abstract, common
 from lucid.ops.products import matmul as matmul
 from lucid.ops.rules import P, Variadic, add_all, each, sum_to
-
-
-def _einsum_array(*xs: Any, spec: str) -> Any:
-    if xs[0].dtype == dtypes.bfloat16.numpy:
-        return np.einsum(spec, *[x.astype(np.float32) for x in xs], optimize=True).astype(xs[0].dtype)
-    out = np.einsum(spec, *xs, optimize=len(xs) > 1 and xs[0].size * xs[-1].size > 4096)
-    # Of one operand without sums NumPy gives a view.
-    return np.array(out) if len(xs) == 1 and np.may_share_memory(out, xs[0]) else out
 
 
 def _einsum_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -71,14 +61,23 @@ def _batch_einsum(prim: Any, values: Any, batched: Any, size: int, params: Any) 
     return P.einsum(*values, spec=",".join(labels) + "->" + free + output)
 
 
+def _einsum_abstract(*xs: Abstract, spec: str) -> Abstract:
+    """Of the sizes that a label stands for, those of 1 are broadcast."""
+    inputs, output = spec.split("->")
+    sizes: dict[str, int] = {}
+    for labels, x in zip(inputs.split(","), xs, strict=True):
+        sizes |= {c: n for c, n in zip(labels, x.shape, strict=True) if n != 1 or c not in sizes}
+    return Abstract(tuple([sizes[c] for c in output]), common(*xs))
+
+
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 einsum_primitive = Variadic(
     "einsum",
-    _einsum_array,
     each(_einsum_pull),
     jvp=_einsum_jvp,
     batch=_batch_einsum,
     # All but itself: with two that need a gradient, all.
     reads=lambda needed, count: range(count) if len(needed) > 1 else [k for k in range(count) if k != needed[0]],
+    abstract=_einsum_abstract,
 )

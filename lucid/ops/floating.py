@@ -1,6 +1,5 @@
 """Floating-point numbers as they are stored: signs, exponents, neighbours, infinities."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,49 +7,35 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import of_type
 from lucid.ops.binary import mul, pow
 from lucid.ops.elementwise import binary, unary
 from lucid.ops.promotion import BOOL, FLOAT, lift_all
 from lucid.ops.rules import Elementwise, P, np_dtype
-from lucid.ops.unary import real_only
-
-
-def _signbit(x: Any) -> Any:
-    return x < 0 if x.dtype.kind in "iub" else np.signbit(x)
-
 
 signbit = unary(
     "signbit",
-    real_only("signbit", _signbit),
     None,
     "Where elements have a minus sign; 0 may have one too. | [-1.0, -0.0, 2.0] -> Tensor([ True,  True, False])",
     BOOL,
 )
 isposinf = unary(
     "isposinf",
-    real_only("isposinf", lambda x: x == math.inf),
     None,
     'Where elements are +∞. | [1.0, float("inf"), float("-inf")] -> Tensor([False,  True, False])',
     BOOL,
 )
 isneginf = unary(
     "isneginf",
-    real_only("isneginf", lambda x: x == -math.inf),
     None,
     'Where elements are -∞. | [1.0, float("inf"), float("-inf")] -> Tensor([False, False,  True])',
     BOOL,
 )
 
 
-def _nextafter_array(x: Any, y: Any) -> Any:
-    kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
-    return np.nextafter(np.asarray(x, kind), np.asarray(y, kind))
-
-
 # A step to the neighbour is smaller than any change that a derivative speaks of.
 _nextafter = binary(
     "nextafter",
-    real_only("nextafter", _nextafter_array),
     (1, 0),
     "The neighbour of input on the way to other.",
     FLOAT,
@@ -83,8 +68,8 @@ class Frexp(NamedTuple):
     exponent: Tensor
 
 
-exponent_primitive = Elementwise("exponent", lambda x: np.frexp(x)[1], (None,), ("x",))
-mantissa_primitive = Elementwise("mantissa", lambda x: np.frexp(x)[0], (lambda x: _scale(x),), ("x",))
+exponent_primitive = Elementwise("exponent", (None,), ("x",), abstract=of_type(dtypes.int32.numpy))
+mantissa_primitive = Elementwise("mantissa", (lambda x: _scale(x),), ("x",))
 
 
 def _scale(x: Any) -> Any:

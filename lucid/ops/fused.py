@@ -5,7 +5,6 @@ follow from it. The kernels serve what is done most: a result, and a first gradi
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,43 +23,36 @@ from lucid.ops.promotion import cast, raise_mixed
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get
-_on_arrays = modes.on_arrays.get
 _wrap = Tensor._wrap
 
 
 class Fused(Primitive):
     """A primitive with a definition, `composite(*operands, **params)`, and kernels for plain arrays.
 
-    `forward(*arrays, **params)` gives the result (a tuple if there are several) and a tuple of residuals, never empty,
-    among which may be results. `backward(cts, arrays, residuals, needs, **params)` turns cotangents of the results, None
-    for those that were not used, into cotangents of the operands that need one. Operands may be None.
+    The kernels are those of `core.kernels.WithBackward`. Operands may be None.
     """
 
     def __init__(
         self,
         name: str,
         composite: Callable[..., Any],
-        forward: Callable[..., tuple[Any, tuple[Any, ...]]],
-        backward: Callable[..., Sequence[Any]],
         *,
         operands: Sequence[str],
         results: int = 1,
         batch: Callable[..., Any] | None = None,
+        abstract: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(
             name,
-            lambda *arrays, **params: forward(*arrays, **params)[0],
             operands=operands,
             jvp=_push_through_composite,
             batch=batch_by_composite if batch is None else batch,
             multi=results > 1,
+            abstract=abstract,
         )
         self.composite = composite
-        self.forward = forward
-        self.backward = backward
         self.results = results
-        self.differentiable = True
-        self.runs_on_arrays = False  # the composite is for tensors
+        self.differentiable = self.records_itself = self.pulls_arrays = True
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         arrays = []
@@ -79,9 +71,9 @@ class Fused(Primitive):
         if need is None or not _recording():
             if need is not None:
                 cut("no_grad", need)
-            found = self.impl(*arrays, **params)
+            found = self.kernel(*arrays, **params)
             return tuple([_wrap(f) for f in found]) if self.multi else _wrap(found)
-        found, residuals = self.forward(*arrays, **params)
+        found, residuals = self.kernel.forward(*arrays, **params)
         out = tuple([_wrap(f) for f in found]) if self.multi else _wrap(found)
         needs = tuple([a is not None and a._requires_grad for a in args])
         outs: Any = out if self.multi else (out,)
@@ -91,9 +83,7 @@ class Fused(Primitive):
         return out
 
     def _on_any(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Operands of other kinds, or bare arrays."""
-        if _on_arrays() and not any(isinstance(a, Tensor) for a in args):
-            return self.impl(*args, **params)
+        """Operands of any kind."""
         tensors = [a if a is None else lift(a) for a in args]
         if all(a is None or type(a) is Tensor for a in tensors):
             return self(*tensors, **params)
@@ -123,7 +113,7 @@ class Fused(Primitive):
         if on_arrays and len(saved) > len(edges):
             values = [array_of(node, s) for s in saved]
             needs = [e is not None for e in edges]
-            grads = self.backward(cts, values[: len(edges)], values[len(edges) :], needs, **node.params)
+            grads = self.kernel.backward(cts, values[: len(edges)], values[len(edges) :], needs, **node.params)
             return [g if need else None for g, need in zip(grads, needs)]
         found = self._pull_through_composite(node, cts)
         return [g._array if on_arrays and type(g) is Tensor else g for g in found]
@@ -134,7 +124,6 @@ class Fused(Primitive):
         lead = next((c for c in cts if isinstance(c, Tensor)), None)
         tensors = [_followed(tensor_of(node, s), lead) for s in node.saved[: len(node.edges)]]
         recording = modes.recording.set(modes.recording_state(True))
-        arrays = modes.on_arrays.set(False)
         try:
             # Operands that nobody asks for now keep their history: where the pass is recorded, somebody may ask later.
             inputs: list[Any] = [
@@ -150,7 +139,6 @@ class Fused(Primitive):
             outs, seeds = [o for o, _ in pairs], [c for _, c in pairs]
             found = iter(run(outs, seeds, wanted, retain_graph=create, create_graph=create, accumulate=False))
         finally:
-            modes.on_arrays.reset(arrays)
             modes.recording.reset(recording)
         return [None if edge is None else next(found) for edge in node.edges]
 
@@ -209,11 +197,3 @@ def in_working_type(name: str, *args: Any) -> tuple[list[Any], np.dtype[Any]]:
 def given_back(out: Any, kind: np.dtype[Any]) -> Any:
     """A result in the type that the operands had."""
     return out if out.np_dtype == kind else cast(out, kind)
-
-
-@lru_cache(maxsize=64)
-def ones(n: int, dtype: np.dtype[Any]) -> Any:
-    """A vector of ones that nobody writes to."""
-    made = np.ones(n, dtype)
-    made.flags.writeable = False
-    return made

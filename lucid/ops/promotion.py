@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes, modes
+from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.rules import Elementwise, P, of_one_type
+from lucid.ops.rules import Elementwise, P
 
 ndarray = np.ndarray
-_on_arrays = modes.on_arrays.get
 _BF16 = dtypes.bfloat16.numpy
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 _NUMBERS = (bool, int, float, complex)
@@ -87,6 +86,8 @@ def lift_all(*values: Any) -> list[Tensor]:
 
 def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     """Operands as tensors of one type and Python numbers that do not change it."""
+    if _are_alike(args) and (policy is KEEP or args[0].np_dtype in _DIFFERENTIABLE) and policy is not INTEGRAL:
+        return list(args)
     operands = [_operand(name, a) for a in args]
     if all(isinstance(a, _NUMBERS) for a in operands):
         operands = [lift(a) for a in operands]
@@ -110,6 +111,15 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     ]
 
 
+def _are_alike(args: Sequence[Any]) -> bool:
+    """Whether all operands are tensors of one type."""
+    kind = args[0].np_dtype if args and isinstance(args[0], Tensor) else None
+    for a in args:
+        if not isinstance(a, Tensor) or a.np_dtype is not kind:
+            return False
+    return kind is not None
+
+
 def _operand(name: str, value: Any) -> Any:
     if isinstance(value, Tensor) or type(value) in _NUMBERS:
         return value
@@ -123,19 +133,11 @@ def _operand(name: str, value: Any) -> Any:
 
 
 def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
-    """Any mixture of operands."""
-    if _on_arrays():
-        for a in args:
-            if isinstance(a, Tensor):
-                break
-        else:
-            return prim.impl(*args, **params)
-    operands = args
-    if not of_one_type(args) or policy is INTEGRAL:
-        operands = promote(prim.name, args, policy)
-        for a in operands:
-            if type(a) is int and policy != BOOL:
-                dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
+    """An elementwise primitive of any mixture of operands."""
+    operands = promote(prim.name, args, policy)
+    for a in operands:
+        if type(a) is int and policy != BOOL:
+            dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
     except ValueError as error:

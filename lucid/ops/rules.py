@@ -1,8 +1,8 @@
 # cython: annotation_typing=True
 """What each category of primitive derives from its declaration: reverse mode, forward mode, batching.
 
-Rules are written in terms of primitives and work on whatever they are given: arrays compute, tensors
-record, batched and dual tensors batch and push forward. `P.name` is the primitive called `name`.
+Rules are written in terms of primitives and work on tensors of every kind: plain ones compute or
+record, batched and dual ones batch and push forward. `P.name` is the primitive called `name`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,21 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import modes
-from lucid.core.arithmetic import OWN, chain, chain_both, negative, sum_of_rows
-from lucid.core.batched import Batched
-from lucid.core.cuts import cut
 from lucid.core.fields import TensorFields
-from lucid.core.node import Freed, Node, array_of, save_input, tensor_of
-from lucid.core.primitive import P, Primitive, Rule, element_type, unpack
+from lucid.core.node import ABSENT, Node, save_input
+from lucid.core.primitive import P, Primitive, Rule, apply, bare, element_type, saved_at, unpack, wrapped
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.bare import of_plain, of_two
+from lucid.ops.abstract import Abstract, broadcast, common, reduced
 
 Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
-ndarray = np.ndarray
-_recording = modes.recording.get
-_on_arrays = modes.on_arrays.get
 
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -34,43 +27,33 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
         return x
     extra = len(have) - len(shape)
     dims = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1))
-    if isinstance(x, ndarray):
-        if dims:
-            x = sum_of_rows(x) if dims == (0,) else np.add.reduce(x, axis=dims)
-        return x.reshape(shape)
     if dims:
         x = P.sum(x, dims=dims, keepdim=False)
     return x if x.shape == shape else P.reshape(x, shape=shape)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-    if x.shape == shape:
-        return x
-    return P.broadcast_to.impl(x, shape) if type(x) is ndarray else P.broadcast_to(x, shape=shape)
+    return x if x.shape == shape else P.broadcast_to(x, shape=shape)
 
 
 def zeros_like(x: Any) -> Any:
     """Zeros that are connected to nothing, for derivatives that vanish."""
-    if isinstance(x, Tensor):
-        return Tensor._wrap(np.zeros(x.shape, x.np_dtype))
-    return np.zeros(x.shape, x.dtype)
+    return Tensor._wrap(np.zeros(x.shape, x.np_dtype))
 
 
 def ones_like(x: Any) -> Any:
     """Ones that are connected to nothing."""
-    if isinstance(x, Tensor):
-        return Tensor._wrap(np.ones(x.shape, x.np_dtype))
-    return np.ones(x.shape, x.dtype)
+    return Tensor._wrap(np.ones(x.shape, x.np_dtype))
 
 
 def np_dtype(x: Any) -> np.dtype[Any]:
-    """The numpy type of an array or tensor."""
-    found: np.dtype[Any] = x.np_dtype if isinstance(x, Tensor) else x.dtype
+    """The NumPy type of a tensor."""
+    found: np.dtype[Any] = element_type(x)
     return found
 
 
 def is_complex(x: Any) -> bool:
-    return bool((element_type(x) if isinstance(x, TensorFields) else x.dtype).kind == "c")
+    return bool(element_type(x).kind == "c")
 
 
 def conj(x: Any) -> Any:
@@ -84,12 +67,12 @@ def chained(change: Any, derivative: Any) -> Any:
     So the branch that `where` does not select contributes nothing. The product is bilinear and differentiated as one:
     by the change the derivative is `derivative` also where the change is 0.
     """
-    return P.chain.public(change, derivative) if isinstance(change, TensorFields) else chain(change, derivative)
+    return P.chain.public(change, derivative)
 
 
 def chained_both(change: Any, other: Any) -> Any:
     """The same for a derivative that is a change itself: exactly 0 where either is 0."""
-    return P.chain_both.public(change, other) if isinstance(change, TensorFields) else chain_both(change, other)
+    return P.chain_both.public(change, other)
 
 
 def times(ct: Any, derivative: Any) -> Any:
@@ -99,7 +82,7 @@ def times(ct: Any, derivative: Any) -> Any:
 
 def conjugate_for(ct: Any, derivative: Any) -> Any:
     """What a cotangent is multiplied by."""
-    return derivative.conjugate() if ct.dtype.kind == "c" else derivative
+    return derivative.conjugate() if is_complex(ct) else derivative
 
 
 def add_all(terms: Sequence[Any]) -> Any:
@@ -147,63 +130,9 @@ class Linear:
         self.function = function
 
 
-Partial = Callable[..., Any] | Change | Selects | Pair | Linear | int
-
-
-def _pull_and_push(partial: Partial, rule: Rule | None) -> tuple[Impl, Impl]:
-    """How a cotangent and a tangent pass one operand with this partial derivative."""
-    if partial == 1:
-        return (lambda ct, values, params: ct), (lambda t, values, params: t)
-    if partial == -1:
-        return (lambda ct, values, params: -ct), (lambda t, values, params: -t)
-    if partial == 0:
-        return (lambda ct, values, params: zeros_like(ct)), (lambda t, values, params: None)
-    assert rule is not None
-    if isinstance(partial, Linear):
-        function = partial.function
-
-        def pull_linear(ct: Any, values: Any, params: Any) -> Any:
-            read = rule.arguments(values, params)
-            return function(ct, *(read if _is_real(ct) or not is_complex(ct) else [r.conjugate() for r in read]))
-
-        return pull_linear, lambda t, values, params: function(t, *rule.arguments(values, params))
-    if isinstance(partial, Pair):
-        pull_fn, push_fn = partial.pull, partial.push
-        return (
-            lambda ct, values, params: pull_fn(ct, *rule.arguments(values, params)),
-            lambda t, values, params: push_fn(t, *rule.arguments(values, params)),
-        )
-    if isinstance(partial, Selects):
-        condition = partial.condition
-
-        def select(ct: Any, values: Any, params: Any) -> Any:
-            return P.where(condition(*rule.arguments(values, params)), ct, 0)
-
-        return select, select
-    if isinstance(partial, Change):
-        read = partial.read
-        return (
-            lambda ct, values, params: chained_both(ct, conjugate_for(ct, read(*rule.arguments(values, params)))),
-            lambda t, values, params: chained_both(t, read(*rule.arguments(values, params))),
-        )
-    assert callable(partial)
-    fn = partial
-    if len(rule.names) == 1 and isinstance(rule.picks[0], int):
-        k = rule.picks[0]
-
-        def pull_one(ct: Any, values: Any, params: Any) -> Any:
-            derivative = fn(values[k])
-            kind = ct.dtype
-            if kind is not _F32 and kind is not _F64 and kind.kind == "c":
-                derivative = derivative.conjugate()
-            return chained(ct, derivative)
-
-        return pull_one, lambda t, values, params: chained(t, fn(values[k]))
-
-    def pull(ct: Any, values: Any, params: Any) -> Any:
-        return times(ct, fn(*rule.arguments(values, params)))
-
-    return pull, lambda t, values, params: chained(t, fn(*rule.arguments(values, params)))
+# By the simplest: 1, -1 or 0, or the name of the value that it is.
+Partial = Callable[..., Any] | Change | Selects | Pair | Linear | int | str
+_VALUES: dict[str, Impl] = {"x": lambda x: x, "y": lambda y: y, "out": lambda out: out}
 
 
 def _reader(partial: Partial | None) -> Callable[..., Any] | None:
@@ -218,268 +147,186 @@ def _reader(partial: Partial | None) -> Callable[..., Any] | None:
         return partial.read
     if isinstance(partial, int):
         return lambda ct: ct
+    if isinstance(partial, str):
+        return _VALUES[partial]
     return partial
+
+
+# How a change passes an operand, from the simplest derivative to the most general.
+SAME, NEGATED, NONE, HANDED_ON, FACTOR, CHANGE, SELECTED, LINEAR, PAIR = range(9)
+
+
+class Way:
+    """How cotangents and tangents pass one operand, by its partial derivative."""
+
+    def __init__(self, partial: Partial, rule: Rule) -> None:
+        self.rule = rule
+        self.fn: Any = None
+        self.push_fn: Any = None
+        self.chain: Any = None  # the primitive, once it is declared
+        if isinstance(partial, int):
+            self.kind = {1: SAME, -1: NEGATED, 0: NONE}[partial]
+        elif isinstance(partial, Pair):
+            self.kind, self.fn, self.push_fn = PAIR, partial.pull, partial.push
+        elif isinstance(partial, Linear):
+            self.kind, self.fn = LINEAR, partial.function
+        elif isinstance(partial, Selects):
+            self.kind, self.fn = SELECTED, partial.condition
+        elif isinstance(partial, Change):
+            self.kind, self.fn = CHANGE, partial.read
+        else:
+            self.kind, self.fn = HANDED_ON if isinstance(partial, str) else FACTOR, partial
+
+    def pull(self, node: Node, ct: Any) -> Any:
+        """The cotangent of the operand, before broadcasting is undone."""
+        kind = self.kind
+        if kind == SAME:
+            return ct
+        if not isinstance(ct, TensorFields):
+            return self._pull_array(node, ct)
+        if kind == HANDED_ON:
+            return chained(ct, conjugate_for(ct, saved_at(node, self.rule.picks[0], ct)))
+        if kind == NEGATED:
+            return P.neg(ct)
+        if kind == NONE:
+            return zeros_like(ct)
+        read = self.rule.read(node, ct)
+        if kind == FACTOR:
+            return chained(ct, conjugate_for(ct, self.fn(*read)))
+        if kind == PAIR:
+            return self.fn(ct, *read)
+        if kind == SELECTED:
+            return P.where(self.fn(*read), ct, 0)
+        if kind == CHANGE:
+            return chained_both(ct, conjugate_for(ct, self.fn(*read)))
+        return self.fn(ct, *([r.conjugate() for r in read] if is_complex(ct) else read))
+
+    def _pull_array(self, node: Node, ct: Any) -> Any:
+        """The same for an array: the products of the chain rule need no tensors."""
+        if self.chain is None:
+            self.chain = P.chain
+        if self.kind == HANDED_ON:
+            derivative = saved_at(node, self.rule.picks[0], ct)
+        elif self.kind == FACTOR and ct.dtype.kind != "c":
+            derivative = bare(self.fn(*self.rule.read(node, wrapped(ct))))
+        else:
+            return bare(self.pull(node, wrapped(ct)))
+        dtype = ct.dtype
+        is_real = dtype is _F32 or dtype is _F64 or dtype.kind != "c"
+        return self.chain.kernel(ct, derivative if is_real else derivative.conjugate())
+
+    def push(self, t: Any, values: Any, params: dict[str, Any]) -> Any:
+        """What the tangent of the operand adds to that of the result, before broadcasting; None for nothing."""
+        kind = self.kind
+        if kind == SAME:
+            return t
+        if kind == NEGATED:
+            return -t
+        if kind == NONE:
+            return None
+        read = self.rule.arguments(values, params)
+        if kind == HANDED_ON:
+            return chained(t, read[0])
+        if kind == FACTOR:
+            return chained(t, self.fn(*read))
+        if kind == PAIR:
+            return self.push_fn(t, *read)
+        if kind == SELECTED:
+            return P.where(self.fn(*read), t, 0)
+        if kind == CHANGE:
+            return chained_both(t, self.fn(*read))
+        return self.fn(t, *read)
 
 
 class Elementwise(Primitive):
     """`out[i] = f(x[i], y[i], …)` with broadcasting, declared by its partial derivatives."""
 
-    def __init__(self, name: str, impl: Impl, partials: Sequence[Partial | None], operands: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        partials: Sequence[Partial | None],
+        operands: Sequence[str],
+        abstract: Callable[..., Any] | None = None,
+    ) -> None:
         functions = [_reader(p) for p in partials]
-        impl = OWN.get(impl, impl)
-        super().__init__(name, impl, operands=operands, rules=functions, jvp=elementwise_jvp, batch=elementwise_batch)
-        pairs = [(None, None) if p is None else _pull_and_push(p, r) for p, r in zip(partials, self.rules, strict=True)]
-        self.pulls: tuple[Any, ...] = tuple(pull for pull, _ in pairs)
-        self.pushes = tuple(push for _, push in pairs)
-        lean = _lean_vjp(self, partials)
-        if lean is not None:
-            self.vjp = lean  # type: ignore[method-assign]  # found before the method, and calls it
-
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        made = None
-        if not params:
-            if type(args[0]) is ndarray and type(args[-1]) is ndarray and len(args) <= 2 and _on_arrays():
-                return self.impl(*args)
-            if len(args) == 2 and (type(args[0]) is Batched or type(args[1]) is Batched):
-                made = of_two(self.impl, args[0], args[1])
-            else:
-                made = of_plain(self.impl, args)
-        if made is None:
-            return super().__call__(*args, **params)
-        needs = tuple([isinstance(a, TensorFields) and a._requires_grad for a in args])
-        if self.differentiable and True in needs:
-            if _recording():
-                self.record(args, needs, made, params)
-            else:
-                cut("no_grad", args[needs.index(True)])
-        return made
-
-    def shapes(self, args: Sequence[Any], out: Any) -> Any:
-        if len(args) == 1:
-            return None
-        shapes = tuple([shape_of(a) for a in args])
-        shape = out.shape
-        for s in shapes:
-            if s != shape:
-                return shapes
-        return None
-
-    def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
-        values = unpack(node, ct)
-        shapes, params = node.shapes, node.params
-        if len(node.edges) == 1:
-            return (self.pulls[0](ct, values, params),)
-        grads = [None if e is None else pull(ct, values, params) for e, pull in zip(node.edges, self.pulls)]
-        if shapes is not None:
-            grads = [None if g is None else sum_to(g, s) for g, s in zip(grads, shapes, strict=True)]
-        return grads
-
-
-def _lean_vjp(prim: Elementwise, partials: Sequence[Partial | None]) -> Impl | None:
-    """A shorter `vjp` where each derivative reads one value: backward passes spend their time in it.
-
-    It does what the method does for real arrays that were not broadcast, and leaves the rest to the method.
-    """
-    general = prim.vjp
-    if partials[0] == 1 and len(partials) == 2 and partials[1] in (1, -1):
-        minus = partials[1] == -1
-
-        def signs(node: Node, ct: Any) -> Sequence[Any]:
-            left, right, shapes = node.left, node.right, node.shapes
-            if left is not None:
-                left = ct if shapes is None else sum_to(ct, shapes[0])
-            if right is not None:
-                right = ct if shapes is None else sum_to(ct, shapes[1])
-                if minus:
-                    right = negative(right) if type(right) is ndarray else -right
-            return left, right
-
-        return signs
-    if len(partials) == 1 and isinstance(partials[0], Pair):
-        return _pulled_vjp(prim, partials[0].pull, False)
-    if len(partials) == 1 and isinstance(partials[0], Linear):
-        return _pulled_vjp(prim, partials[0].function, True)
-    reads: list[tuple[int, Any]] = []
-    for partial, rule in zip(partials, prim.rules, strict=True):
-        if (
-            rule is None
-            or isinstance(partial, int | Selects | Pair | Linear)
-            or len(rule.picks) != 1
-            or type(rule.picks[0]) is str
-        ):
-            return None
-        reads.append((rule.picks[0], partial))
-    if len(reads) > 2:
-        return None
-    (k, d), (m, e) = reads[0], reads[-1]
-    if len(reads) == 2 and _hands_on(d) and _hands_on(e):
-        return _product_vjp(general, k, m, isinstance(d, Change), isinstance(e, Change))
-    if isinstance(d, Change) or isinstance(e, Change):
-        return None
-
-    def one(node: Node, ct: Any) -> Sequence[Any]:
-        value = node.saved
-        if isinstance(ct, TensorFields) and _is_real(ct) and type(value) is not Freed:
-            return (chained(ct, d(tensor_of(node, value if node.place_of_saved >= 0 else value[k]))),)
-        if type(ct) is not ndarray or type(value) is Freed or (ct.dtype is not _F32 and ct.dtype is not _F64):
-            return general(node, ct)
-        if node.place_of_saved < 0:
-            value = value[k]
-        value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-        return (chain(ct, d(value)),)
-
-    def two(node: Node, ct: Any) -> Sequence[Any]:
-        saved = node.saved
-        if (
-            node.shapes is not None
-            or type(ct) is not ndarray
-            or type(saved) is Freed
-            or (ct.dtype is not _F32 and ct.dtype is not _F64)
-        ):
-            return general(node, ct)
-        left, right = node.left, node.right
-        alone = node.place_of_saved >= 0
-        if left is not None:
-            value = saved if alone else saved[k]
-            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            left = chain(ct, d(value))
-        if right is not None:
-            value = saved if alone else saved[m]
-            value = value._array if type(value) is Tensor and value._meta is None else array_of(node, value)
-            right = chain(ct, e(value))
-        return left, right
-
-    return one if len(reads) == 1 else two
-
-
-def _pulled_vjp(prim: Elementwise, pull: Impl, real_only: bool) -> Impl | None:
-    """The same for one operand and a derivative that is spelled out and reads one value."""
-    general, rule = prim.vjp, prim.rules[0]
-    if rule is None or len(rule.picks) != 1 or type(rule.picks[0]) is str:
-        return None
-    k = rule.picks[0]
-
-    def pulled(node: Node, ct: Any) -> Sequence[Any]:
-        value = node.saved
-        if type(value) is Freed or (real_only and not _is_real(ct)):
-            return general(node, ct)
-        if node.place_of_saved < 0:
-            value = value[k]
-        return (pull(ct, array_of(node, value) if type(ct) is ndarray else tensor_of(node, value)),)
-
-    return pulled
-
-
-def _hands_on(partial: Any) -> bool:
-    """Whether a derivative is the value that it reads."""
-    probe = object()
-    try:
-        return (partial.read if isinstance(partial, Change) else partial)(probe) is probe
-    except (TypeError, AttributeError):
-        return False
-
-
-def _is_real(ct: Any) -> bool:
-    while isinstance(ct, TensorFields):
-        tensor: TensorFields = ct
-        ct = tensor._array
-    kind = ct.dtype
-    return kind is _F32 or kind is _F64
-
-
-def _factor(node: Any, saved: Any) -> Any:
-    """A saved operand of a product as a tensor, or as the number that it was."""
-    return saved.item() if type(saved) is ndarray else tensor_of(node, saved)
-
-
-def _product_vjp(general: Impl, k: int, m: int, left_is_change: bool, right_is_change: bool) -> Impl:
-    """The same where each derivative is a saved value: no calls but the product's."""
-    to_left, to_right = (chain_both if change else chain for change in (left_is_change, right_is_change))
-    of_left, of_right = (chained_both if change else chained for change in (left_is_change, right_is_change))
-
-    def product(node: Node, ct: Any) -> Sequence[Any]:
-        if type(ct) is not ndarray:
-            return product_of_tensors(node, ct)
-        saved = node.saved
-        kind = ct.dtype
-        if node.shapes is not None or type(saved) is Freed or (kind is not _F32 and kind is not _F64):
-            return general(node, ct)
-        if node.place_of_saved >= 0:  # one operand needs a gradient, and the other is what was saved
-            value = saved._array if type(saved) is Tensor and saved._meta is None else array_of(node, saved)
-            return (to_left(ct, value), None) if node.right is None else (None, to_right(ct, value))
-        return (
-            None if node.left is None else to_left(ct, array_of(node, saved[k])),
-            None if node.right is None else to_right(ct, array_of(node, saved[m])),
+        super().__init__(
+            name,
+            operands=operands,
+            rules=functions,
+            jvp=elementwise_jvp,
+            batch=elementwise_batch,
+            abstract=abstract or elementwise_abstract,
+        )
+        self.broadcasts = self.pulls_arrays = True
+        self.ways = tuple(
+            None if p is None or r is None else Way(p, r) for p, r in zip(partials, self.rules, strict=True)
         )
 
-    def product_of_tensors(node: Node, ct: Any) -> Sequence[Any]:
-        saved = node.saved
-        if not isinstance(ct, TensorFields) or node.shapes is not None or type(saved) is Freed or not _is_real(ct):
-            return general(node, ct)
-        left, right = node.left, node.right
-        alone = node.place_of_saved >= 0
-        return (
-            None if left is None else of_left(ct, _factor(node, saved if alone else saved[k])),
-            None if right is None else of_right(ct, _factor(node, saved if alone else saved[m])),
-        )
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        shapes = node.shapes
+        if node.right is ABSENT:
+            return (pass_back(self.ways[0], node, ct, None),)
+        if node.others is None:
+            return (
+                None if node.left is None else pass_back(self.ways[0], node, ct, shapes and shapes[0]),
+                None if node.right is None else pass_back(self.ways[1], node, ct, shapes and shapes[1]),
+            )
+        return [
+            None if edge is None else pass_back(way, node, ct, shapes and shapes[i])
+            for i, (edge, way) in enumerate(zip(node.others, self.ways))
+        ]
 
-    return product
+
+def elementwise_abstract(*values: Any, **params: Any) -> Abstract:
+    """Broadcast, and of the operands' type."""
+    return Abstract(broadcast(*values), common(*values))
+
+
+def pass_back(way: Any, node: Node, ct: Any, shape: Any) -> Any:
+    """The cotangent of an operand, which had this shape if it was broadcast."""
+    out = way.pull(node, ct)
+    if shape is None or out.shape == shape:
+        return out
+    return sum_to(out, shape) if isinstance(out, TensorFields) else bare(sum_to(wrapped(out), shape))
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     values = (*primals, out)
     total = None
-    for t, push in zip(tangents, prim.pushes):
-        if t is not None and push is not None:
-            term = push(t, values, params)
+    for t, way in zip(tangents, prim.ways):
+        if t is not None and way is not None:
+            term = way.push(t, values, params)
             if term is not None:
                 total = term if total is None else total + term
     return None if total is None else broadcast_to(total, out.shape)
 
 
-def align(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
+def align(values: Any, batched: Any, size: Any) -> Any:
     """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
     if len(values) == 1:
-        return list(values)
-    rank = max([len(shape_of(v)) - b for v, b in zip(values, batched)])
+        return values
+    rank = 0
+    for i, v in enumerate(values):
+        rank = max(rank, _rank(v) - batched[i])
     return [
-        _spread_rank(v, (size, *(1,) * (rank - v.ndim + 1), *v.shape[1:])) if b and v.ndim - 1 < rank else v
-        for v, b in zip(values, batched)
+        P.reshape(v, shape=(size, *(1,) * (rank - _rank(v) + 1), *v.shape[1:]))
+        if batched[i] and _rank(v) <= rank
+        else v
+        for i, v in enumerate(values)
     ]
 
 
-def _spread_rank(x: Any, shape: tuple[int, ...]) -> Any:
-    return x.reshape(shape) if type(x) is ndarray else P.reshape(x, shape=shape)
+def _rank(value: Any) -> Any:
+    """The number of dimensions of a tensor, an array or a number."""
+    if isinstance(value, TensorFields):
+        fields: TensorFields = value
+        if not fields._level:
+            return fields._array.ndim
+    return len(shape_of(value))
 
 
 def elementwise_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
-    first = values[0]
-    if type(first) is ndarray and (
-        len(values) == 1 or (len(values) == 2 and batched[0] and batched[1] and first.ndim == values[1].ndim)
-    ):
-        return prim.impl(*values, **params)  # nothing to align, and bare arrays
-    return prim(*align(values, batched, size), **params)
-
-
-_SMALL = 1 << 24  # whole numbers below this are exact in every type from float32 up
-
-
-def of_one_type(args: Sequence[Any]) -> bool:
-    """Whether all tensors have one floating-point type, beside numbers that leave it as it is: the common case."""
-    kind = None
-    for a in args:
-        if isinstance(a, TensorFields):
-            fields = a
-            while type(fields._array) is not ndarray:  # down through the kinds, without a property call for each
-                fields = fields._array
-            own = fields._array.dtype
-            if kind is None:
-                kind = own
-            elif own is not kind:
-                return False
-        elif type(a) is not float and (type(a) is not int or not -_SMALL < a < _SMALL):
-            return False
-    return kind is _F32 or kind is _F64
+    return apply(prim, align(values, batched, size), params)
 
 
 # --- linear, views, reductions -----------------------------------------------------------------
@@ -497,33 +344,39 @@ def bilinear_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) 
     return add_all(terms)
 
 
-def linear(
-    name: str, impl: Impl, transpose: Impl, batch: Impl, is_view: bool = False, back: Impl | None = None
-) -> Primitive:
-    """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone.
+class LinearMap(Primitive):
+    """A linear map of one operand. `back(ct, x_shape, **params)` is its transpose for bare arrays, if it has one."""
 
-    `back(ct, x_shape, **params)` is the transpose for bare arrays, where backward passes should not wait for dispatch.
-    """
+    back: Impl | None
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        if self.back is None or isinstance(ct, TensorFields):
+            return super().vjp(node, ct)
+        return (self.back(ct, node.saved[2], **node.params),)
+
+
+def linear(
+    name: str,
+    transpose: Impl,
+    batch: Impl,
+    is_view: bool = False,
+    back: Impl | None = None,
+    abstract: Impl | None = None,
+) -> Primitive:
+    """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone."""
 
     def batch_rule(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return batch(values[0], size, **params)
 
-    prim = Primitive(name, impl, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view)
-    if back is not None:
-        general = prim.vjp
-
-        def vjp(node: Any, ct: Any) -> Sequence[Any]:
-            if type(ct) is not ndarray:
-                return general(node, ct)
-            return (back(ct, node.saved[2], **node.params),)
-
-        prim.vjp = vjp  # type: ignore[method-assign]  # found before the method, and calls it
+    prim = LinearMap(name, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view, abstract=abstract)
+    prim.back = back
+    prim.pulls_arrays = back is not None
     return prim
 
 
-def view(name: str, impl: Impl, transpose: Impl, batch: Impl, back: Impl | None = None) -> Primitive:
+def view(name: str, transpose: Impl, batch: Impl, back: Impl | None = None, abstract: Impl | None = None) -> Primitive:
     """A linear map whose result shows the memory of its operand."""
-    return linear(name, impl, transpose, batch, is_view=True, back=back)
+    return linear(name, transpose, batch, is_view=True, back=back, abstract=abstract)
 
 
 def shift(dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -542,7 +395,7 @@ def expand_reduced(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], kee
     return broadcast_to(ct, x_shape)
 
 
-def reduction(name: str, impl: Impl, weight: Impl) -> Primitive:
+def reduction(name: str, weight: Impl, abstract: Impl = reduced) -> Primitive:
     """A fold over `dims`, declared by `weight(x, out)`: the derivative by each element, `out` with kept dims."""
 
     def weights(x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -558,7 +411,7 @@ def reduction(name: str, impl: Impl, weight: Impl) -> Primitive:
     def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
 
-    return Primitive(name, impl, rules=(pull,), jvp=push, batch=batch)
+    return Primitive(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract)
 
 
 # --- many operands -----------------------------------------------------------------------------
@@ -572,29 +425,24 @@ class Variadic(Primitive):
     operands whose values it needs ("args"); it has the shapes of all.
     """
 
-    is_variadic = True
-
     def __init__(
         self,
         name: str,
-        impl: Impl,
         pull: Impl,
         *,
         jvp: Impl,
         batch: Impl,
         reads: Callable[[list[int], int], Iterable[int]],
+        abstract: Impl | None = None,
     ) -> None:
-        super().__init__(name, impl, operands=(), jvp=jvp, batch=batch)
+        super().__init__(name, operands=(), jvp=jvp, batch=batch, abstract=abstract)
         self.pull = pull
         self.reads = reads
-        self.differentiable = True
+        self.differentiable = self.is_variadic = True
 
     def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
         wanted = set(self.reads([i for i, need in enumerate(needs) if need], len(args)))
         return None if not wanted else tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
-
-    def shapes(self, args: Sequence[Any], out: Any) -> Any:
-        return tuple(shape_of(a) for a in args)
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
         args = unpack(node, ct)

@@ -7,13 +7,14 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops.indexing import batch_put, fold_at
+from lucid.ops.abstract import same
+from lucid.ops.indexing import batch_put
 from lucid.ops.rules import P, Variadic, each, np_dtype, sum_to, times, zeros_like
 
 Weights = Callable[..., tuple[Any, Any]]
 
 
-def _fold(name: str, impl: Callable[..., Any], weights: Weights) -> Variadic:
+def _fold(name: str, weights: Weights) -> Variadic:
     """A fold of `source` into `x`, declared by `weights(prim, args, params)`: the derivative by each element."""
 
     def pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -27,14 +28,10 @@ def _fold(name: str, impl: Callable[..., Any], weights: Weights) -> Variadic:
         ]
         return P.index_put(*shares, *primals[2:], accumulate=True)
 
-    prim = Variadic(name, impl, each(pull), jvp=push, batch=batch_put, reads=lambda needed, count: range(count))
+    prim = Variadic(
+        name, each(pull), jvp=push, batch=batch_put, reads=lambda needed, count: range(count), abstract=same
+    )
     return prim
-
-
-def _index_prod_array(x: Any, source: Any, *positions: Any) -> Any:
-    out = np.array(x, order="C")
-    fold_at(np.multiply, out, positions, source)
-    return out
 
 
 def _other_factors(prim: Any, args: Any, params: Any) -> tuple[Any, Any]:
@@ -66,30 +63,7 @@ def _added(parts: Sequence[Any], positions: Sequence[Any]) -> Any:
     return P.index_put(parts[0], parts[1], *positions, accumulate=True)
 
 
-index_prod = _fold("index_prod", _index_prod_array, _other_factors)
-
-
-def _lowest(dtype: np.dtype[Any]) -> Any:
-    if dtype in dtypes.FLOATING:
-        return -np.inf
-    return False if dtype == dtypes.BOOL else np.iinfo(dtype).min
-
-
-def _highest(dtype: np.dtype[Any]) -> Any:
-    if dtype in dtypes.FLOATING:
-        return np.inf
-    return True if dtype == dtypes.BOOL else np.iinfo(dtype).max
-
-
-def _extreme(name: str, ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Variadic:
-    def impl(x: Any, source: Any, *positions: Any, include_self: bool) -> Any:
-        out = np.array(x, order="C")
-        if not include_self:
-            out[positions] = start(x.dtype)
-        fold_at(ufunc, out, positions, source)
-        return out
-
-    return _fold(name, impl, _tie_shares)
+index_prod = _fold("index_prod", _other_factors)
 
 
 def _tie_shares(prim: Any, args: Any, params: Any) -> tuple[Any, Any]:
@@ -111,6 +85,6 @@ def overwritten(x: Any, positions: Sequence[Any], value: Any) -> Any:
     return P.index_put(x, np.asarray(value, np_dtype(x)), *positions, accumulate=False)
 
 
-index_amax = _extreme("index_amax", np.maximum, _lowest)
+index_amax = _fold("index_amax", _tie_shares)
 
-index_amin = _extreme("index_amin", np.minimum, _highest)
+index_amin = _fold("index_amin", _tie_shares)

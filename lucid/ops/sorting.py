@@ -1,96 +1,42 @@
 """Orders of elements, and places among sorted ones."""
 
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-
-from lucid.core import dtypes
+from lucid.core.dtypes import INT64
 from lucid.core.primitive import Primitive
+from lucid.ops.abstract import Abstract, of_type
 from lucid.ops.rules import P
 
 
-def _positions(name: str, impl: Any) -> Primitive:
+def _one(x: Abstract, dim: int, **params: Any) -> Abstract:
+    """One position along `dim`."""
+    return _several(x, dim, 1)
+
+
+def _several(x: Abstract, dim: int, k: int, **params: Any) -> Abstract:
+    return Abstract((*x.shape[:dim], k, *x.shape[dim + 1 :]), INT64)
+
+
+def _positions(name: str, abstract: Callable[..., Abstract] = _one) -> Primitive:
     """A primitive that finds positions along `dim`."""
     return Primitive(
         name,
-        impl,
         batch=lambda prim, values, batched, size, params: prim(*values, **{**params, "dim": params["dim"] + 1}),
+        abstract=abstract,
     )
 
 
-def comparable(x: Any) -> Any:
-    """NumPy orders nan last in its own types only."""
-    return x.astype(np.float32) if x.dtype == dtypes.bfloat16.numpy else x
+argsort_primitive = _positions("argsort", of_type(INT64))
 
+topk_primitive = _positions("topk", _several)
 
-def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
-    x = comparable(x)
-    if not descending:
-        return np.argsort(x, axis=dim, kind="stable")
-    # Reversed twice, so that equal elements keep their order.
-    order = np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
-    return x.shape[dim] - 1 - order
+kth_primitive = _positions("kth")
 
+median_primitive = _positions("median")
 
-def _topk_array(x: Any, dim: int, k: int, largest: bool) -> Any:
-    x = comparable(x)
-    n = x.shape[dim]
-    if 4 * k > n:
-        return _front(_argsort_array(x, dim, largest), dim, k)
-    if not k:
-        return np.zeros((*x.shape[:dim], 0, *x.shape[dim + 1 :]), np.int64)
-    chosen = np.argpartition(x, n - k if largest else k - 1, axis=dim)
-    chosen = np.sort(_front(np.flip(chosen, dim) if largest else chosen, dim, k), axis=dim)
-    order = _argsort_array(np.take_along_axis(x, chosen, dim), dim, largest)
-    return np.take_along_axis(chosen, order, dim)
-
-
-def _front(x: Any, dim: int, k: int) -> Any:
-    return x[(*(slice(None),) * dim, slice(0, k))]
-
-
-def _kth_array(x: Any, dim: int, k: int) -> Any:
-    """Where the k-th smallest element is, with k counted from 0; `dim` stays with size 1."""
-    return np.take(np.argpartition(comparable(x), k, axis=dim), [k], axis=dim)
-
-
-def _isnan(x: Any) -> Any:
-    return x != x
-
-
-def _median_array(x: Any, dim: int) -> Any:
-    """Where the lower of the two middle elements is, or the first nan."""
-    nan = _isnan(x)
-    middle = _kth_array(x, dim, (x.shape[dim] - 1) // 2)
-    return np.where(nan.any(axis=dim, keepdims=True), np.argmax(nan, axis=dim, keepdims=True), middle)
-
-
-def _nanmedian_array(x: Any, dim: int) -> Any:
-    count = np.count_nonzero(~_isnan(x), axis=dim, keepdims=True)
-    return np.take_along_axis(_argsort_array(x, dim, False), np.maximum(count - 1, 0) // 2, dim)
-
-
-argsort_primitive = _positions("argsort", _argsort_array)
-
-topk_primitive = _positions("topk", _topk_array)
-
-kth_primitive = _positions("kth", _kth_array)
-
-median_primitive = _positions("median", _median_array)
-
-nanmedian_primitive = _positions("nanmedian", _nanmedian_array)
-
-
-def _searchsorted_array(sequence: Any, values: Any, right: bool) -> Any:
-    side: Literal["left", "right"] = "right" if right else "left"
-    sequence, values = comparable(sequence), comparable(values)
-    if sequence.ndim == 1:
-        return np.asarray(np.searchsorted(sequence, values, side))
-    out = np.empty(values.shape, np.int64)
-    for row in np.ndindex(sequence.shape[:-1]):
-        out[row] = np.searchsorted(sequence[row], values[row], side)
-    return out
+nanmedian_primitive = _positions("nanmedian")
 
 
 def _searchsorted_batch(prim: Any, operands: Any, batched: Any, size: int, params: Any) -> Any:
@@ -109,25 +55,15 @@ def _searchsorted_batch(prim: Any, operands: Any, batched: Any, size: int, param
 
 
 searchsorted_primitive = Primitive(
-    "searchsorted", _searchsorted_array, operands=("sequence", "values"), batch=_searchsorted_batch
+    "searchsorted",
+    operands=("sequence", "values"),
+    batch=_searchsorted_batch,
+    abstract=lambda sequence, values, right: Abstract(values.shape, INT64),
 )
-
-
-def _mode_array(x: Any, dim: int) -> Any:
-    """Where the commonest element along `dim` stands last; of equally common ones the smallest counts."""
-    x = x.astype(np.float32) if x.dtype == dtypes.bfloat16.numpy else x
-    order = np.argsort(x, axis=dim, kind="stable")
-    ordered = np.moveaxis(np.take_along_axis(x, order, dim), dim, 0)
-    steps = np.arange(len(ordered)).reshape(-1, *(1,) * (x.ndim - 1))
-    new = np.ones(ordered.shape, bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    run = steps - np.maximum.accumulate(np.where(new, steps, 0), axis=0)
-    found = np.moveaxis(np.argmax(run, axis=0, keepdims=True), 0, dim)
-    return np.take_along_axis(order, found, dim)
 
 
 mode_primitive = Primitive(
     "mode",
-    _mode_array,
     batch=lambda prim, values, batched, size, params: prim(values[0], dim=params["dim"] + 1),
+    abstract=_one,
 )

@@ -5,71 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.geometry import overlaps, restrided
 from lucid.core.primitive import Primitive
-from lucid.ops.indexing import fold_at
+from lucid.ops.abstract import Abstract, shaped
 from lucid.ops.rules import P, linear, view
-
-Ints = tuple[int, ...]
-
-
-def seen_array(x: Any, size: Ints, stride: Ints, offset: int, lead: int = 0) -> Any:
-    """The first `lead` dimensions, those of batches, stay as they are, wherever they lie in memory."""
-    x = np.asarray(x)
-    if not _is_row_major(x, lead):
-        x = np.ascontiguousarray(x)
-    shape = (*x.shape[:lead], *size)
-    if 0 in shape:
-        return x.reshape(-1)[:0].reshape(shape)
-    out = restrided(x, shape, (*x.strides[:lead], *(s * x.itemsize for s in stride)), offset * x.itemsize)
-    out.flags.writeable = x.flags.writeable and not overlaps(size, stride)
-    return out
-
-
-def _is_row_major(x: Any, lead: int) -> bool:
-    step = x.itemsize
-    for d in range(x.ndim - 1, lead - 1, -1):
-        if x.shape[d] > 1 and x.strides[d] != step:
-            return False
-        step *= x.shape[d]
-    return True
-
-
-def _back_array(ct: Any, shape: Ints, size: Ints, stride: Ints, offset: int) -> Any:
-    out = np.zeros(math.prod(shape), ct.dtype)
-    if 0 in size:
-        return out.reshape(shape)
-    outer = _repeating(size, stride)
-    loops = math.prod(size[d] for d in outer)
-    if loops > 64 and loops * 16 > ct.size:
-        places: Any = np.asarray(offset)
-        for d, (n, s) in enumerate(zip(size, stride, strict=True)):
-            places = places + (np.arange(n) * s).reshape([-1 if e == d else 1 for e in range(len(size))])
-        fold_at(np.add, out, (np.broadcast_to(places, size),), ct)
-        return out.reshape(shape)
-    # Each slice shows every element at most once.
-    seen = restrided(out, size, tuple(s * out.itemsize for s in stride), offset * out.itemsize)
-    index: list[Any] = [slice(None)] * len(size)
-    for at in np.ndindex(*[size[d] for d in outer]):
-        for d, i in zip(outer, at, strict=True):
-            index[d] = i
-        seen[(*index, ...)] += ct[(*index, ...)]
-    return out.reshape(shape)
-
-
-def _repeating(size: Ints, stride: Ints) -> list[int]:
-    """Dimensions without which no element is seen twice, as few places of them as can be."""
-    kept: list[int] = []
-    for d in sorted(range(len(size)), key=lambda d: -size[d]):
-        if not overlaps(tuple(size[e] for e in (*kept, d)), tuple(stride[e] for e in (*kept, d))):
-            kept.append(d)
-    return [d for d in range(len(size)) if d not in kept]
-
 
 # Elements `offset + Σ i·stride` of x in row-major order. Elements that are seen several times add up on the way back.
 strided = view(
     "as_strided",
-    seen_array,
     transpose=lambda ct, x_shape, size, stride, offset, lead: P.as_strided_back(
         ct,
         shape=x_shape,
@@ -80,28 +22,31 @@ strided = view(
     batch=lambda x, batch, size, stride, offset, lead: P.as_strided(
         x, size=size, stride=stride, offset=offset, lead=lead + 1
     ),
+    abstract=lambda x, size, stride, offset, lead: Abstract((*x.shape[:lead], *size), x.dtype),
 )
 
 strided.shows_elements = strided.shows_part = True
 
 strided_back = linear(
     "as_strided_back",
-    _back_array,
     transpose=lambda ct, size, stride, offset: P.as_strided(ct, size=size, stride=stride, offset=offset, lead=0),
     batch=lambda x, batch, shape, size, stride, offset: P.as_strided_back(
         x, shape=(batch, *shape), size=(batch, *size), stride=(math.prod(shape), *stride), offset=offset
     ),
+    abstract=shaped,
 )
 
 
-def bits_array(x: Any, dtype: np.dtype[Any]) -> Any:
-    try:
-        return x.view(dtype)
-    except ValueError as error:
-        raise RuntimeError(f"view(dtype): {x.dtype} of shape {x.shape} cannot be seen as {dtype}: {error}") from None
+def _bits_abstract(x: Abstract, dtype: np.dtype[Any]) -> Abstract:
+    if x.dtype.itemsize == dtype.itemsize:
+        return Abstract(x.shape, dtype)
+    return Abstract((*x.shape[:-1], x.shape[-1] * x.dtype.itemsize // dtype.itemsize), dtype)
 
 
 # The last dimension is the same for each example, so a batch in front changes nothing.
 bits = Primitive(
-    "bits", bits_array, batch=lambda prim, values, batched, size, params: prim(values[0], **params), is_view=True
+    "bits",
+    batch=lambda prim, values, batched, size, params: prim(values[0], **params),
+    is_view=True,
+    abstract=_bits_abstract,
 )

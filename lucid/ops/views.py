@@ -6,47 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.geometry import placed, restrided
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import Abstract, common, same, shaped, without
 from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view, zeros_like
 
-ndarray = np.ndarray
 
-
-def _broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
-    """`np.broadcast_to`, a few microseconds faster for what backward passes do most."""
-    if not x.ndim and type(x) is ndarray and shape and x.dtype.isbuiltin == 1:
-        out = ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
-        out.flags.writeable = False
-        return out
-    if x.shape == shape:
-        return x.view()
-    if type(x) is ndarray and x.dtype.isbuiltin == 1 and x.flags.c_contiguous:
-        extra = len(shape) - x.ndim
-        strides = (0,) * extra + tuple(
-            0 if n == 1 and m != 1 else s for n, m, s in zip(x.shape, shape[extra:], x.strides, strict=True)
-        )
-        if extra >= 0 and all(n == 1 or n == m for n, m in zip(x.shape, shape[extra:], strict=True)):
-            out = ndarray(shape, x.dtype, x, 0, strides)
-            # Only where elements share memory must writes be refused.
-            out.flags.writeable = x.flags.writeable and x.size == out.size
-            return out
-    return np.broadcast_to(x, shape)
+def _reshape_abstract(x: Abstract, shape: tuple[int, ...]) -> Abstract:
+    """A size of -1 is what the others leave."""
+    if -1 in shape:
+        rest = math.prod(x.shape) // -math.prod(shape)
+        shape = tuple([rest if n == -1 else n for n in shape])
+    return Abstract(shape, x.dtype)
 
 
 reshape = view(
     "reshape",
-    lambda x, shape: x.reshape(shape),
     transpose=lambda ct, x_shape: P.reshape(ct, shape=x_shape),
     batch=lambda x, size, shape: P.reshape(x, shape=(size, *shape)),
     back=lambda ct, x_shape, shape: ct.reshape(x_shape),
+    abstract=_reshape_abstract,
 )
 
 permute = view(
     "permute",
-    lambda x, dims: x.transpose(dims),
     transpose=lambda ct, dims: P.permute(ct, dims=inverse(dims)),
     batch=lambda x, size, dims: P.permute(x, dims=(0, *shift(dims))),
+    abstract=lambda x, dims: Abstract(tuple([x.shape[d] for d in dims]), x.dtype),
 )
 
 
@@ -57,49 +42,42 @@ def _batch_broadcast(x: Any, size: int, shape: tuple[int, ...]) -> Any:
 
 broadcast = view(
     "broadcast_to",
-    _broadcast_array,
     transpose=lambda ct, x_shape: sum_to(ct, x_shape),
     batch=_batch_broadcast,
     back=lambda ct, x_shape, shape: sum_to(ct, x_shape),
+    abstract=shaped,
 )
 
 
-def _slice_array(x: Any, index: tuple[Any, ...]) -> Any:
-    out = x[index]
-    # A full set of integers gives a scalar; with an Ellipsis it is a 0-d view.
-    return out if type(out) is ndarray else x[(*index, ...)]
+# `dims` more dimensions, along which elements repeat: what a sum over them is the transpose of.
+spread = view(
+    "spread",
+    transpose=lambda ct, x_shape, dims: P.sum(ct, dims=dims, keepdim=False),
+    batch=lambda x, size, shape, dims: P.spread(x, shape=(size, *shape), dims=shift(dims)),
+    back=lambda ct, x_shape, shape, dims: P.sum.kernel(ct, dims, False),
+    abstract=shaped,
+)
 
 
-def _slice_back_array(x: Any, index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    out = np.zeros(shape, x.dtype)
-    out[index] = x
-    return out
+_ELEMENT = np.zeros((), np.bool_)  # which seen in any shape takes no memory
 
 
 # Basic indexing: integers, slices, None and Ellipsis. Its transpose writes into zeros.
 slice_ = view(
     "slice",
-    _slice_array,
     transpose=lambda ct, x_shape, index: P.slice_back(ct, index=index, shape=x_shape),
     batch=lambda x, size, index: P.slice(x, index=(slice(None), *index)),
-    back=lambda ct, x_shape, index: _slice_back_array(ct, index, x_shape),
+    back=lambda ct, x_shape, index: P.slice_back.kernel(ct, index, x_shape),
+    abstract=lambda x, index: Abstract(np.broadcast_to(_ELEMENT, x.shape)[index].shape, x.dtype),
 )
 
 
 slice_back = linear(
     "slice_back",
-    _slice_back_array,
     transpose=lambda ct, index: P.slice(ct, index=index),
     batch=lambda x, size, index, shape: P.slice_back(x, index=(slice(None), *index), shape=(size, *shape)),
+    abstract=lambda x, index, shape: Abstract(shape, x.dtype),
 )
-
-
-def _parts_back_array(*xs: Any, places: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    out = np.zeros(shape, np.result_type(*{x.dtype for x in xs}))
-    for x, place in zip(xs, places, strict=True):
-        part = placed(out, place)
-        part += x
-    return out
 
 
 def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
@@ -125,116 +103,90 @@ def _batch_parts(prim: Any, values: Any, batched: Any, size: int, params: Any) -
 # shows an element twice: n of them take the work of one and of what they hold.
 parts_back = Variadic(
     "parts_back",
-    _parts_back_array,
     _pull_parts,
     jvp=_parts_back_jvp,
     batch=_batch_parts,
     reads=lambda needed, count: (),
+    abstract=lambda *xs, places, shape: Abstract(shape, np.result_type(*{x.dtype for x in xs})),
 )
+
+
+def _diagonal_abstract(x: Abstract, offset: int, dim1: int, dim2: int) -> Abstract:
+    length = min(x.shape[dim1] + min(offset, 0), x.shape[dim2] - max(offset, 0))
+    return Abstract((*without(x.shape, (dim1, dim2)), max(length, 0)), x.dtype)
+
 
 diagonal = view(
     "diagonal",
-    lambda x, offset, dim1, dim2: _writable(np.diagonal(x, offset, dim1, dim2), x),
     transpose=lambda ct, x_shape, offset, dim1, dim2: P.diagonal_back(
         ct, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2
     ),
     batch=lambda x, size, offset, dim1, dim2: P.diagonal(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
+    abstract=_diagonal_abstract,
 )
-
-
-def _writable(out: Any, x: Any) -> Any:
-    """NumPy hands out diagonals read-only."""
-    if type(out) is ndarray and isinstance(x, ndarray) and x.flags.writeable:
-        out.flags.writeable = True
-    return out
-
-
-def _diagonal_back_array(x: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
-    out = np.zeros(shape, x.dtype)
-    _writable(np.diagonal(out, offset, dim1, dim2), out)[...] = x
-    return out
 
 
 diagonal_back = linear(
     "diagonal_back",
-    _diagonal_back_array,
     transpose=lambda ct, offset, dim1, dim2: P.diagonal(ct, offset=offset, dim1=dim1, dim2=dim2),
     batch=lambda x, size, shape, offset, dim1, dim2: P.diagonal_back(
         x, shape=(size, *shape), offset=offset, dim1=dim1 + 1, dim2=dim2 + 1
     ),
+    abstract=shaped,
 )
 
 
-def _unfold_array(x: Any, dim: int, size: int, step: int) -> Any:
-    count = (x.shape[dim] - size) // step + 1
-    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
-    strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
-    if 0 in shape:
-        return x.reshape(-1)[:0].reshape(shape)
-    out = restrided(x, shape, strides)
-    out.flags.writeable = (step >= size or count == 1) and x.flags.writeable
-    return out
-
-
-def _unfold_back_array(x: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
-    out = np.zeros(shape, x.dtype)
-    if step >= size:  # windows that do not overlap
-        _unfold_array(out, dim, size, step)[...] = x
-        return out
-    index: list[Any] = [slice(None)] * len(shape)
-    count = x.shape[dim]
-    for k in range(size):
-        index[dim] = slice(k, k + (count - 1) * step + 1, step)
-        out[tuple(index)] += x[..., k]
-    return out
+def _unfold_abstract(x: Abstract, dim: int, window: int, step: int) -> Abstract:
+    count = (x.shape[dim] - window) // step + 1
+    return Abstract((*x.shape[:dim], count, *x.shape[dim + 1 :], window), x.dtype)
 
 
 # Windows of `window` elements along `dim`, in a new last dimension; overlapping windows add up on the way back.
 unfold = view(
     "unfold",
-    lambda x, dim, window, step: _unfold_array(x, dim, window, step),
     transpose=lambda ct, x_shape, dim, window, step: P.unfold_back(
         ct, shape=x_shape, dim=dim, window=window, step=step
     ),
     batch=lambda x, size, dim, window, step: P.unfold(x, dim=dim + 1, window=window, step=step),
+    abstract=_unfold_abstract,
 )
 
 unfold_back = linear(
     "unfold_back",
-    lambda x, shape, dim, window, step: _unfold_back_array(x, shape, dim, window, step),
     transpose=lambda ct, dim, window, step: P.unfold(ct, dim=dim, window=window, step=step),
     batch=lambda x, size, shape, dim, window, step: P.unfold_back(
         x, shape=(size, *shape), dim=dim + 1, window=window, step=step
     ),
+    abstract=shaped,
 )
 
 flip = linear(
     "flip",
-    lambda x, dims: np.array(np.flip(x, dims), order="C"),
     transpose=lambda ct, dims: P.flip(ct, dims=dims),
     batch=lambda x, size, dims: P.flip(x, dims=shift(dims)),
+    abstract=same,
 )
 
 roll = linear(
     "roll",
-    lambda x, shifts, dims: np.roll(x, shifts, dims),
     transpose=lambda ct, shifts, dims: P.roll(ct, shifts=tuple(-s for s in shifts), dims=dims),
     batch=lambda x, size, shifts, dims: P.roll(x, shifts=shifts, dims=shift(dims)),
+    abstract=same,
 )
 
 clone = linear(
     "clone",
-    lambda x: x.copy(),
     transpose=lambda ct: ct,
     batch=lambda x, size: P.clone(x),
+    abstract=same,
 )
 
 # The same elements in the same memory, as a tensor of its own.
 alias = view(
     "alias",
-    lambda x: x.view(),
     transpose=lambda ct: ct,
     batch=lambda x, size: P.alias(x),
+    abstract=same,
 )
 
 for _prim in (reshape, permute, broadcast, slice_, diagonal, unfold, alias):
@@ -245,16 +197,16 @@ for _prim in (slice_, diagonal, unfold):
 # The lower or upper triangle of the last two dimensions; the rest becomes zero.
 tril = linear(
     "tril",
-    lambda x, diagonal: np.tril(x, diagonal),
     transpose=lambda ct, diagonal: P.tril(ct, diagonal=diagonal),
     batch=lambda x, size, diagonal: P.tril(x, diagonal=diagonal),
+    abstract=same,
 )
 
 triu = linear(
     "triu",
-    lambda x, diagonal: np.triu(x, diagonal),
     transpose=lambda ct, diagonal: P.triu(ct, diagonal=diagonal),
     batch=lambda x, size, diagonal: P.triu(x, diagonal=diagonal),
+    abstract=same,
 )
 
 
@@ -273,9 +225,13 @@ def _cat_pull(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -
     return [P.slice(ct, index=(*before, slice(bounds[i], bounds[i + 1]))) for i in needed]
 
 
+def _cat_abstract(*xs: Abstract, dim: int) -> Abstract:
+    shape = xs[0].shape
+    return Abstract((*shape[:dim], sum([x.shape[dim] for x in xs]), *shape[dim + 1 :]), common(*xs))
+
+
 cat_primitive = Variadic(
     "cat",
-    lambda *xs, dim: np.concatenate(xs, axis=dim),
     _cat_pull,
     jvp=lambda prim, primals, tangents, out, params: P.cat(
         *[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params
@@ -284,4 +240,5 @@ cat_primitive = Variadic(
         *batched_to_front(values, batched, size), dim=params["dim"] + 1
     ),
     reads=lambda needed, count: (),
+    abstract=_cat_abstract,
 )

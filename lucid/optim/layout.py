@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.storage import Storage
+from lucid.core.storage import new_storage
 from lucid.core.tensor import Tensor
 
 # Elements in a window: with Adam, six arrays of this length and 4 bytes an element are at work at once.
@@ -66,7 +66,7 @@ class Bucket:
         self.bounds = np.cumsum([0, *map(_length, arrays)]).tolist()
         self.kind = dtypes.real_of(arrays[0].dtype)
         self.shapes = [(array.shape, array.dtype.kind) for array in arrays]
-        self.storage = Storage()  # counts the writes of all state tensors: a step writes to all
+        self.storage = new_storage()  # counts the writes of all state tensors: a step writes to all
         self.loose: list[Tensor] = []  # those that count their own
         self.slots = {name: aligned(self.bounds[-1], self.kind) for name in slots}
         self.counts = np.zeros((len(counters), len(params)), np.float32)
@@ -90,7 +90,7 @@ class Bucket:
         """Let state tensors count their writes each for itself, since somebody is about to write to them singly."""
         for tensor in tensors:
             if isinstance(tensor, Tensor) and tensor._meta is self.storage:
-                tensor._meta = Storage()
+                tensor._meta = new_storage()
                 tensor._meta.version = self.storage.version
                 self.loose.append(tensor)
 

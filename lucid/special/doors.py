@@ -4,10 +4,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
+from lucid.ops.elementwise import called
 from lucid.ops.out import into
-from lucid.ops.promotion import FLOAT, general
+from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import Elementwise, Partial
 
 special: Any = import_module("scipy.special")  # which has no types
@@ -15,30 +14,16 @@ Function = Callable[..., Any]
 _NO_PARAMS: dict[str, Any] = {}
 
 
-def in_double(name: str, function: Function) -> Function:
-    """A function of arrays in double precision, rounded to the operands' type; complex numbers are refused."""
-
-    def impl(*operands: Any, **params: Any) -> Any:
-        kind = next((a.dtype for a in operands if hasattr(a, "dtype")), np.dtype(np.float64))
-        if kind.kind == "c":
-            raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
-        with np.errstate(all="ignore"):
-            result = function(*[np.asarray(a, np.float64) for a in operands], **params)
-        return np.asarray(result).astype(kind, copy=False)
-
-    return impl
-
-
-def declare(name: str, function: Function, partials: tuple[Partial, ...], operands: str = "x") -> Elementwise:
-    """An elementwise primitive by its function on arrays and its partial derivatives."""
-    return Elementwise(name, in_double(name, function), partials, operands.split())
+def declare(name: str, partials: tuple[Partial, ...], operands: str = "x") -> Elementwise:
+    """An elementwise primitive by its partial derivatives."""
+    return Elementwise(name, partials, operands.split())
 
 
 def one(prim: Elementwise, doc: str, home: str = "lucid.special", name: str = "", **params: Any) -> Function:
     """The public function of a primitive of one operand, with these parameters."""
 
     def op(input: Any, *, out: Any = None) -> Any:
-        return into(out, op, (input,), _NO_PARAMS) if out is not None else general(prim, (input,), FLOAT, params)
+        return into(out, op, (input,), _NO_PARAMS) if out is not None else called(prim, (input,), FLOAT, params)
 
     return documented(op, prim, doc, home, name or prim.name)
 
@@ -49,7 +34,7 @@ def two(prim: Elementwise, doc: str, home: str = "lucid.special", name: str = ""
     def op(input: Any, other: Any, *, out: Any = None) -> Any:
         if out is not None:
             return into(out, op, (input, other), _NO_PARAMS)
-        return general(prim, (input, other), FLOAT, params)
+        return called(prim, (input, other), FLOAT, params)
 
     return documented(op, prim, doc, home, name or prim.name)
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from lucid.ops.binary import typed_as, xlogy
 from lucid.ops.rules import P
-from lucid.special.doors import declare, one, special, two
+from lucid.special.doors import declare, one, two
 
 entr = one(
-    declare("entr", special.entr, (lambda x: -(P.log(x) + 1),)),
+    declare("entr", (lambda x: -(P.log(x) + 1),)),
     "-x log(x): 0 at 0, and -inf for negative numbers. | [0.0, 0.5] -> Tensor([0.    , 0.3466])",
 )
 
@@ -19,7 +19,7 @@ def _log1p_unless_both_vanish(x: Any, y: Any) -> Any:
 
 
 xlog1py = two(
-    declare("xlog1py", special.xlog1py, (_log1p_unless_both_vanish, lambda x, y: x / (y + 1)), "x y"),
+    declare("xlog1py", (_log1p_unless_both_vanish, lambda x, y: x / (y + 1)), "x y"),
     "input · log(1 + other), and 0 where input is 0. | [0.0, 2.0]; [-1.0, 1.0] -> Tensor([0.    , 1.3863])",
 )
 

@@ -1,22 +1,21 @@
 """Gamma, beta and zeta functions."""
 
-import math
 from typing import Any
 
 from lucid.api.inplace import inplace
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.ops.elementwise import called
 from lucid.ops.out import into
-from lucid.ops.promotion import FLOAT, general
+from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
 from lucid.ops.unary import digamma, polygamma
 from lucid.ops.unary import lgamma as gammaln
-from lucid.special import incomplete, series
-from lucid.special.doors import declare, one, special, two
+from lucid.special.doors import declare, one, two
 
 gamma = one(
-    declare("gamma", special.gamma, (lambda x, out: out * P.digamma(x),)),
+    declare("gamma", (lambda x, out: out * P.digamma(x),)),
     "Γ(x), which is (x-1)! for whole numbers. | [0.5, 5.0] -> Tensor([ 1.7725, 24.    ])",
 )
 
@@ -24,7 +23,6 @@ gamma = one(
 
 declare(
     "gamma_density",
-    incomplete.gamma_density,
     (
         lambda a, x, by_a, by_x: P.gamma_density(a, x, by_a=by_a + 1, by_x=by_x),
         lambda a, x, by_a, by_x: P.gamma_density(a, x, by_a=by_a, by_x=by_x + 1),
@@ -33,7 +31,6 @@ declare(
 )
 declare(
     "gammainc_by_a",
-    incomplete.gammainc_by_a,
     (
         lambda a, x, order: P.gammainc_by_a(a, x, order=order + 1),
         lambda a, x, order: P.gamma_density(a, x, by_a=order, by_x=0),
@@ -42,7 +39,6 @@ declare(
 )
 _lower = declare(
     "gammainc",
-    special.gammainc,
     (
         lambda a, x: P.gammainc_by_a(a, x, order=1),
         lambda a, x: P.gamma_density(a, x, by_a=0, by_x=0),
@@ -51,7 +47,6 @@ _lower = declare(
 )
 _upper = declare(
     "gammaincc",
-    special.gammaincc,
     (
         lambda a, x: -P.gammainc_by_a(a, x, order=1),
         lambda a, x: -P.gamma_density(a, x, by_a=0, by_x=0),
@@ -74,7 +69,6 @@ igamma_, igammac_ = inplace(igamma), inplace(igammac)
 
 multigammaln_primitive = declare(
     "multigammaln",
-    lambda x, p: p * (p - 1) / 4 * math.log(math.pi) + sum(special.gammaln(x - j / 2) for j in range(p)),
     (lambda x, p: sum((P.digamma(x - j / 2) for j in range(1, p)), P.digamma(x)),),
 )
 
@@ -93,7 +87,7 @@ def multigammaln(input: Any, p: int, *, out: Any = None) -> Tensor:
     x = lift(input)
     if x.np_dtype == dtypes.BOOL:
         raise RuntimeError("multigammaln: expected numbers, not booleans; convert them, as in x.float()")
-    return general(multigammaln_primitive, (x,), FLOAT, {"p": p})
+    return called(multigammaln_primitive, (x,), FLOAT, {"p": p})
 
 
 def mvlgamma(input: Any, p: int, *, out: Any = None) -> Tensor:
@@ -113,7 +107,6 @@ mvlgamma_ = inplace(mvlgamma)
 beta = two(
     declare(
         "beta",
-        special.beta,
         (
             lambda x, y, out: out * (P.digamma(x) - P.digamma(x + y)),
             lambda x, y, out: out * (P.digamma(y) - P.digamma(x + y)),
@@ -125,7 +118,6 @@ beta = two(
 betaln = two(
     declare(
         "betaln",
-        special.betaln,
         (lambda x, y: P.digamma(x) - P.digamma(x + y), lambda x, y: P.digamma(y) - P.digamma(x + y)),
         "x y",
     ),
@@ -135,7 +127,6 @@ betaln = two(
 
 declare(
     "beta_density",
-    incomplete.beta_density,
     (
         lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a + 1, by_b=by_b, by_x=by_x),
         lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a, by_b=by_b + 1, by_x=by_x),
@@ -145,7 +136,6 @@ declare(
 )
 declare(
     "betainc_by_parameters",
-    incomplete.betainc_by_parameters,
     (
         lambda a, b, x, by_a, by_b: P.betainc_by_parameters(a, b, x, by_a=by_a + 1, by_b=by_b),
         lambda a, b, x, by_a, by_b: P.betainc_by_parameters(a, b, x, by_a=by_a, by_b=by_b + 1),
@@ -155,7 +145,6 @@ declare(
 )
 betainc_primitive = declare(
     "betainc",
-    special.betainc,
     (
         lambda a, b, x: P.betainc_by_parameters(a, b, x, by_a=1, by_b=0),
         lambda a, b, x: P.betainc_by_parameters(a, b, x, by_a=0, by_b=1),
@@ -174,7 +163,7 @@ def betainc(a: Any, b: Any, x: Any, *, out: Any = None) -> Tensor:
     """
     if out is not None:
         return into(out, betainc, (a, b, x), {})
-    return general(betainc_primitive, (a, b, x), FLOAT, {})
+    return called(betainc_primitive, (a, b, x), FLOAT, {})
 
 
 # --- zeta --------------------------------------------------------------------------------------
@@ -187,7 +176,7 @@ def _zeta_by_q(x: Any, q: Any, order: int) -> Any:
 
 
 zeta = two(
-    declare("zeta", series.zeta, (lambda x, q, order: P.zeta(x, q, order=order + 1), _zeta_by_q), "x q"),
+    declare("zeta", (lambda x, q, order: P.zeta(x, q, order=order + 1), _zeta_by_q), "x q"),
     "Hurwitz' zeta function Σ (q + k)^(-x) over k >= 0, for x = input and q = other; differentiable by both."
     " | [2.0, 3.0]; [1.0, 2.0] -> Tensor([1.6449, 0.2021])",
     order=0,

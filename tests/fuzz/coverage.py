@@ -25,7 +25,7 @@ def primitives_of(names: Iterable[str]) -> dict[str, set[str]]:
 
 
 def reached(row: Row) -> set[str]:
-    waiting = {(n, "impl") for n in registry}
+    waiting = {(n, "kernel") for n in registry}
     found = {row.name.removesuffix("_")}
     with spying(registry, waiting):
         for dtype in ("float64",) * row.floats + ("complex128",) * row.complex + row.ints[:1]:
@@ -34,7 +34,7 @@ def reached(row: Row) -> set[str]:
                     case.op(*case.operands())
                 with suppress(Exception):
                     found.update(written_down(case))
-    return {n for n in registry if n in found or (n, "impl") not in waiting}
+    return {n for n in registry if n in found or (n, "kernel") not in waiting}
 
 
 def written_down(case: Case) -> Iterator[str]:

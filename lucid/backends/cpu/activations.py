@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.activation_constants import LOG_ODDS, A, B
-from lucid.core.arithmetic import chain
+from lucid.backends.cpu.arithmetic import chain
+from lucid.ops.nn.constants import LOG_ODDS, A, B
 
 
 def _ndtr(x: Any) -> Any:

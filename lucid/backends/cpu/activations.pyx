@@ -7,7 +7,7 @@ from libc.math cimport erfc, pi, sqrt
 from lucid.backends.cpu.scalar_math cimport exp, real, sigmoid
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
-from lucid.backends.cpu.activation_constants import A, B, LOG_ODDS
+from lucid.ops.nn.constants import A, B, LOG_ODDS
 
 np.import_array()
 

@@ -5,7 +5,7 @@ Compiled (slopes.pyx), each is one pass over memory.
 
 from typing import Any
 
-from lucid.core.arithmetic import chain
+from lucid.backends.cpu.arithmetic import chain
 
 
 def tanh_slope(x: Any, y: Any) -> Any:

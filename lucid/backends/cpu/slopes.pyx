@@ -5,7 +5,7 @@ import numpy
 from lucid.native import framed
 
 cimport numpy as np
-from lucid.core.arithmetic cimport chain
+from lucid.backends.cpu.arithmetic cimport chain
 
 np.import_array()
 

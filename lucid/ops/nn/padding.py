@@ -6,25 +6,13 @@ from typing import Any
 import numpy as np
 
 from lucid.core.primitive import Primitive
+from lucid.ops.abstract import Abstract
 from lucid.ops.nn.resampling import AxisMap
 from lucid.ops.rules import P
-
-Index = tuple[slice, ...]
-
-
-def _pad_array(x: Any, index: Index, shape: tuple[int, ...], value: Any) -> Any:
-    try:
-        out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
-    except OverflowError:
-        raise RuntimeError(f"pad: {value} is no number of type {x.dtype.name}; convert the tensor first") from None
-    out[index] = x
-    return out
-
 
 # x at `index` of a tensor that is `value` elsewhere.
 pad = Primitive(
     "pad",
-    _pad_array,
     rules=(lambda ct, index: P.slice(ct, index=index),),
     jvp=lambda prim, primals, tangents, out, params: P.slice_back(
         tangents[0], index=params["index"], shape=params["shape"]
@@ -35,6 +23,7 @@ pad = Primitive(
         shape=(size, *params["shape"]),
         value=params["value"],
     ),
+    abstract=lambda x, index, shape, value: Abstract(shape, x.dtype),
 )
 
 

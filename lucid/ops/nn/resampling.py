@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core.primitive import Primitive
+from lucid.ops.abstract import Abstract
 from lucid.ops.rules import P, batched_to_front, linear
 
-Index = Any  # a slice where possible, an array of positions elsewhere
 Group = tuple[Any, Any, Any]  # targets, sources and weights (None for ones): arrays of one length
-_remember = lru_cache(maxsize=512)
+
+
+Index = Any  # a slice where possible, an array of positions elsewhere
 
 
 class Piece(NamedTuple):
@@ -26,6 +28,36 @@ class Piece(NamedTuple):
     source: Index
     weight: Any  # None for ones
     is_first: bool  # nothing was written to these places before
+
+
+def _index(positions: Any) -> Index:
+    """Positions as a slice if they are evenly spaced."""
+    first = int(positions[0])
+    if len(positions) == 1:
+        return slice(first, first + 1)
+    step = int(positions[1]) - first
+    if not is_even(positions):
+        return positions
+    stop = first + step * len(positions)
+    return slice(first, stop if stop >= 0 else None, step)
+
+
+def by_turns(targets: Any, sources: Any, weights: Any) -> Iterable[Group]:
+    """Split a group so that no target stands in a part twice: all first occurrences, all second ones, and so on."""
+    order = np.argsort(targets, kind="stable")
+    ordered = targets[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    turn = np.empty(len(targets), int)
+    turn[order] = np.arange(len(targets)) - np.repeat(starts, np.diff(starts, append=len(targets)))
+    for k in range(turn.max() + 1):
+        chosen = turn == k
+        yield targets[chosen], sources[chosen], None if weights is None else weights[chosen]
+
+
+def is_even(positions: Any) -> bool:
+    """Whether positions are evenly spaced, and all different."""
+    steps = np.diff(positions)
+    return len(steps) == 0 or bool(steps[0] != 0 and (steps == steps[0]).all())
 
 
 class AxisMap:
@@ -76,127 +108,32 @@ class AxisMap:
         return back
 
 
-def _index(positions: Any) -> Index:
-    """Positions as a slice if they are evenly spaced."""
-    first = int(positions[0])
-    if len(positions) == 1:
-        return slice(first, first + 1)
-    step = int(positions[1]) - first
-    if not is_even(positions):
-        return positions
-    stop = first + step * len(positions)
-    return slice(first, stop if stop >= 0 else None, step)
-
-
-def is_even(positions: Any) -> bool:
-    """Whether positions are evenly spaced, and all different."""
-    steps = np.diff(positions)
-    return len(steps) == 0 or bool(steps[0] != 0 and (steps == steps[0]).all())
-
-
-def by_turns(targets: Any, sources: Any, weights: Any) -> Iterable[Group]:
-    """Split a group so that no target stands in a part twice: all first occurrences, all second ones, and so on."""
-    order = np.argsort(targets, kind="stable")
-    ordered = targets[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    turn = np.empty(len(targets), int)
-    turn[order] = np.arange(len(targets)) - np.repeat(starts, np.diff(starts, append=len(targets)))
-    for k in range(turn.max() + 1):
-        chosen = turn == k
-        yield targets[chosen], sources[chosen], None if weights is None else weights[chosen]
-
-
 Maps = tuple[AxisMap | None, ...]
 
 
-def in_order(maps: Maps) -> list[tuple[int, AxisMap]]:
-    """Dimensions, counted from the end, with their maps, in the order that handles the fewest elements.
-
-    Maps that shrink come first and from the outside in, so that most of the work is done on long rows; those that grow
-    last and from the inside out.
-    """
-    pairs = [(k - len(maps), m) for k, m in enumerate(maps) if m is not None]
-    shrinking = [p for p in pairs if p[1].out <= p[1].size]
-    growing = [p for p in pairs if p[1].out > p[1].size]
-    return shrinking + growing[::-1]
-
-
-def at(dim: int, index: Index) -> tuple[Any, ...]:
-    """An index for a dimension counted from the end."""
-    return (..., index, *(slice(None),) * (-dim - 1))
-
-
-def _apply(x: Any, dim: int, axis: AxisMap) -> Any:
-    shape = list(x.shape)
-    shape[dim] = axis.out
-    if axis.is_spread:
-        return np.broadcast_to(x, shape).copy()
-    if axis.is_dense and x.dtype.char in "fd" and x.size:
-        out = _product(axis.matrix.astype(x.dtype), x, dim)
-        # A product with zeros would spread infinities and nan to where they do not belong.
-        if np.isfinite(np.add.reduce(out, axis=None)):
-            return out
-    out = (np.empty if axis.covers else np.zeros)(shape, x.dtype)
-    for target, source, weight, is_first in axis.pieces:
-        values = x[at(dim, source)]
-        place = at(dim, target)
-        if weight is not None:
-            values = values * weight.astype(x.dtype).reshape(-1, *(1,) * (-dim - 1))
-        if is_first:
-            out[place] = values
-        else:
-            out[place] += values
-    return out
-
-
-def _product(matrix: Any, x: Any, dim: int) -> Any:
-    """The matrix applied to a dimension counted from the end."""
-    lead, behind = x.shape[: x.ndim + dim], x.shape[x.ndim + dim + 1 :]
-    if not behind:
-        return np.matmul(x.reshape(-1, x.shape[-1]), matrix.T).reshape(*lead, len(matrix))
-    flat = x.reshape(math.prod(lead), x.shape[dim], math.prod(behind))
-    return np.matmul(matrix, flat).reshape(*lead, len(matrix), *behind)
-
-
-def _resample_array(x: Any, maps: Maps) -> Any:
-    todo = in_order(maps)
-    if x.dtype.itemsize == 2 and any(m.adds or m.weighs for _, m in todo):
-        return _resample_array(x.astype(np.float32), maps).astype(x.dtype)
-    if not todo:
-        return x.copy()
-    sums = tuple([dim for dim, axis in todo if axis.is_sum])
-    out = np.add.reduce(x, axis=sums, keepdims=True) if sums else x
-    for dim, axis in todo:
-        if not axis.is_sum:
-            out = _apply(out, dim, axis)
-    return out
+_remember = lru_cache(maxsize=512)
 
 
 def transposed(maps: Maps) -> Maps:
     return tuple(None if m is None else m.transposed for m in maps)
 
 
+def mapped(x: Any, maps: Maps) -> Abstract:
+    """What maps of the last dimensions give."""
+    lead = x.ndim - len(maps)
+    sizes = [n if m is None else m.out for n, m in zip(x.shape[lead:], maps, strict=True)]
+    return Abstract((*x.shape[:lead], *sizes), x.dtype)
+
+
 resample = linear(
     "resample",
-    _resample_array,
     transpose=lambda ct, maps: P.resample(ct, maps=transposed(maps)),
     batch=lambda x, size, maps: P.resample(x, maps=maps),
+    abstract=mapped,
 )
 
 
 # --- elements of planes --------------------------------------------------------------------------
-
-
-def _flat_index(index: Any, size: int) -> Any:
-    """Positions in planes of `size` elements as positions in all of them."""
-    rows = math.prod(index.shape[:-1])
-    return index.reshape(rows, index.shape[-1]) + np.arange(0, rows * size, size)[:, None]
-
-
-def _plane_put_array(y: Any, index: Any, size: int) -> Any:
-    places = _flat_index(index, size).reshape(-1)
-    total = np.bincount(places, weights=y.reshape(-1), minlength=math.prod(index.shape[:-1]) * size)
-    return total.astype(y.dtype).reshape(*index.shape[:-1], size)
 
 
 def _batch_planes(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -210,21 +147,21 @@ def _planes_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -
 # x[..., index[...]] along the last dimension, which has `size` elements.
 plane_take = Primitive(
     "plane_take",
-    lambda x, index, size: x.reshape(-1).take(_flat_index(index, size)).reshape(index.shape),
     operands=("x", "index"),
     rules=(lambda ct, index, size: P.plane_put(ct, index, size=size), None),
     jvp=_planes_jvp,
     batch=_batch_planes,
+    abstract=lambda x, index, size: Abstract(index.shape, x.dtype),
 )
 
 # The transpose: values for one place add up.
 plane_put = Primitive(
     "plane_put",
-    _plane_put_array,
     operands=("y", "index"),
     rules=(lambda ct, index, size: P.plane_take(ct, index, size=size), None),
     jvp=_planes_jvp,
     batch=_batch_planes,
+    abstract=lambda y, index, size: Abstract((*index.shape[:-1], size), y.dtype),
 )
 
 

@@ -20,7 +20,7 @@ cdef Py_ssize_t MOST = 1 << 14  # elements; from here on NumPy's set-up is a sma
 cdef object _add = framed(numpy.add, 2), _subtract = framed(numpy.subtract, 2)
 cdef object _multiply = framed(numpy.multiply, 2), _divide = framed(numpy.true_divide, 2)
 cdef object _negative = framed(numpy.negative, 1), _square = framed(numpy.square, 1)
-cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_to = numpy.add
+cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_into = numpy.add
 cdef object _sum_of_rows = framed(lambda x: numpy.add.reduce(x, axis=0), 1)
 
 
@@ -273,10 +273,10 @@ cpdef object doubled(object x):
     return x + x if out is None else out
 
 
-cpdef object add_to(object x, object y):
+cpdef object add_into(object x, object y):
     cdef int kind = plain(x)
     if kind < 0 or plain(y) != kind or not of_one_shape(x, y) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
-        _add_to(x, y, out=x)
+        _add_into(x, y, out=x)
         return
     cdef void* p = np.PyArray_DATA(<np.ndarray>x)
     cdef void* q = np.PyArray_DATA(<np.ndarray>y)

@@ -8,10 +8,12 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
+from lucid.core.levels import newest
 from lucid.core.place import Place, here
 from lucid.core.primitive import P, Primitive, apply, lift, registry
-from lucid.core.storage import DETACHED, View, storage_of
+from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import same
 
 _new = TensorFields.__new__
 
@@ -125,7 +127,7 @@ class Traced(Kind):
         out._array = value
         out._aux = Symbol(trace, name, 0)
         out._level = trace.level
-        out._born = levels.newest
+        out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
         return out
@@ -139,7 +141,7 @@ class Traced(Kind):
         (name,) = trace.emit(DETACH, [self.current()], {}, [value])
         out = Traced.make(value, trace, name)
         # Unlike elsewhere, it knows what it was detached from: the program says how writes to one reach the other.
-        out._meta = View(self, DETACH, {}, storage_of(self), DETACHED)
+        out._meta = new_view(self, DETACH, {}, storage_of(self), DETACHED)
         out._aux = out._aux._replace(version=out._meta.version)
         return out
 
@@ -319,12 +321,6 @@ def _value_at(operand: Any, level: int) -> Any:
     return operand.shell() if isinstance(operand, Tensor) and operand.requires_grad else operand
 
 
-def _write_view_array(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> Any:
-    out = np.array(base, order="C")  # in another order, some views would be copies
-    through.impl(out, **settings)[...] = new
-    return out
-
-
 def _write_view_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: dict[str, Any]) -> Any:
     parts = [_zeros(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
     return prim(*parts, **params)
@@ -339,7 +335,6 @@ def _zeros(value: Any) -> Any:
 # What a write through a view is in a program: the base, with other elements where the view shows it.
 WRITE_VIEW: Primitive = Primitive(
     "write_view",
-    _write_view_array,
     operands=("base", "new"),
     rules=(
         lambda ct, new_shape, through, settings: WRITE_VIEW(
@@ -348,30 +343,31 @@ WRITE_VIEW: Primitive = Primitive(
         lambda ct, through, settings: through(ct, **settings),
     ),
     jvp=_write_view_jvp,
+    abstract=same,
 )
 
 
 # The same values; derivatives do not pass, or only forward ones.
-DETACH = Primitive("detach", lambda x: x.view())
+DETACH = Primitive("detach", abstract=same)
 UNRECORDED_VALUE = Primitive(
     "no_grad",
-    lambda x: x.view(),
     rules=(lambda ct: None,),
     jvp=lambda prim, primals, tangents, out, params: tangents[0],
     batch=lambda prim, values, batched, size, params: prim(values[0]),
+    abstract=same,
 )
 
 
 # Other values with the history of the first operand: in forward mode too, unless the change was `pushed` along.
 OTHER_VALUE = Primitive(
     "other_value",
-    lambda old, new, pushed: new.view(),
     operands=("old", "new"),
     rules=(lambda ct: ct, None),
     jvp=lambda prim, primals, tangents, out, params: tangents[1] if params["pushed"] else tangents[0],
     batch=lambda prim, values, batched, size, params: prim(
         *[v if b else P.broadcast_to(v, shape=(size, *v.shape)) for v, b in zip(values, batched, strict=True)], **params
     ),
+    abstract=lambda old, new, pushed: same(new),
 )
 
 

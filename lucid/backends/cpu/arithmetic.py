@@ -53,7 +53,7 @@ def sum_of_rows(x: Any) -> Any:
     return np.add.reduce(x, axis=0)
 
 
-def add_to(x: Any, y: Any) -> None:
+def add_into(x: Any, y: Any) -> None:
     """x += y"""
     np.add(x, y, out=x)
 

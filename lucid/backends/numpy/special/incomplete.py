@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.special.doors import special
+from lucid.backends.numpy.special.precision import special
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

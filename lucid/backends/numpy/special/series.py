@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.special.doors import special
+from lucid.backends.numpy.special.precision import special
 
 Array = Any
 _TERMS = 14  # summed one by one; the rest is an integral with corrections

@@ -1,0 +1,102 @@
+"""What a recorded call on small tensors costs beyond its kernels.
+
+    python -m benchmarks.prices
+
+For each call the kernels that it runs are noted first, and then timed by themselves, in turns with the call.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lucid
+from lucid.core.kernels import load_all
+from lucid.core.primitive import registry
+
+ROUNDS, CALLS = 25, 400
+
+
+def cases() -> dict[str, Callable[[], Any]]:
+    a, b = (lucid.randn(4).requires_grad_() for _ in range(2))
+    m = lucid.randn(4, 4).requires_grad_()
+    places = lucid.tensor([0, 2])
+    c = a.clone()
+
+    def write() -> None:
+        with lucid.no_grad():
+            c[1:3] = 0.5
+
+    return {
+        "a * b": lambda: a * b,
+        "a * 2.0": lambda: a * 2.0,
+        "exp": lambda: a.exp(),
+        "tanh": lambda: a.tanh(),
+        "where": lambda: lucid.where(a > 0, a, b),
+        "clamp": lambda: a.clamp(0.0, 1.0),
+        "pow": lambda: a**2,
+        "reshape": lambda: a.reshape(2, 2),
+        "slice": lambda: a[1:3],
+        "permute": lambda: m.permute(1, 0),
+        "expand": lambda: a.expand(3, 4),
+        "sum": lambda: a.sum(),
+        "sum of a dim": lambda: m.sum(0),
+        "mean": lambda: a.mean(),
+        "amax": lambda: a.amax(0),
+        "cumsum": lambda: a.cumsum(0),
+        "softmax": lambda: a.softmax(0),
+        "dot": lambda: a.dot(b),
+        "m @ m": lambda: m @ m,
+        "m @ a": lambda: m @ a,
+        "cat of four": lambda: lucid.cat([a, b, a, b]),
+        "stack of two": lambda: lucid.stack([a, b]),
+        "a[places]": lambda: a[places],
+        "x[i] = v": write,
+    }
+
+
+def kernels_of(call: Callable[[], Any]) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """The kernels that a call runs, with what they are given."""
+    found: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+    before = {name: prim.kernel for name, prim in registry.items()}
+
+    def noting(kernel: Any) -> Any:
+        def run(*arrays: Any, **params: Any) -> Any:
+            found.append((kernel, arrays, params))
+            return kernel(*arrays, **params)
+
+        return run
+
+    for name, kernel in before.items():
+        registry[name].kernel = noting(kernel)
+    try:
+        call()
+    finally:
+        for name, kernel in before.items():
+            registry[name].kernel = kernel
+    return found
+
+
+def timed(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    return (time.perf_counter() - start) / CALLS * 1e6
+
+
+def main() -> None:
+    load_all()
+    print(f"{'call':14} {'µs':>7} {'kernels':>8} {'beyond':>7}")
+    for name, call in cases().items():
+        parts = kernels_of(call)
+
+        def alone(parts: Any = parts) -> None:
+            for kernel, arrays, params in parts:
+                kernel(*arrays, **params)
+
+        pairs = [(timed(call), timed(alone)) for _ in range(ROUNDS)]
+        whole, bare = min(p[0] for p in pairs), min(p[1] for p in pairs)
+        print(f"{name:14} {whole:7.2f} {bare:8.2f} {whole - bare:7.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""The kernels of neural networks."""
+
+from importlib import import_module
+
+from lucid.native import compiled_first
+
+compiled_first(__path__, "backends/cpu/nn")
+
+for _name in (
+    "activations",
+    "attention",
+    "convolution",
+    "cross_entropy",
+    "ctc",
+    "embedding",
+    "linear",
+    "losses",
+    "normalization",
+    "padding",
+    "pooling",
+    "recurrent",
+    "resampling",
+):
+    import_module(f"lucid.backends.cpu.nn.{_name}")

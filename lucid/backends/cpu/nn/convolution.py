@@ -1,0 +1,277 @@
+"""Convolution in any number of dimensions, as products of matrices of windows."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.backends.cpu import channels
+from lucid.backends.cpu.parallel import in_parts
+from lucid.core import dtypes
+from lucid.core.kernels import WithBackward, fill
+from lucid.ops.nn.convolution import Geometry, geometry
+
+# Elements of windows that are laid out at a time: 1 MB in single precision, which a core's own cache holds beside the
+# weights.
+_BLOCK = 1 << 18
+
+
+_FEW = 128  # windows of an example
+
+
+def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """Half precision is multiplied and summed in single precision."""
+
+    @wraps(impl)
+    def run(a: Any, b: Any, geometry: Geometry, bias: Any = None) -> Any:
+        more = () if bias is None else (bias,)
+        if a.dtype.itemsize > 2:
+            return impl(a, b, geometry, *more)
+        single = [x.astype(np.float32) for x in (a, b, *more)]
+        return impl(*single[:2], geometry, *single[2:]).astype(a.dtype)
+
+    return run
+
+
+class _Blocks(NamedTuple):
+    """How windows become matrices: of some examples and rows of windows at a time."""
+
+    examples: int
+    rows: int
+    # Whether the windows of all examples of a block are columns of one matrix. Where an example has few of them, that
+    # makes products faster than it costs to reorder the results.
+    are_joint: bool
+
+
+@cache
+def _blocks(g: Geometry, inputs: int, examples: int) -> _Blocks:
+    depth, places = inputs * g.taps, math.prod(g.out)
+    rows = max(1, min(g.out[0], _BLOCK // (depth * math.prod(g.out[1:]))))
+    count = max(1, min(examples, _BLOCK // (depth * places)))
+    return _Blocks(count, rows, count > 1 and places < _FEW)
+
+
+def _each(blocks: _Blocks, examples: int, g: Geometry) -> Iterator[tuple[slice, slice]]:
+    """The examples and the rows of windows of each block."""
+    for i in range(0, examples, blocks.examples):
+        for r in range(0, g.out[0], blocks.rows):
+            yield slice(i, min(i + blocks.examples, examples)), slice(r, min(r + blocks.rows, g.out[0]))
+
+
+def _memory(blocks: _Blocks, g: Geometry, depth: int, dtype: np.dtype[Any]) -> Any:
+    """Room for the columns of a block."""
+    return np.empty((depth, blocks.examples * blocks.rows * math.prod(g.out[1:])), dtype)
+
+
+def _columns(memory: Any, examples: int, rows: slice, g: Geometry, are_joint: bool) -> tuple[Any, Any]:
+    """Memory as columns, (examples, depth, places), and as matrices, (examples or 1, groups, depth/groups, places)."""
+    depth, places = len(memory), (rows.stop - rows.start) * math.prod(g.out[1:])
+    shape = (depth, examples, places) if are_joint else (examples, depth, places)
+    columns = memory.reshape(-1)[: math.prod(shape)].reshape(shape)
+    matrices = columns.reshape(1 if are_joint else examples, g.groups, depth // g.groups, -1)
+    return columns.swapaxes(0, 1) if are_joint else columns, matrices
+
+
+def _as_matrices(y: Any, groups: int, are_joint: bool) -> Any:
+    """An array over places of windows as (examples or 1, groups, channels, places); a view unless they are joint."""
+    if are_joint:
+        return y.swapaxes(0, 1).reshape(1, groups, y.shape[1] // groups, -1)
+    return y.reshape(len(y), groups, y.shape[1] // groups, -1)
+
+
+def _windows(x: Any, g: Geometry, blocks: _Blocks) -> Iterator[tuple[slice, slice, Any]]:
+    """Windows as matrices, with the examples and rows they are of; each comes in the memory of the one before."""
+    depth = x.shape[1] * g.taps
+    memory = None if g.is_product else _memory(blocks, g, depth, x.dtype)
+    for examples, rows in _each(blocks, len(x), g):
+        block = x[examples]
+        if g.is_product:
+            matrices = _as_matrices(block[:, :, rows], g.groups, blocks.are_joint)
+        else:
+            columns, matrices = _columns(memory, len(block), rows, g, blocks.are_joint)
+            channels.to_columns(block, g, rows.start, rows.stop - rows.start, columns)
+        yield examples, rows, matrices
+
+
+def _is_depthwise(inputs: int, g: Geometry) -> bool:
+    """Whether each channel has kernels of its own: then there are no matrices to multiply."""
+    return inputs == 1 and g.groups > 1
+
+
+@_in_single
+def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
+    out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
+    if not (x.size and out.size):
+        out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
+        return out
+    x = np.ascontiguousarray(x)
+    work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
+    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
+    return out
+
+
+def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
+    blocks = _blocks(g, x.shape[1], len(x))
+    for examples, rows, matrices in _windows(x, g, blocks):
+        target = out[examples, :, rows]
+        results = None if blocks.are_joint else _as_matrices(target, g.groups, False)
+        results = np.matmul(weight, matrices, out=results)
+        if plus is not None:
+            results += plus
+        if blocks.are_joint:
+            target[...] = results.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
+
+
+def _correlate_each(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
+    channels.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
+
+
+@_in_single
+def _convolution_input_array(y: Any, w: Any, g: Geometry) -> Any:
+    inputs, results = w.shape[1], w.shape[0] // g.groups
+    if not _turns(g, inputs, results, len(y)):
+        return _scattered(y, w, g)
+    grouped = w.reshape(g.groups, results, inputs, *g.kernel)
+    flipped = np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
+    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), _turned(g))
+
+
+def _turns(g: Geometry, inputs: int, results: int, examples: int) -> bool:
+    """Whether to lay out windows of y, with the kernel turned around, and not to add up those of x."""
+    if g.is_product or _turned(g) is None or _is_depthwise(inputs, g):
+        return g.is_product
+    # That takes two thirds of the time for each element; turning the weights around counts too.
+    places = examples * math.prod(g.out)
+    return results * (places + 2 * inputs) <= 1.5 * inputs * places
+
+
+@cache
+def _turned(g: Geometry) -> Geometry | None:
+    """The convolution of y, with the kernel turned around, that gives x; there is none for strides or much padding."""
+    reach = [d * (k - 1) for d, k in zip(g.dilation, g.kernel, strict=True)]
+    padding = tuple((r - low, r - high) for r, (low, high) in zip(reach, g.padding, strict=True))
+    turned = geometry(g.out, g.kernel, g.stride, padding, g.dilation, g.groups)
+    fits = max(g.stride) == 1 and min(map(min, padding)) >= 0 and turned.out == g.size
+    return turned if fits else None
+
+
+def _scattered(y: Any, w: Any, g: Geometry) -> Any:
+    """The windows of the input, each a product of weights with one place of y, added up."""
+    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    out = np.empty((len(y), w.shape[1] * g.groups, *g.size), y.dtype)
+    if not (out.size and y.size):
+        out[...] = 0
+        return out
+    y = np.ascontiguousarray(y)
+    work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
+    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
+    return out
+
+
+def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
+    blocks = _blocks(g, out.shape[1], len(y))
+    memory = _memory(blocks, g, out.shape[1] * g.taps, y.dtype)
+    for examples, rows in _each(blocks, len(y), g):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        target = out[examples]
+        columns, matrices = _columns(memory, len(target), rows, g, blocks.are_joint)
+        np.matmul(weight.swapaxes(1, 2), results, out=matrices)
+        if rows.start == 0:
+            target[...] = 0
+        channels.add_columns(columns, g, rows.start, rows.stop - rows.start, target)
+
+
+def _scatter_each(y: Any, weight: Any, g: Geometry, out: Any) -> None:
+    out[...] = 0
+    channels.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
+
+
+@_in_single
+def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
+    inputs = x.shape[1] // g.groups
+    shape = (y.shape[1], inputs, *g.kernel)
+    if not (x.size and y.size):
+        return np.zeros(shape, x.dtype)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
+    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps, 2)
+    for other in totals[1:]:
+        totals[0] += other
+    return totals[0].swapaxes(1, 2).reshape(shape)
+
+
+def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
+    """The products of all windows of x with what y has at their places, (groups, channels · taps, results)."""
+    blocks = _blocks(g, x.shape[1], len(x))
+    total: Any = np.zeros((g.groups, x.shape[1] // g.groups * g.taps, y.shape[1] // g.groups), x.dtype)
+    for examples, rows, matrices in _windows(x, g, blocks):
+        results = _as_matrices(y[examples, :, rows], g.groups, blocks.are_joint)
+        for one in np.matmul(matrices, results.swapaxes(2, 3)):
+            total += one
+    return total
+
+
+def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
+    total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
+    channels.depthwise_weight(x, y, g, total)
+    return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
+
+
+def _in_wide_type(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """Small types are moved and added up in larger ones of their kind."""
+
+    @wraps(impl)
+    def run(x: Any, geometry: Geometry) -> Any:
+        kind = x.dtype
+        wide = kind if kind.itemsize > 2 else np.float32 if kind in dtypes.FLOATING else np.int32
+        return impl(np.ascontiguousarray(x, wide), geometry).astype(kind, copy=False)
+
+    return run
+
+
+@_in_wide_type
+def _patches_array(x: Any, g: Geometry) -> Any:
+    out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
+    if out.size:
+        channels.to_columns(x, g, 0, g.out[0], out.reshape(len(x), x.shape[1] * g.taps, -1))
+    return out
+
+
+@_in_wide_type
+def _patches_back_array(x: Any, g: Geometry) -> Any:
+    out = np.zeros((*x.shape[:2], *g.size), x.dtype)
+    if x.size:
+        channels.add_columns(x.reshape(len(x), x.shape[1] * g.taps, -1), g, 0, g.out[0], out)
+    return out
+
+
+def _biased_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, geometry: Geometry) -> list[Any]:
+    (ct,), (x, w, _) = cts, arrays
+    return [
+        _convolution_input_array(ct, _conj(w), geometry) if needs[0] else None,
+        _convolution_weight_array(_conj(x), ct, geometry) if needs[1] else None,
+        np.add.reduce(ct, axis=(0, *range(2, ct.ndim))) if needs[2] else None,
+    ]
+
+
+def _conj(x: Any) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+fill(
+    {
+        "convolution": _convolution_array,
+        "convolution_input": _convolution_input_array,
+        "convolution_weight": _convolution_weight_array,
+        "patches": _patches_array,
+        "patches_back": _patches_back_array,
+        "biased_convolution": WithBackward(
+            lambda x, w, bias, geometry: (_convolution_array(x, w, geometry, bias), (None,)), _biased_backward
+        ),
+    }
+)

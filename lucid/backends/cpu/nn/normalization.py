@@ -1,0 +1,213 @@
+"""Normalisation."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.cpu import channels, rowwise
+from lucid.backends.cpu.parallel import in_parts
+from lucid.backends.numpy.constants import ones
+from lucid.backends.numpy.norms import is_moderate, normalized_rows, power_of_two, safe_sums
+from lucid.core.kernels import WithBackward, fill
+
+_in_order = np.ascontiguousarray
+
+
+def _as_rows(x: Any, ndim: int) -> Any:
+    split = x.ndim - ndim
+    return _in_order(x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:])))
+
+
+def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
+    base = _as_rows(x, ndim)
+    n = base.shape[1]
+    w = ones(n, base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
+    y, statistics = rowwise.normalize(base, w, b, eps, centred)
+    scale = statistics[2]
+    lost = ~((scale > 0) & (scale <= safe_sums(x.dtype)[0] ** -0.5))
+    if lost.any():
+        _rescale_rows(base, w, b, eps, centred, lost, y, statistics)
+    return y.reshape(x.shape), (statistics,)
+
+
+def _finite_sizes(x: Any, centred: bool) -> Any:
+    """Which rows have finite elements that are not all 0, or, if `centred`, not all the same."""
+    return np.isfinite(x).all(axis=1) & ((x != x[:, :1]) if centred else x).any(axis=1)
+
+
+def _rescale_rows(
+    x: Any, weight: Any, bias: Any, eps: float, centred: bool, lost: Any, y: Any, statistics: Any
+) -> None:
+    """Compute again the finite rows whose mean squares are too large or too small for their type."""
+    lost = lost & _finite_sizes(x, centred)
+    normal, statistics[0, lost], statistics[2, lost] = normalized_rows(x[lost], eps, centred)
+    statistics[1, lost] = 0
+    y[lost] = normal * weight + bias
+
+
+def _rows_backward(
+    cts: Any, arrays: Any, residuals: Any, needs: Any, ndim: int, eps: float, centred: bool
+) -> list[Any]:
+    x, weight, _ = arrays
+    base, g = _as_rows(x, ndim), _as_rows(cts[0], ndim)
+    w = ones(base.shape[1], base.dtype) if weight is None else _in_order(weight.reshape(-1))
+    dx, dw, db = rowwise.normalize_back(g, base, w, residuals[0], centred)
+    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+
+
+# How many multiplications of matrices take as long as going over one element.
+_PER_ELEMENT = 40
+
+
+_FEW = 16  # positions up to which the examples of a channel are brought together first
+
+
+def _as_channels(x: Any, groups: int) -> Any:
+    x = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    if groups or x.shape[2] >= _FEW:
+        return x
+    return _in_order(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
+
+
+def _from_channels(y: Any, shape: tuple[int, ...]) -> Any:
+    """An array as it was before `_as_channels`."""
+    if len(y) == shape[0]:
+        return y.reshape(shape)
+    return _in_order(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    count = x.shape[1]
+    w = ones(count, x.dtype) if weight is None else _in_order(weight)
+    return w, np.zeros(count, x.dtype) if bias is None else _in_order(bias)
+
+
+def _in_parts(work: Any, x: Any, groups: int) -> None:
+    """Call `work` with slices of the channels, or, where statistics are of examples, of these."""
+    in_parts(work, len(x) if groups else x.shape[1], x.size * _PER_ELEMENT)
+
+
+def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, ...]:
+    """The result, then what `_channels_backward` wants to know, then mean and variance."""
+    planes = _as_channels(x, groups)
+    w, b = _affine(planes, weight, bias)
+    y = np.empty_like(planes)
+    mean, variance = np.empty((2, len(planes), groups) if groups else (2, planes.shape[1]))
+
+    def work(some: slice) -> None:
+        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
+        channels.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
+
+    _in_parts(work, planes, groups)
+    rstd = 1 / np.sqrt(variance + eps)
+    low, high = safe_sums(x.dtype)
+    lost = ~((variance + eps >= low) & (variance <= high))
+    if lost.any():
+        _rescale_sets(planes, w, b, groups, eps, lost, y, mean, rstd)
+    return _from_channels(y, x.shape), (mean, rstd), mean, variance
+
+
+def _sets(planes: Any, groups: int) -> Any:
+    """The elements that share statistics, as an array of (sets, channels of a set, elements of one)."""
+    if groups:
+        return planes.reshape(len(planes) * groups, planes.shape[1] // groups, planes.shape[2])
+    return planes.swapaxes(0, 1).reshape(planes.shape[1], 1, len(planes) * planes.shape[2])
+
+
+def _rescale_sets(
+    planes: Any, weight: Any, bias: Any, groups: int, eps: float, lost: Any, y: Any, mean: Any, rstd: Any
+) -> None:
+    """Compute again the finite sets of elements whose variances are too large or too small for their type."""
+    sets = _sets(planes, groups)
+    flat = sets.reshape(len(sets), math.prod(sets.shape[1:]))
+    lost = lost.reshape(-1) & _finite_sizes(flat, True)
+    normal, found_mean, found_rstd = normalized_rows(flat[lost], eps, True)
+    mean.reshape(-1)[lost], rstd.reshape(-1)[lost] = found_mean, found_rstd
+    count = groups or len(weight)
+    own = np.flatnonzero(lost) % count  # which part of the weights a set has
+    w, b = (v.reshape(count, -1, 1)[own] for v in (weight, bias))
+    scaled = normal.reshape(-1, *sets.shape[1:]) * w + b
+    if groups:
+        y.reshape(sets.shape)[lost] = scaled
+    else:
+        y[:, lost] = scaled.reshape(-1, len(planes), planes.shape[2]).swapaxes(0, 1)
+
+
+def _units(rstd: Any, dtype: Any) -> Any:
+    """The powers of 2 in which the sets of elements have moderate sizes; None if all have as they are."""
+    extreme = ~is_moderate(rstd, dtype) & (rstd > 0) & np.isfinite(rstd)
+    return power_of_two(1 / np.where(extreme, rstd, 1)) if extreme.any() else None
+
+
+def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups: int) -> list[Any]:
+    (x, weight, _), (mean, rstd) = arrays, residuals
+    planes = _as_channels(x, groups)
+    g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0], groups)
+    w, _ = _affine(planes, weight, None)
+    by_mean, by_variance = [np.zeros(mean.shape) if ct is None else ct.astype(mean.dtype) for ct in cts[1:]]
+    units = _units(rstd, planes.dtype)
+    if units is not None:  # as for x / unit, of which the result is a function as it is of x
+        each = np.repeat(units, planes.shape[1] // (groups or len(units)), axis=-1)[..., None].astype(planes.dtype)
+        planes, mean, rstd, by_mean = planes / each, mean / units, rstd * units, by_mean * units
+        by_variance = by_variance * units * units
+    dx = np.empty_like(planes) if needs[0] else None
+    dweight, dbias = np.zeros((2, *planes.shape[:2]) if groups else (2, planes.shape[1]))
+
+    def work(some: slice) -> None:
+        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
+        channels.normalize_back(
+            g[part], planes[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
+            dx if dx is None else dx[part], dweight[some], dbias[some],
+        )  # fmt: skip
+
+    _in_parts(work, planes, groups)
+    if units is not None and dx is not None:
+        dx /= each
+    if groups:
+        dweight, dbias = np.add.reduce(dweight, axis=0), np.add.reduce(dbias, axis=0)
+    return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
+
+
+def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
+    y, residuals, mean, variance = _channels_forward(x, weight, bias, 0, eps)
+    return (y, mean.astype(y.dtype), variance.astype(y.dtype)), residuals
+
+
+def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...]]:
+    return _scaled(x, scale, shift), (None,)
+
+
+def _scaled(x: Any, scale: Any, shift: Any) -> Any:
+    planes = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    w, b = _affine(planes, scale, shift)
+    y = np.empty_like(planes)
+    in_parts(lambda some: channels.affine(planes[some], w, b, y[some]), len(planes), planes.size * _PER_ELEMENT)
+    return y.reshape(x.shape)
+
+
+def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[Any]:
+    x, scale, _ = arrays
+    # The gradients of weights are those of a normalisation of values that are normal already.
+    normal = np.zeros(x.shape[1]), np.ones(x.shape[1])
+    only = _channels_backward(arrays, normal, (False, True, True), (cts[0], None, None), 0)
+    return [_scaled(cts[0], scale, None) if needs[0] else None, *only[1:]]
+
+
+fill(
+    {
+        "row_norm": WithBackward(_rows_forward, _rows_backward),
+        "batch_norm": WithBackward(
+            _batch_forward,
+            lambda cts, arrays, residuals, needs, eps: _channels_backward(arrays, residuals, needs, cts, 0),
+        ),
+        "group_norm": WithBackward(
+            lambda x, weight, bias, groups, eps: _channels_forward(x, weight, bias, groups, eps)[:2],
+            lambda cts, arrays, residuals, needs, groups, eps: _channels_backward(
+                arrays, residuals, needs, (cts[0], None, None), groups
+            ),
+        ),
+        "channel_affine": WithBackward(_affine_forward, _affine_backward),
+    }
+)

@@ -1,0 +1,95 @@
+"""Pseudo-inverses, ranks and least squares."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.numpy.linalg.errors import (
+    LinAlgError,
+    element,
+    raise_unless_finite,
+)
+from lucid.core import dtypes
+from lucid.core.kernels import fill
+
+
+def _counts(sizes: Any, atol: Any, rtol: Any) -> Any:
+    """Which singular values are above the tolerances, which are numbers or have the shape (…, 1, 1)."""
+    absolute, relative = (t[..., 0] if isinstance(t, np.ndarray) else t for t in (atol, rtol))
+    largest = np.max(sizes, axis=-1, keepdims=True, initial=0)
+    return sizes > np.maximum(absolute, relative * largest)
+
+
+def _inverses(values: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """1 / s for the singular values or eigenvalues that count, 0 for the others; and which count."""
+    kept = _counts(np.abs(values), atol, rtol)
+    return np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype), kept
+
+
+def _read(name: str, x: Any, hermitian: bool) -> Any:
+    """What is read of the matrices, all of it finite: of hermitian ones the lower triangle."""
+    if hermitian:
+        x = np.tril(x) + _adjoint_array(np.tril(x, -1))
+    raise_unless_finite(name, x)
+    return x
+
+
+def _pinv_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    x = _read("linalg.pinv", x, hermitian)
+    if hermitian:
+        values, v = np.linalg.eigh(x)
+        u = v
+    else:
+        u, values, v = np.linalg.svd(x, full_matrices=False)
+        v = _adjoint_array(v)
+    return (v * _inverses(values, atol, rtol)[0][..., None, :]) @ _adjoint_array(u)
+
+
+def _adjoint_array(x: Any) -> Any:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def _rank_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    x = _read("linalg.matrix_rank", x, hermitian)
+    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    return np.count_nonzero(_counts(sizes, atol, rtol), axis=-1)
+
+
+def _lstsq_array(a: Any, b: Any, rcond: float, driver: str) -> Any:
+    """Solutions, ranks and singular values."""
+    raise_unless_finite("linalg.lstsq", a)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if driver == "gels" and min(a.shape[-2:]):
+        solutions = _full_rank_solutions(a, b, rcond)
+        return solutions, np.zeros(stack, np.int64), np.zeros(stack, dtypes.real_of(a.dtype))
+    u, sizes, v = np.linalg.svd(a, full_matrices=False)
+    inverses, kept = _inverses(sizes, 0.0, rcond)
+    solutions = _adjoint_array(v) @ (inverses[..., None] * (_adjoint_array(u) @ b))
+    ranks = np.array(np.broadcast_to(np.count_nonzero(kept, axis=-1), stack))
+    return solutions, ranks, np.array(np.broadcast_to(sizes, (*stack, sizes.shape[-1])))
+
+
+def _full_rank_solutions(a: Any, b: Any, rcond: float) -> Any:
+    """From the QR factors of A, or of A* where A has more columns than rows."""
+    tall = a.shape[-2] >= a.shape[-1]
+    q, r = np.linalg.qr(a if tall else _adjoint_array(a))
+    diagonal = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    deficient = (diagonal <= rcond * diagonal.max(-1, keepdims=True)).any(-1)
+    if deficient.any():
+        first = int(np.flatnonzero(deficient)[0])
+        raise LinAlgError(
+            f"linalg.lstsq: {element(first, a)}the matrix does not have full rank, which driver 'gels' needs; "
+            "use 'gelsd' for the shortest of all solutions"
+        )
+    if tall:
+        return np.linalg.solve(r, _adjoint_array(q) @ b)
+    return q @ np.linalg.solve(_adjoint_array(r), b)
+
+
+fill(
+    {
+        "pinv": _pinv_array,
+        "matrix_rank": _rank_array,
+        "lstsq": _lstsq_array,
+    }
+)

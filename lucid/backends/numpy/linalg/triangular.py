@@ -1,0 +1,43 @@
+"""Equations with a triangular matrix, on which the derivatives of most factorizations rest."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs  # type: ignore[import-untyped]  # SciPy has no types
+
+from lucid.core.kernels import fill
+
+_SMALL = 16
+
+
+def _solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    n, k = b.shape[-2:]
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*stack, n, k), b.dtype)
+    if not out.size:
+        return out
+    a, b = np.broadcast_to(a, (*stack, n, n)), np.broadcast_to(b, out.shape)
+    if n <= _SMALL and out.size // (n * k) > 2 * n:
+        return _substitute(a, b, out, upper, unit)
+    # BLAS counts by columns, so it is asked for the transposes: X^T A^T = B^T.
+    trsm = get_blas_funcs("trsm", (a, b))
+    for i in np.ndindex(stack):
+        out[i] = trsm(1, a[i].T, b[i].T, side=1, lower=upper, diag=unit).T
+    return out
+
+
+def _substitute(a: Any, b: Any, out: Any, upper: bool, unit: bool) -> Any:
+    """Row by row for all matrices at once: for high stacks of small matrices in a third of the time."""
+    n = a.shape[-1]
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        rest = b[..., i, :] - (a[..., i : i + 1, known] @ out[..., known, :])[..., 0, :]
+        out[..., i, :] = rest if unit else rest / a[..., i, i, None]
+    return out
+
+
+fill(
+    {
+        "solve_triangular": _solve_triangular_array,
+    }
+)

@@ -1,0 +1,63 @@
+"""Reductions and scans: what becomes of all elements along some dimensions."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.cpu.arithmetic import total
+from lucid.backends.numpy.elementwise import running_logsumexp
+from lucid.core.kernels import fill
+
+
+def _recurrence_array(a: Any, b: Any, dim: int) -> Any:
+    a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
+    out = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b))
+    if len(out):
+        out[0] = b[0]
+    for i in range(1, len(out)):
+        np.multiply(a[i], out[i - 1], out=out[i, ...])
+        out[i] += b[i]
+    return np.moveaxis(out, 0, dim)
+
+
+def _logsumexp_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    peak = np.amax(x.real, axis=dims, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
+    total = np.log(np.add.reduce(np.exp(x - peak), axis=dims, keepdims=True)) + peak
+    return total if keepdim else total.reshape(tuple(n for i, n in enumerate(x.shape) if i not in dims))
+
+
+def _running_positions(x: Any, dim: int, largest: bool) -> Any:
+    """Where the running extreme stands: the last position at which a new one (or an equal one) appeared."""
+    best = (np.maximum if largest else np.minimum).accumulate(x, axis=dim)
+    new = (x == best) | np.isnan(x)
+    steps = np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+    return np.maximum.accumulate(np.where(new, steps, 0), axis=dim)
+
+
+def sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if len(dims) == x.ndim and not keepdim:
+        return total(x)
+    reduce: Any = np.add.reduce
+    return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
+
+
+fill(
+    {
+        "amax": lambda x, dims, keepdim: np.amax(x, axis=dims, keepdims=keepdim),
+        "amin": lambda x, dims, keepdim: np.amin(x, axis=dims, keepdims=keepdim),
+        "prod": lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim),
+        "cumsum": lambda x, dim: np.cumsum(x, axis=dim, dtype=x.dtype),
+        "recurrence": _recurrence_array,
+        "cumprod": lambda x, dim: np.cumprod(x, axis=dim, dtype=x.dtype),
+        "logcumsumexp": running_logsumexp,
+        "logsumexp": lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
+        "all": lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim),
+        "any": lambda x, dims, keepdim: np.any(x, axis=dims, keepdims=keepdim),
+        "count_nonzero": lambda x, dims: np.count_nonzero(x, axis=dims),
+        "argmax": lambda x, dim: np.argmax(x, axis=dim),
+        "argmin": lambda x, dim: np.argmin(x, axis=dim),
+        "running_positions": _running_positions,
+        "sum": sum_array,
+    }
+)

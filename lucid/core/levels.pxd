@@ -1,0 +1,3 @@
+cdef long long _newest
+
+cpdef long long newest()
