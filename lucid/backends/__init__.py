@@ -26,6 +26,8 @@ kernels.fill(
     has_frames=True,
 )
 
+# For programs that take operations from `lucid.ops` by themselves. The families load their kernels with themselves: a
+# process that is forked while another thread imports may wait for that import forever.
 kernels.on_demand += [
     "lucid.backends.cpu.nn",
     "lucid.backends.numpy.fft",

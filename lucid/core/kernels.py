@@ -52,7 +52,7 @@ class Waiting:
                 break
             import_module(module)
         if name not in table:
-            raise NotImplementedError(f"no backend has a kernel for the primitive `{name}`")
+            raise NotImplementedError(f"`{name}` has no kernel: fill() the table with one in lucid.backends.numpy")
         return table[name]
 
 
@@ -69,7 +69,7 @@ def kernel_of(primitive: Any) -> Any:
 
 
 def fill(kernels: Mapping[str, Any], has_frames: bool = False) -> None:
-    """Give primitives their kernels; what comes later takes the place of what was there.
+    """Give primitives their kernels; for those that were declared before, what comes later takes the place of it.
 
     NumPy's functions and compiled ones have no frame, by which warnings are filtered; here they get one.
     """

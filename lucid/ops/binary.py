@@ -11,12 +11,9 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, exact, lift_all, promote, shape_error
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, shape_error
 from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, chained, np_dtype, ones_like
 from lucid.ops.unary import LOG2, square
-
-_NUMBERS = (bool, int, float, complex)
-
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
@@ -45,7 +42,7 @@ binary(
 
 def _inverse(y: Any) -> Any:
     # Python raises where arrays give an infinity.
-    return math.copysign(math.inf, y.real) if isinstance(y, _NUMBERS) and y == 0 else 1 / y
+    return math.copysign(math.inf, y.real) if isinstance(y, NUMBERS) and y == 0 else 1 / y
 
 
 true_divide = binary(
@@ -135,7 +132,7 @@ def _d_base(x: Any, y: Any) -> Any:
 
 
 def _d_exponent(x: Any, y: Any, out: Any) -> Any:
-    if isinstance(x, _NUMBERS):
+    if isinstance(x, NUMBERS):
         x = x * ones_like(y)
     zero = (x == 0) if out.dtype.kind == "c" else (x == 0) & (y >= 0)
     return P.where(zero, 0, out * P.log(P.where(zero, 1, x)))
@@ -166,7 +163,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
             return square(input)
     if isinstance(exponent, np.generic):
         exponent = exponent.item()
-    if not isinstance(exponent, _NUMBERS):
+    if not isinstance(exponent, NUMBERS):
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
         input = lift(input)
@@ -204,7 +201,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     """
 
     def double(value: Any) -> Any:
-        if isinstance(value, _NUMBERS):
+        if isinstance(value, NUMBERS):
             return value
         x = exact(value)
         return x.to(dtypes.complex128.numpy if x.is_complex() else dtypes.float64.numpy)
@@ -308,7 +305,7 @@ copysign = binary(
 
 def typed_as(x: Any, value: Any) -> Any:
     """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
-    return np.asarray(value, np_dtype(x)) if isinstance(value, _NUMBERS) else value
+    return np.asarray(value, np_dtype(x)) if isinstance(value, NUMBERS) else value
 
 
 def _log_unless_both_vanish(x: Any, y: Any) -> Any:

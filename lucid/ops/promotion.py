@@ -14,7 +14,7 @@ from lucid.ops.rules import Elementwise, P
 ndarray = np.ndarray
 _BF16 = dtypes.bfloat16.numpy
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
-_NUMBERS = (bool, int, float, complex)
+NUMBERS = (bool, int, float, complex)
 
 # What becomes of the operands' promoted type. KEEP: the result has it. FLOAT: integers turn into
 # the default float first. BOOL: the result is a truth value. INTEGRAL: floats are refused.
@@ -89,7 +89,7 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     if _are_alike(args) and (policy is KEEP or args[0].np_dtype in _DIFFERENTIABLE) and policy is not INTEGRAL:
         return list(args)
     operands = [_operand(name, a) for a in args]
-    if all(isinstance(a, _NUMBERS) for a in operands):
+    if all(isinstance(a, NUMBERS) for a in operands):
         operands = [lift(a) for a in operands]
     tensors = [a for a in operands if isinstance(a, Tensor)]
     target = dtypes.result_type_of(
@@ -121,13 +121,13 @@ def _are_alike(args: Sequence[Any]) -> bool:
 
 
 def _operand(name: str, value: Any) -> Any:
-    if isinstance(value, Tensor) or type(value) in _NUMBERS:
+    if isinstance(value, Tensor) or type(value) in NUMBERS:
         return value
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, ndarray | list | tuple):
         return lift(value)
-    if isinstance(value, _NUMBERS):
+    if isinstance(value, NUMBERS):
         return value
     raise TypeError(f"{name}: expected a tensor, an array or a number, not {type(value).__name__}")
 

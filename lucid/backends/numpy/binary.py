@@ -9,8 +9,7 @@ from lucid.backends.numpy import elementwise as arrays
 from lucid.backends.numpy.checks import real_only
 from lucid.core import dtypes
 from lucid.core.kernels import fill
-
-_NUMBERS = (bool, int, float, complex)
+from lucid.ops.promotion import NUMBERS
 
 
 def _raise_on_zero(x: Any, y: Any) -> None:
@@ -67,9 +66,9 @@ def _xlogy_array(x: Any, y: Any) -> Any:
 
 def _where_array(condition: Any, x: Any, y: Any) -> Any:
     out = np.where(condition, x, y)
-    if out.dtype.char == "d" and (isinstance(x, _NUMBERS) or isinstance(y, _NUMBERS)):
+    if out.dtype.char == "d" and (isinstance(x, NUMBERS) or isinstance(y, NUMBERS)):
         # NumPy does not know that numbers beside bfloat16 have no say in the type.
-        kind = getattr(y if isinstance(x, _NUMBERS) else x, "dtype", None)
+        kind = getattr(y if isinstance(x, NUMBERS) else x, "dtype", None)
         return out.astype(kind) if kind == dtypes.bfloat16.numpy else out
     return out
 

@@ -29,7 +29,7 @@ def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
 fill(
     {
         "linear": _linear_array,
-        "column_sums": rowwise.column_sums,
+        "column_sums": rowwise.column_sums,  # not a primitive: the gradient of the bias
     },
     has_frames=True,
 )
