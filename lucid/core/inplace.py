@@ -290,15 +290,18 @@ class _WriteView:
     @staticmethod
     def vjp(node: Node, ct: Any) -> tuple[Any, Any]:
         path = path_of(node)
-        inside = ct
-        for primitive, settings in path:
-            inside = apply(primitive, (inside,), settings)
-        if node.edges[0] is None:
-            return None, inside
         if isinstance(ct, Tensor):
+            inside = ct
+            for primitive, settings in path:
+                inside = apply(primitive, (inside,), settings)
+            if node.edges[0] is None:
+                return None, inside
             mask = np.zeros(node.shape, bool)
             seen_through(path, mask)[...] = True
             return P.where(Tensor._wrap(mask), 0, ct), inside
+        inside = seen_through(path, ct)
+        if node.edges[0] is None:
+            return None, inside
         outside = np.array(ct, order="C")  # in another order, some views would be copies
         seen_through(path, outside)[...] = 0
         # `inside` may show memory of ct, which stays as it was.
