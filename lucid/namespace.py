@@ -25,7 +25,7 @@ AT_ONCE = {
         "view_as_complex view_as_real"
     ),
     "lucid.api.contractions": "addmm baddbmm bmm cross dot einsum inner kron mm mv outer tensordot trace",
-    "lucid.ops.products": "matmul",
+    "lucid.ops.contraction": "matmul",
     "lucid.api.conversion": "is_complex is_floating_point is_tensor result_type",
     "lucid.api.creation": (
         "arange as_tensor asarray empty empty_like eye from_numpy full full_like linspace logspace ones ones_like "

@@ -21,9 +21,9 @@ MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.rules", "ops.elementwise", "ops.products",
+    "ops.rules", "ops.elementwise", "ops.contraction",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.numpy.elementwise",
-    "backends.cpu.products", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.softmax", "nn.module", "nn.containers",
+    "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.softmax", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip

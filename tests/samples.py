@@ -19,6 +19,7 @@ from lucid.api.methods import method_table
 from lucid.core import dtypes
 from lucid.core.primitive import P
 from lucid.ops import binary, unary
+from lucid.ops.contraction import labelled
 
 Array = np.ndarray
 INTS = ("int64", "int32", "uint8")
@@ -1609,6 +1610,22 @@ def into_row(base: Array, new: Array) -> Array:
 
 
 # What the library is made of beneath its public names, which check the types.
+def contracted(spec, x, y):
+    return P.contract(x, y, labels=labelled(*spec.replace("->", ",").split(",")))
+
+
+def contractions(make):
+    """Matrices as they are and transposed, vectors, stacks, several labels of each kind, products without a sum."""
+    shapes = {
+        "ij,jk->ik": ((3, 4), (4, 2)), "ji,kj->ki": ((4, 3), (2, 4)), "i,i->": ((5,), (5,)), "i,ij->j": ((3,), (3, 4)),
+        "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)), "ij,bjk->bik": ((3, 4), (2, 4, 5)), "bij,jk->bik": ((2, 3, 4), (4, 5)),
+        "abij,bj->iab": ((2, 3, 2, 4), (3, 4)), "bi,bj->bij": ((9, 8), (9, 3)), "ij,ij->ij": ((2, 3), (2, 3)),
+        "i,jk->jik": ((2,), (3, 2)), "abc,bca->": ((2, 3, 2), (3, 2, 2)), "ij,ij->i": ((3, 4), (3, 4)),
+        "ijk,kl->ilj": ((2, 3, 4), (4, 2)), "ij,jk->ki": ((3, 0), (0, 2)), "i,bi->b": ((3,), (0, 3)),
+    }  # fmt: skip
+    return [s(spec, make(*x), make(*y)) for spec, (x, y) in shapes.items()]
+
+
 CHECKED_ABOVE = {"refused": "public functions check the types"}
 INNER = [
     Row("poisson_quantile", lambda chance, rates: P.poisson_quantile(chance.double(), rates.double()),
@@ -1630,9 +1647,7 @@ INNER = [
         complex=True, without=CHECKED_ABOVE),
     Row("alias", lambda x: P.alias(x), lambda x: x.copy(), lambda make: [s(make(2, 3)), s(make())], complex=True,
         without=CHECKED_ABOVE),
-    Row("outer_product", lambda x, y: P.outer_product(x, y), lambda x, y: x[..., :, None] * y[..., None, :],
-        lambda make: [s(make(3), make(2)), s(make(2, 3), make(2, 4)), s(make(9), make(2, 40)), s(make(0), make(2))],
-        complex=True, without=CHECKED_ABOVE),
+    Row("contract", contracted, np.einsum, contractions, complex=True, without=CHECKED_ABOVE),
     Row("write_view",
         lambda base, new: P.write_view(base, new, through=P.slice, settings={"index": (1,)}), into_row,
         lambda make: [s(make(3, 2), make(2))], complex=True, without=CHECKED_ABOVE),

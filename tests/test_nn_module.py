@@ -1068,14 +1068,17 @@ def test_summary_of_models_that_write_and_look_at_values():
 def test_summary_counts_convolutions_and_fused_operations():
     """Whatever the layers are called: the work of a primitive follows from its shapes."""
     from lucid.nn.summary import _PRODUCTS
+    from lucid.ops.contraction import labelled
 
     w, x, y = lucid.zeros(8, 2, 3, 3), lucid.zeros(5, 4, 6, 6), lucid.zeros(5, 8, 4, 4)
     work = 5 * 8 * 4 * 4 * 2 * 3 * 3
     assert _PRODUCTS["convolution"]([x, w], y, {}) == work
     assert _PRODUCTS["convolution_input"]([y, w], x, {}) == work
     assert _PRODUCTS["convolution_weight"]([x, y], w, {}) == work
-    assert _PRODUCTS["einsum"]([lucid.zeros(2, 3), lucid.zeros(3, 4)], None, {"spec": "ij,jk->ik"}) == 24
-    assert _PRODUCTS["einsum"]([lucid.zeros(2, 3)], None, {"spec": "ij->j"}) == 0
+    assert (
+        _PRODUCTS["contract"]([lucid.zeros(2, 3), lucid.zeros(3, 4)], None, {"labels": labelled("ij", "jk", "ik")})
+        == 24
+    )
 
 
 def test_modules_can_be_called_in_threads():

@@ -1,29 +1,29 @@
 """Products that sum over shared dimensions: einsum, tensordot and their relatives."""
 
-import math
 from collections import Counter
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lucid.api import contractions
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
 from lucid.core.inplace import write
-from lucid.core.primitive import lift
+from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
-from lucid.ops.contractions import LETTERS
+from lucid.ops.contraction import LETTERS, Labels, contract, labelled
+from lucid.ops.contraction import matmul as matmul
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.out import takes_out
-from lucid.ops.products import matmul as matmul
 from lucid.ops.promotion import KEEP, beside, lift_all, promote
 from lucid.ops.rules import P
 
 _autocast = modes.autocast.get
-
-
-_MOST_OPERANDS = 8  # of one product
+Shape = tuple[int, ...]
+_MOST_OPERANDS = 8  # among which the cheapest order is looked for
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
@@ -44,28 +44,127 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _spelled(equation, *operands)
     elif len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
+    tensors = _factors("einsum", *operands)
+    return _contracted(tensors, *_explicit(equation, tuple([t.shape for t in tensors])))
+
+
+def _factors(name: str, *operands: Any) -> list[Tensor]:
+    """Operands as tensors of one type."""
     if (casting := _autocast()) is not None:
         operands = tuple(casting.low(*operands))
-    tensors: list[Tensor] = promote("einsum", lift_all(*operands), KEEP)
-    return _contracted(tensors, _explicit(equation, [t.shape for t in tensors]))
+    factors: list[Tensor] = promote(name, lift_all(*operands), KEEP)
+    return factors
 
 
-def _contracted(tensors: list[Tensor], spec: str) -> Tensor:
-    """The sum of products, of the first two operands by themselves while there are too many for one.
+class _Pair(NamedTuple):
+    """Two operands to contract: their numbers, the dimensions to sum over first, the shapes to give them."""
 
-    Each derivative of n operands is a product of all the others; in pairs, n derivatives take n steps.
+    operands: tuple[int, int]
+    sums: tuple[Shape, Shape]
+    shapes: tuple[Shape | None, Shape | None]
+    labels: Labels
+
+
+class _Path(NamedTuple):
+    """How a sum of products of any number of operands is made of operations on one and two of them."""
+
+    diagonals: list[tuple[int, int, int]]  # operand and two of its dimensions, of which the diagonal becomes the last
+    sums: list[tuple[int, Shape]]
+    pairs: list[_Pair]
+    order: Shape
+
+
+def _contracted(tensors: Sequence[Tensor], labels: tuple[str, ...], output: str) -> Tensor:
+    """The sum of products over the labels that the result does not have."""
+    path = _path(labels, output, tuple([t.shape for t in tensors]))
+    found = list(tensors)
+    for i, dim1, dim2 in path.diagonals:
+        found[i] = P.diagonal(found[i], offset=0, dim1=dim1, dim2=dim2)
+    for i, dims in path.sums:
+        found[i] = _summed(found[i], dims)
+    for numbers, sums, shapes, pair in path.pairs:
+        factors = tuple([_fitted(found[k], dims, shape) for k, dims, shape in zip(numbers, sums, shapes, strict=True)])
+        found[numbers[0]] = apply(contract, factors, pair.params)
+    return found[0] if path.pairs else P.permute(found[0], dims=path.order)
+
+
+def _summed(x: Tensor, dims: Shape) -> Tensor:
+    return P.sum(x, dims=dims, keepdim=False).to(x.np_dtype)
+
+
+def _fitted(x: Tensor, dims: Shape, shape: Shape | None) -> Tensor:
+    if dims:
+        x = _summed(x, dims)
+    return x if shape is None else P.reshape(x, shape=shape)
+
+
+@lru_cache(maxsize=1024)
+def _path(labels: tuple[str, ...], output: str, shapes: tuple[Shape, ...]) -> _Path:
+    diagonals, sums, pairs = [], [], []
+    uses = Counter("".join(["".join(dict.fromkeys(l)) for l in labels]) + output)
+    mine: list[str] = []
+    sizes: list[dict[str, int]] = []
+    for i, (own, shape) in enumerate(zip(labels, shapes, strict=True)):
+        sizes.append(dict(zip(own, shape, strict=True)))
+        for c in dict.fromkeys(own):
+            while own.count(c) > 1:
+                first, second = own.index(c), own.rindex(c)
+                diagonals.append((i, first, second))
+                own = own[:first] + own[first + 1 : second] + own[second + 1 :] + c
+        alone = tuple(d for d, c in enumerate(own) if uses[c] == 1 and c not in output)
+        if alone:
+            sums.append((i, alone))
+        mine.append("".join(c for d, c in enumerate(own) if d not in alone))
+    steps = _order(mine, output, sizes)
+    for k, (i, j) in enumerate(steps):
+        left, right = mine[i], mine[j]
+        uses.subtract(left + right)
+        out = "".join(c for c in dict.fromkeys(left + right) if uses[c] > 0)
+        if k == len(steps) - 1:
+            out = output
+        uses.update(out)
+        pairs.append(_pair((i, j), left, right, out, sizes))
+        mine[i] = out
+        sizes[i] = {c: max(sizes[i].get(c, 1), sizes[j].get(c, 1), key=_broadcast_size) for c in out}
+    return _Path(diagonals, sums, pairs, () if pairs else tuple([mine[0].index(c) for c in output]))
+
+
+def _broadcast_size(size: int) -> float:
+    """For choosing the one of two sizes that is not 1."""
+    return -1 if size == 1 else size
+
+
+def _pair(numbers: tuple[int, int], left: str, right: str, out: str, sizes: list[dict[str, int]]) -> _Pair:
+    """Of a label with different sizes one is 1: that factor loses it, and so does the other one if it is summed over."""
+    own, other = (sizes[i] for i in numbers)
+    differ = {c for c in left if c in right and own[c] != other[c]}
+    kept, sums, shapes = [], [], []
+    for labels, mine in ((left, own), (right, other)):
+        sums.append(tuple(d for d, c in enumerate(labels) if c in differ and c not in out and mine[c] != 1))
+        there = "".join(c for c in labels if c not in differ or (c in out and mine[c] != 1))
+        drops = any(c in differ and mine[c] == 1 for c in labels)
+        shapes.append(tuple([mine[c] for c in there]) if drops else None)
+        kept.append(there)
+    return _Pair(numbers, (sums[0], sums[1]), (shapes[0], shapes[1]), labelled(kept[0], kept[1], out))
+
+
+def _order(labels: list[str], output: str, sizes: list[dict[str, int]]) -> list[tuple[int, int]]:
+    """Which operands to contract one after the other; the first of a pair has the result.
+
+    Among a few operands NumPy finds the cheapest order. Of many the first ones are contracted from left to right.
     """
-    inputs, output = spec.split("->")
-    labels = inputs.split(",")
-    uses = Counter(output + "".join(labels))
-    left, mine = tensors[0], labels[0]
-    first = max(1, len(tensors) - _MOST_OPERANDS + 1)
-    for x, other in zip(tensors[1:first], labels[1:first], strict=True):
-        uses.subtract(mine + other)
-        both = "".join(c for c in dict.fromkeys(mine + other) if uses[c])
-        left, mine = P.einsum(left, x, spec=f"{mine},{other}->{both}"), both
-        uses.update(mine)
-    return P.einsum(left, *tensors[first:], spec=",".join([mine, *labels[first:]]) + "->" + output)
+    first = max(0, len(labels) - _MOST_OPERANDS)
+    pairs = [(0, i) for i in range(1, first + 1)]
+    there = [0, *range(first + 1, len(labels))]
+    if first or len(there) < 3:
+        return pairs + [(0, i) for i in there[1:]]
+    operands = [np.broadcast_to(np.zeros(()), [sizes[i][c] for c in labels[i]]) for i in there]
+    path = np.einsum_path(",".join(labels) + "->" + output, *operands, optimize="greedy")[0][1:]
+    for step in path:
+        chosen = sorted(there[k] for k in step)
+        pairs += [(chosen[0], i) for i in chosen[1:]]
+        there = [i for i in there if i not in chosen] + [chosen[0]]
+    return pairs
 
 
 def _spelled(*given: Any) -> tuple[str, tuple[Any, ...]]:
@@ -85,8 +184,9 @@ def _spelled(*given: Any) -> tuple[str, tuple[Any, ...]]:
     return equation, given[: 2 * count : 2]
 
 
-def _explicit(equation: str, shapes: list[tuple[int, ...]]) -> str:
-    """The equation with every dimension labelled and the result spelled out."""
+@lru_cache(maxsize=1024)
+def _explicit(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], str]:
+    """A label for every dimension of the operands, and of the result."""
     text = equation.replace(" ", "")
     inputs, arrow, output = text.partition("->")
     labels = inputs.split(",")
@@ -110,15 +210,18 @@ def _explicit(equation: str, shapes: list[tuple[int, ...]]) -> str:
         once = sorted(c for c in set("".join(spread)) if "".join(spread).count(c) == 1 and c not in dots)
         result = dots + "".join(once)
     _check_labels(equation, spread, result, shapes)
-    return ",".join(spread) + "->" + result
+    return tuple(spread), result
 
 
-def _check_labels(equation: str, labels: list[str], result: str, shapes: list[tuple[int, ...]]) -> None:
+def _check_labels(equation: str, labels: list[str], result: str, shapes: tuple[Shape, ...]) -> None:
     if len(set(result)) != len(result):
         raise ValueError(f"einsum: the result of {equation!r} has a label twice")
     sizes: dict[str, int] = {}
     for l, s in zip(labels, shapes, strict=True):
+        own: dict[str, int] = {}
         for c, n in zip(l, s, strict=True):
+            if own.setdefault(c, n) != n:
+                raise RuntimeError(f"einsum: label {c!r} has sizes {own[c]} and {n} in one operand of {equation!r}")
             if sizes.get(c, n) not in (n, 1) and n != 1:
                 raise RuntimeError(f"einsum: label {c!r} has sizes {sizes[c]} and {n} in {equation!r}")
             sizes[c] = max(n, sizes.get(c, n)) if n != 0 else 0
@@ -214,7 +317,7 @@ def outer(input: Any, vec2: Any) -> Tensor:
     x, y = lift_all(input, vec2)
     _expect("outer", x, 1)
     _expect("outer", y, 1)
-    return binary.mul(P.reshape(x, shape=(x.shape[0], 1)), y)
+    return _contracted(promote("outer", (x, y), KEEP), ("i", "j"), "ij")
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
@@ -241,21 +344,12 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     pairs = list(zip(left, right))
     if len(left) != len(right) or any(x.shape[i] != y.shape[j] and 1 not in (x.shape[i], y.shape[j]) for i, j in pairs):
         raise RuntimeError(f"tensordot: dims {left} of {x.shape} and {right} of {y.shape} do not match")
-    x = _summed_where_alone(x, [i for i, j in pairs if y.shape[j] == 1])
-    y = _summed_where_alone(y, [j for i, j in pairs if x.shape[i] == 1])
-    free_x = [d for d in range(x.ndim) if d not in left]
-    free_y = [d for d in range(y.ndim) if d not in right]
-    shared = math.prod(x.shape[d] for d in left)
-    rows, columns = [x.shape[d] for d in free_x], [y.shape[d] for d in free_y]
-    flat_x = P.reshape(P.permute(x, dims=(*free_x, *left)), shape=(math.prod(rows), shared))
-    flat_y = P.reshape(P.permute(y, dims=(*right, *free_y)), shape=(shared, math.prod(columns)))
-    return P.reshape(matmul(flat_x, flat_y), shape=(*rows, *columns))
-
-
-def _summed_where_alone(x: Tensor, dims: list[int]) -> Tensor:
-    """Elements that all meet the same one on the other side, added up first."""
-    alone = tuple(d for d in dims if x.shape[d] != 1)
-    return P.sum(x, dims=alone, keepdim=True).to(x.np_dtype) if alone else x
+    labels = LETTERS[: x.ndim]
+    others = list(LETTERS[x.ndim : x.ndim + y.ndim])
+    for i, j in pairs:
+        others[j] = labels[i]
+    free = [c for d, c in enumerate(labels) if d not in left] + [c for d, c in enumerate(others) if d not in right]
+    return _contracted(_factors("tensordot", x, y), (labels, "".join(others)), "".join(free))
 
 
 def kron(input: Any, other: Any) -> Tensor:
@@ -384,10 +478,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     x, y = lift_all(batch1, batch2)
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
         raise RuntimeError(f"addbmm: stacks of shapes {x.shape} and {y.shape} do not fit")
-    # The sum over the stack is part of one large product.
-    (count, rows, inner), columns = x.shape, y.shape[2]
-    flat = P.reshape(P.permute(x, dims=(1, 0, 2)), shape=(rows, count * inner))
-    product = contractions.matmul(flat, P.reshape(y, shape=(count * inner, columns)))
+    product = _contracted(_factors("addbmm", x, y), ("bij", "bjk"), "ik")
     return scaled_sum(input, product, beta, alpha)
 
 

@@ -6,7 +6,7 @@ where it has more to offer.
 
 from lucid.backends import numpy as numpy
 from lucid.backends.cpu import arithmetic
-from lucid.backends.cpu import products as products
+from lucid.backends.cpu import contraction as contraction
 from lucid.backends.cpu import softmax as softmax
 from lucid.core import kernels
 

@@ -299,13 +299,11 @@ class _WriteView:
             mask = np.zeros(node.shape, bool)
             seen_through(path, mask)[...] = True
             return P.where(Tensor._wrap(mask), 0, ct), inside
-        inside = seen_through(path, ct)
-        if node.edges[0] is None:
-            return None, inside
-        outside = np.array(ct, order="C")  # in another order, some views would be copies
-        seen_through(path, outside)[...] = 0
-        # `inside` may show memory of ct, which stays as it was.
-        return outside, inside
+        outside = None
+        if node.edges[0] is not None:
+            outside = np.array(ct, order="C")  # in another order, some views would be copies
+            seen_through(path, outside)[...] = 0
+        return outside, seen_through(path, ct)  # which may show memory of ct, that stays as it was
 
     @staticmethod
     def split(node: Node, ct: Any) -> tuple[Any, Any]:

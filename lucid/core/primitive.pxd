@@ -5,6 +5,7 @@ from lucid.core.levels cimport newest
 from lucid.core.fields cimport Edge, TensorFields, next_seq
 from lucid.core.node cimport Node, array_of, save_input, save_output, split_edges, tensor_of, unrecorded
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
+from lucid.core.tensor cimport shape_of
 
 
 cdef class Rule:

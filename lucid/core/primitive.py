@@ -381,8 +381,12 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     """
     if prim.is_call:
         result = prim.run(args, params)
-    elif params or len(args) > 2:
+    elif len(args) > 2:
         result = prim.kernel(*[array_in(a, kind) for a in args], **params)
+    elif params and len(args) == 1:
+        result = prim.kernel(array_in(args[0], kind), **params)
+    elif params:
+        result = prim.kernel(array_in(args[0], kind), array_in(args[1], kind), **params)
     elif len(args) == 1:
         result = prim.kernel(array_in(args[0], kind))
     else:

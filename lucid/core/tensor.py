@@ -492,8 +492,11 @@ class Tensor(TensorFields, Methods):
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of a tensor, an array or a number. (NumPy's own function would come back to us for tensors.)"""
-    shape: tuple[int, ...] = getattr(value, "shape", ())
-    return shape
+    if isinstance(value, TensorFields):
+        fields: Any = value
+        if not fields._level:
+            return fields._array.shape
+    return getattr(value, "shape", ())
 
 
 def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None) -> Tensor:

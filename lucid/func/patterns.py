@@ -313,7 +313,7 @@ def _linear_operands(application: Application) -> tuple[int, ...]:
         return _TOGETHER[prim.name]
     if prim.name == "cat":
         return tuple(range(len(application.operands)))
-    if prim.name in _SPECS:
+    if prim.name == "contract":
         return (min(range(len(application.operands)), key=lambda k: _share(application.supports[k])),)
     return (0,) if prim.jvp is linear_jvp else ()
 
@@ -424,19 +424,6 @@ def _index_put(application: Application, k: int) -> Steps:
     return [] if k == 0 else _writes(application, k, 2)
 
 
-# How contractions sum, and the parameters that say it.
-_SPECS: dict[str, tuple[set[str], Callable[[dict[str, Any]], str]]] = {
-    "einsum": ({"spec"}, lambda params: params["spec"]),
-    "matmul": (set(), lambda params: "...ij,...jk->...ik"),
-    "outer_product": (set(), lambda params: "...i,...j->...ij"),
-    "product": (
-        {"flip_x", "flip_y"},
-        lambda params: f"{'ji' if params['flip_x'] else 'ij'},{'kj' if params['flip_y'] else 'jk'}->ik",
-    ),
-    "vecmat": ({"flip"}, lambda params: "j,kj->k" if params["flip"] else "j,jk->k"),
-}
-
-
 class _Side(NamedTuple):
     """A tensor in a contraction: the labels of its dimensions, and their sizes."""
 
@@ -448,27 +435,16 @@ class _Side(NamedTuple):
         return [(c, math.prod(self.shape[d + 1 :]) if n > 1 else 0) for d, (c, n) in enumerate(zip(*self, strict=True))]
 
 
-def _labels(spec: str, rank: int) -> Shape:
-    """A label for each dimension: "..." stands for leading ones, which are counted from the last."""
-    letters = spec.removeprefix("...")
-    return (*range(len(letters) - rank, 0), *map(ord, letters))
-
-
 def _contraction(application: Application, k: int) -> Steps:
     """Sums of products over labels: those that an operand and the result have in common run together."""
-    inputs, output = _SPECS[application.prim.name][1](application.params).split("->")
-    shapes = [application.shape(i) for i in range(len(application.operands))]
-    sides = [_Side(_labels(s, len(n)), n) for s, n in zip(inputs.split(","), shapes, strict=True)]
-    out = _Side(_labels(output, len(application.out.shape)), application.out.shape)
-    sizes: dict[int, int] = {}
-    for side in (*sides, out):
-        for label, n in zip(*side, strict=True):
-            sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
+    labels = application.params["labels"]
+    sides = [_Side(tuple(map(ord, s)), application.shape(i)) for i, s in enumerate((labels.left, labels.right))]
+    out = _Side(tuple(map(ord, labels.out)), application.out.shape)
+    sizes = {label: n for side in sides for label, n in zip(*side, strict=True)}
     sparse = _fewest_entries(application, k)
     if sparse is not None:
         return [_through_entries(application, sides[sparse], application.supports[sparse], sides[k], out, sizes)]
-    # A dimension of size 1 beside a larger one goes along with all of it.
-    shared = [c for c, n in dict(zip(*sides[k], strict=True)).items() if c in out.labels and n == sizes[c]]
+    shared = [c for c in sides[k].labels if c in out.labels]
     extents = tuple(sizes[c] for c in shared)
     strides = dict(_Side(tuple(shared), extents).strides())
     size = math.prod(extents)
@@ -482,36 +458,24 @@ def _fewest_entries(application: Application, k: int) -> int | None:
 
 
 def _places(side: _Side, strides: dict[int, int]) -> np.ndarray:
-    """For each element its place among the values of some labels; -1 off the diagonal of a label that stands twice."""
-    labels, shape = side
-    coordinates = np.indices(shape, sparse=True)
-    places = np.zeros(shape, np.int64)
-    outside = np.zeros((), bool)
-    for d, label in enumerate(labels):
-        first = labels.index(label)
-        if first == d:
-            places += coordinates[d] * strides.get(label, 0)
-        else:
-            outside = outside | (coordinates[d] != coordinates[first])
-    return np.where(outside, -1, places)
+    """For each element its place among the values of some labels."""
+    places = np.zeros(side.shape, np.int64)
+    for label, coordinates in zip(side.labels, np.indices(side.shape, sparse=True), strict=True):
+        places += coordinates * strides.get(label, 0)
+    return places
 
 
 def _through_entries(
     application: Application, met: _Side, filled: np.ndarray, operand: _Side, out: _Side, sizes: dict[int, int]
 ) -> Matrix:
     """One entry for each non-zero element of another operand and each value of the labels that it does not have."""
-    found: dict[int, np.ndarray] = {}
-    kept = np.ones(np.count_nonzero(filled), bool)
-    for label, n, coordinates in zip(*met, np.nonzero(filled), strict=True):
-        if label in found:
-            kept &= found[label] == coordinates
-        if n == sizes[label]:
-            found[label] = coordinates
+    found = dict(zip(met.labels, np.nonzero(filled), strict=True))
+    entries = int(np.count_nonzero(filled))
     free = [c for c in dict.fromkeys((*operand.labels, *out.labels)) if c not in found]
     number = math.prod(sizes[c] for c in free)
-    if len(kept) * number > MOST_ENTRIES:
+    if entries * number > MOST_ENTRIES:
         raise ValueError(
-            f"{application.prim.name} at {application.place} joins {len(kept) * number:.1e} pairs of elements, too many "
+            f"{application.prim.name} at {application.place} joins {entries * number:.1e} pairs of elements, too many "
             "to look at each"
         )
     running = (
@@ -519,9 +483,9 @@ def _through_entries(
     )
     places = []
     for side in (out, operand):
-        at = np.zeros((int(kept.sum()), number), np.int64)
+        at = np.zeros((entries, number), np.int64)
         for label, stride in side.strides():
-            at += running[label] * stride if label in running else found[label][kept, None] * stride
+            at += running[label] * stride if label in running else found[label][:, None] * stride
         places.append(at.reshape(-1))
     shape = math.prod(out.shape), math.prod(operand.shape)
     return scipy_sparse().csr_array((np.ones(places[0].size, bool), tuple(places)), shape=shape)
@@ -594,5 +558,5 @@ _RULES: dict[str, tuple[Rule, set[str]]] = {
     "index_put": (_index_put, {"accumulate"}),
     "plane_take": (_along_planes, {"size", "distinct"}),
     "plane_put": (_along_planes, {"size", "distinct"}),
-    **{name: (_contraction, known) for name, (known, _) in _SPECS.items()},
+    "contract": (_contraction, {"labels"}),
 }

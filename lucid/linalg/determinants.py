@@ -18,7 +18,7 @@ from lucid.linalg.matrices import adjoint, for_each, over_stacks, real_for_each,
 from lucid.linalg.scales import balance
 from lucid.ops import unary
 from lucid.ops.abstract import same
-from lucid.ops.products import mT
+from lucid.ops.contraction import mT
 from lucid.ops.rules import P, is_complex, np_dtype
 
 

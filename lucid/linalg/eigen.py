@@ -37,6 +37,7 @@ from lucid.linalg.matrices import (
 from lucid.linalg.orthogonal import completed
 from lucid.linalg.solvers import solve_primitive
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.contraction import matmul
 from lucid.ops.rules import add_all, is_complex
 
 
@@ -94,7 +95,7 @@ def _between(left: Any, middle: Any, right: Any) -> Any:
 def _push_eigh(t: Any, outs: Any, UPLO: str) -> tuple[Any, Any]:
     w, V = outs
     inner = product(adjoint(V), hermitian_part(t), V)
-    return real(diagonal(inner)), P.matmul(V, inner * inverse_gaps(w))
+    return real(diagonal(inner)), matmul(V, inner * inverse_gaps(w))
 
 
 def _sizes(x: Any, **params: Any) -> Abstract:
@@ -173,17 +174,17 @@ def _pull_eig(cts: Any, outs: Any, is_real: bool) -> Any:
         raise_unless_phase_free("linalg.eig", "eigenvectors", turning)
         turning = turning - product(adjoint(V), V) * row(P.real(diagonal(turning)))
         terms.append(turning * P.conj(inverse_gaps(w)))
-    out = solve_primitive(adjoint(V), P.matmul(add_all(terms), adjoint(V)), strict=False)
+    out = solve_primitive(adjoint(V), matmul(add_all(terms), adjoint(V)), strict=False)
     return P.real(out) if is_real else out
 
 
 def _push_eig(t: Any, outs: Any, is_real: bool) -> tuple[Any, Any]:
     w, V = outs
     t = P.complex_parts(t, part=0) if is_real else t
-    inner = solve_primitive(V, P.matmul(t, V), strict=False)
+    inner = solve_primitive(V, matmul(t, V), strict=False)
     turning = inner * inverse_gaps(w)
     stretching = P.real(diagonal(product(adjoint(V), V, turning)))
-    return diagonal(inner), P.matmul(V, turning) - V * row(stretching)
+    return diagonal(inner), matmul(V, turning) - V * row(stretching)
 
 
 def _abstract_eig(x: Any, is_real: bool) -> tuple[Abstract, Abstract]:
@@ -239,9 +240,9 @@ def _pull_svd(cts: Any, outs: Any, full: bool) -> Any:
     terms += _turned(S, left, right)
     out = _between(U, add_all(terms), Vh)
     if gU is not None and U.shape[-2] > U.shape[-1]:
-        out = out + P.matmul((gU - P.matmul(U, left)) / row(S), Vh)
+        out = out + matmul((gU - matmul(U, left)) / row(S), Vh)
     if gV is not None and Vh.shape[-1] > Vh.shape[-2]:
-        out = out + P.matmul(U, adjoint((gV - P.matmul(adjoint(Vh), right)) / row(S)))
+        out = out + matmul(U, adjoint((gV - matmul(adjoint(Vh), right)) / row(S)))
     return out
 
 
@@ -280,11 +281,11 @@ def _push_svd(t: Any, outs: Any, full: bool) -> tuple[Any, Any, Any, Any]:
     if is_complex(inner):
         phases = diag(P.complex_parts(P.imag(diagonal(inner)) / (S * 2), part=1))
         left, right = left + phases, right - phases
-    dU, dV = P.matmul(U, left), P.matmul(V, right)
+    dU, dV = matmul(U, left), matmul(V, right)
     if U.shape[-2] > U.shape[-1]:
-        dU = dU + (P.matmul(t, V) - P.matmul(U, inner)) / row(S)
+        dU = dU + (matmul(t, V) - matmul(U, inner)) / row(S)
     if Vh.shape[-1] > Vh.shape[-2]:
-        dV = dV + (P.matmul(flipped, U) - P.matmul(V, mirrored)) / row(S)
+        dV = dV + (matmul(flipped, U) - matmul(V, mirrored)) / row(S)
     return dU, real(diagonal(inner)), adjoint(dV), None
 
 
@@ -301,7 +302,7 @@ svd_primitive = Factorization("svd", _pull_svd, _push_svd, abstract=_abstract_sv
 
 def _pull_svdvals(ct: Any, x: Any) -> Any:
     U, _, Vh, _ = P.svd(x, full=False)
-    return P.matmul(U * row(ct), Vh)
+    return matmul(U * row(ct), Vh)
 
 
 def _push_svdvals(t: Any, x: Any) -> Any:

@@ -34,6 +34,7 @@ from lucid.linalg.matrices import (
 from lucid.linalg.matrices import adjoint as conjugate_transpose
 from lucid.linalg.triangular import solve_left, solve_right
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.contraction import matmul
 from lucid.ops.rules import np_dtype
 
 
@@ -51,7 +52,7 @@ class CholeskyEx(NamedTuple):
 
 def _pull_cholesky(cts: Any, outs: Any, checked: str) -> Any:
     L, g = outs[0], cts[0]
-    inner = adjoint(upper_half(adjoint(P.matmul(adjoint(L), g))))
+    inner = adjoint(upper_half(adjoint(matmul(adjoint(L), g))))
     both = solve_left(adjoint(L), inner, upper=True)
     return hermitian_part(solve_right(L, both, upper=False))
 
@@ -59,7 +60,7 @@ def _pull_cholesky(cts: Any, outs: Any, checked: str) -> Any:
 def _push_cholesky(t: Any, outs: Any, checked: str) -> tuple[Any, Any]:
     L = outs[0]
     inner = solve_right(adjoint(L), solve_left(L, hermitian_part(t), upper=False), upper=True)
-    return P.matmul(L, adjoint(upper_half(adjoint(inner)))), None
+    return matmul(L, adjoint(upper_half(adjoint(inner)))), None
 
 
 cholesky_primitive = Factorization(
@@ -213,12 +214,12 @@ def pull_unpivoted(g: Any, lu: Any) -> Any:
     beyond = None
     if m > k:
         beyond = solve_right(flipped, rows(g, k, m), upper=False)
-        g_upper = g_upper - P.matmul(adjoint(rows(lu, k, m)), beyond)
+        g_upper = g_upper - matmul(adjoint(rows(lu, k, m)), beyond)
     if n > k:
         beyond = solve_left(flipped, columns(g, k, n), upper=True, unit=True)
-        g_lower = g_lower - P.matmul(beyond, adjoint(columns(lu, k, n)))
-    inner = P.tril(P.matmul(adjoint(unit_lower(core)), g_lower), diagonal=-1)
-    inner = inner + P.triu(P.matmul(g_upper, adjoint(P.triu(core, diagonal=0))), diagonal=0)
+        g_lower = g_lower - matmul(beyond, adjoint(columns(lu, k, n)))
+    inner = P.tril(matmul(adjoint(unit_lower(core)), g_lower), diagonal=-1)
+    inner = inner + P.triu(matmul(g_upper, adjoint(P.triu(core, diagonal=0))), diagonal=0)
     out = solve_right(flipped, solve_left(flipped, inner, upper=True, unit=True), upper=False)
     return out if beyond is None else P.cat(out, beyond, dim=out.ndim - (2 if m > k else 1))
 
@@ -228,26 +229,26 @@ def push_unpivoted(t: Any, lu: Any) -> Any:
     m, n = lu.shape[-2:]
     core, k = _core(lu)
     inner = solve_right(core, solve_left(core, _core(t)[0], upper=False, unit=True), upper=True)
-    d_lower = P.matmul(unit_lower(core), P.tril(inner, diagonal=-1))
-    d_upper = P.matmul(P.triu(inner, diagonal=0), P.triu(core, diagonal=0))
+    d_lower = matmul(unit_lower(core), P.tril(inner, diagonal=-1))
+    d_upper = matmul(P.triu(inner, diagonal=0), P.triu(core, diagonal=0))
     out = d_lower + d_upper
     if m > k:
-        below = rows(t, k, m) - P.matmul(rows(lu, k, m), d_upper)
+        below = rows(t, k, m) - matmul(rows(lu, k, m), d_upper)
         out = P.cat(out, solve_right(core, below, upper=True), dim=out.ndim - 2)
     if n > k:
-        beside = columns(t, k, n) - P.matmul(d_lower, columns(lu, k, n))
+        beside = columns(t, k, n) - matmul(d_lower, columns(lu, k, n))
         out = P.cat(out, solve_left(core, beside, upper=False, unit=True), dim=out.ndim - 1)
     return out
 
 
 def _pull_lu(cts: Any, outs: Any, pivot: bool, checked: str) -> Any:
     lu, pivots, _ = outs
-    return P.matmul(_exchanged(lu, pivots), pull_unpivoted(cts[0], lu))
+    return matmul(_exchanged(lu, pivots), pull_unpivoted(cts[0], lu))
 
 
 def _push_lu(t: Any, outs: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
     lu, pivots, _ = outs
-    return push_unpivoted(P.matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
+    return push_unpivoted(matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
 
 
 def abstract_factor(x: Any, **params: Any) -> tuple[Abstract, Abstract, Abstract]:
@@ -361,7 +362,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 def _solved(factors: Tensor, pivots: Tensor, right: Tensor, flipped: bool) -> Any:
     permuted = _exchanged(factors, pivots)
     if not flipped:
-        inner = solve_left(factors, P.matmul(conjugate_transpose(permuted), right), upper=False, unit=True)
+        inner = solve_left(factors, matmul(conjugate_transpose(permuted), right), upper=False, unit=True)
         return solve_left(factors, inner, upper=True)
     other = conjugate_transpose(factors)
-    return P.matmul(permuted, solve_left(other, solve_left(other, right, upper=False), upper=True, unit=True))
+    return matmul(permuted, solve_left(other, solve_left(other, right, upper=False), upper=True, unit=True))

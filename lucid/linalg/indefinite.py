@@ -31,7 +31,7 @@ from lucid.linalg.matrices import (
 from lucid.linalg.solvers import solve_primitive
 from lucid.linalg.triangular import solve_left, solve_right
 from lucid.ops.abstract import Abstract, same
-from lucid.ops.products import mT
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import batched_to_front, conj, np_dtype
 
 
@@ -106,7 +106,7 @@ def _pull_ldl(cts: Any, outs: Any, hermitian: bool, checked: str) -> Any:
     ld, pivots, _ = outs
     permuted, L, D, inside = _parts(ld, pivots, hermitian)
     g = P.tril(P.ldl_settled(cts[0], pivots, back=False), diagonal=0)
-    turning = P.matmul(adjoint(L), _below(g, inside))
+    turning = matmul(adjoint(L), _below(g, inside))
     inner = mT(solve_primitive(conj(D), mT(turning), strict=False))
     inner = _below(inner, inside) + g * inside
     # The transpose of X -> L^-1 X L^-* has L^-H on the left, and on the right L^-1 or, for L^T, its conjugate.
@@ -123,7 +123,7 @@ def _push_ldl(t: Any, outs: Any, hermitian: bool, checked: str) -> tuple[Any, An
     inner = solve_left(L, inner, upper=False, unit=True)
     inner = solve_right(_flipped(L, hermitian), inner, upper=True, unit=True)
     turning = mT(solve_primitive(mT(D), mT(_below(inner, inside)), strict=False))
-    change = P.matmul(L, turning) + P.tril(inner * inside, diagonal=0)
+    change = matmul(L, turning) + P.tril(inner * inside, diagonal=0)
     return P.ldl_settled(change, pivots, back=True), None, None
 
 
@@ -178,7 +178,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Tenso
         raise RuntimeError(f"{name}: factors of shape {factors.shape} do not fit B of shape {right.shape}")
     stack_shape(name, factors, right)
     permuted, L, D, _ = _parts(factors, exchanges, bool(hermitian))
-    inner = solve_left(L, P.matmul(permuted, right), upper=False, unit=True)
+    inner = solve_left(L, matmul(permuted, right), upper=False, unit=True)
     inner = solve_left(_flipped(L, bool(hermitian)), solve_primitive(D, inner, strict=False), upper=True, unit=True)
-    out: Tensor = P.matmul(mT(permuted), inner)
+    out: Tensor = matmul(mT(permuted), inner)
     return out

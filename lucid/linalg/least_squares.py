@@ -36,6 +36,7 @@ from lucid.linalg.matrices import (
 )
 from lucid.ops.abstract import Abstract
 from lucid.ops.binary import maximum, where
+from lucid.ops.contraction import matmul
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, conj, sum_to
 
@@ -87,7 +88,7 @@ def _of_that_rank(x: Any, atol: Any, rtol: Any) -> Any:
     stack = between.shape
     x = P.broadcast_to(x, shape=(*stack, rows, columns))
     projected = _projected(x, between)  # the same in fewer digits: it stands for the derivative
-    return P.matmul(u * where(kept, sizes, 0.0)[..., None, :], v) + (projected - projected.detach())
+    return matmul(u * where(kept, sizes, 0.0)[..., None, :], v) + (projected - projected.detach())
 
 
 def _projected(x: Any, between: Any) -> Any:
@@ -103,12 +104,12 @@ def _projected(x: Any, between: Any) -> Any:
         upper, lower = (Tensor._wrap(np.zeros((*x.shape[:-2], n, n), x.np_dtype)) for n in (rows, columns))
         both = cat([cat([upper, x], -1), cat([adjoint(x), lower], -1)], -2)
         sign = P.polar_factor(both - between * identity(rows + columns, both))
-        return P.matmul(sign[..., :rows, :rows] + identity(rows, x), x)
+        return matmul(sign[..., :rows, :rows] + identity(rows, x), x)
     unit = x / between
-    square = P.matmul(adjoint(unit), unit) if rows > columns else P.matmul(unit, adjoint(unit))
+    square = matmul(adjoint(unit), unit) if rows > columns else matmul(unit, adjoint(unit))
     eye = identity(min(rows, columns), x)
     projector = (P.polar_factor(square - eye) + eye) * 0.5
-    return P.matmul(x, projector) if rows > columns else P.matmul(projector, x)
+    return matmul(x, projector) if rows > columns else matmul(projector, x)
 
 
 def _is_more_than_noise(x: Tensor, rtol: Any) -> bool:
@@ -223,14 +224,14 @@ class _LeastSquares(Primitive):
         back = ct[0]
         a, b, *shapes = unpack(node, back)
         p = P.pinv(a, 0.0, node.params["rcond"], hermitian=False)
-        force = P.matmul(adjoint(p), back)
+        force = matmul(adjoint(p), back)
         to_a, to_b = node.edges
         if to_a is not None:
-            x = P.matmul(p, b)
+            x = matmul(p, b)
             to_a = (
-                P.matmul(b - P.matmul(a, x), adjoint(P.matmul(p, force)))
-                + product(adjoint(p), x, adjoint(back - P.matmul(adjoint(a), force)))
-                - P.matmul(force, adjoint(x))
+                matmul(b - matmul(a, x), adjoint(matmul(p, force)))
+                + product(adjoint(p), x, adjoint(back - matmul(adjoint(a), force)))
+                - matmul(force, adjoint(x))
             )
             to_a = sum_to(to_a, shapes[1])
         return to_a, None if to_b is None else sum_to(force, shapes[2])
@@ -239,10 +240,10 @@ class _LeastSquares(Primitive):
 def _push_lstsq(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     (a, b), (ta, tb), x = primals, tangents, out[0]
     p = P.pinv(a, 0.0, params["rcond"], hermitian=False)
-    terms = [] if tb is None else [P.matmul(p, tb)]
+    terms = [] if tb is None else [matmul(p, tb)]
     if ta is not None:
         right = product(adjoint(ta), adjoint(p), x)
-        rest = product(p, adjoint(p), adjoint(ta), b - P.matmul(a, x))
+        rest = product(p, adjoint(p), adjoint(ta), b - matmul(a, x))
         terms += [rest, right - product(p, a, right), -product(p, ta, x)]
     return add_all(terms), None, None
 
@@ -307,7 +308,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     x, rank, sizes = P.lstsq(a, b, rcond=limit, driver=chosen)
     residuals = _nothing(sizes)
     if a.shape[-2] > a.shape[-1] and chosen != "gelsy":
-        rest = b - P.matmul(a, x)
+        rest = b - matmul(a, x)
         residuals = P.sum(real(rest * conj(rest)), dims=(rest.ndim - 2,), keepdim=False)
     return LstsqResult(
         P.reshape(x, shape=x.shape[:-1]) if vector else x,

@@ -14,7 +14,7 @@ from lucid.core.node import Node, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
-from lucid.ops.products import mT
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import align, conj, is_complex, np_dtype
 
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
@@ -112,7 +112,7 @@ def product(*matrices: Any) -> Any:
     """The product of matrices, from the left to the right."""
     out = matrices[0]
     for factor in matrices[1:]:
-        out = P.matmul(out, factor)
+        out = matmul(out, factor)
     return out
 
 

@@ -31,6 +31,7 @@ from lucid.linalg.matrices import (
 )
 from lucid.linalg.triangular import solve_left, solve_right
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.contraction import matmul
 from lucid.ops.rules import add_all, batched_to_front, is_complex, np_dtype, zeros_like
 
 
@@ -63,7 +64,7 @@ def _pull_tall_qr(cts: Any, outs: Any, complete: bool) -> Any:
     gQ, gR, _ = cts
     terms = ([] if gR is None else [product(gR, adjoint(R))]) + ([] if gQ is None else [-product(adjoint(Q), gQ)])
     inner = upper_half(add_all(terms))
-    outer = P.matmul(Q, inner + adjoint(inner))
+    outer = matmul(Q, inner + adjoint(inner))
     return solve_right(adjoint(R), outer if gQ is None else outer + gQ, upper=False)
 
 
@@ -72,7 +73,7 @@ def _push_tall_qr(t: Any, outs: Any, complete: bool) -> tuple[Any, Any, Any]:
     moved = solve_right(R, t, upper=True)
     inner = product(adjoint(Q), moved)
     inner = upper_half(inner + adjoint(inner))
-    return moved - P.matmul(Q, inner), P.matmul(inner, R), None
+    return moved - matmul(Q, inner), matmul(inner, R), None
 
 
 def _abstract_tall_qr(x: Any, complete: bool) -> tuple[Abstract, Abstract, Abstract]:
@@ -132,7 +133,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:
     complete = mode == "complete" and m > n
     Q, R, rest = P.tall_qr(columns(x, 0, m) if m < n else x, complete=complete)
     if m < n:
-        R = P.cat(R, P.matmul(adjoint(Q), columns(x, m, n)), dim=x.ndim - 1)
+        R = P.cat(R, matmul(adjoint(Q), columns(x, m, n)), dim=x.ndim - 1)
     if complete:
         Q = completed("linalg.qr", Q, rest.detach())
         R = P.cat(R, np.zeros((*x.shape[:-2], m - n, n), x.np_dtype), dim=x.ndim - 2)
@@ -166,7 +167,7 @@ def _reflected(v: Tensor, tau: Tensor, other: Any, adjoint_product: bool) -> Any
         inner = solve_left(adjoint(above), P.conj(column(tau)) * inner, upper=False, unit=True)
     else:
         inner = column(tau) * solve_left(above, inner, upper=True, unit=True)
-    return other - P.matmul(v, inner)
+    return other - matmul(v, inner)
 
 
 def _reflection_parts(a: Any, tau: Any) -> tuple[Any, Any, Any, int]:

@@ -23,9 +23,9 @@ from lucid.linalg.matrices import (
     stack_shape,
 )
 from lucid.ops.abstract import same
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
-from lucid.ops.products import mT
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, sum_to
 
@@ -55,7 +55,7 @@ class _Solve(Primitive):
         force = P.solve(adjoint(a), ct, **node.params)
         to_a, to_b = node.edges
         return (
-            None if to_a is None else sum_to(-P.matmul(force, adjoint(out)), a_shape),
+            None if to_a is None else sum_to(-matmul(force, adjoint(out)), a_shape),
             None if to_b is None else sum_to(force, b_shape),
         )
 
@@ -65,7 +65,7 @@ def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any
     if ta is None:
         change = tb
     else:
-        change = -P.matmul(ta, out) if tb is None else tb - P.matmul(ta, out)
+        change = -matmul(ta, out) if tb is None else tb - matmul(ta, out)
     return P.solve(a, change, **params)
 
 

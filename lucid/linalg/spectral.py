@@ -15,6 +15,7 @@ from lucid.core.primitive import Primitive
 from lucid.linalg.matrices import adjoint, column, identity, over_stacks, product, real, real_for_each, solution
 from lucid.linalg.solvers import singularity
 from lucid.ops.abstract import same
+from lucid.ops.contraction import matmul
 from lucid.ops.norms import unit_size
 from lucid.ops.rules import P, conj, is_complex, sum_to
 
@@ -23,16 +24,16 @@ def _polar_change(x: Any, w: Any, t: Any) -> Any:
     """W Ω + (I - W W*) T H⁺, where Ω H + H Ω = W* T - T* W. As a map of T it is its own transpose."""
     if x.shape[-2] < x.shape[-1]:
         return adjoint(_polar_change(adjoint(x), adjoint(w), adjoint(t)))
-    h, inner = P.matmul(adjoint(w), x), P.matmul(adjoint(w), t)
-    turned = P.matmul(w, P.sylvester(h, inner - adjoint(inner)))
+    h, inner = matmul(adjoint(w), x), matmul(adjoint(w), t)
+    turned = matmul(w, P.sylvester(h, inner - adjoint(inner)))
     rank = P.sum(real(conj(w) * w), dims=_plane(w), keepdim=False)
     singular = _each(rank < x.shape[-1] - 0.5)
     square = x.shape[-2] == x.shape[-1]
-    rest = t - P.matmul(w, inner)
+    rest = t - matmul(w, inner)
     rest = P.where(singular, rest, 0) if square else rest
     # H and the projector on what it maps to 0 together are invertible.
-    kernel = P.where(singular, identity(x.shape[-1], x) - P.matmul(adjoint(w), w), 0)
-    return turned + adjoint(_solved(h + kernel, adjoint(rest - P.matmul(rest, kernel))))
+    kernel = P.where(singular, identity(x.shape[-1], x) - matmul(adjoint(w), w), 0)
+    return turned + adjoint(_solved(h + kernel, adjoint(rest - matmul(rest, kernel))))
 
 
 def _solved(matrix: Any, force: Any) -> Any:
@@ -44,13 +45,13 @@ def _solved(matrix: Any, force: Any) -> Any:
 
 def _pull_factor(ct: Any, h: Any, out: Any, h_shape: tuple[int, ...]) -> Any:
     force = P.sylvester(h, ct)
-    return sum_to(-(P.matmul(adjoint(out), force) + P.matmul(force, adjoint(out))), h_shape)
+    return sum_to(-(matmul(adjoint(out), force) + matmul(force, adjoint(out))), h_shape)
 
 
 def _push_sylvester(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     h, (th, tk) = primals[0], tangents
     if th is not None:
-        turned = P.matmul(out, th) + P.matmul(th, out)
+        turned = matmul(out, th) + matmul(th, out)
         tk = -turned if tk is None else tk - turned
     return P.sylvester(h, tk)
 
@@ -76,10 +77,10 @@ def _pair_change(x: Any, w: Any, t: Any) -> Any:
 
 def _deflated(x: Any, w: Any, size: Any, weight: Any, force: Any) -> Any:
     """(s² I - A A*)⁺ F: the projector on u makes the matrix invertible, and is taken out of F."""
-    projector = P.matmul(w, adjoint(w))
+    projector = matmul(w, adjoint(w))
     eye = identity(x.shape[-2], x)
-    matrix = P.where(size == 0, eye, size * size * eye - P.matmul(x, adjoint(x)) + weight * projector)
-    return _solved(matrix, force - P.matmul(projector, force))
+    matrix = P.where(size == 0, eye, size * size * eye - matmul(x, adjoint(x)) + weight * projector)
+    return _solved(matrix, force - matmul(projector, force))
 
 
 def _plane(x: Any) -> tuple[int, int]:

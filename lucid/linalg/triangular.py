@@ -15,7 +15,7 @@ from lucid.linalg.matrices import (
     square_operand,
     stack_shape,
 )
-from lucid.ops.products import mT
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import sum_to
 
 
@@ -26,7 +26,7 @@ def triangle(x: Any, upper: bool, unit: bool = False) -> Any:
 
 def _pull_matrix(ct: Any, a: Any, out: Any, a_shape: Any, upper: bool, unit: bool) -> Any:
     force = P.solve_triangular(adjoint(a), ct, upper=not upper, unit=unit)
-    return sum_to(triangle(-P.matmul(force, adjoint(out)), upper, unit), a_shape)
+    return sum_to(triangle(-matmul(force, adjoint(out)), upper, unit), a_shape)
 
 
 def _pull_right_side(ct: Any, a: Any, b_shape: Any, upper: bool, unit: bool) -> Any:
@@ -36,7 +36,7 @@ def _pull_right_side(ct: Any, a: Any, b_shape: Any, upper: bool, unit: bool) -> 
 def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     """dX = A^-1 (dB - dA X), where only the triangle of dA is read."""
     (a, _), (da, db) = primals, tangents
-    change = None if da is None else -P.matmul(triangle(da, **params), out)
+    change = None if da is None else -matmul(triangle(da, **params), out)
     if db is not None:
         change = db if change is None else change + db
     return prim(a, change, **params)

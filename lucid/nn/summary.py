@@ -307,17 +307,9 @@ def _shapes(nest: Any) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def _einsum_work(operands: list[Any], out: Any, params: dict[str, Any]) -> int:
-    """One multiply-add for each combination of all labels and each operand after the first."""
-    sizes: dict[str, int] = {}
-    for labels, x in zip(params["spec"].split("->")[0].split(","), operands, strict=True):
-        for label, size in zip(labels, x.shape, strict=True):
-            sizes[label] = max(size, sizes.get(label, 1))
-    return math.prod(sizes.values()) * (len(operands) - 1)
-
-
-def _product_work(operands: list[Any], out: Any, params: dict[str, Any]) -> int:
-    return int(out.numel() * operands[0].shape[-1])
+def _contraction_work(operands: list[Any], out: Any, params: dict[str, Any]) -> int:
+    """One multiply-add for each combination of all labels."""
+    return math.prod(params["labels"].sizes(operands[0].shape, operands[1].shape).values())
 
 
 def _window_work(result: Any, weight: Any) -> int:
@@ -327,12 +319,8 @@ def _window_work(result: Any, weight: Any) -> int:
 
 # Primitive -> its multiply-adds, from its operands and result.
 _PRODUCTS: dict[str, Callable[[list[Any], Any, dict[str, Any]], int]] = {
-    "matmul": _product_work,
-    "product": lambda operands, out, params: int(out.numel() * operands[0].shape[0 if params["flip_x"] else 1]),
-    "vecmat": _product_work,
-    "linear": _product_work,
-    "outer_product": lambda operands, out, params: int(out.numel()),
-    "einsum": _einsum_work,
+    "contract": _contraction_work,
+    "linear": lambda operands, out, params: int(out.numel() * operands[0].shape[-1]),
     "convolution": lambda operands, out, params: _window_work(out, operands[1]),
     "convolution_input": lambda operands, out, params: _window_work(operands[0], operands[1]),
     "convolution_weight": lambda operands, out, params: _window_work(operands[1], out),

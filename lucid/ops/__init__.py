@@ -5,7 +5,7 @@ from lucid.native import compiled_first
 compiled_first(__path__, "ops")
 
 # Other files use these primitives by name.
-from lucid.ops import contractions as contractions
+from lucid.ops import contraction as contraction
 from lucid.ops import counting as counting
 from lucid.ops import indexing as indexing
 from lucid.ops import norms as norms

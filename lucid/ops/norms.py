@@ -10,7 +10,7 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, real_part, reduced
-from lucid.ops.products import mT
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import P, add_all, align, chained, expand_reduced, is_complex, kept_shape, shift, sum_to
 
 # For each set over dims, which are kept, the power of 2 near its largest |x| (or `least`), and 1 if that is moderate.
@@ -88,14 +88,14 @@ def _total(x: Any) -> Any:
 def _pull(ct: Any, x: Any, y: Any, out: Any, shape: tuple[int, ...]) -> Any:
     """Σⱼ (x - yⱼ) ctⱼ / |x - yⱼ|."""
     weights = _per_distance(ct, out)
-    return sum_to(x * _total(weights) - P.matmul(weights, y), shape)
+    return sum_to(x * _total(weights) - matmul(weights, y), shape)
 
 
 def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     (x, y), (tx, ty) = primals, tangents
-    terms = [] if tx is None else [_total(tx * x) - P.matmul(tx, mT(y))]
+    terms = [] if tx is None else [_total(tx * x) - matmul(tx, mT(y))]
     if ty is not None:
-        terms.append(mT(_total(ty * y)) - P.matmul(x, mT(ty)))
+        terms.append(mT(_total(ty * y)) - matmul(x, mT(ty)))
     return _per_distance(add_all(terms), out)
 
 

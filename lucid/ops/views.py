@@ -44,7 +44,6 @@ broadcast = view(
     "broadcast_to",
     transpose=lambda ct, x_shape: sum_to(ct, x_shape),
     batch=_batch_broadcast,
-    back=lambda ct, x_shape, shape: sum_to(ct, x_shape),
     abstract=shaped,
 )
 

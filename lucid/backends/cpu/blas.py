@@ -115,13 +115,13 @@ def set_threads(count: int) -> None:
     threads_share_cores.cache_clear()
 
 
-def in_one_thread(product: Callable[[Any], Any], operand: Any) -> Any:
-    """The result of `product(operand)`, in which BLAS uses no threads of its own."""
+def in_one_thread(product: Callable[..., Any], *operands: Any) -> Any:
+    """The result of `product(*operands)`, in which BLAS uses no threads of its own."""
     blas = library()
     if blas is None:
-        return product(operand)
+        return product(*operands)
     one_thread.enter(blas)
     try:
-        return product(operand)
+        return product(*operands)
     finally:
         one_thread.leave(blas)

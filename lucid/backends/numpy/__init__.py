@@ -10,7 +10,6 @@ for _name in (
     "binary",
     "complex_parts",
     "counting",
-    "einsum",
     "floating",
     "indexing",
     "integers",

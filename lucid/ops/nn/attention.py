@@ -7,8 +7,8 @@ import numpy as np
 
 from lucid.core.primitive import lift
 from lucid.ops.abstract import Abstract
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.fused import Fused
-from lucid.ops.products import mT
 from lucid.ops.rules import P, align
 
 
@@ -21,7 +21,7 @@ def _above_diagonal(rows: int, columns: int, dtype: Any) -> Any:
 
 
 def _composite(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool) -> Any:
-    s = P.matmul(q * scale, mT(k))
+    s = matmul(q * scale, mT(k))
     s = s if mask is None else s + mask
     if causal:
         s = s + lift(_above_diagonal(*s.shape[-2:], s.np_dtype))
@@ -30,7 +30,7 @@ def _composite(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     e = P.exp(s - P.where(P.isfinite(top), top, 0) if s.shape[-1] else s)
     sums = P.sum(e, dims=last, keepdim=True)
     p = e / P.where(sums == 0, 1, sums)
-    return P.matmul(p if keep is None else p * keep, v)
+    return matmul(p if keep is None else p * keep, v)
 
 
 def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:

@@ -1,38 +1,32 @@
 # cython: annotation_typing=True
 """x Wᵀ + b in one step: what most layers are made of."""
 
-import math
 from typing import Any
 
-import numpy as np
-
 from lucid.core import kernels, modes
+from lucid.core.fields import TensorFields
 from lucid.core.node import Node
-from lucid.core.primitive import Primitive, apply, bare, saved_at, wrapped
+from lucid.core.primitive import Primitive, apply, saved_at
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
-from lucid.ops.products import mT
+from lucid.ops.contraction import LETTERS, Labels, contract, labelled, multiplied
 from lucid.ops.promotion import KEEP, promote, raise_unless_alike
-from lucid.ops.rules import P, add_all, align, conj
+from lucid.ops.rules import P, add_all, align, is_complex
 
 _recording = modes.recording.get
 _wrap = Tensor._wrap
 _NO_PARAMS: dict[str, Any] = {}
 
 
-def _pull_input(ct: Any, weight: Any) -> Any:
-    if ct.ndim > 1:
-        return P.matmul(ct, conj(weight))
-    row = P.matmul(P.reshape(ct, shape=(1, *ct.shape)), conj(weight))
-    return P.reshape(row, shape=weight.shape[1:])
+_of_rank: list[Labels] = []
 
 
-def _pull_weight(ct: Any, x: Any) -> Any:
-    if x.ndim != 2:
-        count = math.prod(x.shape[:-1])
-        x = P.reshape(x, shape=(count, x.shape[-1]))
-        ct = P.reshape(ct, shape=(count, ct.shape[-1]))
-    return P.matmul(mT(ct), conj(x))
+def _labels(rank: int) -> Labels:
+    """Those of the product of an input with this many dimensions and the weight."""
+    while len(_of_rank) <= rank:
+        lead = "".join(c for c in LETTERS if c not in "io")[: max(len(_of_rank) - 1, 0)]
+        _of_rank.append(labelled(lead + "i", "oi", lead + "o"))
+    return _of_rank[rank]
 
 
 def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -47,57 +41,44 @@ def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     x, weight, bias = values
-    if batched[1]:
-        alone = x.ndim == 1 + batched[0]
-        if alone:
-            x = P.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
-        out = P.matmul(*align((x, mT(weight)), batched[:2], size))
-        if alone:
-            out = P.reshape(out, shape=(size, out.shape[-1]))
-    elif batched[0]:
+    if not batched[1]:
         out = prim(x, weight, None if batched[2] else bias)
         if not batched[2]:
             return out
     else:
-        out = prim(x, weight, None)
+        out = apply(contract, (x, weight), _labels(x.ndim - batched[0]).batched(batched[0], True).params)
     if bias is None:
         return out
     return out + align((bias, out), (batched[2], batched[0] or batched[1]), size)[0]
 
 
 class _Linear(Primitive):
-    """With a short way back for rows of real numbers, in which training spends much of its time."""
+    """A contraction with the sum as its epilogue."""
 
     def vjp(self, node: Node, ct: Any) -> Any:
-        if isinstance(ct, Tensor):
-            return super().vjp(node, ct)
-        if ct.ndim < 2 or ct.dtype.char not in "fd":
-            return [bare(g) for g in Primitive.vjp(self, node, wrapped(ct))]
         to_x, to_weight, to_bias = node.others  # type: ignore[misc]  # three edges
-        front = None
-        if ct.ndim > 2:  # all rows as one matrix: one product instead of one for each example
-            front = ct.shape[:-1]
-            ct = ct.reshape(-1, ct.shape[-1])
+        labels = _labels(len(node.shape))
+        is_tensor = isinstance(ct, TensorFields)
+        conjugate = is_complex(ct) if is_tensor else ct.dtype.kind == "c"
         if to_x is not None:
-            to_x = P.product.kernel(ct, saved_at(node, 1, ct), False, False)
-            if front is not None:
-                to_x = to_x.reshape(*front, to_x.shape[1])
+            to_x = multiplied(ct, saved_at(node, 1, ct), labels.pull(0, conjugate))
         if to_weight is not None:
-            x = saved_at(node, 0, ct)
-            x = x if front is None else x.reshape(-1, x.shape[-1])
-            to_weight = P.product.kernel(ct, x, True, False)
-        return to_x, to_weight, None if to_bias is None else kernels.table["column_sums"](np.ascontiguousarray(ct))
+            to_weight = multiplied(saved_at(node, 0, ct), ct, labels.pull(1, conjugate))
+        if to_bias is not None:
+            if len(node.shape) == 1:
+                to_bias = ct
+            elif is_tensor:
+                to_bias = P.sum(ct, dims=tuple(range(ct.ndim - 1)), keepdim=False)
+            else:
+                to_bias = kernels.table["column_sums"](ct)
+        return to_x, to_weight, to_bias
 
 
 # x @ weight.T + bias for x of shape (..., in), weight (out, in), and bias (out,) or None.
 linear_primitive = _Linear(
     "linear",
     operands=("x", "weight", "bias"),
-    rules=(
-        _pull_input,
-        _pull_weight,
-        lambda ct: P.sum(ct, dims=tuple(range(ct.ndim - 1)), keepdim=False) if ct.ndim > 1 else ct,
-    ),
+    rules=(lambda ct, weight: None, lambda ct, x: None, lambda ct: None),  # what `vjp` reads
     jvp=_push,
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),

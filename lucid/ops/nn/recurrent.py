@@ -14,8 +14,8 @@ from itertools import accumulate
 from typing import Any
 
 from lucid.ops.abstract import Abstract
+from lucid.ops.contraction import matmul, mT
 from lucid.ops.fused import Fused, batch_by_composite, given_back, in_working_type
-from lucid.ops.products import mT
 from lucid.ops.rules import P
 
 Sizes = tuple[int, ...]
@@ -35,7 +35,7 @@ def _slice(x: Any, start: int, stop: int) -> Any:
 
 
 def _linear(x: Any, w: Any, b: Any) -> Any:
-    out = P.matmul(x, mT(w))
+    out = matmul(x, mT(w))
     return out if b is None else out + b
 
 

@@ -1,0 +1,220 @@
+"""Sums of products over labelled dimensions: one primitive for products of matrices, vectors and stacks of them.
+
+`ij,jk->ik` says which dimensions the factors and the product share. Labels of the product run along with it; the others
+are summed over. The derivative by a factor is a contraction of the same kind, in which factor and product have changed
+places, and a batch is one more label.
+"""
+
+from typing import Any
+
+from lucid.core import modes
+from lucid.core.fields import TensorFields
+from lucid.core.node import Node
+from lucid.core.primitive import Primitive, apply, element_type, saved_at
+from lucid.core.tensor import Tensor, shape_of
+from lucid.ops.abstract import Abstract, common
+from lucid.ops.promotion import KEEP, lift_all, promote
+from lucid.ops.rules import P, bilinear_jvp, is_complex
+
+_autocast = modes.autocast.get
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Labels:
+    """The labels of two factors and their product, and which factors are conjugated.
+
+    Each label stands once in a factor, and is also in the other factor or in the product. So it has one size, and
+    contractions are closed under differentiation: sums over a label of one factor alone, diagonals and broadcasting are
+    other operations. Made by `labelled`, once for each text, with the derived ones beside it.
+    """
+
+    def __init__(self, left: str, right: str, out: str, conj_left: bool, conj_right: bool) -> None:
+        self.left, self.right, self.out = left, right, out
+        self.conj_left, self.conj_right = conj_left, conj_right
+        self.params = {"labels": self}
+        self.steps: Any = None  # how a kernel computes it
+        self._pulls: list[Any] = [None] * 4
+        self._batched: list[Any] = [None] * 4
+
+    def __repr__(self) -> str:
+        return f"{self.left}{'*' * self.conj_left},{self.right}{'*' * self.conj_right}->{self.out}"
+
+    def __reduce__(self) -> Any:
+        return labelled, (self.left, self.right, self.out, self.conj_left, self.conj_right)
+
+    def pull(self, operand: int, conjugate: bool) -> "Labels":
+        """Those of the cotangent of a factor: of (ct, right) or (left, ct), with the other factor conjugated."""
+        at = operand + 2 * conjugate
+        found = self._pulls[at]
+        if found is None:
+            found = self._pulls[at] = _pulled(self, operand, conjugate)
+        return found
+
+    def batched(self, left: bool, right: bool) -> "Labels":
+        """Those of factors of which some are batches."""
+        at = left + 2 * right
+        found = self._batched[at]
+        if found is None:
+            found = self._batched[at] = _with_batch(self, left, right)
+        return found
+
+    def sizes(self, left: tuple[int, ...], right: tuple[int, ...]) -> dict[str, int]:
+        """How long the dimension of each label is."""
+        return {**dict(zip(self.left, left, strict=True)), **dict(zip(self.right, right, strict=True))}
+
+
+_known: dict[Any, Labels] = {}
+
+
+def labelled(left: str, right: str, out: str, conj_left: bool = False, conj_right: bool = False) -> Labels:
+    """The contraction of factors with these labels, each a letter for each dimension."""
+    key = (left, right, out, conj_left, conj_right)
+    found = _known.get(key)
+    if found is None:
+        found = _known.setdefault(key, Labels(left, right, out, conj_left, conj_right))
+    return found
+
+
+def _pulled(labels: Labels, operand: int, conjugate: bool) -> Labels:
+    left, right, out = labels.left, labels.right, labels.out
+    other = conjugate and labels.conj_left == labels.conj_right
+    if operand:
+        return labelled(left, out, right, other, labels.conj_right)
+    return labelled(out, right, left, labels.conj_left, other)
+
+
+def _with_batch(labels: Labels, left: bool, right: bool) -> Labels:
+    free = next(c for c in LETTERS if c not in labels.left + labels.right)
+    return labelled(
+        free * left + labels.left,
+        free * right + labels.right,
+        free + labels.out,
+        labels.conj_left,
+        labels.conj_right,
+    )
+
+
+class Contraction(Primitive):
+    """Σ left · right over the labels that the product does not have."""
+
+    def vjp(self, node: Node, ct: Any) -> Any:
+        labels: Labels = node.params["labels"]
+        left = right = None
+        conjugate = is_complex(ct) if isinstance(ct, TensorFields) else ct.dtype.kind == "c"
+        if node.left is not None:
+            left = multiplied(ct, saved_at(node, 1, ct), labels.pull(0, conjugate))
+        if node.right is not None:
+            right = multiplied(saved_at(node, 0, ct), ct, labels.pull(1, conjugate))
+        return left, right
+
+
+def multiplied(x: Any, y: Any, labels: Labels) -> Any:
+    """The contraction of two tensors, or of two arrays."""
+    if isinstance(x, TensorFields):
+        return apply(contract, (x, y), labels.params)
+    return contract.kernel(x, y, labels)
+
+
+def _contract_abstract(x: Abstract, y: Abstract, labels: Labels) -> Abstract:
+    sizes = labels.sizes(x.shape, y.shape)
+    return Abstract(tuple([sizes[c] for c in list(labels.out)]), common(x, y))
+
+
+contract = Contraction(
+    "contract",
+    operands=("x", "y"),
+    rules=(lambda ct, y: None, lambda ct, x: None),  # what `vjp` reads
+    jvp=bilinear_jvp,
+    batch=lambda prim, values, batched, size, params: apply(prim, values, params["labels"].batched(*batched).params),
+    abstract=_contract_abstract,
+)
+contract.pulls_arrays = True
+
+
+def mT(x: Any) -> Any:
+    """The last two dimensions exchanged.
+
+    >>> import lucid
+    >>> lucid.zeros(5, 2, 3).mT.shape
+    (5, 3, 2)
+    """
+    n = x.ndim
+    return P.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+_of_ranks: dict[tuple[int, int], Labels] = {}
+
+
+def _matmul_labels(rank: int, other_rank: int) -> Labels:
+    """Those of the product of matrices, vectors where a rank is 1, and stacks of them."""
+    found = _of_ranks.get((rank, other_rank))
+    if found is None:
+        found = _of_ranks[rank, other_rank] = _labels_of_ranks(rank, other_rank)
+    return found
+
+
+def _labels_of_ranks(rank: int, other_rank: int) -> Labels:
+    stack, other_stack = max(rank - 2, 0), max(other_rank - 2, 0)
+    lead = "".join(c for c in LETTERS if c not in "ijk")[: max(stack, other_stack)]
+    left = lead[len(lead) - stack :] + ("ij" if rank > 1 else "j")
+    right = lead[len(lead) - other_stack :] + ("jk" if other_rank > 1 else "j")
+    return labelled(left, right, lead + "i" * (rank > 1) + "k" * (other_rank > 1))
+
+
+def matmul(input: Any, other: Any) -> Tensor:
+    """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast.
+
+    >>> import lucid
+    >>> a = lucid.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> lucid.matmul(a, lucid.tensor([1.0, 1.0]))
+    Tensor([3., 7.])
+    >>> lucid.matmul(a, lucid.zeros(5, 2, 3)).shape
+    (5, 2, 3)
+    """
+    if (casting := _autocast()) is not None:
+        input, other = casting.low(input, other)
+    if isinstance(input, Tensor) and isinstance(other, Tensor):
+        x, y = input, other
+    else:
+        x, y = lift_all(input, other)
+    if element_type(x) is not element_type(y):
+        x, y = promote("matmul", (x, y), KEEP)
+    left, right = shape_of(x), shape_of(y)
+    rank, other_rank = len(left), len(right)
+    if not rank or not other_rank:
+        raise RuntimeError(f"matmul: 0-d operands are not allowed; shapes {left} and {right}. Use * instead")
+    rows = right[0 if other_rank == 1 else -2]
+    if left[-1] != rows:
+        raise RuntimeError(f"matmul: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
+    labels = _matmul_labels(rank, other_rank)
+    if rank > 2 and other_rank > 2 and left[:-2] != right[:-2]:
+        return _matmul_of_stacks(x, y, labels)
+    return apply(contract, (x, y), labels.params)
+
+
+_stacks: dict[Any, tuple[Any, Any, Labels]] = {}
+_MOST_STACKS = 1024
+
+
+def _matmul_of_stacks(x: Tensor, y: Tensor, labels: Labels) -> Tensor:
+    """Stacks that are broadcast: a dimension of size 1 beside a larger one is dropped, and so is its label."""
+    found = _stacks.get((x.shape, y.shape))
+    if found is None:
+        found = _without_ones(x.shape, y.shape, labels)
+        if len(_stacks) < _MOST_STACKS:
+            _stacks[x.shape, y.shape] = found
+    left, right, labels = found
+    x = x if left == x.shape else P.reshape(x, shape=left)
+    y = y if right == y.shape else P.reshape(y, shape=right)
+    return apply(contract, (x, y), labels.params)
+
+
+def _without_ones(left: tuple[int, ...], right: tuple[int, ...], labels: Labels) -> tuple[Any, Any, Labels]:
+    """The shapes and labels of factors that are broadcast."""
+    sizes, others = dict(zip(labels.left, left, strict=True)), dict(zip(labels.right, right, strict=True))
+    differ = {c for c, n in sizes.items() if others.get(c, n) != n}
+    if any(sizes[c] != 1 and others[c] != 1 for c in differ):
+        raise RuntimeError(f"matmul: the leading dimensions of shapes {left} and {right} do not broadcast")
+    mine = {c: n for c, n in sizes.items() if c not in differ or n != 1}
+    theirs = {c: n for c, n in others.items() if c not in differ or n != 1}
+    return tuple(mine.values()), tuple(theirs.values()), labelled("".join(mine), "".join(theirs), labels.out)

@@ -1,1 +1,0 @@
-from lucid.core.primitive cimport Primitive, apply
