@@ -95,6 +95,7 @@ class Call(Primitive):
         self.kernel = self.abstract = None
         self.is_view = self.is_variadic = self.broadcasts = False
         self.pulls_arrays = True
+        self.pulls_new = False  # users may keep what they give and get
         self.shows_elements = self.shows_part = False
         self.is_call = self.multi = self.differentiable = self.records_itself = True
         self.single = False

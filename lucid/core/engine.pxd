@@ -16,14 +16,18 @@ cdef class Targets:
     cpdef object _find_the_way(self, list roots)
 
 
-@cython.locals(node=Node, acting=Node, ahead=Node, edge=Edge, seq=cython.longlong, everything=cython.bint)
+@cython.locals(
+    node=Node, acting=Node, ahead=Node, edge=Edge, prim=Primitive, seq=cython.longlong, everything=cython.bint,
+    own=cython.bint, ahead_own=cython.bint, is_new=cython.bint, splits=cython.bint, goes_on=cython.bint,
+)
 cdef _sweep(object roots, object seeds, Targets targets, bint retain_graph, bint accumulate)
 @cython.locals(prim=Primitive)
 cpdef object pull_back(Node node, object ct)
-cdef _to_leaf(dict leaves, object leaf, object ct)
-cdef _add_to(object held_by, object key, object new)
+@cython.locals(seq=cython.longlong)
+cdef _hand_on(Edge edge, object ct, bint own, dict pending, list heap, dict leaves)
+cdef _add(list held, object new, bint own)
 cdef bint _can_take(object held, object new)
-@cython.locals(edge=Edge, seq=cython.longlong)
+@cython.locals(edge=Edge, held=list)
 cdef bint _add_to_operand(Node node, object ct, dict pending, dict leaves)
 cdef _sum(object a, object b)
 @cython.locals(leaf=TensorFields)

@@ -3,10 +3,13 @@
 Nodes are numbered as they are recorded, so an operand's number is always smaller than the number of
 whatever used it. Taking the highest number first therefore visits each node once, after all of its
 contributions have arrived, with no recursion and no count of dependencies.
+
+What waits for an edge is a list: the edge, the sum of its contributions so far, and whether the pass owns that, so
+that more can be added to it in place. It owns what it has added up itself and what a primitive computed for one operand
+alone (`pulls_new`); not what it was given, what hooks have seen, and what several operands share.
 """
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any
 
@@ -27,42 +30,8 @@ from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 
 ndarray = np.ndarray
-getrefcount = sys.getrefcount
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
 _NO_MEMORY = frozenset({type(None), list, ndarray, Freed})
-
-
-def _references_in_dict(others: list[Any]) -> int:
-    held_by = {0: np.zeros(1)}
-    for other in others:
-        other.append(held_by[0])
-    return _looked_up(held_by, 0)
-
-
-def _looked_up(held_by: Any, key: int) -> int:
-    held = held_by[key]
-    return getrefcount(held)
-
-
-def _references_alone(others: list[Any]) -> int:
-    value = np.zeros(1)
-    for other in others:
-        other.append(value)
-    return getrefcount(value)
-
-
-def _measured(count: Callable[[list[Any]], int]) -> int:
-    """What getrefcount says of an array that nobody else holds; interpreters count their own stack differently.
-
-    It must say one more for each holder more. Where it does not, nothing is ever taken to be held once: -1.
-    """
-    alone = [count([]) for _ in range(3)]
-    shared = [count([[] for _ in range(holders)]) for holders in (1, 2)]
-    return alone[0] if alone == [alone[0]] * 3 and shared == [alone[0] + 1, alone[0] + 2] else -1
-
-
-_HELD_ONCE = _measured(_references_in_dict)
-_ALONE = _measured(_references_alone)
 
 
 _SHORT = 8  # chains of views that are followed anew for each part
@@ -152,11 +121,11 @@ def run(
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
         if accumulators:
             for held in leaves.values():
-                held[1] = _leaf_hooked(held[0], held[1])
+                _hook_leaf(held)
         if not accumulate:
             assert inputs is not None
             return [_result(t, captured, leaves) for t in inputs]
-        for leaf, gradient in leaves.values():
+        for leaf, gradient, _ in leaves.values():
             if gradient.shape != leaf.shape:
                 _raise_misfit(leaf, gradient)
         plain = not accumulators and not levels.active.get()
@@ -175,8 +144,7 @@ def _sweep(
     roots: Sequence[Tensor], seeds: Sequence[Any], targets: Targets | None, retain_graph: bool, accumulate: bool
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
     """Run every node once; returns the cotangents of target nodes and of leaves."""
-    pending: dict[int, Any] = {}
-    nodes: dict[int, Node] = {}
+    pending: dict[int, list[Any]] = {}
     heap: list[int] = []
     leaves: dict[int, list[Any]] = {}
     captured: dict[int, list[Any]] = {}
@@ -188,18 +156,12 @@ def _sweep(
 
     for root, seed in zip(roots, seeds, strict=True):
         edge = edge_of(root)
-        if targets is not None and not targets.wants(edge):
-            continue
-        if not edge._seq:
-            _to_leaf(leaves, edge, seed)
-        elif edge._seq in pending:
-            _add_to(pending, edge._seq, seed)
-        else:
-            pending[edge._seq], nodes[edge._seq] = seed, edge
-            heappush(heap, -edge._seq)
+        if targets is None or targets.wants(edge):
+            _hand_on(edge, seed, False, pending, heap, leaves)
 
     node = ahead = None
     ct = ahead_ct = None
+    own = ahead_own = False
     while True:
         # `ahead` is a node that got its first contribution just now. In a chain it is also the next to run,
         # and then never sees the heap.
@@ -210,13 +172,13 @@ def _sweep(
                         held[1] = held[1].whole()
                 return captured, leaves
             seq = -heappop(heap)
-            node, ct = nodes.pop(seq), pending.pop(seq)
+            node, ct, own = pending.pop(seq)
         elif heap and -heap[0] > ahead._seq:
             seq = -heapreplace(heap, -ahead._seq)
-            pending[ahead._seq], nodes[ahead._seq] = ahead_ct, ahead
-            node, ct = nodes.pop(seq), pending.pop(seq)
+            pending[ahead._seq] = [ahead, ahead_ct, ahead_own]
+            node, ct, own = pending.pop(seq)
         else:
-            node, ct, seq = ahead, ahead_ct, ahead._seq
+            node, ct, own, seq = ahead, ahead_ct, ahead_own, ahead._seq
         ahead = ahead_ct = None
         hooks = node.hooks
         if type(ct) is Parts and (
@@ -224,10 +186,12 @@ def _sweep(
         ):
             ct = ct.whole()
         if hooks is not None:
-            ct = _before(node, hooks, ct, accumulate)
+            ct, own = _before(node, hooks, ct, accumulate), False
         if targets is not None:
             if seq in targets.nodes:
-                captured[seq] = [ct]
+                goes_on = seq in targets.needed
+                captured[seq] = [node, ct, own and not goes_on]
+                own = False
             if seq not in targets.needed:
                 continue
             acting = node if node.right is ABSENT else targets.pruned(node)
@@ -243,26 +207,31 @@ def _sweep(
             edge = acting.left
             if edge._seq or isinstance(ct, Tensor):  # part of a leaf, an array takes the ordinary way
                 if paths is None:
-                    paths = Paths(targets, pending, nodes, heap, leaves)
+                    paths = Paths(targets, pending, heap, leaves)
                 if paths.add(acting, ct):
                     ct = None
                     continue
-        if acting.prim is WRITE_VIEW and hooks is None and getrefcount(ct) == _ALONE and _can_take(ct, ct):
+        splits = False
+        if acting.prim is WRITE_VIEW and hooks is None and own and _can_take(ct, ct):
             grads = WRITE_VIEW.split(acting, ct)
+            splits = True
         elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
             grads = _take_out(acting, ct)
         else:
             grads = pull_back(acting, ct)
         if watch:
             visited.append(node)
-            _raise_on_anomaly(node, grads, visited, nodes)
+            _raise_on_anomaly(node, grads, visited, pending)
         if freed is not None:
             kind = type(node.saved)
             if kind is Tensor or kind not in _NO_MEMORY:
                 node.saved = freed
-        if hooks is not None and hooks.post:
+        is_new = splits
+        if hooks is None and isinstance(acting.prim, Primitive):
+            prim = acting.prim
+            is_new = prim.pulls_new
+        elif hooks is not None and hooks.post:
             grads = _after(node, hooks, grads, ct)
-        ct = None
         edges = acting.others
         if edges is None:
             # Most nodes hand on one contribution, and in a chain the node that it goes to is the next to run.
@@ -274,34 +243,27 @@ def _sweep(
                     edge = None
             if edge is not None:
                 if g is not None and (everything or targets.wants(edge)):  # type: ignore[union-attr]  # not None then
-                    seq = edge._seq
-                    if not seq:
-                        _to_leaf(leaves, edge, g)
-                    elif seq in pending:
-                        _add_to(pending, seq, g)
+                    ahead_own = is_new and (own or g is not ct)
+                    if not edge._seq or edge._seq in pending:
+                        _hand_on(edge, g, ahead_own, pending, heap, leaves)
                     else:
                         ahead, ahead_ct = edge, g
-                grads = g = None
+                grads = g = ct = None
                 continue
             edges = (acting.left, acting.right)
         for edge, g in zip(edges, grads):  # no strict=: the keyword alone costs 0.1 µs
             # Where not everything is wanted there are targets.
             if g is None or edge is None or not (everything or targets.wants(edge)):  # type: ignore[union-attr]
                 continue
-            seq = edge._seq
-            if not seq:
-                _to_leaf(leaves, edge, g)
+            if ahead is None and edge._seq and edge._seq not in pending:
+                ahead, ahead_ct, ahead_own = edge, g, is_new and (splits or g is not ct)
             elif edge is ahead:
-                ahead_ct = _sum(ahead_ct, g)
-            elif seq in pending:
-                _add_to(pending, seq, g)
-            elif ahead is None:
-                ahead, ahead_ct = edge, g
+                held = [edge, ahead_ct, ahead_own]
+                _add(held, g, is_new and g is not ct)
+                ahead_ct, ahead_own = held[1], held[2]
             else:
-                pending[seq] = g
-                nodes[seq] = edge
-                heappush(heap, -seq)
-        grads = g = None
+                _hand_on(edge, g, is_new and (splits or g is not ct), pending, heap, leaves)
+        grads = g = ct = None
 
 
 def pull_back(node: Any, ct: Any) -> Any:
@@ -313,22 +275,34 @@ def pull_back(node: Any, ct: Any) -> Any:
     return node.prim.vjp(node, ct)
 
 
-def _to_leaf(leaves: dict[int, list[Any]], leaf: Tensor, ct: Any) -> None:
-    """A contribution that has arrived at the end of a path."""
-    held = leaves.get(id(leaf))
-    if held is None:
-        leaves[id(leaf)] = [leaf, ct]
+def _hand_on(
+    edge: Any, ct: Any, own: bool, pending: dict[int, list[Any]], heap: list[int], leaves: dict[int, list[Any]]
+) -> None:
+    """A contribution to the cotangent of a node or a leaf."""
+    seq = edge._seq
+    held = pending.get(seq) if seq else leaves.get(id(edge))
+    if held is not None:
+        _add(held, ct, own)
+    elif seq:
+        pending[seq] = [edge, ct, own]
+        heappush(heap, -seq)
     else:
-        _add_to(held, 1, ct)
+        leaves[id(edge)] = [edge, ct, own]
 
 
-def _add_to(held_by: Any, key: int, new: Any) -> None:
-    """Add a contribution to the one that a dict or list holds: in its memory if nobody else can see it."""
-    held = held_by[key]
-    if getrefcount(held) == _HELD_ONCE and _can_take(held, new):
-        table["add_into"](held, new)
+def _add(held: list[Any], new: Any, own: bool) -> None:
+    """Add a contribution to what waits: in the memory of either, if the pass owns it."""
+    before = held[1]
+    if before is None:
+        held[1], held[2] = new, own
+    elif held[2] and _can_take(before, new):
+        table["add_into"](before, new)
+    elif own and _can_take(new, before):
+        table["add_into"](new, before)
+        held[1], held[2] = new, True
     else:
-        held_by[key] = _sum(held, new)
+        held[1] = _sum(before, new)
+        held[2] = True
 
 
 def _can_take(held: Any, new: Any) -> bool:
@@ -342,28 +316,21 @@ def _can_take(held: Any, new: Any) -> bool:
     )
 
 
-def _add_to_operand(node: Any, ct: Any, pending: dict[int, Any], leaves: dict[int, list[Any]]) -> bool:
+def _add_to_operand(node: Any, ct: Any, pending: dict[int, list[Any]], leaves: dict[int, list[Any]]) -> bool:
     """Add what the view `node` makes of an array to what its operand has; False if that cannot be, or it has nothing yet.
 
     So the parts of a tensor take the time of the whole, and not each of them.
     """
     edge = node.left
-    seq = edge._seq
-    held_by: Any = pending
-    key = seq
-    if not seq:
-        held_by, key = leaves.get(id(edge)), 1
-        if held_by is None:
-            return False
-    elif seq not in pending:
+    held = pending.get(edge._seq) if edge._seq else leaves.get(id(edge))
+    if held is None:
         return False
     if type(ct) is not ndarray and not isinstance(ct, Tensor):
         ct = np.asarray(ct)  # rules may give a number for an array without dimensions
-    held = held_by[key]
-    if getrefcount(held) != _HELD_ONCE or not _can_take(held, ct):
+    if not held[2] or not _can_take(held[1], ct):
         return False
-    part = node.prim.kernel(held, **node.params)
-    if part.base is not held or not part.flags.writeable:  # a copy, or elements that are seen twice
+    part = node.prim.kernel(held[1], **node.params)
+    if part.base is not held[1] or not part.flags.writeable:  # a copy, or elements that are seen twice
         return False
     part += ct
     return True
@@ -372,11 +339,10 @@ def _add_to_operand(node: Any, ct: Any, pending: dict[int, Any], leaves: dict[in
 class Paths:
     """Where the views of one backward pass lie in what they are views of, through however many others."""
 
-    def __init__(self, targets: Targets | None, pending: Any, nodes: Any, heap: Any, leaves: Any) -> None:
+    def __init__(self, targets: Targets | None, pending: Any, heap: Any, leaves: Any) -> None:
         self.known: dict[Any, Any] = {}
         self.stops: Any = () if targets is None else targets.nodes
         self.pending = pending
-        self.nodes = nodes
         self.heap = heap
         self.leaves = leaves
         self.ends: set[int] = set()  # of chains of which a part has come by
@@ -393,21 +359,23 @@ class Paths:
         root = geometry.root
         if root is node or not geometry.apart:
             return False
-        if not root._seq:
-            held_by, key = leaves.setdefault(id(root), [root, None]), 1
+        key = root._seq
+        if not key:
+            held = leaves.setdefault(id(root), [root, None, False])
+        elif key in pending:
+            held = pending[key]
         else:
-            held_by, key = pending, root._seq
-            if key not in pending:
-                pending[key], self.nodes[key] = None, root
-                heappush(self.heap, -key)
-        if isinstance(ct, Tensor) or isinstance(held_by[key], Tensor | Parts):
-            held = held_by[key]
-            if type(held) is not Parts:
-                held = held_by[key] = Parts(None if held is None else _wrapped(held), root.shape, _wrapped(ct).np_dtype)
-            held.put(_wrapped(ct), geometry.place)
+            held = pending[key] = [root, None, False]
+            heappush(self.heap, -key)
+        if isinstance(ct, Tensor) or isinstance(held[1], Tensor | Parts):
+            parts = held[1]
+            if type(parts) is not Parts:
+                rest = None if parts is None else _wrapped(parts)
+                parts = held[1] = Parts(rest, root.shape, _wrapped(ct).np_dtype)
+            parts.put(_wrapped(ct), geometry.place)
         else:
             ct = np.asarray(ct)
-            part = placed(_own_array(held_by, key, root.shape, ct), geometry.place)
+            part = placed(_own_array(held, root.shape, ct), geometry.place)
             part += ct
         return True
 
@@ -438,14 +406,15 @@ def _take_out(node: Any, ct: Any) -> tuple[Any, Any]:
     return parts, parts.take(path)
 
 
-def _own_array(held_by: Any, key: int, shape: tuple[int, ...], ct: Any) -> Any:
-    """What a dict or list holds as an array in row-major order that nobody else can see, of a type that takes `ct`."""
-    held = held_by[key]
-    if held is None:
-        held_by[key] = np.zeros(shape, ct.dtype)
-    elif getrefcount(held) != _HELD_ONCE or not _can_take(held, ct) or not held.flags.c_contiguous:
-        held_by[key] = np.array(held, np.result_type(held, ct), order="C")
-    return held_by[key]
+def _own_array(held: list[Any], shape: tuple[int, ...], ct: Any) -> Any:
+    """What waits as an array in row-major order that the pass owns, of a type that takes `ct`."""
+    before = held[1]
+    if before is None:
+        held[1] = np.zeros(shape, ct.dtype)
+    elif not held[2] or not _can_take(before, ct) or not before.flags.c_contiguous:
+        held[1] = np.array(before, np.result_type(before, ct), order="C")
+    held[2] = True
+    return held[1]
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -515,7 +484,7 @@ def _before(node: Node, hooks: Hooks, ct: Any, accumulate: bool) -> Any:
     if hooks.retain is not None and accumulate:
         tensor = hooks.retain()
         if tensor is not None:
-            _add_to_grad(tensor, _take([ct], tensor), bool(modes.recording.get()))
+            _add_to_grad(tensor, _take([None, ct, False], tensor), bool(modes.recording.get()))
     return ct
 
 
@@ -561,15 +530,14 @@ def _result(tensor: Tensor, captured: dict[int, list[Any]], leaves: dict[int, li
 
 
 def _take(held: list[Any], tensor: Tensor) -> Tensor:
-    """The last entry of `held` as a gradient for `tensor`, in memory that nobody else can reach."""
-    gradient = held.pop()
-    alone = getrefcount(gradient) == _ALONE
-    held.append(gradient)
+    """What waits as a gradient for `tensor`, in memory that nobody else can reach."""
+    _, gradient, own = held
+    held[2] = False
     if isinstance(gradient, Tensor):
         if gradient.np_dtype != tensor.np_dtype:
             return gradient.to(tensor.np_dtype)
-        return gradient if alone and gradient._meta is None else gradient.clone()
-    if alone and type(gradient) is ndarray and gradient.base is None and gradient.dtype is tensor.np_dtype:
+        return gradient if own and gradient._meta is None else gradient.clone()
+    if own and type(gradient) is ndarray and gradient.base is None and gradient.dtype is tensor.np_dtype:
         return Tensor._wrap(gradient)
     return Tensor._wrap(np.array(gradient, dtype=tensor.np_dtype))
 
@@ -579,15 +547,17 @@ def _hooks_on(leaf: Tensor) -> Hooks | None:
     return None if node is None else node.hooks
 
 
-def _leaf_hooked(leaf: Tensor, gradient: Any) -> Any:
-    """A leaf's gradient after its tensor hooks and the pre-hooks of its node."""
+def _hook_leaf(held: list[Any]) -> None:
+    """Put a leaf's gradient through its tensor hooks and the pre-hooks of its node."""
+    leaf, gradient, _ = held
     hooks = _hooks_on(leaf)
-    if hooks is not None:
-        for hook in list(hooks.tensor.values()):
-            gradient = _hooked(hook, gradient, "a tensor")
-        for hook in list(hooks.pre.values()):
-            gradient = _prehooked(accumulator(leaf), hook, gradient)
-    return gradient
+    if hooks is None:
+        return
+    for hook in list(hooks.tensor.values()):
+        gradient = _hooked(hook, gradient, "a tensor")
+    for hook in list(hooks.pre.values()):
+        gradient = _prehooked(accumulator(leaf), hook, gradient)
+    held[1], held[2] = gradient, False
 
 
 def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
@@ -599,12 +569,10 @@ def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
 
 def _into_plain_leaf(held: list[Any]) -> bool:
     """The first gradient of a leaf outside of transforms and hooks, an array that nobody else can reach, if it is that."""
-    leaf, gradient = held
+    leaf, gradient, own = held
     if type(leaf) is not Tensor or leaf._grad is not None or type(gradient) is not ndarray or not leaf._requires_grad:
         return False
-    held[1] = None
-    if getrefcount(gradient) != _ALONE or gradient.base is not None or gradient.dtype is not leaf._array.dtype:
-        held[1] = gradient
+    if not own or gradient.base is not None or gradient.dtype is not leaf._array.dtype:
         return False
     leaf._grad = Tensor._wrap(gradient)
     return True
@@ -650,14 +618,14 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
             held._array = held._array + gradient._array
 
 
-def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], nodes: dict[int, Node]) -> None:
+def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], pending: dict[int, list[Any]]) -> None:
     for i, g in enumerate(grads):
         for piece in g.values() if type(g) is dict else (g,):
             array = piece._array if isinstance(piece, Tensor) else piece
             if isinstance(array, Tensor) or array is None or np.isfinite(array).all():
                 continue
             what = "nan" if np.isnan(array).any() else "inf"
-            suspect = _first_nonfinite(visited + list(nodes.values()))
+            suspect = _first_nonfinite(visited + [held[0] for held in pending.values()])
             if suspect is not None:
                 raise RuntimeError(
                     f"`{suspect.name()}` at {suspect.place} gave nan or inf in the forward pass; "

@@ -28,7 +28,7 @@ cdef class Primitive:
     cdef public tuple names, operands, rules
     cdef public list plans
     cdef public bint broadcasts, differentiable, is_call, is_variadic, is_view, multi, records_itself, pulls_arrays
-    cdef public bint shows_elements, shows_part
+    cdef public bint pulls_new, shows_elements, shows_part
 
 
 cpdef object pulled(Rule rule, Node node, object ct)

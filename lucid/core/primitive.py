@@ -92,7 +92,7 @@ class Plan:
 
 _FIELDS = (
     "abstract", "broadcasts", "differentiable", "is_call", "is_variadic", "is_view", "jvp", "kernel", "multi", "name", "names",
-    "operands", "records_itself", "rules", "pulls_arrays", "shows_elements", "shows_part",
+    "operands", "records_itself", "rules", "pulls_arrays", "pulls_new", "shows_elements", "shows_part",
 )  # fmt: skip
 
 
@@ -124,6 +124,7 @@ class Primitive:
         self.is_view = is_view
         self.multi = multi
         self.pulls_arrays = False  # whether its class pulls arrays back as they are, and not by rules for tensors
+        self.pulls_new = type(self) is Primitive  # whether no two cotangents that it gives can share memory
         self.is_call = False  # whether it is a user's function, made of other primitives
         self.is_variadic = False  # whether it takes any number of operands, and its rule their shapes
         self.broadcasts = False  # whether its operands are broadcast, so that its rule needs their shapes

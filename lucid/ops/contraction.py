@@ -128,7 +128,7 @@ contract = Contraction(
     batch=lambda prim, values, batched, size, params: apply(prim, values, params["labels"].batched(*batched).params),
     abstract=_contract_abstract,
 )
-contract.pulls_arrays = True
+contract.pulls_arrays = contract.pulls_new = True
 
 
 def mT(x: Any) -> Any:

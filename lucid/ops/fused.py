@@ -26,6 +26,18 @@ _recording = modes.recording.get
 _wrap = Tensor._wrap
 
 
+def _apart(grads: list[Any]) -> list[Any]:
+    """Cotangents of which no two share memory: a kernel may give one for several operands."""
+    seen: set[int] = set()
+    for i, g in enumerate(grads):
+        if type(g) is ndarray:
+            owner = id(g if g.base is None else g.base)
+            if owner in seen:
+                grads[i] = g.copy()
+            seen.add(owner)
+    return grads
+
+
 class Fused(Primitive):
     """A primitive with a definition, `composite(*operands, **params)`, and kernels for plain arrays.
 
@@ -52,7 +64,7 @@ class Fused(Primitive):
         )
         self.composite = composite
         self.results = results
-        self.differentiable = self.records_itself = self.pulls_arrays = True
+        self.differentiable = self.records_itself = self.pulls_arrays = self.pulls_new = True
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         arrays = []
@@ -114,9 +126,9 @@ class Fused(Primitive):
             values = [array_of(node, s) for s in saved]
             needs = [e is not None for e in edges]
             grads = self.kernel.backward(cts, values[: len(edges)], values[len(edges) :], needs, **node.params)
-            return [g if need else None for g, need in zip(grads, needs)]
+            return _apart([g if need else None for g, need in zip(grads, needs)])
         found = self._pull_through_composite(node, cts)
-        return [g._array if on_arrays and type(g) is Tensor else g for g in found]
+        return _apart([g._array if on_arrays and type(g) is Tensor else g for g in found])
 
     def _pull_through_composite(self, node: Node, cts: Sequence[Any]) -> list[Any]:
         """Run the composite again, on the tape, and go back through it."""

@@ -257,7 +257,7 @@ class Elementwise(Primitive):
             batch=elementwise_batch,
             abstract=abstract or elementwise_abstract,
         )
-        self.broadcasts = self.pulls_arrays = True
+        self.broadcasts = self.pulls_arrays = self.pulls_new = True
         self.ways = tuple(
             None if p is None or r is None else Way(p, r) for p, r in zip(partials, self.rules, strict=True)
         )
@@ -371,6 +371,7 @@ def linear(
     prim = LinearMap(name, rules=(transpose,), jvp=linear_jvp, batch=batch_rule, is_view=is_view, abstract=abstract)
     prim.back = back
     prim.pulls_arrays = back is not None
+    prim.pulls_new = True
     return prim
 
 

@@ -83,7 +83,7 @@ linear_primitive = _Linear(
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),
 )
-linear_primitive.pulls_arrays = True
+linear_primitive.pulls_arrays = linear_primitive.pulls_new = True
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
