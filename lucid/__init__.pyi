@@ -6,7 +6,6 @@ from typing import Any
 
 from lucid import autograd as autograd
 from lucid import func as func
-from lucid.core.dtypes import bool_ as bool
 from lucid.api.counting import Histogram
 from lucid.api.reductions import ValuesIndices
 from lucid.ops.floating import Frexp
@@ -21,129 +20,197 @@ from lucid import optim as optim
 from lucid import signal as signal
 from lucid import special as special
 from lucid import utils as utils
-from lucid.autograd import enable_grad as enable_grad
-from lucid.autograd import inference_mode as inference_mode
-from lucid.autograd import is_grad_enabled as is_grad_enabled
-from lucid.autograd import is_inference_mode_enabled as is_inference_mode_enabled
-from lucid.autograd import no_grad as no_grad
-from lucid.autograd import set_grad_enabled as set_grad_enabled
-from lucid.core.device import device as device
-from lucid.core.dtypes import bfloat16 as bfloat16
-from lucid.core.dtypes import can_cast as can_cast
-from lucid.core.dtypes import complex128 as complex128
-from lucid.core.dtypes import complex64 as complex64
-from lucid.core.dtypes import dtype as dtype
-from lucid.core.dtypes import finfo as finfo
-from lucid.core.dtypes import float16 as float16
-from lucid.core.dtypes import float32 as float32
-from lucid.core.dtypes import float64 as float64
-from lucid.core.dtypes import get_default_dtype as get_default_dtype
-from lucid.core.dtypes import iinfo as iinfo
-from lucid.core.dtypes import int16 as int16
-from lucid.core.dtypes import int32 as int32
-from lucid.core.dtypes import int64 as int64
-from lucid.core.dtypes import int8 as int8
-from lucid.core.dtypes import promote_types as promote_types
-from lucid.core.dtypes import set_default_dtype as set_default_dtype
-from lucid.core.dtypes import uint16 as uint16
-from lucid.core.dtypes import uint32 as uint32
-from lucid.core.dtypes import uint64 as uint64
-from lucid.core.dtypes import uint8 as uint8
-from lucid.core.printing import set_printoptions as set_printoptions
-from lucid.api.rng import Generator as Generator
-from lucid.core.tensor import Tensor as Tensor
-from lucid.ops.binary import allclose as allclose
+from lucid.ops.unary import abs as abs
+from lucid.api.inplace import abs_ as abs_
+from lucid.api.inplace import absolute_ as absolute_
+from lucid.ops.unary import acos as acos
+from lucid.api.inplace import acos_ as acos_
+from lucid.api.inplace import arccos_ as arccos_
+from lucid.ops.unary import acosh as acosh
+from lucid.api.inplace import acosh_ as acosh_
+from lucid.api.inplace import arccosh_ as arccosh_
+from lucid.ops.unary import asin as asin
+from lucid.api.inplace import asin_ as asin_
+from lucid.api.inplace import arcsin_ as arcsin_
+from lucid.ops.unary import asinh as asinh
+from lucid.api.inplace import asinh_ as asinh_
+from lucid.api.inplace import arcsinh_ as arcsinh_
+from lucid.ops.unary import atan as atan
+from lucid.api.inplace import atan_ as atan_
+from lucid.api.inplace import arctan_ as arctan_
+from lucid.ops.unary import atanh as atanh
+from lucid.api.inplace import atanh_ as atanh_
+from lucid.api.inplace import arctanh_ as arctanh_
+from lucid.ops.unary import ceil as ceil
+from lucid.api.inplace import ceil_ as ceil_
+from lucid.ops.unary import cos as cos
+from lucid.api.inplace import cos_ as cos_
+from lucid.ops.unary import cosh as cosh
+from lucid.api.inplace import cosh_ as cosh_
+from lucid.ops.unary import exp as exp
+from lucid.api.inplace import exp_ as exp_
+from lucid.ops.unary import expm1 as expm1
+from lucid.api.inplace import expm1_ as expm1_
+from lucid.ops.unary import floor as floor
+from lucid.api.inplace import floor_ as floor_
+from lucid.ops.unary import log as log
+from lucid.api.inplace import log_ as log_
+from lucid.ops.unary import log10 as log10
+from lucid.api.inplace import log10_ as log10_
+from lucid.ops.unary import log1p as log1p
+from lucid.api.inplace import log1p_ as log1p_
+from lucid.ops.unary import log2 as log2
+from lucid.api.inplace import log2_ as log2_
+from lucid.ops.unary import neg as neg
+from lucid.api.inplace import neg_ as neg_
+from lucid.api.inplace import negative_ as negative_
+from lucid.ops.unary import reciprocal as reciprocal
+from lucid.api.inplace import reciprocal_ as reciprocal_
+from lucid.ops.unary import sin as sin
+from lucid.api.inplace import sin_ as sin_
+from lucid.ops.unary import sinh as sinh
+from lucid.api.inplace import sinh_ as sinh_
+from lucid.ops.unary import sqrt as sqrt
+from lucid.api.inplace import sqrt_ as sqrt_
+from lucid.ops.unary import square as square
+from lucid.api.inplace import square_ as square_
+from lucid.ops.unary import tan as tan
+from lucid.api.inplace import tan_ as tan_
+from lucid.ops.unary import tanh as tanh
+from lucid.api.inplace import tanh_ as tanh_
+from lucid.ops.unary import trunc as trunc
+from lucid.api.inplace import trunc_ as trunc_
+from lucid.api.inplace import fix_ as fix_
+from lucid.ops.unary import logical_not as logical_not
+from lucid.ops.unary import bitwise_not as bitwise_not
+from lucid.ops.unary import isfinite as isfinite
+from lucid.ops.unary import isinf as isinf
+from lucid.ops.unary import isnan as isnan
+from lucid.api.inplace import clamp_ as clamp_
+from lucid.api.inplace import clip_ as clip_
+from lucid.api.inplace import clamp_max_ as clamp_max_
+from lucid.api.inplace import clamp_min_ as clamp_min_
+from lucid.ops.unary import deg2rad as deg2rad
+from lucid.api.inplace import deg2rad_ as deg2rad_
+from lucid.ops.unary import frac as frac
+from lucid.api.inplace import frac_ as frac_
+from lucid.api.inplace import nan_to_num_ as nan_to_num_
+from lucid.ops.unary import rad2deg as rad2deg
+from lucid.api.inplace import rad2deg_ as rad2deg_
+from lucid.ops.unary import relu as relu
+from lucid.api.inplace import relu_ as relu_
+from lucid.api.inplace import round_ as round_
+from lucid.ops.unary import rsqrt as rsqrt
+from lucid.api.inplace import rsqrt_ as rsqrt_
+from lucid.ops.unary import sign as sign
+from lucid.ops.unary import positive as positive
+from lucid.ops.unary import softplus as softplus
+from lucid.ops.unary import digamma as digamma
+from lucid.ops.unary import erf as erf
+from lucid.api.inplace import erf_ as erf_
+from lucid.ops.unary import erfc as erfc
+from lucid.api.inplace import erfc_ as erfc_
+from lucid.ops.unary import erfinv as erfinv
+from lucid.ops.unary import exp2 as exp2
+from lucid.api.inplace import exp2_ as exp2_
+from lucid.ops.unary import lgamma as lgamma
+from lucid.api.inplace import logit_ as logit_
+from lucid.ops.unary import sigmoid as sigmoid
+from lucid.api.inplace import sigmoid_ as sigmoid_
+from lucid.ops.unary import sinc as sinc
+from lucid.api.inplace import sinc_ as sinc_
+from lucid.ops.unary import log_sigmoid as log_sigmoid
 from lucid.ops.binary import atan2 as atan2
 from lucid.ops.binary import bitwise_and as bitwise_and
-from lucid.ops.binary import bitwise_left_shift as bitwise_left_shift
 from lucid.ops.binary import bitwise_or as bitwise_or
-from lucid.ops.binary import bitwise_right_shift as bitwise_right_shift
 from lucid.ops.binary import bitwise_xor as bitwise_xor
+from lucid.ops.binary import bitwise_left_shift as bitwise_left_shift
+from lucid.ops.binary import bitwise_right_shift as bitwise_right_shift
 from lucid.ops.binary import copysign as copysign
-from lucid.ops.binary import eq as eq
-from lucid.ops.binary import equal as equal
 from lucid.ops.binary import floor_divide as floor_divide
-from lucid.ops.binary import fmax as fmax
-from lucid.ops.binary import fmin as fmin
-from lucid.ops.binary import fmod as fmod
-from lucid.ops.binary import ge as ge
-from lucid.ops.binary import gt as gt
-from lucid.ops.binary import heaviside as heaviside
 from lucid.ops.binary import hypot as hypot
-from lucid.ops.binary import isclose as isclose
-from lucid.ops.binary import le as le
-from lucid.ops.binary import logaddexp as logaddexp
-from lucid.ops.binary import logaddexp2 as logaddexp2
 from lucid.ops.binary import logical_and as logical_and
 from lucid.ops.binary import logical_or as logical_or
 from lucid.ops.binary import logical_xor as logical_xor
+from lucid.ops.binary import remainder as remainder
+from lucid.ops.binary import mul as mul
+from lucid.ops.binary import true_divide as true_divide
+from lucid.ops.binary import eq as eq
+from lucid.ops.binary import ne as ne
 from lucid.ops.binary import lt as lt
+from lucid.ops.binary import le as le
+from lucid.ops.binary import gt as gt
+from lucid.ops.binary import ge as ge
+from lucid.ops.binary import logaddexp as logaddexp
 from lucid.ops.binary import maximum as maximum
 from lucid.ops.binary import minimum as minimum
-from lucid.ops.binary import mul as mul
-from lucid.ops.binary import ne as ne
-from lucid.ops.binary import remainder as remainder
-from lucid.ops.binary import rsub as rsub
-from lucid.ops.binary import true_divide as true_divide
+from lucid.ops.binary import fmod as fmod
+from lucid.ops.binary import heaviside as heaviside
 from lucid.ops.binary import xlogy as xlogy
+from lucid.api.inplace import xlogy_ as xlogy_
+from lucid.ops.binary import fmax as fmax
+from lucid.ops.binary import fmin as fmin
+from lucid.ops.binary import logaddexp2 as logaddexp2
+from lucid.ops.binary import allclose as allclose
+from lucid.ops.binary import equal as equal
+from lucid.ops.binary import isclose as isclose
+from lucid.ops.binary import rsub as rsub
 from lucid.ops.complex_parts import angle as angle
 from lucid.ops.complex_parts import conj as conj
-from lucid.ops.complex_parts import imag as imag
 from lucid.ops.complex_parts import is_conj as is_conj
 from lucid.ops.complex_parts import is_neg as is_neg
 from lucid.ops.complex_parts import is_nonzero as is_nonzero
 from lucid.ops.complex_parts import isreal as isreal
-from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import resolve_conj as resolve_conj
 from lucid.ops.complex_parts import resolve_neg as resolve_neg
 from lucid.ops.complex_parts import sgn as sgn
+from lucid.ops.complex_parts import imag as imag
+from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import view_as_complex as view_as_complex
 from lucid.ops.complex_parts import view_as_real as view_as_real
-from lucid.api.contractions import einsum as einsum
-from lucid.api.contractions import trace as trace
-from lucid.api.conversion import is_complex as is_complex
-from lucid.api.conversion import is_floating_point as is_floating_point
-from lucid.api.conversion import is_tensor as is_tensor
-from lucid.api.conversion import result_type as result_type
-from lucid.api.creation import as_tensor as as_tensor
-from lucid.api.creation import asarray as asarray
-from lucid.api.creation import empty_like as empty_like
-from lucid.api.creation import from_numpy as from_numpy
-from lucid.api.creation import full_like as full_like
-from lucid.api.creation import ones_like as ones_like
-from lucid.api.creation import tensor as tensor
-from lucid.api.creation import zeros_like as zeros_like
-from lucid.api.dlpack import from_dlpack as from_dlpack
 from lucid.ops.floating import isneginf as isneginf
 from lucid.ops.floating import isposinf as isposinf
+from lucid.api.inplace import ldexp_ as ldexp_
 from lucid.ops.floating import nextafter as nextafter
 from lucid.ops.floating import signbit as signbit
 from lucid.ops.integers import gcd as gcd
+from lucid.api.inplace import gcd_ as gcd_
 from lucid.ops.integers import lcm as lcm
-from lucid.api.splitting import chunk as chunk
-from lucid.api.splitting import diag_embed as diag_embed
-from lucid.api.splitting import diagonal as diagonal
-from lucid.api.splitting import narrow as narrow
-from lucid.api.splitting import select as select
-from lucid.api.splitting import split as split
-from lucid.api.splitting import tensor_split as tensor_split
-from lucid.api.splitting import unbind as unbind
-from lucid.api.random import fork_rng as fork_rng
-from lucid.api.random import get_rng_state as get_rng_state
-from lucid.api.random import initial_seed as initial_seed
-from lucid.api.random import manual_seed as manual_seed
-from lucid.api.random import poisson as poisson
-from lucid.api.random import rand_like as rand_like
-from lucid.api.random import randint_like as randint_like
-from lucid.api.random import randn_like as randn_like
-from lucid.api.random import seed as seed
-from lucid.api.random import set_rng_state as set_rng_state
+from lucid.api.inplace import lcm_ as lcm_
 from lucid.api.reductions import count_nonzero as count_nonzero
-from lucid.api.scatter import argwhere as argwhere
-from lucid.api.scatter import index_fill as index_fill
-from lucid.api.scatter import index_put as index_put
-from lucid.api.scatter import masked_fill as masked_fill
-from lucid.api.scatter import masked_scatter as masked_scatter
+from lucid.api.sorting import unique as unique
+from lucid.api.sorting import unique_consecutive as unique_consecutive
+from lucid.api.statistics import aminmax as aminmax
+from lucid.api.statistics import corrcoef as corrcoef
+from lucid.api.statistics import cov as cov
+from lucid.api.statistics import mode as mode
+from lucid.api.statistics import std_mean as std_mean
+from lucid.api.statistics import var_mean as var_mean
+from lucid.api.counting import bincount as bincount
+from lucid.api.counting import histc as histc
+from lucid.api.counting import histogramdd as histogramdd
+from lucid.api.counting import isin as isin
+from lucid.api.counting import nonzero_static as nonzero_static
+from lucid.api.counting import tril_indices as tril_indices
+from lucid.api.counting import triu_indices as triu_indices
+from lucid.api.counting import unravel_index as unravel_index
+from lucid.api.differences import cumulative_trapezoid as cumulative_trapezoid
+from lucid.api.differences import diff as diff
+from lucid.api.differences import gradient as gradient
+from lucid.api.differences import trapezoid as trapezoid
+from lucid.api.differences import trapz as trapz
+from lucid.api.distances import cdist as cdist
+from lucid.api.distances import dist as dist
+from lucid.api.distances import pdist as pdist
+from lucid.api.distances import renorm as renorm
+from lucid.api.contractions import einsum as einsum
+from lucid.api.contractions import trace as trace
+from lucid.api.contractions import addbmm as addbmm
+from lucid.api.contractions import addmv as addmv
+from lucid.api.contractions import addmv_ as addmv_
+from lucid.api.contractions import addr as addr
+from lucid.api.contractions import vdot as vdot
+from lucid.api.shaping import adjoint as adjoint
 from lucid.api.shaping import broadcast_tensors as broadcast_tensors
 from lucid.api.shaping import broadcast_to as broadcast_to
 from lucid.api.shaping import clone as clone
@@ -171,78 +238,138 @@ from lucid.api.shaping import tile as tile
 from lucid.api.shaping import transpose as transpose
 from lucid.api.shaping import unflatten as unflatten
 from lucid.api.shaping import unsqueeze as unsqueeze
-from lucid.api.sorting import unique as unique
-from lucid.api.sorting import unique_consecutive as unique_consecutive
-from lucid.ops.unary import abs as abs
-from lucid.ops.unary import acos as acos
-from lucid.ops.unary import acosh as acosh
-from lucid.ops.unary import asin as asin
-from lucid.ops.unary import asinh as asinh
-from lucid.ops.unary import atan as atan
-from lucid.ops.unary import atanh as atanh
-from lucid.ops.unary import bitwise_not as bitwise_not
-from lucid.ops.unary import ceil as ceil
-from lucid.ops.unary import cos as cos
-from lucid.ops.unary import cosh as cosh
-from lucid.ops.unary import deg2rad as deg2rad
-from lucid.ops.unary import digamma as digamma
-from lucid.ops.unary import erf as erf
-from lucid.ops.unary import erfc as erfc
-from lucid.ops.unary import erfinv as erfinv
-from lucid.ops.unary import exp as exp
-from lucid.ops.unary import exp2 as exp2
-from lucid.ops.unary import expm1 as expm1
-from lucid.ops.unary import floor as floor
-from lucid.ops.unary import frac as frac
-from lucid.ops.unary import isfinite as isfinite
-from lucid.ops.unary import isinf as isinf
-from lucid.ops.unary import isnan as isnan
-from lucid.ops.unary import lgamma as lgamma
-from lucid.ops.unary import log as log
-from lucid.ops.unary import log10 as log10
-from lucid.ops.unary import log1p as log1p
-from lucid.ops.unary import log2 as log2
-from lucid.ops.unary import log_sigmoid as log_sigmoid
-from lucid.ops.unary import logical_not as logical_not
-from lucid.ops.unary import neg as neg
-from lucid.ops.unary import positive as positive
-from lucid.ops.unary import rad2deg as rad2deg
-from lucid.ops.unary import reciprocal as reciprocal
-from lucid.ops.unary import relu as relu
-from lucid.ops.unary import rsqrt as rsqrt
-from lucid.ops.unary import sigmoid as sigmoid
-from lucid.ops.unary import sign as sign
-from lucid.ops.unary import sin as sin
-from lucid.ops.unary import sinc as sinc
-from lucid.ops.unary import sinh as sinh
-from lucid.ops.unary import softplus as softplus
-from lucid.ops.unary import sqrt as sqrt
-from lucid.ops.unary import square as square
-from lucid.ops.unary import tan as tan
-from lucid.ops.unary import tanh as tanh
-from lucid.ops.unary import trunc as trunc
-from lucid.amp import autocast as autocast
-from lucid.amp import GradScaler as GradScaler
-from lucid.array_api import __array_api_version__ as __array_api_version__
-from lucid.array_api import __array_namespace_info__ as __array_namespace_info__
-from lucid.array_api import astype as astype
-from lucid.array_api import bitwise_invert as bitwise_invert
-from lucid.array_api import broadcast_arrays as broadcast_arrays
-from lucid.array_api import cumulative_prod as cumulative_prod
-from lucid.array_api import cumulative_sum as cumulative_sum
-from lucid.array_api import isdtype as isdtype
-from lucid.array_api import matrix_transpose as matrix_transpose
-from lucid.array_api import permute_dims as permute_dims
-from lucid.array_api import repeat as repeat
-from lucid.array_api import take_along_axis as take_along_axis
-from lucid.array_api import unique_all as unique_all
-from lucid.array_api import unique_counts as unique_counts
-from lucid.array_api import unique_inverse as unique_inverse
-from lucid.array_api import unique_values as unique_values
-from lucid.array_api import unstack as unstack
-from lucid.array_api import vecdot as vecdot
-from lucid.checkpoints import load as load
-from lucid.checkpoints import save as save
+from lucid.api.shape_writes import as_strided_ as as_strided_
+from lucid.api.shape_writes import resize_as_ as resize_as_
+from lucid.api.splitting import chunk as chunk
+from lucid.api.splitting import diag_embed as diag_embed
+from lucid.api.splitting import diagonal as diagonal
+from lucid.api.splitting import narrow as narrow
+from lucid.api.splitting import select as select
+from lucid.api.splitting import split as split
+from lucid.api.splitting import tensor_split as tensor_split
+from lucid.api.splitting import unbind as unbind
+from lucid.api.joining import atleast_1d as atleast_1d
+from lucid.api.joining import atleast_2d as atleast_2d
+from lucid.api.joining import atleast_3d as atleast_3d
+from lucid.api.joining import block_diag as block_diag
+from lucid.api.joining import broadcast_shapes as broadcast_shapes
+from lucid.api.joining import cartesian_prod as cartesian_prod
+from lucid.api.joining import column_stack as column_stack
+from lucid.api.joining import combinations as combinations
+from lucid.api.joining import diagflat as diagflat
+from lucid.api.joining import dsplit as dsplit
+from lucid.api.joining import hsplit as hsplit
+from lucid.api.joining import row_stack as row_stack
+from lucid.api.joining import split_with_sizes as split_with_sizes
+from lucid.api.joining import vsplit as vsplit
+from lucid.api.strides import as_strided as as_strided
+from lucid.api.strides import as_strided_scatter as as_strided_scatter
+from lucid.api.strides import diagonal_scatter as diagonal_scatter
+from lucid.api.strides import empty_permuted as empty_permuted
+from lucid.api.strides import empty_strided as empty_strided
+from lucid.api.strides import narrow_copy as narrow_copy
+from lucid.api.strides import select_scatter as select_scatter
+from lucid.api.strides import slice_scatter as slice_scatter
+from lucid.api.copies import alias_copy as alias_copy
+from lucid.api.copies import as_strided_copy as as_strided_copy
+from lucid.api.copies import detach_copy as detach_copy
+from lucid.api.copies import diagonal_copy as diagonal_copy
+from lucid.api.copies import expand_copy as expand_copy
+from lucid.api.copies import permute_copy as permute_copy
+from lucid.api.copies import select_copy as select_copy
+from lucid.api.copies import slice_copy as slice_copy
+from lucid.api.copies import split_copy as split_copy
+from lucid.api.copies import split_with_sizes_copy as split_with_sizes_copy
+from lucid.api.copies import squeeze_copy as squeeze_copy
+from lucid.api.copies import t_copy as t_copy
+from lucid.api.copies import transpose_copy as transpose_copy
+from lucid.api.copies import unbind_copy as unbind_copy
+from lucid.api.copies import unfold_copy as unfold_copy
+from lucid.api.copies import unsqueeze_copy as unsqueeze_copy
+from lucid.api.copies import view_copy as view_copy
+from lucid.api.scatter import argwhere as argwhere
+from lucid.api.scatter import index_fill as index_fill
+from lucid.api.scatter import index_put as index_put
+from lucid.api.scatter import index_put_ as index_put_
+from lucid.api.scatter import masked_fill as masked_fill
+from lucid.api.scatter import masked_scatter as masked_scatter
+from lucid.api.put import index_reduce as index_reduce
+from lucid.api.put import put as put
+from lucid.api.inplace import conj_physical_ as conj_physical_
+from lucid.api.inplace import detach_ as detach_
+from lucid.api.inplace import fill as fill
+from lucid.api.inplace import fill_ as fill_
+from lucid.api.inplace import zero_ as zero_
+from lucid.api.creation import as_tensor as as_tensor
+from lucid.api.creation import asarray as asarray
+from lucid.api.creation import empty_like as empty_like
+from lucid.api.creation import from_numpy as from_numpy
+from lucid.api.creation import full_like as full_like
+from lucid.api.creation import ones_like as ones_like
+from lucid.api.creation import tensor as tensor
+from lucid.api.creation import zeros_like as zeros_like
+from lucid.api.creation import from_file as from_file
+from lucid.api.creation import frombuffer as frombuffer
+from lucid.api.creation import scalar_tensor as scalar_tensor
+from lucid.api.dlpack import from_dlpack as from_dlpack
+from lucid.api.conversion import is_complex as is_complex
+from lucid.api.conversion import is_floating_point as is_floating_point
+from lucid.api.conversion import is_tensor as is_tensor
+from lucid.api.conversion import result_type as result_type
+from lucid.api.conversion import numel as numel
+from lucid.api.conversion import get_device as get_device
+from lucid.api.conversion import is_same_size as is_same_size
+from lucid.api.conversion import is_signed as is_signed
+from lucid.api.random import binomial as binomial
+from lucid.api.random import fork_rng as fork_rng
+from lucid.api.random import get_rng_state as get_rng_state
+from lucid.api.random import initial_seed as initial_seed
+from lucid.api.random import manual_seed as manual_seed
+from lucid.api.random import poisson as poisson
+from lucid.api.random import rand_like as rand_like
+from lucid.api.random import randint_like as randint_like
+from lucid.api.random import randn_like as randn_like
+from lucid.api.random import seed as seed
+from lucid.api.random import set_rng_state as set_rng_state
+from lucid.api.rng import Generator as Generator
+from lucid.core.tensor import Tensor as Tensor
+from lucid.core.device import device as device
+from lucid.core.dtypes import bool_ as bool
+from lucid.core.dtypes import complex128 as complex128
+from lucid.core.dtypes import complex64 as complex64
+from lucid.core.dtypes import float32 as float32
+from lucid.core.dtypes import float64 as float64
+from lucid.core.dtypes import int16 as int16
+from lucid.core.dtypes import int32 as int32
+from lucid.core.dtypes import int64 as int64
+from lucid.core.dtypes import int8 as int8
+from lucid.core.dtypes import uint16 as uint16
+from lucid.core.dtypes import uint32 as uint32
+from lucid.core.dtypes import uint64 as uint64
+from lucid.core.dtypes import uint8 as uint8
+from lucid.core.dtypes import bfloat16 as bfloat16
+from lucid.core.dtypes import can_cast as can_cast
+from lucid.core.dtypes import dtype as dtype
+from lucid.core.dtypes import finfo as finfo
+from lucid.core.dtypes import float16 as float16
+from lucid.core.dtypes import get_default_dtype as get_default_dtype
+from lucid.core.dtypes import iinfo as iinfo
+from lucid.core.dtypes import promote_types as promote_types
+from lucid.core.dtypes import set_default_dtype as set_default_dtype
+from lucid.core.printing import set_printoptions as set_printoptions
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+from numpy import newaxis as newaxis
+from lucid.backends.cpu.threads import get_num_threads as get_num_threads
+from lucid.backends.cpu.threads import set_num_threads as set_num_threads
+from lucid.autograd import enable_grad as enable_grad
+from lucid.autograd import inference_mode as inference_mode
+from lucid.autograd import is_grad_enabled as is_grad_enabled
+from lucid.autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from lucid.autograd import no_grad as no_grad
+from lucid.autograd import set_grad_enabled as set_grad_enabled
 from lucid.func import vmap as vmap
 from lucid.func.control import cond as cond
 from lucid.func.control import scan as scan
@@ -268,150 +395,6 @@ from lucid.linalg.least_squares import pinverse as pinverse
 from lucid.linalg.products import chain_matmul as chain_matmul
 from lucid.linalg.products import vander as vander
 from lucid.linalg.solvers import inverse as inverse
-from lucid.nn.functional.padding import constant_pad_nd as constant_pad_nd
-from lucid.api.joining import atleast_1d as atleast_1d
-from lucid.api.joining import atleast_2d as atleast_2d
-from lucid.api.joining import atleast_3d as atleast_3d
-from lucid.api.joining import block_diag as block_diag
-from lucid.api.joining import broadcast_shapes as broadcast_shapes
-from lucid.api.joining import cartesian_prod as cartesian_prod
-from lucid.api.joining import column_stack as column_stack
-from lucid.api.joining import combinations as combinations
-from lucid.api.joining import diagflat as diagflat
-from lucid.api.joining import dsplit as dsplit
-from lucid.api.joining import hsplit as hsplit
-from lucid.api.joining import row_stack as row_stack
-from lucid.api.joining import split_with_sizes as split_with_sizes
-from lucid.api.joining import vsplit as vsplit
-from lucid.api.copies import alias_copy as alias_copy
-from lucid.api.copies import as_strided_copy as as_strided_copy
-from lucid.api.copies import detach_copy as detach_copy
-from lucid.api.copies import diagonal_copy as diagonal_copy
-from lucid.api.copies import expand_copy as expand_copy
-from lucid.api.copies import permute_copy as permute_copy
-from lucid.api.copies import select_copy as select_copy
-from lucid.api.copies import slice_copy as slice_copy
-from lucid.api.copies import split_copy as split_copy
-from lucid.api.copies import split_with_sizes_copy as split_with_sizes_copy
-from lucid.api.copies import squeeze_copy as squeeze_copy
-from lucid.api.copies import t_copy as t_copy
-from lucid.api.copies import transpose_copy as transpose_copy
-from lucid.api.copies import unbind_copy as unbind_copy
-from lucid.api.copies import unfold_copy as unfold_copy
-from lucid.api.copies import unsqueeze_copy as unsqueeze_copy
-from lucid.api.copies import view_copy as view_copy
-from lucid.api.counting import bincount as bincount
-from lucid.api.counting import histc as histc
-from lucid.api.counting import histogramdd as histogramdd
-from lucid.api.counting import isin as isin
-from lucid.api.counting import nonzero_static as nonzero_static
-from lucid.api.counting import tril_indices as tril_indices
-from lucid.api.counting import triu_indices as triu_indices
-from lucid.api.counting import unravel_index as unravel_index
-from lucid.api.creation import from_file as from_file
-from lucid.api.creation import frombuffer as frombuffer
-from lucid.api.creation import scalar_tensor as scalar_tensor
-from lucid.api.differences import cumulative_trapezoid as cumulative_trapezoid
-from lucid.api.differences import diff as diff
-from lucid.api.differences import gradient as gradient
-from lucid.api.differences import trapezoid as trapezoid
-from lucid.api.differences import trapz as trapz
-from lucid.api.distances import cdist as cdist
-from lucid.api.distances import dist as dist
-from lucid.api.distances import pdist as pdist
-from lucid.api.distances import renorm as renorm
-from lucid.api.inplace import abs_ as abs_
-from lucid.api.inplace import acos_ as acos_
-from lucid.api.inplace import acosh_ as acosh_
-from lucid.api.inplace import arccos_ as arccos_
-from lucid.api.inplace import arccosh_ as arccosh_
-from lucid.api.inplace import arcsin_ as arcsin_
-from lucid.api.inplace import arcsinh_ as arcsinh_
-from lucid.api.inplace import arctan_ as arctan_
-from lucid.api.inplace import arctanh_ as arctanh_
-from lucid.api.inplace import asin_ as asin_
-from lucid.api.inplace import asinh_ as asinh_
-from lucid.api.inplace import atan_ as atan_
-from lucid.api.inplace import atanh_ as atanh_
-from lucid.api.inplace import ceil_ as ceil_
-from lucid.api.inplace import clamp_ as clamp_
-from lucid.api.inplace import clamp_max_ as clamp_max_
-from lucid.api.inplace import clamp_min_ as clamp_min_
-from lucid.api.inplace import clip_ as clip_
-from lucid.api.inplace import conj_physical_ as conj_physical_
-from lucid.api.inplace import cos_ as cos_
-from lucid.api.inplace import cosh_ as cosh_
-from lucid.api.inplace import deg2rad_ as deg2rad_
-from lucid.api.inplace import detach_ as detach_
-from lucid.api.inplace import erf_ as erf_
-from lucid.api.inplace import erfc_ as erfc_
-from lucid.api.inplace import exp2_ as exp2_
-from lucid.api.inplace import exp_ as exp_
-from lucid.api.inplace import expm1_ as expm1_
-from lucid.api.inplace import fill as fill
-from lucid.api.inplace import fill_ as fill_
-from lucid.api.inplace import fix_ as fix_
-from lucid.api.inplace import floor_ as floor_
-from lucid.api.inplace import frac_ as frac_
-from lucid.api.inplace import gcd_ as gcd_
-from lucid.api.inplace import lcm_ as lcm_
-from lucid.api.inplace import ldexp_ as ldexp_
-from lucid.api.inplace import log10_ as log10_
-from lucid.api.inplace import log1p_ as log1p_
-from lucid.api.inplace import log2_ as log2_
-from lucid.api.inplace import log_ as log_
-from lucid.api.inplace import logit_ as logit_
-from lucid.api.inplace import nan_to_num_ as nan_to_num_
-from lucid.api.inplace import neg_ as neg_
-from lucid.api.inplace import negative_ as negative_
-from lucid.api.inplace import rad2deg_ as rad2deg_
-from lucid.api.inplace import reciprocal_ as reciprocal_
-from lucid.api.inplace import relu_ as relu_
-from lucid.api.inplace import round_ as round_
-from lucid.api.inplace import rsqrt_ as rsqrt_
-from lucid.api.inplace import sigmoid_ as sigmoid_
-from lucid.api.inplace import sin_ as sin_
-from lucid.api.inplace import sinc_ as sinc_
-from lucid.api.inplace import sinh_ as sinh_
-from lucid.api.inplace import sqrt_ as sqrt_
-from lucid.api.inplace import square_ as square_
-from lucid.api.inplace import tan_ as tan_
-from lucid.api.inplace import tanh_ as tanh_
-from lucid.api.inplace import trunc_ as trunc_
-from lucid.api.inplace import xlogy_ as xlogy_
-from lucid.api.inplace import zero_ as zero_
-from lucid.api.contractions import addbmm as addbmm
-from lucid.api.contractions import addmv as addmv
-from lucid.api.contractions import addmv_ as addmv_
-from lucid.api.contractions import addr as addr
-from lucid.api.contractions import vdot as vdot
-from lucid.api.put import index_reduce as index_reduce
-from lucid.api.put import put as put
-from lucid.api.conversion import get_device as get_device
-from lucid.api.conversion import is_same_size as is_same_size
-from lucid.api.conversion import is_signed as is_signed
-from lucid.api.conversion import numel as numel
-from lucid.api.scatter import index_put_ as index_put_
-from lucid.api.shape_writes import as_strided_ as as_strided_
-from lucid.api.shape_writes import resize_as_ as resize_as_
-from lucid.api.shaping import adjoint as adjoint
-from lucid.api.statistics import aminmax as aminmax
-from lucid.api.statistics import corrcoef as corrcoef
-from lucid.api.statistics import cov as cov
-from lucid.api.statistics import mode as mode
-from lucid.api.statistics import std_mean as std_mean
-from lucid.api.statistics import var_mean as var_mean
-from lucid.api.strides import as_strided as as_strided
-from lucid.api.strides import as_strided_scatter as as_strided_scatter
-from lucid.api.strides import diagonal_scatter as diagonal_scatter
-from lucid.api.strides import empty_permuted as empty_permuted
-from lucid.api.strides import empty_strided as empty_strided
-from lucid.api.strides import narrow_copy as narrow_copy
-from lucid.api.strides import select_scatter as select_scatter
-from lucid.api.strides import slice_scatter as slice_scatter
-from lucid.backends.cpu.threads import get_num_threads as get_num_threads
-from lucid.backends.cpu.threads import set_num_threads as set_num_threads
-from lucid.api.random import binomial as binomial
 from lucid.signal.spectra import istft as istft
 from lucid.signal.spectra import stft as stft
 from lucid.signal.windows import bartlett_window as bartlett_window
@@ -424,57 +407,52 @@ from lucid.special.bessel import i0_ as i0_
 from lucid.special.gamma_functions import igamma as igamma
 from lucid.special.gamma_functions import igammac as igammac
 from lucid.special.gamma_functions import mvlgamma as mvlgamma
+from lucid.amp import GradScaler as GradScaler
+from lucid.amp import autocast as autocast
+from lucid.checkpoints import load as load
+from lucid.checkpoints import save as save
+from lucid.nn.functional.padding import constant_pad_nd as constant_pad_nd
+from lucid.array_api.data_types import astype as astype
+from lucid.array_api.data_types import isdtype as isdtype
+from lucid.array_api.elementwise import bitwise_invert as bitwise_invert
+from lucid.array_api.indexing import take_along_axis as take_along_axis
+from lucid.array_api.inspection import __array_api_version__ as __array_api_version__
+from lucid.array_api.inspection import __array_namespace_info__ as __array_namespace_info__
+from lucid.array_api.linear_algebra import matrix_transpose as matrix_transpose
+from lucid.array_api.linear_algebra import vecdot as vecdot
+from lucid.array_api.manipulation import broadcast_arrays as broadcast_arrays
+from lucid.array_api.manipulation import permute_dims as permute_dims
+from lucid.array_api.manipulation import repeat as repeat
+from lucid.array_api.manipulation import unstack as unstack
+from lucid.array_api.sets import unique_all as unique_all
+from lucid.array_api.sets import unique_counts as unique_counts
+from lucid.array_api.sets import unique_inverse as unique_inverse
+from lucid.array_api.sets import unique_values as unique_values
+from lucid.array_api.statistics import cumulative_prod as cumulative_prod
+from lucid.array_api.statistics import cumulative_sum as cumulative_sum
+def clamp(input: Tensor, min: Any = ..., max: Any = ..., *, out: Any = ...) -> Tensor: ...
+def clamp_max(input: Tensor, max: Any, *, out: Any = ...) -> Tensor: ...
+def clamp_min(input: Tensor, min: Any, *, out: Any = ...) -> Tensor: ...
+def nan_to_num(input: Tensor, nan: builtins.float = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ..., *, out: Any = ...) -> Tensor: ...
+def round(input: Tensor, decimals: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def logit(input: Tensor, eps: builtins.float | None = ..., *, out: Any = ...) -> Tensor: ...
+def polygamma(n: builtins.int, input: Tensor, *, out: Any = ...) -> Tensor: ...
+def pow(input: Any, exponent: Any, *, out: Any = ...) -> Tensor: ...
+def sub(input: Tensor, other: Any, *, alpha: Any = ..., out: Any = ...) -> Tensor: ...
 def add(input: Tensor, other: Any, *, alpha: Any = ..., out: Any = ...) -> Tensor: ...
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = ..., out: Any = ...) -> Tensor: ...
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = ..., out: Any = ...) -> Tensor: ...
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = ..., out: Any = ...) -> Tensor: ...
 def float_power(input: Any, exponent: Any, *, out: Any = ...) -> Tensor: ...
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = ...) -> Tensor: ...
-def pow(input: Any, exponent: Any, *, out: Any = ...) -> Tensor: ...
-def sub(input: Tensor, other: Any, *, alpha: Any = ..., out: Any = ...) -> Tensor: ...
 def where(condition: Any, input: Any = ..., other: Any = ..., *, out: Any = ...) -> Any: ...
 def complex(real: Tensor, imag: Tensor, *, out: Any = ...) -> Tensor: ...
 def polar(abs: Tensor, angle: Tensor, *, out: Any = ...) -> Tensor: ...
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = ..., alpha: Any = ..., out: Any = ...) -> Tensor: ...
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = ..., alpha: Any = ..., out: Any = ...) -> Tensor: ...
-def bmm(input: Any, mat2: Any, *, out: Any = ...) -> Tensor: ...
-def cross(input: Any, other: Any, dim: builtins.int | None = ..., *, out: Any = ...) -> Tensor: ...
-def dot(input: Any, tensor: Any, *, out: Any = ...) -> Tensor: ...
-def inner(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
-def kron(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
-def mm(input: Any, mat2: Any, *, out: Any = ...) -> Tensor: ...
-def mv(input: Any, vec: Any, *, out: Any = ...) -> Tensor: ...
-def outer(input: Any, vec2: Any, *, out: Any = ...) -> Tensor: ...
-def tensordot(a: Any, b: Any, dims: Any = ..., *, out: Any = ...) -> Tensor: ...
-def matmul(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
-def arange(start: Any, end: Any = ..., step: Any = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def empty(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
-def eye(n: builtins.int, m: builtins.int | None = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def full(size: Any, fill_value: Any, *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def linspace(start: Any, end: Any, steps: builtins.int, *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def logspace(start: Any, end: Any, steps: builtins.int, base: builtins.float = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def ones(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
-def zeros(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
 def frexp(input: Any, *, out: Any = ...) -> Frexp: ...
 def ldexp(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
-def take_along_dim(input: Any, indices: Any, dim: builtins.int | None = ..., *, out: Any = ...) -> Tensor: ...
-def cat(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def concat(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def concatenate(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def dstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
-def hstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
-def stack(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def vstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
-def diag(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def tril(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def triu(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
-def bernoulli(input: Any, p: Any = ..., *, generator: Generator | None = ..., out: Any = ...) -> Tensor: ...
-def multinomial(input: Any, num_samples: builtins.int, replacement: builtins.bool = ..., *, generator: Generator | None = ..., out: Any = ...) -> Tensor: ...
-def normal(mean: Any = ..., std: Any = ..., size: Any = ..., *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def rand(*size: Any, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def randint(low: Any = ..., high: Any = ..., size: Any = ..., *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def randn(*size: Any, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def randperm(n: builtins.int, *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def matmul(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
+def log_softmax(input: Any, dim: builtins.int | None = ..., dtype: Any = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...
+def softmax(input: Any, dim: builtins.int | None = ..., dtype: Any = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...
 def all(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def amax(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def amin(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
@@ -497,18 +475,6 @@ def prod(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtin
 def std(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: builtins.float | None = ..., out: Any = ...) -> Tensor: ...
 def sum(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, dtype: Any = ..., out: Any = ...) -> Tensor: ...
 def var(input: Any, dim: builtins.int | tuple[builtins.int, ...] | list[builtins.int] | None = ..., unbiased: builtins.bool = ..., keepdim: builtins.bool = ..., *, correction: builtins.float | None = ..., out: Any = ...) -> Tensor: ...
-def gather(input: Any, dim: builtins.int, index: Any, *, out: Any = ...) -> Tensor: ...
-def index_add(input: Any, dim: builtins.int, index: Any, source: Any, *, alpha: Any = ..., out: Any = ...) -> Tensor: ...
-def index_copy(input: Any, dim: builtins.int, index: Any, source: Any, *, out: Any = ...) -> Tensor: ...
-def index_select(input: Any, dim: builtins.int, index: Any, *, out: Any = ...) -> Tensor: ...
-def masked_select(input: Any, mask: Any, *, out: Any = ...) -> Tensor: ...
-def nonzero(input: Any, *, as_tuple: builtins.bool = ..., out: Any = ...) -> Any: ...
-def scatter(input: Any, dim: builtins.int, index: Any, src: Any = ..., *, value: Any = ..., reduce: str | None = ..., out: Any = ...) -> Tensor: ...
-def scatter_add(input: Any, dim: builtins.int, index: Any, src: Any, *, out: Any = ...) -> Tensor: ...
-def scatter_reduce(input: Any, dim: builtins.int, index: Any, src: Any, reduce: str, *, include_self: builtins.bool = ..., out: Any = ...) -> Tensor: ...
-def take(input: Any, index: Any, *, out: Any = ...) -> Tensor: ...
-def log_softmax(input: Any, dim: builtins.int | None = ..., dtype: Any = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...
-def softmax(input: Any, dim: builtins.int | None = ..., dtype: Any = ..., *, axis: builtins.int | None = ..., out: Any = ...) -> Tensor: ...
 def argsort(input: Any, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def bucketize(input: Any, boundaries: Any, *, out_int32: builtins.bool = ..., right: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def kthvalue(input: Any, k: builtins.int, dim: builtins.int = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> ValuesIndices: ...
@@ -520,13 +486,54 @@ def quantile(input: Any, q: Any, dim: builtins.int | None = ..., keepdim: builti
 def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: builtins.bool = ..., right: builtins.bool = ..., side: str | None = ..., sorter: Any = ..., out: Any = ...) -> Tensor: ...
 def sort(input: Any, dim: builtins.int = ..., descending: builtins.bool = ..., stable: builtins.bool = ..., *, out: Any = ...) -> ValuesIndices: ...
 def topk(input: Any, k: builtins.int, dim: builtins.int = ..., largest: builtins.bool = ..., sorted: builtins.bool = ..., *, out: Any = ...) -> ValuesIndices: ...
-def clamp(input: Tensor, min: Any = ..., max: Any = ..., *, out: Any = ...) -> Tensor: ...
-def clamp_max(input: Tensor, max: Any, *, out: Any = ...) -> Tensor: ...
-def clamp_min(input: Tensor, min: Any, *, out: Any = ...) -> Tensor: ...
-def logit(input: Tensor, eps: builtins.float | None = ..., *, out: Any = ...) -> Tensor: ...
-def nan_to_num(input: Tensor, nan: builtins.float = ..., posinf: builtins.float | None = ..., neginf: builtins.float | None = ..., *, out: Any = ...) -> Tensor: ...
-def polygamma(n: builtins.int, input: Tensor, *, out: Any = ...) -> Tensor: ...
-def round(input: Tensor, decimals: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def histogram(input: Any, bins: Any = ..., *, range: Sequence[builtins.float] | None = ..., weight: Any = ..., density: builtins.bool = ..., out: Any = ...) -> Histogram: ...
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = ..., alpha: Any = ..., out: Any = ...) -> Tensor: ...
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = ..., alpha: Any = ..., out: Any = ...) -> Tensor: ...
+def bmm(input: Any, mat2: Any, *, out: Any = ...) -> Tensor: ...
+def cross(input: Any, other: Any, dim: builtins.int | None = ..., *, out: Any = ...) -> Tensor: ...
+def dot(input: Any, tensor: Any, *, out: Any = ...) -> Tensor: ...
+def inner(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
+def kron(input: Any, other: Any, *, out: Any = ...) -> Tensor: ...
+def mm(input: Any, mat2: Any, *, out: Any = ...) -> Tensor: ...
+def mv(input: Any, vec: Any, *, out: Any = ...) -> Tensor: ...
+def outer(input: Any, vec2: Any, *, out: Any = ...) -> Tensor: ...
+def tensordot(a: Any, b: Any, dims: Any = ..., *, out: Any = ...) -> Tensor: ...
+def diag(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def tril(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def triu(input: Any, diagonal: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def cat(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def concat(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def concatenate(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def dstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
+def hstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
+def stack(tensors: Any, dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
+def vstack(tensors: Any, *, out: Any = ...) -> Tensor: ...
+def take_along_dim(input: Any, indices: Any, dim: builtins.int | None = ..., *, out: Any = ...) -> Tensor: ...
+def gather(input: Any, dim: builtins.int, index: Any, *, out: Any = ...) -> Tensor: ...
+def index_add(input: Any, dim: builtins.int, index: Any, source: Any, *, alpha: Any = ..., out: Any = ...) -> Tensor: ...
+def index_copy(input: Any, dim: builtins.int, index: Any, source: Any, *, out: Any = ...) -> Tensor: ...
+def index_select(input: Any, dim: builtins.int, index: Any, *, out: Any = ...) -> Tensor: ...
+def masked_select(input: Any, mask: Any, *, out: Any = ...) -> Tensor: ...
+def nonzero(input: Any, *, as_tuple: builtins.bool = ..., out: Any = ...) -> Any: ...
+def scatter(input: Any, dim: builtins.int, index: Any, src: Any = ..., *, value: Any = ..., reduce: str | None = ..., out: Any = ...) -> Tensor: ...
+def scatter_add(input: Any, dim: builtins.int, index: Any, src: Any, *, out: Any = ...) -> Tensor: ...
+def scatter_reduce(input: Any, dim: builtins.int, index: Any, src: Any, reduce: str, *, include_self: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def take(input: Any, index: Any, *, out: Any = ...) -> Tensor: ...
+def arange(start: Any, end: Any = ..., step: Any = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def empty(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
+def eye(n: builtins.int, m: builtins.int | None = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def full(size: Any, fill_value: Any, *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def linspace(start: Any, end: Any, steps: builtins.int, *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def logspace(start: Any, end: Any, steps: builtins.int, base: builtins.float = ..., *, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def ones(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
+def zeros(*size: Any, dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ..., **named: Any) -> Tensor: ...
+def bernoulli(input: Any, p: Any = ..., *, generator: Generator | None = ..., out: Any = ...) -> Tensor: ...
+def multinomial(input: Any, num_samples: builtins.int, replacement: builtins.bool = ..., *, generator: Generator | None = ..., out: Any = ...) -> Tensor: ...
+def normal(mean: Any = ..., std: Any = ..., size: Any = ..., *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def rand(*size: Any, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def randint(low: Any = ..., high: Any = ..., size: Any = ..., *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def randn(*size: Any, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
+def randperm(n: builtins.int, *, generator: Generator | None = ..., dtype: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor: ...
 def alpha_dropout(input: Tensor, p: builtins.float = ..., training: builtins.bool = ..., inplace: builtins.bool = ...) -> Tensor: ...
 def avg_pool1d(input: Any, kernel_size: Any, stride: Any = ..., padding: Any = ..., ceil_mode: builtins.bool = ..., count_include_pad: builtins.bool = ..., divisor_override: builtins.int | None = ...) -> Tensor: ...
@@ -568,42 +575,36 @@ def selu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def threshold_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = ..., p: builtins.float = ..., eps: builtins.float = ..., swap: builtins.bool = ..., *, reduction: str = ...) -> Tensor: ...
-def histogram(input: Any, bins: Any = ..., *, range: Sequence[builtins.float] | None = ..., weight: Any = ..., density: builtins.bool = ..., out: Any = ...) -> Histogram: ...
 absolute = abs
 arccos = acos
 arccosh = acosh
 arcsin = asin
 arcsinh = asinh
 arctan = atan
-arctan2 = atan2
 arctanh = atanh
-cdouble = complex128
-cfloat = complex64
-clip = clamp
-conj_physical = conj
-divide = div
-double = float64
+negative = neg
 fix = trunc
-float = float32
-ger = outer
-greater = gt
-greater_equal = ge
-half = float16
-int = int32
+clip = clamp
+arctan2 = atan2
+subtract = sub
+multiply = mul
+not_equal = ne
 less = lt
 less_equal = le
-long = int64
-multiply = mul
-negative = neg
-not_equal = ne
-short = int16
-subtract = sub
+greater = gt
+greater_equal = ge
+divide = div
+conj_physical = conj
+ger = outer
 unsafe_chunk = chunk
 unsafe_split = split
+cdouble = complex128
+cfloat = complex64
+float = float32
+double = float64
+short = int16
+int = int32
+long = int64
+half = float16
 __version__: str
-pi: builtins.float
-e: builtins.float
-inf: builtins.float
-nan: builtins.float
-newaxis: None
-__all__ = ['Generator', 'GradScaler', 'Tensor', '__array_api_version__', '__array_namespace_info__', 'abs', 'abs_', 'absolute', 'acos', 'acos_', 'acosh', 'acosh_', 'adaptive_avg_pool1d', 'add', 'addbmm', 'addcdiv', 'addcmul', 'addmm', 'addmv', 'addmv_', 'addr', 'adjoint', 'alias_copy', 'all', 'allclose', 'alpha_dropout', 'amax', 'amin', 'aminmax', 'amp', 'angle', 'any', 'arange', 'arccos', 'arccos_', 'arccosh', 'arccosh_', 'arcsin', 'arcsin_', 'arcsinh', 'arcsinh_', 'arctan', 'arctan2', 'arctan_', 'arctanh', 'arctanh_', 'argmax', 'argmin', 'argsort', 'argwhere', 'array_api', 'as_strided', 'as_strided_', 'as_strided_copy', 'as_strided_scatter', 'as_tensor', 'asarray', 'asin', 'asin_', 'asinh', 'asinh_', 'astype', 'atan', 'atan2', 'atan_', 'atanh', 'atanh_', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'autocast', 'autograd', 'avg_pool1d', 'baddbmm', 'bartlett_window', 'bernoulli', 'bfloat16', 'bilinear', 'binary_cross_entropy_with_logits', 'bincount', 'binomial', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_not', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman_window', 'block_diag', 'bmm', 'bool', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_tensors', 'broadcast_to', 'bucketize', 'can_cast', 'cartesian_prod', 'cat', 'cdist', 'cdouble', 'ceil', 'ceil_', 'celu', 'celu_', 'cfloat', 'chain_matmul', 'channel_shuffle', 'cholesky', 'cholesky_inverse', 'cholesky_solve', 'chunk', 'clamp', 'clamp_', 'clamp_max', 'clamp_max_', 'clamp_min', 'clamp_min_', 'clip', 'clip_', 'clone', 'column_stack', 'combinations', 'complex', 'complex128', 'complex64', 'concat', 'concatenate', 'cond', 'conj', 'conj_physical', 'conj_physical_', 'constant_pad_nd', 'contiguous', 'conv1d', 'conv2d', 'conv3d', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'copysign', 'corrcoef', 'cos', 'cos_', 'cosh', 'cosh_', 'cosine_embedding_loss', 'cosine_similarity', 'count_nonzero', 'cov', 'cross', 'ctc_loss', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'cumulative_trapezoid', 'data', 'deg2rad', 'deg2rad_', 'det', 'detach', 'detach_', 'detach_copy', 'device', 'diag', 'diag_embed', 'diagflat', 'diagonal', 'diagonal_copy', 'diagonal_scatter', 'diff', 'digamma', 'dist', 'div', 'divide', 'dot', 'double', 'dropout', 'dsplit', 'dstack', 'dtype', 'e', 'einsum', 'empty', 'empty_like', 'empty_permuted', 'empty_strided', 'enable_grad', 'eq', 'equal', 'erf', 'erf_', 'erfc', 'erfc_', 'erfinv', 'exp', 'exp2', 'exp2_', 'exp_', 'expand_copy', 'expand_dims', 'expm1', 'expm1_', 'eye', 'feature_alpha_dropout', 'fft', 'fill', 'fill_', 'finfo', 'fix', 'fix_', 'flatten', 'flip', 'fliplr', 'flipud', 'float', 'float16', 'float32', 'float64', 'float_power', 'floor', 'floor_', 'floor_divide', 'fmax', 'fmin', 'fmod', 'fork_rng', 'frac', 'frac_', 'frexp', 'from_dlpack', 'from_file', 'from_numpy', 'frombuffer', 'full', 'full_like', 'func', 'gather', 'gcd', 'gcd_', 'ge', 'geqrf', 'ger', 'get_default_dtype', 'get_device', 'get_num_threads', 'get_rng_state', 'gradient', 'greater', 'greater_equal', 'group_norm', 'gt', 'half', 'hamming_window', 'hann_window', 'hardshrink', 'heaviside', 'hinge_embedding_loss', 'histc', 'histogram', 'histogramdd', 'hsplit', 'hstack', 'hypot', 'i0', 'i0_', 'igamma', 'igammac', 'iinfo', 'imag', 'index_add', 'index_copy', 'index_fill', 'index_put', 'index_put_', 'index_reduce', 'index_select', 'inf', 'inference_mode', 'initial_seed', 'inner', 'int', 'int16', 'int32', 'int64', 'int8', 'inverse', 'is_complex', 'is_conj', 'is_floating_point', 'is_grad_enabled', 'is_inference_mode_enabled', 'is_neg', 'is_nonzero', 'is_same_size', 'is_signed', 'is_tensor', 'isclose', 'isdtype', 'isfinite', 'isin', 'isinf', 'isnan', 'isneginf', 'isposinf', 'isreal', 'istft', 'kaiser_window', 'kl_div', 'kron', 'kthvalue', 'layer_norm', 'lcm', 'lcm_', 'ldexp', 'ldexp_', 'le', 'lerp', 'less', 'less_equal', 'lgamma', 'linalg', 'linspace', 'load', 'log', 'log10', 'log10_', 'log1p', 'log1p_', 'log2', 'log2_', 'log_', 'log_sigmoid', 'log_softmax', 'logaddexp', 'logaddexp2', 'logcumsumexp', 'logdet', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logit', 'logit_', 'logspace', 'logsumexp', 'long', 'lt', 'lu', 'lu_solve', 'lu_unpack', 'manual_seed', 'margin_ranking_loss', 'masked', 'masked_fill', 'masked_scatter', 'masked_select', 'matmul', 'matrix_exp', 'matrix_power', 'matrix_transpose', 'max', 'max_pool1d', 'max_pool2d', 'max_pool3d', 'maximum', 'mean', 'median', 'meshgrid', 'min', 'minimum', 'mm', 'mode', 'moveaxis', 'movedim', 'msort', 'mul', 'multinomial', 'multiply', 'mv', 'mvlgamma', 'nan', 'nan_to_num', 'nan_to_num_', 'nanmean', 'nanmedian', 'nanquantile', 'nansum', 'narrow', 'narrow_copy', 'ne', 'neg', 'neg_', 'negative', 'negative_', 'newaxis', 'nextafter', 'nn', 'no_grad', 'nonzero', 'nonzero_static', 'norm', 'normal', 'not_equal', 'numel', 'ones', 'ones_like', 'optim', 'orgqr', 'ormqr', 'outer', 'pairwise_distance', 'pdist', 'permute', 'permute_copy', 'permute_dims', 'pi', 'pinverse', 'pixel_shuffle', 'pixel_unshuffle', 'poisson', 'poisson_nll_loss', 'polar', 'polygamma', 'positive', 'pow', 'prelu', 'prod', 'promote_types', 'put', 'qr', 'quantile', 'rad2deg', 'rad2deg_', 'rand', 'rand_like', 'randint', 'randint_like', 'randn', 'randn_like', 'randperm', 'ravel', 'real', 'reciprocal', 'reciprocal_', 'relu', 'relu_', 'remainder', 'renorm', 'repeat', 'repeat_interleave', 'reshape', 'resize_as_', 'resolve_conj', 'resolve_neg', 'result_type', 'rms_norm', 'roll', 'rot90', 'round', 'round_', 'row_stack', 'rrelu', 'rrelu_', 'rsqrt', 'rsqrt_', 'rsub', 'save', 'scalar_tensor', 'scan', 'scatter', 'scatter_add', 'scatter_reduce', 'searchsorted', 'seed', 'select', 'select_copy', 'select_scatter', 'selu', 'selu_', 'set_default_dtype', 'set_grad_enabled', 'set_num_threads', 'set_printoptions', 'set_rng_state', 'sgn', 'short', 'sigmoid', 'sigmoid_', 'sign', 'signal', 'signbit', 'sin', 'sin_', 'sinc', 'sinc_', 'sinh', 'sinh_', 'slice_copy', 'slice_scatter', 'slogdet', 'softmax', 'softplus', 'sort', 'special', 'split', 'split_copy', 'split_with_sizes', 'split_with_sizes_copy', 'sqrt', 'sqrt_', 'square', 'square_', 'squeeze', 'squeeze_copy', 'stack', 'std', 'std_mean', 'stft', 'sub', 'subtract', 'sum', 'svd', 'swapaxes', 'swapdims', 't', 't_copy', 'take', 'take_along_axis', 'take_along_dim', 'tan', 'tan_', 'tanh', 'tanh_', 'tensor', 'tensor_split', 'tensordot', 'threshold', 'threshold_', 'tile', 'topk', 'trace', 'transpose', 'transpose_copy', 'trapezoid', 'trapz', 'triangular_solve', 'tril', 'tril_indices', 'triplet_margin_loss', 'triu', 'triu_indices', 'true_divide', 'trunc', 'trunc_', 'uint16', 'uint32', 'uint64', 'uint8', 'unbind', 'unbind_copy', 'unflatten', 'unfold_copy', 'unique', 'unique_all', 'unique_consecutive', 'unique_counts', 'unique_inverse', 'unique_values', 'unravel_index', 'unsafe_chunk', 'unsafe_split', 'unsqueeze', 'unsqueeze_copy', 'unstack', 'utils', 'vander', 'var', 'var_mean', 'vdot', 'vecdot', 'view_as_complex', 'view_as_real', 'view_copy', 'vmap', 'vsplit', 'vstack', 'where', 'while_loop', 'xlogy', 'xlogy_', 'zero_', 'zeros', 'zeros_like', '__version__']
+__all__ = ['Generator', 'GradScaler', 'Tensor', '__array_api_version__', '__array_namespace_info__', 'abs', 'abs_', 'absolute', 'absolute_', 'acos', 'acos_', 'acosh', 'acosh_', 'adaptive_avg_pool1d', 'add', 'addbmm', 'addcdiv', 'addcmul', 'addmm', 'addmv', 'addmv_', 'addr', 'adjoint', 'alias_copy', 'all', 'allclose', 'alpha_dropout', 'amax', 'amin', 'aminmax', 'amp', 'angle', 'any', 'arange', 'arccos', 'arccos_', 'arccosh', 'arccosh_', 'arcsin', 'arcsin_', 'arcsinh', 'arcsinh_', 'arctan', 'arctan2', 'arctan_', 'arctanh', 'arctanh_', 'argmax', 'argmin', 'argsort', 'argwhere', 'array_api', 'as_strided', 'as_strided_', 'as_strided_copy', 'as_strided_scatter', 'as_tensor', 'asarray', 'asin', 'asin_', 'asinh', 'asinh_', 'astype', 'atan', 'atan2', 'atan_', 'atanh', 'atanh_', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'autocast', 'autograd', 'avg_pool1d', 'baddbmm', 'bartlett_window', 'bernoulli', 'bfloat16', 'bilinear', 'binary_cross_entropy_with_logits', 'bincount', 'binomial', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_not', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman_window', 'block_diag', 'bmm', 'bool', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_tensors', 'broadcast_to', 'bucketize', 'can_cast', 'cartesian_prod', 'cat', 'cdist', 'cdouble', 'ceil', 'ceil_', 'celu', 'celu_', 'cfloat', 'chain_matmul', 'channel_shuffle', 'cholesky', 'cholesky_inverse', 'cholesky_solve', 'chunk', 'clamp', 'clamp_', 'clamp_max', 'clamp_max_', 'clamp_min', 'clamp_min_', 'clip', 'clip_', 'clone', 'column_stack', 'combinations', 'complex', 'complex128', 'complex64', 'concat', 'concatenate', 'cond', 'conj', 'conj_physical', 'conj_physical_', 'constant_pad_nd', 'contiguous', 'conv1d', 'conv2d', 'conv3d', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'copysign', 'corrcoef', 'cos', 'cos_', 'cosh', 'cosh_', 'cosine_embedding_loss', 'cosine_similarity', 'count_nonzero', 'cov', 'cross', 'ctc_loss', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'cumulative_trapezoid', 'data', 'deg2rad', 'deg2rad_', 'det', 'detach', 'detach_', 'detach_copy', 'device', 'diag', 'diag_embed', 'diagflat', 'diagonal', 'diagonal_copy', 'diagonal_scatter', 'diff', 'digamma', 'dist', 'div', 'divide', 'dot', 'double', 'dropout', 'dsplit', 'dstack', 'dtype', 'e', 'einsum', 'empty', 'empty_like', 'empty_permuted', 'empty_strided', 'enable_grad', 'eq', 'equal', 'erf', 'erf_', 'erfc', 'erfc_', 'erfinv', 'exp', 'exp2', 'exp2_', 'exp_', 'expand_copy', 'expand_dims', 'expm1', 'expm1_', 'eye', 'feature_alpha_dropout', 'fft', 'fill', 'fill_', 'finfo', 'fix', 'fix_', 'flatten', 'flip', 'fliplr', 'flipud', 'float', 'float16', 'float32', 'float64', 'float_power', 'floor', 'floor_', 'floor_divide', 'fmax', 'fmin', 'fmod', 'fork_rng', 'frac', 'frac_', 'frexp', 'from_dlpack', 'from_file', 'from_numpy', 'frombuffer', 'full', 'full_like', 'func', 'gather', 'gcd', 'gcd_', 'ge', 'geqrf', 'ger', 'get_default_dtype', 'get_device', 'get_num_threads', 'get_rng_state', 'gradient', 'greater', 'greater_equal', 'group_norm', 'gt', 'half', 'hamming_window', 'hann_window', 'hardshrink', 'heaviside', 'hinge_embedding_loss', 'histc', 'histogram', 'histogramdd', 'hsplit', 'hstack', 'hypot', 'i0', 'i0_', 'igamma', 'igammac', 'iinfo', 'imag', 'index_add', 'index_copy', 'index_fill', 'index_put', 'index_put_', 'index_reduce', 'index_select', 'inf', 'inference_mode', 'initial_seed', 'inner', 'int', 'int16', 'int32', 'int64', 'int8', 'inverse', 'is_complex', 'is_conj', 'is_floating_point', 'is_grad_enabled', 'is_inference_mode_enabled', 'is_neg', 'is_nonzero', 'is_same_size', 'is_signed', 'is_tensor', 'isclose', 'isdtype', 'isfinite', 'isin', 'isinf', 'isnan', 'isneginf', 'isposinf', 'isreal', 'istft', 'kaiser_window', 'kl_div', 'kron', 'kthvalue', 'layer_norm', 'lcm', 'lcm_', 'ldexp', 'ldexp_', 'le', 'lerp', 'less', 'less_equal', 'lgamma', 'linalg', 'linspace', 'load', 'log', 'log10', 'log10_', 'log1p', 'log1p_', 'log2', 'log2_', 'log_', 'log_sigmoid', 'log_softmax', 'logaddexp', 'logaddexp2', 'logcumsumexp', 'logdet', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logit', 'logit_', 'logspace', 'logsumexp', 'long', 'lt', 'lu', 'lu_solve', 'lu_unpack', 'manual_seed', 'margin_ranking_loss', 'masked', 'masked_fill', 'masked_scatter', 'masked_select', 'matmul', 'matrix_exp', 'matrix_power', 'matrix_transpose', 'max', 'max_pool1d', 'max_pool2d', 'max_pool3d', 'maximum', 'mean', 'median', 'meshgrid', 'min', 'minimum', 'mm', 'mode', 'moveaxis', 'movedim', 'msort', 'mul', 'multinomial', 'multiply', 'mv', 'mvlgamma', 'nan', 'nan_to_num', 'nan_to_num_', 'nanmean', 'nanmedian', 'nanquantile', 'nansum', 'narrow', 'narrow_copy', 'ne', 'neg', 'neg_', 'negative', 'negative_', 'newaxis', 'nextafter', 'nn', 'no_grad', 'nonzero', 'nonzero_static', 'norm', 'normal', 'not_equal', 'numel', 'ones', 'ones_like', 'optim', 'orgqr', 'ormqr', 'outer', 'pairwise_distance', 'pdist', 'permute', 'permute_copy', 'permute_dims', 'pi', 'pinverse', 'pixel_shuffle', 'pixel_unshuffle', 'poisson', 'poisson_nll_loss', 'polar', 'polygamma', 'positive', 'pow', 'prelu', 'prod', 'promote_types', 'put', 'qr', 'quantile', 'rad2deg', 'rad2deg_', 'rand', 'rand_like', 'randint', 'randint_like', 'randn', 'randn_like', 'randperm', 'ravel', 'real', 'reciprocal', 'reciprocal_', 'relu', 'relu_', 'remainder', 'renorm', 'repeat', 'repeat_interleave', 'reshape', 'resize_as_', 'resolve_conj', 'resolve_neg', 'result_type', 'rms_norm', 'roll', 'rot90', 'round', 'round_', 'row_stack', 'rrelu', 'rrelu_', 'rsqrt', 'rsqrt_', 'rsub', 'save', 'scalar_tensor', 'scan', 'scatter', 'scatter_add', 'scatter_reduce', 'searchsorted', 'seed', 'select', 'select_copy', 'select_scatter', 'selu', 'selu_', 'set_default_dtype', 'set_grad_enabled', 'set_num_threads', 'set_printoptions', 'set_rng_state', 'sgn', 'short', 'sigmoid', 'sigmoid_', 'sign', 'signal', 'signbit', 'sin', 'sin_', 'sinc', 'sinc_', 'sinh', 'sinh_', 'slice_copy', 'slice_scatter', 'slogdet', 'softmax', 'softplus', 'sort', 'special', 'split', 'split_copy', 'split_with_sizes', 'split_with_sizes_copy', 'sqrt', 'sqrt_', 'square', 'square_', 'squeeze', 'squeeze_copy', 'stack', 'std', 'std_mean', 'stft', 'sub', 'subtract', 'sum', 'svd', 'swapaxes', 'swapdims', 't', 't_copy', 'take', 'take_along_axis', 'take_along_dim', 'tan', 'tan_', 'tanh', 'tanh_', 'tensor', 'tensor_split', 'tensordot', 'threshold', 'threshold_', 'tile', 'topk', 'trace', 'transpose', 'transpose_copy', 'trapezoid', 'trapz', 'triangular_solve', 'tril', 'tril_indices', 'triplet_margin_loss', 'triu', 'triu_indices', 'true_divide', 'trunc', 'trunc_', 'uint16', 'uint32', 'uint64', 'uint8', 'unbind', 'unbind_copy', 'unflatten', 'unfold_copy', 'unique', 'unique_all', 'unique_consecutive', 'unique_counts', 'unique_inverse', 'unique_values', 'unravel_index', 'unsafe_chunk', 'unsafe_split', 'unsqueeze', 'unsqueeze_copy', 'unstack', 'utils', 'vander', 'var', 'var_mean', 'vdot', 'vecdot', 'view_as_complex', 'view_as_real', 'view_copy', 'vmap', 'vsplit', 'vstack', 'where', 'while_loop', 'xlogy', 'xlogy_', 'zero_', 'zeros', 'zeros_like', '__version__']

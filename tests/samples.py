@@ -16,6 +16,7 @@ from scipy import stats
 import lucid
 from lucid.api import indexing
 from lucid.api.methods import method_table
+from lucid.api.names import having
 from lucid.core import dtypes
 from lucid.core.primitive import P
 from lucid.ops import binary, unary
@@ -103,6 +104,10 @@ class Make:
 
 Samples = Callable[[Make], Iterable[Sample]]
 METHODS = method_table()
+# Other names of operations -> the name that they are declared by.
+ALIASES = {
+    alias: row.name for row in having("method") for alias in row.names[1:] if alias != "to_numpy" and alias[-1] != "_"
+}
 
 
 def named(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from samples import (
+    ALIASES,
     ANY_TYPE,
     BOOLS,
     INTS,
@@ -37,7 +38,6 @@ from samples import (
 from samples import ROWS as OTHERS
 
 import lucid
-from lucid.api.aliases import ALIASES
 from lucid.core.primitive import P
 
 IN_DOUBLE = {"refused": "the row converts its operands first, so that all types can be tried"}

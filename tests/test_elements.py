@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from samples import ALIASES
 
 import lucid
 from lucid import autograd, func
-from lucid.api.aliases import ALIASES
 
 Z = np.array([1 + 2j, 3 - 4j, -0.5 + 0.25j])
 

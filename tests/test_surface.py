@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import lucid
-from lucid import func, namespace
+from lucid import func
+from lucid.api import names
 
 # --- views with strides --------------------------------------------------------------------------
 
@@ -429,8 +430,8 @@ def test_numpy_spelling():
 def test_functions_of_layers_stand_at_the_top_too():
     from lucid.nn import functional
 
-    homes = namespace.ON_DEMAND["lucid.nn.functional"].split()
-    assert all(unwrap(getattr(lucid, name)) is unwrap(getattr(functional, name)) for name in homes)
+    known = [row.name for row in names.ROWS if row.home == "lucid.nn.functional"]
+    assert all(unwrap(getattr(lucid, name)) is unwrap(getattr(functional, name)) for name in known)
     assert lucid.vmap is func.vmap and lucid.autocast is lucid.amp.autocast
 
 
@@ -447,8 +448,8 @@ def test_out_receives_the_results():
 
 
 def test_rare_operations_load_on_demand():
-    rare = [home for home in namespace.ON_DEMAND if home.startswith("lucid.api.") and home not in namespace.AT_ONCE]
-    rare = [home for home in rare if home not in ("lucid.api.inplace", "lucid.api.shape_writes")]  # hold methods too
+    at_once = {row.home for row in names.ROWS if "lazy" not in row.columns}
+    rare = sorted({row.home for row in names.ROWS if row.home.startswith("lucid.api.")} - at_once)
     assert "lucid.api.statistics" in rare
     code = (
         f"import sys, lucid; loaded = [m for m in {rare!r} if m in sys.modules]; assert not loaded, loaded; "

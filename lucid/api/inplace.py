@@ -1,17 +1,17 @@
 """In-place forms: `x.add_(y)` is `add` written into x."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucid.api import contractions, indexing, reductions, splitting
-from lucid.api.aliases import with_aliases
+from lucid.api import indexing
+from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
 from lucid.core.inplace import sever, ufunc_write, write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import binary, floating, integers, unary
+from lucid.ops import binary, unary
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 
@@ -20,13 +20,9 @@ from lucid.ops.rules import P
 def inplace(
     function: Callable[..., Any],
     ufunc: np.ufunc | None = None,
-    example: tuple[str, str] | None = None,
     name: str = "",
 ) -> Callable[..., Tensor]:
-    """The in-place form of a function: the same arguments, the result written into the first.
-
-    `example` is a tensor and the further arguments of a call that its docstring shows.
-    """
+    """The in-place form of a function: the same arguments, the result written into the first."""
     name = name or function.__name__ + "_"
     reads_old = function not in (binary.add, binary.sub)
 
@@ -39,12 +35,18 @@ def inplace(
         return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 
     op.__name__ = op.__qualname__ = name
-    op.__doc__ = f"In-place form of `{function.__name__}`."
-    if example is not None:
-        target, arguments = example
-        shown = f">>> import lucid\n    >>> x = lucid.tensor({target})\n    >>> x.{name}({arguments}) is x\n    True"
-        op.__doc__ += f"\n\n    {shown}\n    "
+    op.__doc__ = f"In-place form of `{function.__name__}`.{_example(function, name)}"
     return op
+
+
+def _example(function: Callable[..., Any], name: str) -> str:
+    """The first call in the docstring of the function, in place, if its operand is written out there."""
+    _, _, rest = (function.__doc__ or "").partition(f"{function.__name__}(lucid.tensor(")
+    values, _, further = rest.partition("\n")[0][:-1].partition("), ")
+    if not values:
+        return ""
+    made = f"lucid.tensor({values.removesuffix(')')})"
+    return f"\n\n    >>> import lucid\n    >>> x = {made}\n    >>> x.{name}({further}) is x\n    True\n    "
 
 
 def copy_(self: Tensor, src: Any) -> Tensor:
@@ -231,56 +233,22 @@ def polygamma_(self: Tensor, n: int) -> Tensor:
     return write(self, "polygamma_", lambda old: unary.polygamma(n, old))
 
 
-# The functions that have an in-place form, by module, with the arguments of an example.
-_WITH_FORMS: tuple[tuple[Any, str, str, str], ...] = (
-    (
-        unary,
-        "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan "
-        "sinh cosh tanh asinh acosh atanh sigmoid logit relu erf erfc erfinv lgamma digamma sinc floor ceil "
-        "round trunc frac nan_to_num sign sgn logical_not deg2rad rad2deg",
-        "[0.5]",
-        "",
-    ),
-    (unary, "clamp clamp_min clamp_max", "[0.5]", "1"),
-    (unary, "bitwise_not", "[6]", ""),
-    (
-        binary,
-        "floor_divide remainder fmod pow float_power atan2 hypot copysign xlogy eq ne lt le gt ge logical_and "
-        "logical_or logical_xor",
-        "[0.5]",
-        "2",
-    ),
-    (binary, "heaviside", "[0.5]", "lucid.tensor([1.0])"),
-    (binary, "lerp", "[0.5]", "lucid.tensor([2.0]), 0.5"),
-    (binary, "addcmul addcdiv", "[0.5]", "lucid.tensor([2.0]), lucid.tensor([3.0])"),
-    (binary, "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", "[6]", "2"),
-    (integers, "gcd lcm", "[6]", "4"),
-    (floating, "nextafter", "[0.5]", "lucid.tensor([1.0])"),
-    (floating, "ldexp", "[0.5]", "3"),
-    (reductions, "cumsum cumprod", "[1.0, 2.0]", "0"),
-    (splitting, "tril triu", "[[1.0, 2.0], [3.0, 4.0]]", ""),
-    (contractions, "addmm", "[[1.0]]", "lucid.ones(1, 2), lucid.ones(2, 1)"),
-    (contractions, "baddbmm", "[[[1.0]]]", "lucid.ones(1, 1, 2), lucid.ones(1, 2, 1)"),
-)
-_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
-
-_FORMS: list[Callable[..., Tensor]] = [
-    *(
-        inplace(getattr(module, name), example=(target, arguments))
-        for module, names, target, arguments in _WITH_FORMS
-        for name in names.split()
-    ),
-    *(inplace(getattr(binary, name), ufunc, ("[0.5]", "2")) for name, ufunc in _UFUNCS.items()),
-    *(copy_, fill_, zero_, detach_, fill_diagonal_, apply_, map_, map2_, polygamma_),
-]
-
-INPLACE: dict[str, Callable[..., Tensor]] = {f.__name__: f for f in _FORMS}
-INPLACE["conj_physical_"] = inplace(unary.conj, example=("[2j]", ""), name="conj_physical_")
-INPLACE["true_divide_"] = INPLACE["div_"]
-INPLACE = with_aliases(INPLACE)
+def forms(rows: Iterable[Row] = ROWS) -> dict[str, Callable[..., Tensor]]:
+    """The in-place forms that the table of names asks for, by their names."""
+    table: dict[str, Callable[..., Tensor]] = {}
+    for row in having("inplace", rows):
+        direct = row.columns.get("direct")
+        form = inplace(row.function(), getattr(np, direct) if direct else None)
+        for name in row.names:
+            table[f"{name}_"] = form
+    return table
 
 
-def __getattr__(name: str) -> Callable[..., Tensor]:
-    if name not in INPLACE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return INPLACE[name]
+FORMS = forms()
+globals().update(FORMS)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., Tensor]: ...
+
+
+conj_physical_ = inplace(unary.conj, name="conj_physical_")

@@ -459,14 +459,6 @@ def multinomial(
     return P.weighted_pick(x, chance, count=count, replacement=replacement)
 
 
-METHODS = "bernoulli multinomial"
-
-__all__ = [
-    "bernoulli", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
-]  # fmt: skip
-
-
 def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tensor:
     """The number of successes in `count` trials, each with probability `prob`; both broadcast.
 

@@ -182,10 +182,3 @@ def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Gener
     high = _greatest(self.np_dtype) + 1 if to is None else _whole(to, "random_")
     drawn = _integers(self.shape, _whole(from_, "random_"), high, self.np_dtype, generator, "random_")
     return random_fill(self, _spread(*drawn), "random_")
-
-
-METHODS = "uniform_ normal_ log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_"
-
-__all__ = [
-    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
-]  # fmt: skip

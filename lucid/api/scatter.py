@@ -581,10 +581,3 @@ def argwhere(input: Any) -> Tensor:
     """
     found: Tensor = nonzero(input)
     return found
-
-
-METHODS = (
-    "gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_put take "
-    "masked_select masked_fill masked_scatter nonzero argwhere scatter_ scatter_add_ scatter_reduce_ index_add_ "
-    "index_copy_ index_fill_ index_put_ masked_fill_ masked_scatter_"
-)

@@ -260,16 +260,7 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-METHODS: dict[str, Callable[..., Tensor]] = {
-    f.__name__: f
-    for f in (
-        _form(shaping.squeeze, ("1, 2", "0")),
-        _form(shaping.unsqueeze, ("2", "0")),
-        _form(shaping.transpose, ("2, 3", "0, 1")),
-        _form(shaping.t, ("2, 3", "")),
-        as_strided_,
-        resize_,
-        resize_as_,
-        set_,
-    )
-}
+squeeze_ = _form(shaping.squeeze, ("1, 2", "0"))
+unsqueeze_ = _form(shaping.unsqueeze, ("2", "0"))
+transpose_ = _form(shaping.transpose, ("2, 3", "0, 1"))
+t_ = _form(shaping.t, ("2, 3", ""))

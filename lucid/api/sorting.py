@@ -377,6 +377,3 @@ def unique_consecutive(
     rows, d = _table(x, dim, "unique_consecutive")
     order = np.arange(len(rows))
     return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))
-
-
-METHODS = "sort argsort msort topk kthvalue median nanmedian quantile nanquantile unique unique_consecutive"

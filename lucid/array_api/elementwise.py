@@ -1,106 +1,44 @@
 """Elementwise functions: lucid's own, with the standard's names, signatures and type promotion."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import lucid
+from lucid.api.names import ROWS, Row, having
 from lucid.array_api.promotion import array, same_type
 from lucid.core.tensor import Tensor
 
 Function = Callable[..., Tensor]
 
 
-def _described(function: Function, name: str, source: str) -> Function:
-    """Name and describe a function by lucid's, whose example is its own."""
+def _strict(name: str, compute: Function) -> Function:
+    """A function of one or two arrays, described by lucid's, whose example is its own."""
+
+    def of_one(x: Any, /) -> Tensor:
+        return compute(array(x, name))
+
+    def of_two(x1: Any, x2: Any, /) -> Tensor:
+        return compute(*same_type(name, x1, x2))
+
+    operands = [p for p in signature(compute).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    function = of_one if len(operands) == 1 else of_two
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (getattr(lucid, source).__doc__ or "").replace(f"lucid.{source}(", f"lucid.array_api.{name}(")
+    source = f"lucid.{compute.__name__}("
+    function.__doc__ = (compute.__doc__ or "").replace(source, f"lucid.array_api.{name}(")
     return function
 
 
-def _unary(name: str, source: str | None = None) -> Function:
-    source = source or name
-    compute = getattr(lucid, source)
-
-    def function(x: Any, /) -> Tensor:
-        return compute(array(x, name))
-
-    return _described(function, name, source)
+def derived(rows: Iterable[Row] = ROWS) -> dict[str, Function]:
+    """What the table of names says that the standard has of lucid's operations."""
+    operations = [row for row in having("standard", rows) if row.home.startswith("lucid.ops.")]
+    return {n: _strict(n, row.function()) for row in operations for n in row.named("standard", row.name)}
 
 
-def _binary(name: str, source: str | None = None) -> Function:
-    source = source or name
-    compute = getattr(lucid, source)
+globals().update(derived())
+if TYPE_CHECKING:
 
-    def function(x1: Any, x2: Any, /) -> Tensor:
-        return compute(*same_type(name, x1, x2))
-
-    return _described(function, name, source)
-
-
-abs = _unary("abs")
-acos = _unary("acos")
-acosh = _unary("acosh")
-asin = _unary("asin")
-asinh = _unary("asinh")
-atan = _unary("atan")
-atanh = _unary("atanh")
-bitwise_invert = _unary("bitwise_invert", "bitwise_not")
-ceil = _unary("ceil")
-conj = _unary("conj")
-cos = _unary("cos")
-cosh = _unary("cosh")
-exp = _unary("exp")
-expm1 = _unary("expm1")
-floor = _unary("floor")
-imag = _unary("imag")
-isfinite = _unary("isfinite")
-isinf = _unary("isinf")
-isnan = _unary("isnan")
-log = _unary("log")
-log10 = _unary("log10")
-log1p = _unary("log1p")
-log2 = _unary("log2")
-logical_not = _unary("logical_not")
-negative = _unary("negative", "neg")
-real = _unary("real")
-reciprocal = _unary("reciprocal")
-sign = _unary("sign", "sgn")
-signbit = _unary("signbit")
-sin = _unary("sin")
-sinh = _unary("sinh")
-sqrt = _unary("sqrt")
-square = _unary("square")
-tan = _unary("tan")
-tanh = _unary("tanh")
-trunc = _unary("trunc")
-
-atan2 = _binary("atan2")
-bitwise_and = _binary("bitwise_and")
-bitwise_left_shift = _binary("bitwise_left_shift")
-bitwise_or = _binary("bitwise_or")
-bitwise_right_shift = _binary("bitwise_right_shift")
-bitwise_xor = _binary("bitwise_xor")
-copysign = _binary("copysign")
-divide = _binary("divide", "true_divide")
-equal = _binary("equal", "eq")
-floor_divide = _binary("floor_divide")
-greater = _binary("greater", "gt")
-greater_equal = _binary("greater_equal", "ge")
-hypot = _binary("hypot")
-less = _binary("less", "lt")
-less_equal = _binary("less_equal", "le")
-logaddexp = _binary("logaddexp")
-logical_and = _binary("logical_and")
-logical_or = _binary("logical_or")
-logical_xor = _binary("logical_xor")
-maximum = _binary("maximum")
-minimum = _binary("minimum")
-multiply = _binary("multiply", "mul")
-nextafter = _binary("nextafter")
-not_equal = _binary("not_equal", "ne")
-pow = _binary("pow")
-remainder = _binary("remainder")
-subtract = _binary("subtract", "sub")
+    def __getattr__(name: str) -> Function: ...
 
 
 def add(x1: Any, x2: Any, /) -> Tensor:

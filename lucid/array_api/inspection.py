@@ -4,9 +4,11 @@ from typing import Any
 
 import lucid
 from lucid.array_api.data_types import KINDS, isdtype
+from lucid.array_api.methods import VERSIONS
 from lucid.core import dtypes
 from lucid.core.device import CPU, as_device, device
 
+__array_api_version__ = VERSIONS[-1]
 # The standard's own types; lucid has float16 and bfloat16 besides.
 TYPES = [d for d in dtypes.ALL if d.name not in ("float16", "bfloat16")]
 

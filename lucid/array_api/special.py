@@ -3,44 +3,35 @@
 Through it, SciPy's functions on tensors, such as the p-values of `scipy.stats`, keep their gradients.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import lucid
+from lucid.api.names import ROWS, Row, of_scipy
 from lucid.array_api.promotion import same_type
 from lucid.core.tensor import Tensor
 
 Function = Callable[..., Tensor]
 
-_SAME = (
-    "beta betainc betaln digamma entr erf erfc erfcinv erfcx erfinv exp2 expit expm1 gamma gammainc gammaincc gammaln "
-    "i0 i0e i1 i1e log1p log_ndtr logit ndtr ndtri psi sinc xlog1py xlogy"
-)
-_RENAMED = {
-    "j0": "bessel_j0",
-    "j1": "bessel_j1",
-    "k0": "modified_bessel_k0",
-    "k0e": "scaled_modified_bessel_k0",
-    "k1": "modified_bessel_k1",
-    "k1e": "scaled_modified_bessel_k1",
-    "y0": "bessel_y0",
-    "y1": "bessel_y1",
-}
 
-
-def _of(name: str, source: str) -> Function:
-    compute = getattr(lucid.special, source)
+def _of(name: str, row: Row) -> Function:
+    compute = row.function()
 
     def function(*x: Any) -> Tensor:
         return compute(*same_type(name, *x))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (compute.__doc__ or "").replace(f"lucid.special.{source}(", f"lucid.array_api.special.{name}(")
+    source = f"lucid.special.{row.name}("
+    function.__doc__ = (compute.__doc__ or "").replace(source, f"lucid.array_api.special.{name}(")
     return function
 
 
-globals().update({name: _of(name, name) for name in _SAME.split()})
-globals().update({name: _of(name, source) for name, source in _RENAMED.items()})
+def derived(rows: Iterable[Row] = ROWS) -> dict[str, Function]:
+    """What the table of names has for SciPy's functions of arrays only."""
+    return {name: _of(name, row) for name, row in of_scipy(rows).items() if "adapter" not in row.columns}
+
+
+globals().update(derived())
 
 
 def _parts(dfn: Any, dfd: Any, x: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,4 +61,4 @@ def fdtrc(dfn: Any, dfd: Any, x: Any) -> Tensor:
     return lucid.special.betainc(b, a, 2 * b / (2 * b + scaled))
 
 
-__all__ = ["fdtr", "fdtrc", *_SAME.split(), *_RENAMED]
+__all__ = ["fdtr", "fdtrc", *derived()]

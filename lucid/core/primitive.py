@@ -1,7 +1,6 @@
 """Primitives and how they are applied: run on what is inside the operands, then recorded on the tape.
 
-A primitive's operands are positional and its parameters are keywords. Every operation of the library
-ends up in `apply`, or in one of the short cuts for plain tensors in `lucid.ops.rules` that do the same.
+A primitive's operands are positional and its parameters are keywords. Every operation of the library ends up in `apply`.
 """
 
 import sys
@@ -382,16 +381,14 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     """
     if prim.is_call:
         result = prim.run(args, params)
-    elif len(args) > 2:
-        result = prim.kernel(*[array_in(a, kind) for a in args], **params)
-    elif params and len(args) == 1:
-        result = prim.kernel(array_in(args[0], kind), **params)
-    elif params:
-        result = prim.kernel(array_in(args[0], kind), array_in(args[1], kind), **params)
     elif len(args) == 1:
-        result = prim.kernel(array_in(args[0], kind))
+        x = array_in(args[0], kind)
+        result = prim.kernel(x, **params) if params else prim.kernel(x)
+    elif len(args) == 2:
+        x, y = array_in(args[0], kind), array_in(args[1], kind)
+        result = prim.kernel(x, y, **params) if params else prim.kernel(x, y)
     else:
-        result = prim.kernel(array_in(args[0], kind), array_in(args[1], kind))
+        result = prim.kernel(*[array_in(a, kind) for a in args], **params)
     out: Any = result if prim.is_call else tuple([wrapped(r) for r in result]) if prim.multi else wrapped(result)
     if prim.is_view:
         note_view(prim, args[0], params, out)

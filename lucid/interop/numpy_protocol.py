@@ -7,20 +7,20 @@ the arrays and gives arrays, unless that would lose a gradient silently.
 
 import importlib
 import inspect
-import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lucid.api import contractions, conversion, reductions
+from lucid.api import conversion, reductions
+from lucid.api.names import ROWS, Row, having
 from lucid.core import modes
 from lucid.core.dual import Dual
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.interop.numpy_functions import DEGREE, FUNCTIONS, Function, NoCounterpartError, as_floats
+from lucid.interop.numpy_functions import FUNCTIONS, Function, NoCounterpartError, as_floats
 from lucid.interop.numpy_linalg import LINALG
 from lucid.ops import binary, unary
 from lucid.ops.promotion import exact, lift_all
@@ -96,20 +96,6 @@ def _stored(name: str, result: Any, out: Any) -> Any:
 
 # --- ufuncs ------------------------------------------------------------------------------------
 
-_SAME_UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal sin cos tan sinh cosh tanh floor ceil trunc "
-    "isnan isinf isfinite logical_not"
-)
-_SAME_BINARY = (
-    "floor_divide remainder fmod float_power hypot maximum minimum fmax fmin logaddexp copysign logical_and "
-    "logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
-)
-_LOG2 = math.log(2.0)
-
-
-def _scaled(factor: float) -> Function:
-    return lambda x: binary.mul(x, factor)
-
 
 def _cube_root(x: Any) -> Tensor:
     size = unary.abs(as_floats(x))
@@ -117,62 +103,18 @@ def _cube_root(x: Any) -> Tensor:
     return unary.sign(lift(x)) * binary.where(zero, 0, binary.pow(binary.where(zero, 1, size), 1 / 3))
 
 
-def _log2_of_sum(x: Any, y: Any) -> Tensor:
-    return binary.true_divide(binary.logaddexp(binary.mul(x, _LOG2), binary.mul(y, _LOG2)), _LOG2)
+def ufuncs(rows: Iterable[Row] = ROWS) -> dict[np.ufunc, Function]:
+    """What the table of names has for NumPy's ufuncs."""
+    known = ((row, getattr(np, n, None)) for row in having("numpy", rows) for n in row.named("numpy") or row.names)
+    return {ufunc: row.function() for row, ufunc in known if isinstance(ufunc, np.ufunc)}
 
 
 UFUNCS: dict[np.ufunc, Function] = {
-    **{getattr(np, name): getattr(unary, name) for name in _SAME_UNARY.split()},
-    **{getattr(np, name): getattr(binary, name) for name in _SAME_BINARY.split()},
-    np.negative: unary.neg,
+    **ufuncs(),
     np.positive: lambda x: lift(x).clone(),
-    np.absolute: unary.abs,
-    np.fabs: unary.abs,
-    np.sign: unary.sgn,
-    np.conjugate: unary.conj,
-    np.rint: unary.round,
     np.cbrt: _cube_root,
-    np.arcsin: unary.asin,
-    np.arccos: unary.acos,
-    np.arctan: unary.atan,
-    np.arcsinh: unary.asinh,
-    np.arccosh: unary.acosh,
-    np.arctanh: unary.atanh,
-    np.deg2rad: _scaled(DEGREE),
-    np.radians: _scaled(DEGREE),
-    np.rad2deg: _scaled(1 / DEGREE),
-    np.degrees: _scaled(1 / DEGREE),
-    np.invert: unary.bitwise_not,
     np.modf: lambda x: (unary.frac(x), unary.trunc(x)),
-    np.add: binary.add,
-    np.subtract: binary.sub,
-    np.multiply: binary.mul,
-    np.divide: binary.true_divide,
     np.divmod: lambda x, y: (binary.floor_divide(x, y), binary.remainder(x, y)),
-    np.power: binary.pow,
-    np.arctan2: binary.atan2,
-    np.logaddexp2: _log2_of_sum,
-    np.left_shift: binary.bitwise_left_shift,
-    np.right_shift: binary.bitwise_right_shift,
-    np.equal: binary.eq,
-    np.not_equal: binary.ne,
-    np.less: binary.lt,
-    np.less_equal: binary.le,
-    np.greater: binary.gt,
-    np.greater_equal: binary.ge,
-    np.matmul: contractions.matmul,
-}
-# SciPy's ufuncs by name: they must not be imported before the user does.
-SCIPY_UFUNCS: dict[str, Function] = {
-    "erf": unary.erf,
-    "erfc": unary.erfc,
-    "erfinv": unary.erfinv,
-    "gammaln": unary.lgamma,
-    "psi": unary.digamma,
-    "expit": unary.sigmoid,
-    "log_expit": unary.log_sigmoid,
-    "logit": unary.logit,
-    "xlogy": binary.xlogy,
 }
 REDUCTIONS: dict[np.ufunc, Function] = {
     np.add: reductions.sum,
@@ -228,12 +170,9 @@ def _counterpart(ufunc: np.ufunc) -> Function:
 
 
 def _of_scipy(ufunc: np.ufunc) -> Function | None:
-    """The counterpart of a ufunc of SciPy's; other people's may have the same names."""
-    scipy = sys.modules.get("scipy.special")
-    if scipy is None:  # so it is not one of SciPy's
+    """The counterpart of a ufunc of SciPy's; their table loads SciPy, which must not happen before the user does it."""
+    if "scipy.special" not in sys.modules:  # so it is not one of SciPy's
         return None
-    if getattr(scipy, ufunc.__name__, None) is ufunc and ufunc.__name__ in SCIPY_UFUNCS:
-        return SCIPY_UFUNCS[ufunc.__name__]
     known: dict[np.ufunc, Function] = importlib.import_module("lucid.interop.scipy_ufuncs").UFUNCS
     return known.get(ufunc)
 

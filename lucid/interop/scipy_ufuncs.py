@@ -1,40 +1,16 @@
 """Which of these functions stands for which of SciPy's ufuncs, so that `scipy.special.gammainc(a, x)` takes tensors."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lucid import special as ours
+from lucid.api.names import ROWS, Row, of_scipy
 from lucid.core.tensor import Tensor
 from lucid.interop.numpy_functions import NoCounterpartError
 from lucid.special.doors import Function
 from lucid.special.doors import special as scipy
-
-_SAME = (
-    "beta betainc betaln entr erfcinv erfcx exp2 expm1 gamma gammainc gammaincc i0 i0e i1 i1e log1p log_ndtr ndtr ndtri "
-    "xlog1py"
-)
-_RENAMED = {
-    "j0": "bessel_j0",
-    "j1": "bessel_j1",
-    "y0": "bessel_y0",
-    "y1": "bessel_y1",
-    "k0": "modified_bessel_k0",
-    "k1": "modified_bessel_k1",
-    "k0e": "scaled_modified_bessel_k0",
-    "k1e": "scaled_modified_bessel_k1",
-}
-_OF_SOME_ORDER = "iv ive jv kv kve yv"
-_POLYNOMIALS = {
-    "eval_chebyt": "chebyshev_polynomial_t",
-    "eval_chebyu": "chebyshev_polynomial_u",
-    "eval_sh_chebyt": "shifted_chebyshev_polynomial_t",
-    "eval_sh_chebyu": "shifted_chebyshev_polynomial_u",
-    "eval_hermite": "hermite_polynomial_h",
-    "eval_hermitenorm": "hermite_polynomial_he",
-    "eval_laguerre": "laguerre_polynomial_l",
-    "eval_legendre": "legendre_polynomial_p",
-}
+from lucid.special.gamma_functions import zeta
 
 
 def _number(value: Any) -> Any:
@@ -44,11 +20,11 @@ def _number(value: Any) -> Any:
     return np.asarray(value).item()
 
 
-def _of_order(function: Function) -> Function:
+def of_order(function: Function) -> Function:
     return lambda v, z: function(_number(v), z)
 
 
-def _of_degree(function: Function) -> Function:
+def of_degree(function: Function) -> Function:
     def call(n: Any, x: Any) -> Any:
         degree = _number(n)
         # SciPy continues the polynomials to other degrees.
@@ -59,12 +35,19 @@ def _of_degree(function: Function) -> Function:
     return call
 
 
-UFUNCS: dict[np.ufunc, Function] = {
-    **{getattr(scipy, name): getattr(ours, name) for name in _SAME.split()},
-    **{getattr(scipy, name): getattr(ours, own) for name, own in _RENAMED.items()},
-    **{getattr(scipy, name): _of_order(getattr(ours, name)) for name in _OF_SOME_ORDER.split()},
-    **{getattr(scipy, name): _of_degree(getattr(ours, own)) for name, own in _POLYNOMIALS.items()},
-}
+def counterpart(row: Row) -> Function:
+    """A row's function, as SciPy's takes its arguments."""
+    adapter = row.columns.get("adapter")
+    return globals()[adapter](row.function()) if adapter else row.function()
+
+
+def ufuncs(rows: Iterable[Row] = ROWS) -> dict[np.ufunc, Function]:
+    """What the table of names has for SciPy's ufuncs."""
+    known = ((getattr(scipy, name, None), row) for name, row in of_scipy(rows).items())
+    return {ufunc: counterpart(row) for ufunc, row in known if isinstance(ufunc, np.ufunc)}
+
+
+UFUNCS = ufuncs()
 # What scipy.special.zeta, a Python function, calls.
 if hasattr(scipy._ufuncs, "_zeta"):
-    UFUNCS[scipy._ufuncs._zeta] = ours.zeta
+    UFUNCS[scipy._ufuncs._zeta] = zeta

@@ -196,7 +196,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent in double precision.
 
     >>> import lucid
-    >>> lucid.float_power(lucid.tensor([1, 2, 4]), -1)
+    >>> lucid.float_power(lucid.tensor([1.0, 2.0, 4.0]), -1)
     Tensor([1.  , 0.5 , 0.25], dtype=lucid.float64)
     """
 

@@ -271,6 +271,3 @@ def is_nonzero(input: Tensor) -> bool:
     (False, True)
     """
     return bool(input)
-
-
-METHODS = "sgn conj angle isreal is_conj is_neg resolve_conj resolve_neg is_nonzero"

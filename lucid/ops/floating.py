@@ -105,6 +105,3 @@ def ldexp(input: Any, other: Any) -> Tensor:
         kind = x.np_dtype if x.np_dtype in dtypes.DIFFERENTIABLE else dtypes.default_float()
         y = y.to(dtypes.real_of(kind))
     return mul(x, pow(2.0, y))
-
-
-METHODS = "signbit isposinf isneginf nextafter frexp ldexp"

@@ -15,5 +15,3 @@ lcm = binary(
     "The least positive number that both divide. | [4, 5]; [6, 0] -> Tensor([12,  0])",
     INTEGRAL,
 )
-
-METHODS = "gcd lcm"

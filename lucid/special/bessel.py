@@ -61,7 +61,7 @@ bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 ) = _modified
-i0_ = inplace(i0, example=("[1.0, 2.0]", ""))
+i0_ = inplace(i0)
 
 
 def _of_any_order(family: Elementwise, name: str, kind: str, result: str) -> Callable[..., Any]:

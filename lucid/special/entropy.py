@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lucid.ops.binary import typed_as, xlogy
+from lucid.ops.binary import typed_as
 from lucid.ops.rules import P
 from lucid.special.doors import declare, one, two
 
@@ -22,5 +22,3 @@ xlog1py = two(
     declare("xlog1py", (_log1p_unless_both_vanish, lambda x, y: x / (y + 1)), "x y"),
     "input · log(1 + other), and 0 where input is 0. | [0.0, 2.0]; [-1.0, 1.0] -> Tensor([0.    , 1.3863])",
 )
-
-__all__ = ["entr", "xlog1py", "xlogy"]

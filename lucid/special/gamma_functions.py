@@ -10,8 +10,6 @@ from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
-from lucid.ops.unary import digamma, polygamma
-from lucid.ops.unary import lgamma as gammaln
 from lucid.special.doors import declare, one, two
 
 gamma = one(
@@ -181,10 +179,3 @@ zeta = two(
     " | [2.0, 3.0]; [1.0, 2.0] -> Tensor([1.6449, 0.2021])",
     order=0,
 )
-
-psi = digamma
-
-__all__ = [
-    "beta", "betainc", "betaln", "digamma", "gamma", "gammainc", "gammaincc", "gammaln", "multigammaln", "polygamma",
-    "psi", "zeta",
-]  # fmt: skip

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from lucid.ops.rules import P
-from lucid.ops.unary import erf, erfc, erfinv
 from lucid.special.doors import declare, one
 
 _ROOT_2, _ROOT_PI, _ROOT_2PI = math.sqrt(2), math.sqrt(math.pi), math.sqrt(2 * math.pi)
@@ -42,5 +41,3 @@ log_ndtr = one(
     declare("log_ndtr", (lambda x: P.normal_hazard(x),)),
     "log(ndtr(x)), accurate in both tails. | [-30.0, 0.0] -> Tensor([-454.3213,   -0.6931])",
 )
-
-__all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
