@@ -15,9 +15,17 @@ from samples import ROWS, Make
 import lucid
 from lucid.api.creation import from_numpy
 from lucid.core.kind import NeedsValueError
-from lucid.func import coloring, grad, hessian, jacfwd, jacrev, jvp, patterns, vmap
+from lucid.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from lucid.func.control import cond, scan, while_loop
-from lucid.func.sparse import Sparsity, hessian_pattern, jacobian_pattern, sparse_hessian, sparse_jacobian
+from lucid.func.sparse import (
+    Sparsity,
+    coloring,
+    hessian_pattern,
+    jacobian_pattern,
+    patterns,
+    sparse_hessian,
+    sparse_jacobian,
+)
 from lucid.ops.nn.convolution import geometry
 from lucid.ops.rules import P
 
@@ -627,8 +635,8 @@ def test_patterns_and_colours_are_found_once(monkeypatch):
     x = point(size=20)
     pattern = hessian_pattern(rosenbrock, x)
     first = sparse_hessian(rosenbrock, x, pattern=pattern)
-    monkeypatch.setattr("lucid.func.sparse.color_symmetric", None)
-    monkeypatch.setattr("lucid.func.sparse.make_graph", None)
+    monkeypatch.setattr("lucid.func.sparse.jacobians.color_symmetric", None)
+    monkeypatch.setattr("lucid.func.sparse.jacobians.make_graph", None)
     again = sparse_hessian(rosenbrock, x, pattern=pattern)
     assert (first != again).nnz == 0
     # What a user does to a result changes neither the pattern nor the next result.

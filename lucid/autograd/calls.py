@@ -14,11 +14,11 @@ from lucid.core.engine import run
 from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import active, new_level
-from lucid.core.node import Node, save_input, save_output, split_edges
-from lucid.core.primitive import P, Primitive, apply, attach, edge_of, linked, packed, split_outputs
+from lucid.core.node import Node, packed, save_input, save_output, split_edges
+from lucid.core.primitive import P, Primitive, apply, attach, edge_of, linked, split_outputs
 from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir.traced import Computed, Traced
+from lucid.ir.trace import Computed, Traced
 from lucid.ops.rules import sum_to
 
 

@@ -9,6 +9,7 @@ from lucid.core import dtypes, modes
 from lucid.core.collector import show_history
 from lucid.core.geometry import seen_through
 from lucid.core.kind import Kind, bottom
+from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
@@ -31,6 +32,8 @@ def write(
     `direct(array)` may do the same without a copy. `reads_old` says whether the derivative needs the old elements.
     """
     synced(target)
+    if tracing() and trace.get() is not None:
+        trace.get().raise_if_captured(target, name)
     recorded = bool(modes.recording.get()) and any(isinstance(t, Tensor) and t.requires_grad for t in (target, *others))
     raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
     if target._meta is not None and target._meta.storage.followers is not None:
@@ -176,7 +179,11 @@ def _follow(view: Tensor, origin: Tensor | None) -> None:
 
 def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:
     """Write `ufunc(target, *others)` without a temporary where nothing is to be recorded; whether it was done."""
-    if type(target) is not Tensor or any(type(o) is not Tensor and type(o) not in (float, int) for o in others):
+    if (
+        tracing()
+        or type(target) is not Tensor
+        or any(type(o) is not Tensor and type(o) not in (float, int) for o in others)
+    ):
         return False
     array = target._array
     arrays = [o._array if type(o) is Tensor else o for o in others]

@@ -79,7 +79,7 @@ class Kind(Tensor):
     # Whether tensors of this kind have other memory than what they absorb, so that what was detached must follow.
     splits_memory = True
 
-    def _detached(self) -> Tensor:
+    def _detached_alone(self) -> Tensor:
         """The same contents without history: where a view by positions lies below, read from the detached base."""
         how = self._meta
         if not isinstance(how, View) or how.status == DETACHED or not _by_positions(self):

@@ -1,3 +1,4 @@
-cdef long long _newest
+cdef long long _newest, _traces
 
 cpdef long long newest()
+cpdef long long tracing() noexcept

@@ -16,6 +16,9 @@ _newest = 0  # the last number given
 # `lifted` and `settled` for tensors from further out.
 active: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
 
+_traces = 0  # how many programs are being traced, in any thread
+trace: ContextVar[Any] = ContextVar("trace", default=None)  # the innermost of those around the code that runs now
+
 
 def _new_lock() -> None:
     global _lock
@@ -38,13 +41,22 @@ def newest() -> int:
     return _newest
 
 
-def lifted(tensor: Any) -> Any:
-    """The tensor as one of the innermost transform's own kind, if it comes from further out."""
-    transforms = active.get()
-    if not transforms:
-        return tensor
-    inner = transforms[-1]
-    return tensor if getattr(tensor, "_level", 0) >= inner.level else inner.lifted(tensor)
+def tracing() -> int:
+    """How many programs are being traced, in any thread: mostly none, and then an operation asks no further."""
+    return _traces
+
+
+def count_traces(change: int) -> None:
+    """Say that a program begins (1) or ends (-1) to be traced."""
+    global _traces
+    with _lock:
+        _traces += change
+
+
+def captured(operands: tuple[Any, ...], level: int) -> Any:
+    """The operands of an operation as the innermost trace takes those from outside; None if there are none for it."""
+    innermost = trace.get()
+    return None if innermost is None or level >= innermost.level else innermost.captured_operands(operands)
 
 
 class Inside:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lucid.core import modes
 from lucid.core.collector import settle
 from lucid.core.fields import Edge, next_seq
 from lucid.core.place import Place
-from lucid.core.storage import Saved, Storage, fingerprint, saved_of
+from lucid.core.storage import DETACHED, Saved, Storage, fingerprint, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -198,6 +199,30 @@ class Packed:
         self.is_output = is_output
         self.index = index  # which output, for operations that have several
         self.operand = operand  # which operand, if it is one
+
+
+def packed(item: Any, operand: int | None) -> Any:
+    """A saved value as the innermost pair of saved-tensor hooks wants it; `operand` says which operand it is, if one."""
+    pack, unpack_hook = modes.saved_hooks.get()[-1]
+    is_output = type(item) is Saved and item.is_output
+    value = item.value if type(item) is Saved else item
+    if isinstance(value, ndarray):
+        value = Tensor._wrap(value)
+    if not isinstance(value, Tensor):
+        return item
+    # The hook gets the values without their history, but it can tell when they are overwritten.
+    shown = value.shell()
+    storage = item.storage if type(item) is Saved else storage_of(value)
+    shown._meta = new_view(None, None, {}, storage, DETACHED)
+    if type(value) is not Tensor:
+        # What a batched or dual tensor holds may be on a tape of its own, which goes on through the hook.
+        return Packed(pack(shown), unpack_hook, is_output, item.index if is_output else None, operand)
+    token = modes.recording.set(modes.SILENT)
+    try:
+        handle = pack(shown)
+    finally:
+        modes.recording.reset(token)
+    return Packed(handle, unpack_hook, is_output, item.index if is_output else None, operand)
 
 
 def save_input(tensor: Any) -> Any:

@@ -1,7 +1,7 @@
 # Functions that compiled code calls without Python's calling convention, with the C types of their variables.
 
 cimport cython
-from lucid.core.levels cimport newest
+from lucid.core.levels cimport newest, tracing
 from lucid.core.fields cimport Edge, TensorFields, next_seq
 from lucid.core.node cimport Node, array_of, save_input, save_output, split_edges, tensor_of, unrecorded
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of

@@ -18,14 +18,14 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields, next_seq
 from lucid.core.hooks import hooks_of
 from lucid.core.kernels import kernel_of
-from lucid.core.levels import newest
+from lucid.core.levels import captured, newest, tracing
 from lucid.core.node import (
     ABSENT,
     Freed,
     Node,
-    Packed,
     array_of,
     output_edge,
+    packed,
     raise_if_freed,
     save_input,
     save_output,
@@ -34,7 +34,7 @@ from lucid.core.node import (
     unrecorded,
 )
 from lucid.core.place import DEPTH, climb, known_files
-from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, Saved, View, new_view, storage_of
+from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, new_view, storage_of
 from lucid.core.tensor import Tensor, shape_of
 
 ndarray = np.ndarray
@@ -363,6 +363,8 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
         bit += bit  # of the many operands of a variadic primitive each is asked again
     if given or not found:
         return apply(prim, [lift(a) if isinstance(a, ndarray) or not found else a for a in args], params)
+    if tracing() and (taken := captured(args, highest)) is not None:
+        return apply(prim, taken, params)
     if top is None:
         kind = kind.dtype if numbers and prim.broadcasts else None
         return run_plain(prim, args, kind if kind is _F32 or kind is _F64 else None, need, needs, params)
@@ -673,27 +675,3 @@ def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
         out._node, out._requires_grad = None, False
         if out.np_dtype in DIFFERENTIABLE:
             out._node, out._requires_grad = output_edge(parent, i), True
-
-
-def packed(item: Any, operand: int | None) -> Any:
-    """A saved value as the innermost pair of saved-tensor hooks wants it; `operand` says which operand it is, if one."""
-    pack, unpack_hook = modes.saved_hooks.get()[-1]
-    is_output = type(item) is Saved and item.is_output
-    value = item.value if type(item) is Saved else item
-    if isinstance(value, ndarray):
-        value = Tensor._wrap(value)
-    if not isinstance(value, Tensor):
-        return item
-    # The hook gets the values without their history, but it can tell when they are overwritten.
-    shown = value.shell()
-    storage = item.storage if type(item) is Saved else storage_of(value)
-    shown._meta = new_view(None, None, {}, storage, DETACHED)
-    if type(value) is not Tensor:
-        # What a batched or dual tensor holds may be on a tape of its own, which goes on through the hook.
-        return Packed(pack(shown), unpack_hook, is_output, item.index if is_output else None, operand)
-    token = modes.recording.set(modes.SILENT)
-    try:
-        handle = pack(shown)
-    finally:
-        modes.recording.reset(token)
-    return Packed(handle, unpack_hook, is_output, item.index if is_output else None, operand)

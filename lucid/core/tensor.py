@@ -69,6 +69,10 @@ class Tensor(TensorFields, Methods):
 
     def _detached(self) -> "Tensor":
         """The same contents without history, with a share in the version counter."""
+        taken = levels.captured((self,), self._level) if levels.tracing() else None
+        return self._detached_alone() if taken is None else taken[0]._detached()
+
+    def _detached_alone(self) -> "Tensor":
         out = self.shell()
         out._meta = new_view(None, None, {}, storage_of(self), DETACHED)
         if levels.active.get():

@@ -10,9 +10,10 @@ _compiled_first(__path__, "func")
 
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp, linearize
-from lucid.func.graphs import Program, make_graph
+from lucid.func.graphs import make_graph
 from lucid.func.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from lucid.func.reverse import grad, grad_and_value, value_and_grad, vjp
+from lucid.ir.program import Program
 
 if TYPE_CHECKING:
     from lucid.func.control import cond, scan, while_loop

@@ -21,9 +21,9 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp
-from lucid.func.graphs import Program, traced
 from lucid.func.reverse import vjp
-from lucid.ir.traced import Traced
+from lucid.ir.program import Program
+from lucid.ir.trace import Traced, traced
 from lucid.ops.binary import where
 
 
@@ -68,6 +68,8 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     running: Any = True
     while True:
         truth = _condition(cond_fn(value), "while_loop")
+        if isinstance(truth, Traced) and truth.is_known:
+            truth = bool(truth)
         if isinstance(truth, Traced):
             if running is not True:
                 raise RuntimeError("while_loop: a condition cannot become traced while the loop runs")
@@ -228,6 +230,7 @@ class _Branch:
 
     def __init__(self, yes: Program, no: Program) -> None:
         self.yes, self.no = yes, no
+        self.results = yes.outputs
 
     def split(self, tensors: Sequence[Any]) -> tuple[Any, Any, Any]:
         count, held = len(self.yes.inputs), len(self.yes.captured)
@@ -326,6 +329,7 @@ class _Loop:
 
     def __init__(self, test: Program, body: Program) -> None:
         self.test, self.body = test, body
+        self.results = body.outputs
 
     def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
         count, held = len(self.body.inputs), len(self.test.captured)

@@ -12,7 +12,7 @@ from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, raise_if_not_differentiable
-from lucid.func.graphs import traced
+from lucid.ir.trace import traced
 from lucid.ops.promotion import exact
 
 
@@ -103,6 +103,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     # The primals are constants of the trace: only what depends on the tangents enters the program.
     zeros = tree.tree_map(lambda x: Tensor._wrap(np.zeros(x.shape, x.np_dtype)), points)
-    push = traced(tangent, zeros, {})
+    push = traced(tangent, zeros, {}, Inside)
     push.name = "linearized"
     return values[0], push

@@ -9,7 +9,7 @@ import numpy as np
 
 from lucid.core import engine, modes, tree
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.levels import lifted
+from lucid.core.levels import active
 from lucid.core.outside import carries_grad, leads_outside
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
@@ -71,7 +71,7 @@ class Pulled:
                     if x.np_dtype not in DIFFERENTIABLE:
                         raise_if_not_differentiable(x, name, named(func, number))
                     # What is on a tape already stays where that tape can follow it.
-                    inner = x if x._requires_grad else lifted(x)
+                    inner = x if x._requires_grad else _lifted(x)
                     if inner is x:
                         inner = variable(x)
                     inner._requires_grad = True
@@ -128,6 +128,12 @@ class Pulled:
             return leaf if self.outer and leads_outside([leaf], self.variables, self.inside) else leaf.shell()
 
         return tree.tree_map(release, value)
+
+
+def _lifted(x: Tensor) -> Any:
+    """The tensor as one of the innermost transform's own kind, if it comes from further out."""
+    transforms = active.get()
+    return transforms[-1].lifted(x) if transforms and x._level < transforms[-1].level else x
 
 
 def _one_number(value: Any) -> None:

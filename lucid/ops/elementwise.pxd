@@ -1,5 +1,6 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
+from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport Primitive, apply, element_type, run_plain, synced
 from lucid.core.storage cimport View
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.fields import TensorFields
+from lucid.core.levels import tracing
 from lucid.core.primitive import apply, element_type, run_plain, synced
 from lucid.core.storage import View
 from lucid.ops.abstract import of_type
@@ -51,6 +52,8 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
         else:
             return general(prim, args, policy, params)
         bit += bit
+    if tracing():
+        return _of_any_kind(prim, args, policy, params)
     common = kind is _F32 or kind is _F64
     if not common and (numbers or policy is INTEGRAL or (policy is FLOAT and kind not in _DIFFERENTIABLE)):
         return general(prim, args, policy, params)

@@ -14,7 +14,7 @@ from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.engine import run
-from lucid.core.levels import new_level
+from lucid.core.levels import captured, new_level, tracing
 from lucid.core.node import Freed, Node, array_of, raise_if_freed, save_input, save_output, split_edges, tensor_of
 from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, split_outputs, synced, variable
 from lucid.core.tensor import Tensor
@@ -80,6 +80,8 @@ class Fused(Primitive):
                 arrays.append(None)
             else:
                 return self._on_any(args, params)
+        if tracing() and (taken := captured(args, 0)) is not None:
+            return self._on_any(taken, params)
         if need is None or not _recording():
             if need is not None:
                 cut("no_grad", need)
@@ -134,12 +136,12 @@ class Fused(Primitive):
         """Run the composite again, on the tape, and go back through it."""
         create = bool(_recording())
         lead = next((c for c in cts if isinstance(c, Tensor)), None)
-        tensors = [_followed(tensor_of(node, s), lead) for s in node.saved[: len(node.edges)]]
+        tensors = [tensor_of(node, s) for s in node.saved[: len(node.edges)]]
         recording = modes.recording.set(modes.recording_state(True))
         try:
             # Operands that nobody asks for now keep their history: where the pass is recorded, somebody may ask later.
             inputs: list[Any] = [
-                t if edge is None else variable(t if create else t.shell())
+                _followed(t, lead) if edge is None else variable(_followed(t if create else _bare(t), lead))
                 for t, edge in zip(tensors, node.edges, strict=True)
             ]
             out = self.composite(*inputs, **node.params)
@@ -153,6 +155,13 @@ class Fused(Primitive):
         finally:
             modes.recording.reset(recording)
         return [None if edge is None else next(found) for edge in node.edges]
+
+
+def _bare(operand: Any) -> Any:
+    """The same memory without history."""
+    out = operand.shell()
+    out._born = operand._born
+    return out
 
 
 def _followed(operand: Any, ct: Any) -> Any:

@@ -1,6 +1,5 @@
 """Modes that trace a program at one point and run what was traced at another."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,30 +10,10 @@ from fuzz.program import array
 from fuzz.subject import Comparison, Subject, pulled
 from lucid import func
 
-# Rows that take weights as they are, and have derivatives that do so too.
-WEIGHTED = re.compile(r"^(conv\d|rnn|lstm|gru|linear$|matmul$|mm$|bmm$)|norm$|attention$")
-
 
 def held_input(subject: Subject) -> list[str]:
-    """An input that a graph finds outside, or none: read in one line, as it is, beside what the graph is given.
-
-    What a function makes of outside tensors alone is fixed when it is traced.
-    """
-    fit = []
-    inputs = subject.program.inputs
-    for line in subject.program.lines:
-        given = any(n not in subject.others for n in line.uses)
-        # Copied, repeated or converted, beside nothing else.
-        alone = (
-            "clone" in line.text
-            or "enable_gqa" in line.text
-            or len({inputs[n].dtype for n in line.uses if n in inputs}) > 1
-        )
-        for n in line.uses if WEIGHTED.search(line.row) and not alone and given else ():
-            once = sum(n in other.uses for other in subject.program.lines) == 1 and len(line.uses) > 1
-            if n in subject.floats and once and re.search(rf", {n}[,)]", line.text):
-                fit.append(n)
-    return [str(subject.rng.choice(fit))] if fit and subject.rng.random() < 0.7 else []
+    """An input that a graph finds outside, or none."""
+    return [str(subject.rng.choice(subject.floats))] if len(subject.floats) > 1 and subject.rng.random() < 0.7 else []
 
 
 def graph(subject: Subject, of_gradient: bool = False) -> Iterator[Comparison]:

@@ -81,6 +81,7 @@ EXPLAINED = (
               "among equal elements a direction can look smooth in which the order changes", has_equals),
     Explained("", SINGULAR, "(gradient|tangents|curvature).*nan",
               "infinity times 0: in which order derivatives are multiplied decides whether it appears"),
+    Explained("graph", "linspace|logspace", "after a change", "ends from outside are read as numbers, once"),
     Explained("graph|vmap", "bincount|one_hot", "NeedsValueError", "how many there are depends on the values"),
     Explained("graph|vmap", "bincount", "IndexError: bincount with a minlength", "minlength must be above all numbers"),
     Explained("^torch$", "_polynomial_", "values", "in PyTorch, what is not a number becomes one", not_finite),

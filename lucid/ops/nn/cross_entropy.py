@@ -8,6 +8,7 @@ from typing import Any
 
 from lucid.core import dtypes, modes
 from lucid.core.cuts import cut
+from lucid.core.levels import tracing
 from lucid.core.node import Node, output_edge, save_input, save_output, split_edges
 from lucid.core.primitive import Primitive, attach, edge_of, split_outputs, synced, unpack
 from lucid.core.tensor import Tensor
@@ -227,7 +228,7 @@ def cross_entropy(x: Tensor, target: Tensor, ignore_index: int = -100, reduction
     """
     raise_unless_classes("cross_entropy", x, target)
     params = {"ignore_index": ignore_index, "reduction": reduction}
-    if not _plain(x) or not _plain(target):
+    if not _plain(x) or not _plain(target) or tracing():
         return P.cross_entropy(x, target, **params)[0]
     recorded = x._requires_grad and _recording()
     loss, e = P.cross_entropy.kernel(x._array, target._array, ignore_index, reduction, bool(recorded))

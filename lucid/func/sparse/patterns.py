@@ -20,10 +20,10 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.place import Place
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
-from lucid.func.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse
 from lucid.func.control import _Branch, _Loop
-from lucid.func.graphs import Program
-from lucid.ir.traced import Instruction, Name
+from lucid.func.sparse.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse
+from lucid.ir.program import Program
+from lucid.ir.values import Instruction, Name
 from lucid.ops.rules import Elementwise, P, bilinear_jvp, kept_shape, linear_jvp
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.

@@ -1,47 +1,26 @@
-"""The kind of tensor inside `make_graph`: a value together with the name that it has in a program of primitives."""
+"""Tracing: a function runs on stand-ins for its arguments, which write down what is done with them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.core import levels, modes
+from lucid.core import levels, modes, tree
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.levels import newest
-from lucid.core.place import Place, here
-from lucid.core.primitive import P, Primitive, apply, lift, registry
-from lucid.core.storage import DETACHED, View, new_view, storage_of
+from lucid.core.levels import Inside, newest
+from lucid.core.place import here
+from lucid.core.primitive import P, Primitive, lift, put_on_tape
+from lucid.core.storage import DETACHED, View, new_view, root_of, storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.abstract import same
+from lucid.ir import placeholders
+from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIEW
+from lucid.ir.printing import typed
+from lucid.ir.program import INPUT, Program, renumbered
+from lucid.ir.values import Instruction, Name, reachable, run
 
 _new = TensorFields.__new__
-
-
-class Name(NamedTuple):
-    """A value of a program: its number, shape and type."""
-
-    number: int
-    shape: tuple[int, ...]
-    dtype: Any
-
-    def __str__(self) -> str:
-        letters, n = "", self.number
-        while True:
-            letters = chr(ord("a") + n % 26) + letters
-            n = n // 26 - 1
-            if n < 0:
-                return letters
-
-
-class Instruction(NamedTuple):
-    """One application of a primitive: to names and numbers, with parameters, giving one or more names."""
-
-    primitive: Any
-    operands: tuple[Any, ...]
-    params: dict[str, Any]
-    results: tuple[Name, ...]
-    place: Place
 
 
 class Trace:
@@ -49,11 +28,15 @@ class Trace:
 
     def __init__(self) -> None:
         self.level = levels.new_level()
+        self.around = levels.trace.get()  # the next trace further out
         self.records = modes.recording.get() is not False
         self.instructions: list[Instruction] = []
         # Tensors from outside of the function are read anew at each run; what was made inside stays as it was.
         self.captured: dict[int, tuple[Name, Tensor]] = {}
         self.constants: dict[int, tuple[Name, Any]] = {}
+        self._makers: dict[int, Instruction] = {}  # the instruction that gives a value, by the value's number
+        self.values: dict[int, Any] = {}  # what is known of this run, by number
+        self.open: set[int] = set()  # the numbers of what depends on the arguments
         self._made = 0
 
     def name(self, shape: tuple[int, ...], dtype: Any) -> Name:
@@ -61,14 +44,41 @@ class Trace:
         return Name(self._made - 1, shape, dtype)
 
     def new_input(self, value: Tensor) -> "Traced":
-        return Traced.make(value, self, self.name(value.shape, value.dtype))
+        name = self.name(value.shape, value.dtype)
+        self.values[name.number] = value
+        self.open.add(name.number)
+        return Traced.make(placeholders.like(value), self, name)
 
     def settled(self, gradient: Tensor) -> Tensor:
         """A gradient that does not depend on what is traced, for a leaf from outside."""
         return gradient
 
     def lifted(self, tensor: Tensor) -> "Traced":
-        return Traced.make(tensor, self, self.refer(tensor))
+        return Traced.make(placeholders.like(tensor), self, self.refer(tensor))
+
+    def captured_operands(self, operands: tuple[Any, ...]) -> Any:
+        """Operands of which some come from outside, those as traced tensors: what is made of them is read anew too."""
+        outside = [isinstance(t, Tensor) and getattr(t, "_born", 0) < self.level for t in operands]
+        if not any(outside):
+            return None
+        return tuple([self._stand_in(t) if o else t for t, o in zip(operands, outside, strict=True)])
+
+    def _stand_in(self, tensor: Tensor) -> "Traced":
+        """A tensor from outside as a traced one, with its memory's storage and its place on the tape."""
+        out = self.lifted(tensor)
+        out._born, out._meta = getattr(tensor, "_born", 0), storage_of(tensor)
+        if tensor.requires_grad:
+            put_on_tape(P.alias, (tensor,), None, 1, out, {})
+        return out
+
+    def raise_if_captured(self, target: Tensor, name: str) -> None:
+        """Refuse a write that would happen while tracing, and never again."""
+        if getattr(root_of(target), "_born", 0) < self.level:
+            raise RuntimeError(
+                f"{name}: at {here()} a tensor of shape {target.shape} that was made outside of the function is written, "
+                "but make_graph traces a program, which changes nothing outside. Write into a tensor made inside the "
+                "function (as from x.clone()), or return the value."
+            )
 
     def refer(self, operand: Any) -> Any:
         """How the program calls an operand: by a name, or a Python number as it is."""
@@ -84,7 +94,9 @@ class Trace:
             if not outside and operand._meta is not None:
                 operand = operand.clone()  # made inside, and may be written to before the end
             if id(operand) not in self.captured:
-                self.captured[id(operand)] = (self.name(operand.shape, operand.dtype), operand)
+                name = self.name(operand.shape, operand.dtype)
+                self.captured[id(operand)] = (name, operand)
+                self.values[name.number] = operand
             return self.captured[id(operand)][0]
         return self._constant(operand)
 
@@ -93,12 +105,61 @@ class Trace:
         copy = Tensor._wrap(np.array(value)) if isinstance(value, np.ndarray) else value.clone()
         name = self.name(copy.shape, copy.dtype)
         self.constants[name.number] = (name, copy)
+        self.values[name.number] = copy
         return name
+
+    def write(self, what: Any, operands: Sequence[Any], results: Sequence[Any]) -> list["Traced"]:
+        """Write down an instruction whose results are like those given, names or tensors."""
+        outs = [placeholders.empty(r.shape, r.dtype.numpy) for r in results]
+        return [Traced.make(o, self, n) for o, n in zip(outs, self.emit(what, operands, {}, outs), strict=True)]
 
     def emit(self, prim: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Tensor]) -> list[Name]:
         names = [self.name(o.shape, o.dtype) for o in outs]
-        self.instructions.append(Instruction(prim, tuple(operands), params, tuple(names), here()))
+        if any(isinstance(o, Name) and o.number in self.open for o in operands):
+            self.open.update([n.number for n in names])
+        instruction = Instruction(prim, tuple(operands), params, tuple(names), here())
+        self.instructions.append(instruction)
+        self._makers.update((n.number, instruction) for n in names)
         return names
+
+    def run(self, what: Any, compute: Any, operands: Sequence[Any]) -> list["Traced"]:
+        """Write down an instruction of which only a run can tell what it gives; so it is run on the values of now."""
+        values = [self.value(o) for o in operands]
+        with self._outside():
+            outs = compute(*[v.shell() if isinstance(v, Tensor) and v.requires_grad else v for v in values])
+        made = self.write(what, operands, outs)
+        self.values.update((m._aux.name.number, o) for m, o in zip(made, outs, strict=True))
+        return made
+
+    def value(self, operand: Any) -> Any:
+        """What an operand of an instruction is in the run that is traced: what it depends on is computed here."""
+        if not isinstance(operand, Name):
+            return operand
+        waiting = [operand.number]
+        while waiting:
+            if waiting[-1] in self.values:
+                waiting.pop()
+                continue
+            instruction = self._makers[waiting[-1]]
+            missing = [o.number for o in instruction.operands if isinstance(o, Name) and o.number not in self.values]
+            waiting += missing
+            if not missing:
+                with self._outside():
+                    run(instruction, self.values)
+        return self.values[operand.number]
+
+    @contextmanager
+    def _outside(self) -> Iterator[None]:
+        """A context in which nothing is recorded or traced."""
+        recording = modes.recording.set(modes.SILENT)
+        trace = levels.trace.set(self.around)
+        active = levels.active.set(tuple(t for t in levels.active.get() if t.level < self.level))
+        try:
+            yield
+        finally:
+            levels.active.reset(active)
+            levels.trace.reset(trace)
+            modes.recording.reset(recording)
 
 
 def _born_outside(view: Tensor, level: int) -> bool:
@@ -116,7 +177,7 @@ class Symbol(NamedTuple):
 
 
 class Traced(Kind):
-    """Holds the value that it has in the run that is traced, and its name in the program."""
+    """A placeholder, and its name in the program."""
 
     __slots__ = ()
     transform_name = "make_graph"
@@ -156,7 +217,7 @@ class Traced(Kind):
         self._aux = self._aux._replace(name=name)
 
     def show_again(self, fresh: Tensor) -> None:
-        self._array.copy_(_value_at(fresh, self._level))
+        """Nothing to do: `current` reads a view by positions anew."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -180,7 +241,14 @@ class Traced(Kind):
         self._aux = Symbol(trace, name, view.storage.version)
         return name
 
-    def _concrete(self, wanted_by: str) -> NoReturn:
+    @property
+    def is_known(self) -> bool:
+        """Whether it depends on no argument, so that its value is known, and fixed for what asks for it."""
+        return self.current().number not in self._aux.trace.open
+
+    def _concrete(self, wanted_by: str) -> Any:
+        if self.is_known:
+            return self._aux.trace.value(self._aux.name)._concrete(wanted_by)
         raise NeedsValueError(
             f"{wanted_by} needs a concrete value, but at {here()} make_graph traces a program that is to serve for other "
             "values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, lucid.while_loop; instead "
@@ -194,13 +262,14 @@ class Traced(Kind):
         )
 
     def _copy_contents(self) -> None:
-        self._array = self._array.clone()
+        self._array = placeholders.empty(self.shape, self.np_dtype)
 
     def absorb(self, target: Tensor) -> None:
         trace = self._aux.trace
         inner = target.shell()
         inner._copy_contents()
         name = trace.refer(inner)
+        inner = placeholders.like(inner)
         target.__class__ = Traced
         target._array, target._level, target._aux = inner, trace.level, Symbol(trace, name, 0)
 
@@ -212,7 +281,6 @@ class Traced(Kind):
         """In the program nothing is overwritten: the tensor, and whatever it is a view of, get new names."""
         trace = self._aux.trace
         written = trace.refer(new)
-        own = isinstance(new, Traced) and new._level == self._level
         if trace.records and modes.recording.get() is False:
             # Under no_grad: other values, and the history stays.
             (written,) = trace.emit(OTHER_VALUE, [self.current(), written], {"pushed": True}, [self])
@@ -232,7 +300,6 @@ class Traced(Kind):
                 through = {"through": view.primitive, "settings": view.params}
                 (written,) = trace.emit(WRITE_VIEW, [before, written], through, [base])
             target = base
-        self._array.copy_(new._array if own else new)
 
     def _call(self, call: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """A user's function is one instruction, so that a program has the derivative that the user gave it.
@@ -243,40 +310,30 @@ class Traced(Kind):
         trace = self._aux.trace
         names = [trace.refer(a) for a in args]
         try:
-            inside = call.run(args, params)
-            if call.dirty or call.is_transparent:
-                return inside
-            outs = [_value_at(o, self._level) for o in inside]
+            outs = call.run(args, params)
         except NeedsValueError:
-            token = modes.recording.set(modes.SILENT)
-            try:
-                outs = apply(call, [_value_at(a, self._level) for a in args], params)
-            finally:
-                modes.recording.reset(token)
-        made = trace.emit(Opaque(call), names, {}, outs)
-        return tuple([Traced.make(o, trace, n) for o, n in zip(outs, made, strict=True)])
+            return tuple(trace.run(Opaque(call), call, names))
+        return outs if call.dirty or call.is_transparent else tuple(trace.write(Opaque(call), names, outs))
 
     def write_down(self, what: Any, operands: Sequence[Any]) -> list[Any]:
         """Make something that is no primitive an instruction: it has a name, and gives several tensors when called."""
         trace = self._aux.trace
         names = [trace.refer(t) for t in operands]
-        outs = what(*[_value_at(t, self._level) for t in operands])
-        return [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(what, names, {}, outs), strict=True)]
+        return trace.run(what, what, names) if what.results is None else trace.write(what, names, what.results)
 
-    def describe_contents(self, prefix: str) -> str:
-        return f"{self._aux.name}, now {self._array!r}"
+    def __repr__(self) -> str:
+        return f"Traced({typed(self._aux.name)}{', requires_grad=True' * self.requires_grad})"
 
     def _raise_unless_replaceable(self, value: Tensor) -> None:
         raise RuntimeError(".data = cannot be part of a program; use copy_")
 
     def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Run a primitive on the values, and write it down."""
-        level, trace = self._level, self._aux.trace
+        """Write a primitive down; its abstract rule says what it gives."""
+        trace = self._aux.trace
         if prim.is_call:
             return self._call(prim, args, params)
         names = [trace.refer(a) for a in args]
-        out = prim(*[_value_at(a, level) for a in args], **params)
-        outs = out if prim.multi else (out,)
+        outs = placeholders.results(prim, [_inside(a, self._level) for a in args], params)
         made = [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(prim, names, params, outs), strict=True)]
         if trace.records and modes.recording.get() is False and prim.differentiable and not prim.is_view:
             # Under no_grad: that nothing is recorded here holds for the program's runs too.
@@ -305,6 +362,7 @@ class Computed:
     """An instruction that is not made of primitives."""
 
     multi = True
+    results = None  # which only a run can tell
 
     def __init__(self, name: str, compute: Callable[..., Sequence[Any]]) -> None:
         self.name = name
@@ -314,73 +372,61 @@ class Computed:
         return self.compute(*tensors)
 
 
-def _value_at(operand: Any, level: int) -> Any:
-    """What an operand is in the run that is traced, without history: the program's runs have their own."""
-    if isinstance(operand, Traced) and operand._level == level:
-        operand = operand._array
-    return operand.shell() if isinstance(operand, Tensor) and operand.requires_grad else operand
+def _inside(operand: Any, level: int) -> Any:
+    """The placeholder of an operand."""
+    return operand._array if isinstance(operand, Traced) and operand._level == level else operand
 
 
-def _write_view_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: dict[str, Any]) -> Any:
-    parts = [_zeros(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
-    return prim(*parts, **params)
+class Capturing(Inside):
+    """A context in which what is made of tensors from outside alone is part of the program too."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> Any:
+        levels.count_traces(1)
+        self.before = levels.trace.set(self.transform)
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        levels.trace.reset(self.before)
+        levels.count_traces(-1)
 
 
-def _zeros(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return Tensor._wrap(np.zeros(value.shape, value.np_dtype))
-    return np.zeros(value.shape, value.dtype)
-
-
-# What a write through a view is in a program: the base, with other elements where the view shows it.
-WRITE_VIEW: Primitive = Primitive(
-    "write_view",
-    operands=("base", "new"),
-    rules=(
-        lambda ct, new_shape, through, settings: WRITE_VIEW(
-            ct, _zeros(through(ct, **settings)), through=through, settings=settings
-        ),
-        lambda ct, through, settings: through(ct, **settings),
-    ),
-    jvp=_write_view_jvp,
-    abstract=same,
-)
-
-
-# The same values; derivatives do not pass, or only forward ones.
-DETACH = Primitive("detach", abstract=same)
-UNRECORDED_VALUE = Primitive(
-    "no_grad",
-    rules=(lambda ct: None,),
-    jvp=lambda prim, primals, tangents, out, params: tangents[0],
-    batch=lambda prim, values, batched, size, params: prim(values[0]),
-    abstract=same,
-)
-
-
-# Other values with the history of the first operand: in forward mode too, unless the change was `pushed` along.
-OTHER_VALUE = Primitive(
-    "other_value",
-    operands=("old", "new"),
-    rules=(lambda ct: ct, None),
-    jvp=lambda prim, primals, tangents, out, params: tangents[1] if params["pushed"] else tangents[0],
-    batch=lambda prim, values, batched, size, params: prim(
-        *[v if b else P.broadcast_to(v, shape=(size, *v.shape)) for v, b in zip(values, batched, strict=True)], **params
-    ),
-    abstract=lambda old, new, pushed: same(new),
-)
-
-
-for _name in ("detach", "no_grad", "other_value"):
-    registry.pop(_name)  # they belong to programs, and are not operations that anybody calls by name
-
-
-def reachable(instructions: Sequence[Instruction], wanted: Iterator[Any]) -> list[Instruction]:
-    """The instructions on which the wanted names depend, in order."""
-    needed = {n.number for n in wanted if isinstance(n, Name)}
-    kept = []
-    for instruction in reversed(instructions):
-        if any(r.number in needed for r in instruction.results):
-            kept.append(instruction)
-            needed.update(o.number for o in instruction.operands if isinstance(o, Name))
-    return kept[::-1]
+def traced(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], context: type[Inside] = Capturing
+) -> Program:
+    """The program of one call. In the context `Inside`, what is made of tensors from outside alone is fixed."""
+    trace = Trace()
+    leaves, structure = tree.flatten((args, kwargs))
+    static, inputs, given = [], [], []
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor | np.ndarray):
+            static.append(leaf)
+            given.append(leaf)
+            continue
+        x = lift(leaf)
+        stand_in = trace.new_input(x.detach())
+        stand_in._requires_grad = x.requires_grad
+        static.append(INPUT)
+        inputs.append(stand_in._aux.name)
+        given.append(stand_in)
+    new_args, new_kwargs = structure.unflatten(given)
+    with context(trace):
+        result = func(*new_args, **new_kwargs)
+    outs, results = tree.flatten(result)
+    outputs = [trace.refer(o) if isinstance(o, Tensor) else o for o in outs]
+    instructions = reachable(trace.instructions, outputs)
+    used = {n.number for n in outputs if isinstance(n, Name)}
+    used.update(o.number for i in instructions for o in i.operands if isinstance(o, Name))
+    program = Program(
+        getattr(func, "__name__", type(func).__name__),
+        inputs,
+        [c for c in trace.captured.values() if c[0].number in used],
+        [c for c in trace.constants.values() if c[0].number in used],
+        instructions,
+        outputs,
+        (structure, results, static),
+    )
+    trace.values.clear()
+    return renumbered(program)

@@ -1,8 +1,8 @@
 """Jacobians and Hessians that are mostly zero, as SciPy matrices, from a few products with vectors.
 
-Where the entries can be is found once (`lucid.func.patterns`); columns that share no row are then measured together, in
-one product of the derivative with a vector of zeros and ones (`lucid.func.coloring`). A tridiagonal Jacobian takes three
-products, however large it is.
+Where the entries can be is found once (`patterns`); columns that share no row are then measured together, in one product
+of the derivative with a vector of zeros and ones (`coloring`). A tridiagonal Jacobian takes three products, however large
+it is.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,10 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import raise_if_not_differentiable
 from lucid.func.batching import ChunkSize, vmap
-from lucid.func.coloring import (
+from lucid.func.forward import jvp
+from lucid.func.graphs import make_graph
+from lucid.func.reverse import grad, vjp
+from lucid.func.sparse.coloring import (
     Coloring,
     Mode,
     color,
@@ -27,10 +30,7 @@ from lucid.func.coloring import (
     reading_of_symmetric,
     scipy_sparse,
 )
-from lucid.func.forward import jvp
-from lucid.func.graphs import make_graph
-from lucid.func.patterns import linear_pattern
-from lucid.func.reverse import grad, vjp
+from lucid.func.sparse.patterns import linear_pattern
 
 _MODES = ("auto", "forward", "reverse", "mixed")
 

@@ -1,0 +1,82 @@
+"""Tensors that stand for values of a program: they have shape, type and place in memory, and nobody reads their elements.
+
+Memory that is never touched costs nothing, however large it is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.core.kind import bottom
+from lucid.core.primitive import P
+from lucid.core.tensor import Tensor
+from lucid.ops.abstract import Abstract
+
+
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
+    """A placeholder in row-major order."""
+    return Tensor._wrap(np.empty(shape, dtype))
+
+
+def like(x: Tensor) -> Tensor:
+    """One that is laid out like a tensor, so that `reshape` and `contiguous` give views of it where they do of `x`."""
+    shape = x.shape
+    strides = bottom(x).strides
+    strides = strides[len(strides) - len(shape) :]  # those in front are of batches
+    if x.is_contiguous() or 0 in shape:
+        return empty(shape, x.np_dtype)
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    before = -sum(r for r in reach if r < 0)
+    memory = np.empty(before + sum(r for r in reach if r > 0) + x.itemsize, np.uint8)
+    return Tensor._wrap(np.ndarray(shape, x.np_dtype, memory, before, strides))
+
+
+def results(prim: Any, operands: Sequence[Any], params: dict[str, Any]) -> Sequence[Tensor]:
+    """What a primitive gives for placeholders and other operands, by its abstract rule."""
+    if prim.is_view and _can_show(prim, operands[0], params):
+        return (prim(*operands, **params),)
+    found = prim.abstract(*[_abstract(o) for o in operands], **params)
+    if prim.multi:
+        return [empty(f.shape, f.dtype) for f in found]
+    if prim.broadcasts:
+        return (_laid_out(prim, operands, params, found),)
+    return (empty(found.shape, found.dtype),)
+
+
+def _abstract(operand: Any) -> Any:
+    return Abstract(operand.shape, operand.np_dtype) if isinstance(operand, Tensor) else operand
+
+
+def _can_show(prim: Any, base: Tensor, params: dict[str, Any]) -> bool:
+    """Whether a view needs no copy, as one in another shape may."""
+    if prim is not P.reshape or base.is_contiguous():
+        return True
+    try:
+        base._array.reshape(params["shape"], copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result: Abstract) -> Tensor:
+    """Room for the result of an elementwise operation.
+
+    Kernels differ in the order in which they lay out the result of operands in another than row-major order; one is
+    tried on two elements for each dimension.
+    """
+    arrays = [o._array for o in operands if isinstance(o, Tensor) and not o._level]
+    if result.ndim < 2 or 0 in result.shape or all(a.flags.c_contiguous for a in arrays):
+        return empty(result.shape, result.dtype)
+    with np.errstate(all="ignore"):
+        tried = prim.kernel(*[_small(o) if isinstance(o, Tensor) else o for o in operands], **params)
+    order = sorted(range(result.ndim), key=lambda d: -tried.strides[d])  # the outermost dimension first
+    made = empty([result.shape[d] for d in order], result.dtype)
+    made._array = made._array.transpose(np.argsort(order))
+    return made
+
+
+def _small(x: Tensor) -> Any:
+    return (
+        np.ones([min(n, 2) for n in x.shape], x.np_dtype) if x._level else np.ones_like(x._array[(slice(2),) * x.ndim])
+    )

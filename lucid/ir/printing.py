@@ -1,0 +1,54 @@
+"""How programs print."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucid.core.tensor import Tensor
+from lucid.ir.values import Instruction, Name
+
+if TYPE_CHECKING:
+    from lucid.ir.program import Program
+
+
+def text_of(program: "Program") -> str:
+    """A program, one line for each value."""
+    lines = [f"{program.name}({', '.join(typed(n) for n in program.inputs)}):"]
+    lines += [f"  {typed(n)} = captured" for n, _ in program.captured]
+    lines += [f"  {typed(n)} = constant {_brief(t)}" for n, t in program.constants]
+    lines += [f"  {_line(i)}" for i in program.instructions]
+    lines.append(f"  return {', '.join(map(str, program.outputs))}")
+    return "\n".join(lines)
+
+
+def type_of(name: Name) -> str:
+    """Type and shape, as float32[2, 3]."""
+    return f"{name.dtype.name}{list(name.shape)}"
+
+
+def typed(name: Name) -> str:
+    """A name with its type."""
+    return f"{name}: {type_of(name)}"
+
+
+def _line(instruction: Instruction) -> str:
+    operands = " ".join(str(o) if isinstance(o, Name) else repr(o) for o in instruction.operands)
+    params = " ".join(f"{k}={_value(v)}" for k, v in instruction.params.items())
+    results = ", ".join(typed(n) for n in instruction.results)
+    return f"{results} = {instruction.primitive.name} {operands}" + (f" [{params}]" if params else "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, slice):
+        return ":".join("" if v is None else str(v) for v in (value.start, value.stop))
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(_value(v) for v in value) + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_value(v)}" for k, v in value.items()) + "}"
+    return str(getattr(value, "name", value))
+
+
+def _brief(tensor: Tensor) -> str:
+    return str(tensor.tolist()) if type(tensor) is Tensor and tensor.numel() <= 4 else "..."

@@ -1,0 +1,167 @@
+"""The program: instructions over abstract values, which can be printed, and run on any values of their types."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid.core import engine, modes, tree
+from lucid.core.node import Node, split_edges
+from lucid.core.primitive import attach, edge_of, lift
+from lucid.core.tensor import Tensor
+from lucid.ir.printing import text_of, type_of
+from lucid.ir.values import Instruction, Name, run
+
+INPUT = object()  # marks the arguments that are tensors
+
+
+class Program:
+    """A straight line of instructions, each a primitive applied to values made before it.
+
+    Calling it with arguments of the same structure, shapes and types runs it on their values. That is an ordinary
+    computation with tensors: it can be recorded on the tape and transformed like any other.
+
+    >>> import lucid
+    >>> program = lucid.func.make_graph(lambda x: (x * 2).sum())(lucid.tensor([1.0, 2.0]))
+    >>> len(program), program(lucid.tensor([3.0, 4.0]))
+    (2, Tensor(14.))
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Name],
+        captured: Sequence[tuple[Name, Tensor]],
+        constants: Sequence[tuple[Name, Tensor]],
+        instructions: Sequence[Instruction],
+        outputs: Sequence[Any],
+        structures: tuple[Any, Any, list[Any]],
+    ) -> None:
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.captured = tuple(captured)
+        self.constants = tuple(constants)
+        self.instructions = tuple(instructions)
+        self.outputs = tuple(outputs)
+        self._arguments, self._results, self._static = structures
+        self._last_use = self._find_last_uses()
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __repr__(self) -> str:
+        return f"<Program {self.name}: {len(self)} instructions>"
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program."""
+        leaves, structure = tree.flatten((args, kwargs))
+        if structure != self._arguments:
+            raise ValueError(f"{self.name}: traced for arguments {self._arguments}, but called with {structure}")
+        values = self._checked(leaves)
+        return self._results.unflatten(self.run(values))
+
+    def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None = None) -> list[Any]:
+        """The results for values of `inputs`, and of what was captured if that is to be other values too."""
+        values: dict[int, Any] = {n.number: x for n, x in zip(self.inputs, inputs, strict=True)}
+        held = [_held(t) for _, t in self.captured] if captured is None else captured
+        values.update((n.number, t) for (n, _), t in zip(self.captured, held, strict=True))
+        values.update((n.number, t) for n, t in self.constants)
+        kept = {n.number for n, _ in self.constants}
+        for place, instruction in enumerate(self.instructions):
+            run(instruction, values)
+            for number in self._last_use[place]:
+                del values[number]
+        return [
+            o if not isinstance(o, Name) else values[o.number].clone() if o.number in kept else values[o.number]
+            for o in self.outputs
+        ]
+
+    def _checked(self, leaves: list[Any]) -> list[Tensor]:
+        """The tensors among the arguments, which must be like those the program was traced for."""
+        tensors = []
+        names = iter(self.inputs)
+        for static, leaf in zip(self._static, leaves, strict=True):
+            if static is not INPUT:
+                if static != leaf:
+                    raise ValueError(f"{self.name}: traced for the argument {static!r}, but called with {leaf!r}")
+                continue
+            x, name = lift(leaf), next(names)
+            if x.shape != name.shape or x.dtype != name.dtype:
+                raise ValueError(
+                    f"{self.name}: input {name} was traced with {type_of(name)}, but is now {x.dtype.name}{list(x.shape)}"
+                )
+            tensors.append(x)
+        return tensors
+
+    def _find_last_uses(self) -> list[list[int]]:
+        """For each instruction the values that nothing reads after it."""
+        last: dict[int, int] = {}
+        for place, instruction in enumerate(self.instructions):
+            for name in (*instruction.operands, *instruction.results):
+                if isinstance(name, Name):
+                    last[name.number] = place
+        for name in self.outputs:
+            if isinstance(name, Name):
+                last.pop(name.number, None)
+        out: list[list[int]] = [[] for _ in self.instructions]
+        for number, place in last.items():
+            out[place].append(number)
+        return out
+
+
+class _Held:
+    """The node of a tensor computed from outside tensors while tracing: its history serves every run of the program."""
+
+    name = "held"
+    multi = False
+
+    def __init__(self, tensor: Tensor, leaves: list[Tensor]) -> None:
+        self.tensor = tensor
+        self.leaves = leaves
+
+    def vjp(self, node: Node, ct: Any) -> list[Any]:
+        create = bool(modes.recording.get())
+        found = engine.run([self.tensor], [ct], self.leaves, retain_graph=True, create_graph=create, accumulate=False)
+        return [g if g is None or isinstance(ct, Tensor) else g._array for g in found]
+
+
+def _held(tensor: Tensor) -> Tensor:
+    """The same tensor, with a history that no backward pass uses up."""
+    if not tensor.requires_grad or tensor.is_leaf or not modes.recording.get():
+        return tensor
+    leaves: dict[int, Tensor] = {}
+    seen: set[int] = set()
+    frontier = [edge_of(tensor)]
+    while frontier:
+        edge = frontier.pop()
+        if not edge._seq:
+            leaves[id(edge)] = edge
+        elif id(edge) not in seen:
+            seen.add(id(edge))
+            frontier.extend(e for e in edge.edges if e is not None)
+    out = tensor.shell()
+    edges = split_edges(tuple(leaves.values()))
+    attach(out, _Held(tensor, list(leaves.values())), *edges, None, -1, None, {}, out.shape)
+    return out
+
+
+def renumbered(program: Program) -> Program:
+    """The same program with its names in the order in which they are read."""
+    order: dict[int, int] = {}
+
+    def new(item: Any) -> Any:
+        if not isinstance(item, Name):
+            return item
+        return item._replace(number=order.setdefault(item.number, len(order)))
+
+    inputs = [new(n) for n in program.inputs]
+    captured = [(new(n), t) for n, t in program.captured]
+    constants = [(new(n), t) for n, t in program.constants]
+    instructions = [
+        i._replace(operands=tuple(map(new, i.operands)), results=tuple(map(new, i.results)))
+        for i in program.instructions
+    ]
+    outputs = [new(o) for o in program.outputs]
+    structures = (program._arguments, program._results, program._static)
+    return Program(program.name, inputs, captured, constants, instructions, outputs, structures)
