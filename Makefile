@@ -97,17 +97,26 @@ define new_environment
 $(PYTHON) -m venv $(1)
 endef
 
-$(VENV)/installed: pyproject.toml
+# With what builds the package, so that pip need not put it into an environment of its own for each time it builds;
+# hatchling asks for `editables` besides.
+$(VENV)/ready: pyproject.toml
 	$(call new_environment,$(VENV))
-	$(VENV)/$(BIN)/$(PIP) --editable .
+	$(VENV)/$(BIN)/python -c "import tomllib as t; print(*t.load(open('$<', 'rb'))['build-system']['requires'], sep='\n')" \
+		> $@-with
+	$(VENV)/$(BIN)/$(PIP) --requirement $@-with editables
 	@touch $@
 
-$(VENV)/installed-examples: $(VENV)/installed
-	$(VENV)/$(BIN)/$(PIP) --editable ".[examples]"
+# Compiles while pip gets the other packages, which mostly waits: LUCID_PURE=1 keeps pip from compiling, too.
+define install
+LUCID_PURE=1 $(VENV)/$(BIN)/$(PIP) --no-build-isolation --editable "$(1)" & $(VENV)/$(BIN)/$(NATIVE); wait $$!
+endef
+
+$(VENV)/installed-examples: $(VENV)/ready
+	$(call install,.[examples])
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(VENV)/$(BIN)/$(PIP) --editable ".[dev]"
+$(VENV)/installed-dev: $(VENV)/ready
+	$(call install,.[dev])
 	@touch $@
 
 $(BENCH)/installed-parity: $(BENCH)/installed

@@ -9,7 +9,6 @@ from typing import Any as _Any
 
 from lucid import autograd as autograd
 from lucid import backends as backends
-from lucid import func as func
 from lucid.api import methods as _methods  # gives the operations to Tensor
 from lucid.api import names as _names
 from lucid.interop import introduce as _introduce
@@ -17,7 +16,7 @@ from lucid.interop import introduce as _introduce
 __version__ = "0.1.0"
 _ROWS = _names.listed()
 _PACKAGES = _names.PACKAGES.split()
-__all__ = [*sorted([*_ROWS, *_PACKAGES, "autograd", "func"]), "__version__"]
+__all__ = [*sorted([*_ROWS, *_PACKAGES, "autograd"]), "__version__"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -13,6 +13,7 @@ from lucid import amp as amp
 from lucid import array_api as array_api
 from lucid import data as data
 from lucid import fft as fft
+from lucid import func as func
 from lucid import linalg as linalg
 from lucid import masked as masked
 from lucid import nn as nn

@@ -8,7 +8,7 @@ LUCID_PURE=1 in the environment, the sources run as they are and do the same, mo
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -28,15 +28,17 @@ MODULES = (
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
 )  # fmt: skip
 
-# Loops over memory. They are compiled a second and third time for newer processors: for levels of x86-64, best first,
-# with what NumPy must find in a processor. Some give what NumPy's single steps would give, to the last bit.
+# Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
+# processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.slopes", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.activations", "backends.cpu.recurrent",
     "backends.cpu.channels", "optim.steps",
 )  # fmt: skip
 EXACT = ("backends.cpu.arithmetic", "backends.cpu.loops", "optim.steps")
+# Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
+ANY = "any"  # the level that every processor of an architecture has
 # Files of C types and functions that are no modules.
 HEADERS = ("backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")
 
@@ -44,7 +46,7 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # LUCID_NATIVE names another folder of compiled modules, such as those that tools/sanitize.py builds.
 FOLDER = os.path.abspath(os.environ.get("LUCID_NATIVE") or os.path.join(PACKAGE, "_native"))
 PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wants the sources as they are
-# Stands beside the modules of one interpreter once all are there, and says from which sources they were made.
+# Stands beside the modules of one interpreter once all are there, and says from which sources and for which levels.
 MARK = os.path.join(FOLDER, f"digest{EXTENSION_SUFFIXES[0]}.txt")
 
 
@@ -77,46 +79,43 @@ def stamp() -> str:
     return f"{found:08x}"
 
 
-def mark() -> None:
-    """Note that the compiled modules belong to the sources as they are."""
+def mark(levels: Iterable[str]) -> None:
+    """Note that the compiled modules belong to the sources as they are, and for which levels there are loops."""
     with open(MARK, "w") as file:
-        file.write(f"{digest()} {stamp()}")
+        file.write(" ".join([digest(), stamp(), *levels]))
 
 
-def _is_there() -> bool:
-    """Whether the compiled modules belong to this interpreter and to the sources beside them."""
+def processor_levels() -> list[str]:
+    """The levels that this processor has, best first."""
+    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
+    return [*(level for level, features in LEVELS.items() if all(found.get(f) for f in features)), ANY]
+
+
+def _usable() -> str | None:
+    """The level of the loops to use, if what is compiled belongs to this interpreter and to the sources beside it."""
     if PURE:
-        return False
+        return None
     try:
         with open(MARK) as file:
-            made_from, written = file.read().split()
+            made_from, written, *levels = file.read().split()
     except (OSError, ValueError):
-        return False
-    if written == stamp():
-        return True
-    if made_from != digest():
-        return False
-    with suppress(OSError):  # a folder that others own
-        mark()
-    return True
+        return None
+    if written != stamp():
+        if made_from != digest():
+            return None
+        with suppress(OSError):  # a folder that others own
+            mark(levels)
+    return next((level for level in processor_levels() if level in levels), None)
 
 
-in_use = _is_there()
-
-
-def _level() -> str:
-    """The folder of the loops for this processor, if some were compiled for more than every processor has."""
-    found = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})
-    for level, features in LEVELS.items():
-        if all(found.get(feature) for feature in features):
-            return os.path.join(FOLDER, level)
-    return FOLDER
+level = _usable()
+in_use = level is not None
 
 
 def compiled_first(path: list[str], package: str) -> None:
     """Put the compiled modules of a subpackage before their sources on its search path."""
-    if in_use:
-        path[:0] = dict.fromkeys(os.path.join(folder, package) for folder in (_level(), FOLDER))
+    if level is not None:
+        path[:0] = [os.path.join(FOLDER, level, package)] * (level != ANY) + [os.path.join(FOLDER, package)]
 
 
 def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:

@@ -112,8 +112,9 @@ ALIASES = {
 
 def named(name: str) -> Any:
     """An operation by its public name, or by its name among the elementwise ones."""
-    places = (vars(lucid), METHODS, vars(unary), vars(binary))
-    return next((place[name] for place in places if name in place), None)
+    if hasattr(lucid, name):
+        return getattr(lucid, name)
+    return next((place[name] for place in (METHODS, vars(unary), vars(binary)) if name in place), None)
 
 
 @dataclass(frozen=True)

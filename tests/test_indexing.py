@@ -704,10 +704,3 @@ def test_bad_keys(key: Any, error: str) -> None:
     with pytest.raises(IndexError, match=error):
         x[key] = 0.0
     same(x, np.ones((3, 2)))
-
-
-@pytest.mark.parametrize("module", [scatter, sorting])
-def test_methods_exist(module: Any) -> None:
-    names = module.METHODS.split()
-    assert len(set(names)) == len(names)
-    assert all(callable(getattr(module, name)) for name in names)

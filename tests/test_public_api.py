@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,7 +15,7 @@ from lucid.api import names
 from lucid.api.methods import method_table
 from lucid.core.tensor import Tensor
 
-MODULES = {"autograd", "func", *names.PACKAGES.split()}
+MODULES = {"autograd", *names.PACKAGES.split()}
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 NAMESPACES = {
     "lucid": lucid,
@@ -64,6 +65,18 @@ def test_all_lists_what_is_public() -> None:
 @pytest.mark.parametrize("name", sorted(set(lucid.__all__) - {"newaxis"}))
 def test_public_names_are_there(name: str) -> None:
     assert getattr(lucid, name) is not None
+
+
+@pytest.mark.parametrize("module", [lucid, lucid.autograd])
+def test_dir_shows_what_loads_on_first_use(module: ModuleType) -> None:
+    program = f"import {module.__name__} as module; print(*(set(module.__all__) - set(dir(module))))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_methods_that_load_on_first_use_are_there() -> None:
+    rows = [row for row in names.having("method") if "lazy" in row.columns]
+    assert rows and all(callable(row.function()) for row in rows)
 
 
 def test_stubs_are_up_to_date() -> None:

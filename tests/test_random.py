@@ -682,10 +682,6 @@ def test_inside_transforms():
     assert tangent.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_names_of_methods_exist():
-    assert all(callable(getattr(module, name)) for module in (random, random_fills) for name in module.METHODS.split())
-
-
 def test_integers_from_all_of_64_bits() -> None:
     lucid.manual_seed(0)
     signed = lucid.randint(-(2**63), 2**63, (1000,)).numpy()

@@ -1,23 +1,40 @@
 """Compile the modules named in `lucid.native` into `lucid/_native`; see there what for.
 
-    python tools/build_native.py [--if-possible] [--sanitize]
+    python tools/build_native.py [--if-possible] [--portable] [--sanitize]
 
-With --sanitize they go to build/sanitized instead, with bounds checks and AddressSanitizer; `make test-sanitize` uses
-them. Needs a C compiler, Cython and setuptools. What did not change since the last time is not compiled again.
+The loops are compiled for the processor at hand; with --portable, as for a distribution, for every one of the
+architecture. With --sanitize the modules go to build/sanitized instead, with bounds checks and AddressSanitizer;
+`make test-sanitize` uses them. Needs a C compiler, Cython and setuptools. What did not change since the last time is not
+compiled again.
 """
 
+import compileall
+import multiprocessing
 import os
 import platform
 import runpy
 import shutil
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
+from zlib import crc32
 
 ROOT = Path(__file__).resolve().parent.parent
 SANITIZED = ROOT / "build" / "sanitized"
 WORK = ROOT / "build" / "native"
+# Passes that take a third of the compiler's time and find nothing in calls of Python's C API, and no optimization of what
+# runs once, when a module is imported.
+SHORTER = (
+    "-fno-tree-pta",
+    "-fno-tree-pre",
+    "-fno-gcse",
+    '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))',
+)
 SANITIZERS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=undefined",
@@ -38,112 +55,182 @@ def source(module: str) -> str:
     return base + ".pyx" if Path(base + ".pyx").exists() else base + ".py"
 
 
-def compiled(native: SimpleNamespace, sanitize: bool) -> dict[str, Path]:
-    """Run Cython and the C compiler; returns the libraries by the module's place in the folder of machine code."""
+@cache
+def accepted(options: tuple[str, ...]) -> bool:
+    """Whether the C compiler takes these options: not every one knows all."""
+    from setuptools import Extension
+
+    probe = WORK / "probe.c"
+    probe.parent.mkdir(parents=True, exist_ok=True)
+    probe.write_text("int probe;\n")
+    command = command_for(Extension("probe", [str(probe)]), options, WORK)
+    command.force = True
+    try:
+        command.run()
+    except Exception:
+        return False
+    return True
+
+
+def flags(native: SimpleNamespace, module: str, sanitize: bool) -> list[str]:
+    """What the C compiler is told for a module."""
+    if os.name != "posix":
+        return []
+    found = ["-g0", "-w"]
+    if module in native.EXACT:
+        found += ["-O3", "-fno-math-errno", "-ffp-contract=off"]
+    elif module in native.LOOPS:  # as fast as memory; a loop with a call in it is not vectorized
+        found += ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
+        found.append("-DCYTHON_INLINE=__inline__ __attribute__((__always_inline__))")
+    else:
+        found += ["-O2", *(SHORTER if accepted(SHORTER) else ())]
+    return [*found, *SANITIZERS] if sanitize else found
+
+
+class Job(NamedTuple):
+    """A module to compile: its options for each folder of machine code, where to work, and whether with checks."""
+
+    module: str
+    options: dict[str, list[str]]
+    work: Path
+    sanitize: bool
+
+
+def translated(job: Job) -> Any:
+    """A module in C: what setuptools calls an extension."""
     import numpy
     from Cython.Build import cythonize
-    from Cython.Compiler.Options import get_directive_defaults
-    from setuptools import Distribution, Extension
+    from setuptools import Extension
 
-    options = ["-O2", "-g0", "-w"] if os.name == "posix" else []
-    # Loops as fast as memory. Some give the results that NumPy's single steps would give, to the last bit.
-    vectorized = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"] if options else []
-    if vectorized:  # a loop with a call in it is not vectorized
-        vectorized.append("-DCYTHON_INLINE=__inline__ __attribute__((__always_inline__))")
-    exact = ["-O3", "-fno-math-errno", "-ffp-contract=off"] if options else []
-    if sanitize:
-        options, vectorized, exact = [*options, *SANITIZERS], [*vectorized, *SANITIZERS], [*exact, *SANITIZERS]
-    flags = {m: [*options, *(exact if m in native.EXACT else vectorized)] for m in native.LOOPS}
-    macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
-    settings = {"include_dirs": [numpy.get_include(), "."], "define_macros": macros}
-    if sanitize:
-        settings["extra_link_args"] = SANITIZERS[:1]
-    work = SANITIZED / "work" if sanitize else WORK
-    extensions = [
-        Extension(f"lucid.{m}", [source(m)], extra_compile_args=flags.get(m, options), **settings)
-        for m in native.MODULES + native.LOOPS
-    ]
     # Annotations are for type checkers, except where a file asks for C types by them; tensors have their own pickling.
     directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False}
-    if sanitize:  # these come before what the files say
+    if job.sanitize:  # these come before what the files say
         directives |= {"boundscheck": True, "wraparound": True, "initializedcheck": True}
+    extension = Extension(
+        f"lucid.{job.module}",
+        [source(job.module)],
+        include_dirs=[numpy.get_include(), "."],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        extra_link_args=SANITIZERS[:1] if job.sanitize else [],
+    )
+    settings = {"build_dir": str(job.work), "compiler_directives": directives, "include_path": ["."], "quiet": True}
+    return cythonize([extension], **settings)[0]
+
+
+def command_for(extension: Any, options: Sequence[str], work: Path) -> Any:
+    """What compiles and links. Objects are named after their sources, so there is a folder for each set of options."""
+    from setuptools import Distribution
+
+    extension.extra_compile_args = list(options)
+    command = Distribution({"name": "lucid", "ext_modules": [extension]}).get_command_obj("build_ext")
+    folder = work / f"{crc32(repr(extension.extra_compile_args).encode()):08x}"
+    command.build_lib, command.build_temp = str(folder), str(folder)
+    command.ensure_finalized()
+    return command
+
+
+def built(job: Job) -> dict[Path, Path]:
+    """Compile a module; returns the libraries by their places in the folder of machine code."""
+    try:
+        extension = translated(job)
+        found = {}
+        for folder, options in job.options.items():
+            command = command_for(extension, options, job.work)
+            command.run()
+            library = Path(command.get_ext_fullpath(extension.name))
+            found[Path(folder, *job.module.split(".")[:-1], library.name)] = library
+        return found
+    except Exception as error:  # errors of compilers do not pass between processes
+        raise RuntimeError(f"{job.module}: {error}") from None
+
+
+def known_levels(native: SimpleNamespace) -> list[str]:
+    """The levels that the compiler knows, best first."""
+    there = native.LEVELS if os.name == "posix" and platform.machine() in ("x86_64", "AMD64") else ()
+    return [*(level for level in there if accepted((f"-march={level}",))), native.ANY]
+
+
+def all_built(jobs: list[Job]) -> list[dict[Path, Path]]:
+    """One process for each core, where processes can be forked: they share what is imported, which takes a second."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return [built(job) for job in jobs]
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(built, jobs))
+
+
+def compiled(native: SimpleNamespace, levels: list[str], sanitize: bool) -> dict[Path, Path]:
+    """Run Cython and the C compiler; returns the libraries by their places in the folder of machine code."""
+    from Cython.Compiler.Options import get_directive_defaults
+
     # Freeing a chain of a million nodes must not recurse a million deep. Only decorators could say so for one class,
     # and those would need Cython where the sources run.
     get_directive_defaults()["trashcan"] = True
-    extensions = cythonize(
-        extensions,
-        build_dir=str(work),
-        compiler_directives=directives,
-        include_path=["."],
-        quiet=True,
-        force=not (work / "lib").exists(),
-    )
+    work = SANITIZED / "work" if sanitize else WORK
+    longest_first = sorted(native.MODULES + native.LOOPS, key=lambda m: Path(source(m)).stat().st_size, reverse=True)
+    jobs = []
+    for module in longest_first:
+        options = flags(native, module, sanitize)
+        newer = {level: [*options, f"-march={level}"] for level in levels if level != native.ANY}
+        is_loop = module in native.LOOPS
+        plain = {"": options} if native.ANY in levels or not is_loop else {}
+        jobs.append(Job(module, {**plain, **newer} if is_loop else plain, work, sanitize))
+    found = all_built(jobs)
     if "TRASHCAN_BEGIN" not in (work / "lucid" / "core" / "node.c").read_text():
         raise RuntimeError("this version of Cython would free long chains by recursion")
-    levels = {"": extensions}
-    if options and platform.machine() in ("x86_64", "AMD64"):
-        # Sanitized modules run where they are compiled, and there only the best level does.
-        best = Path(native._level()).name
-        for level in (level for level in native.LEVELS if not sanitize or level == best):
-            levels[level] = [
-                Extension(
-                    f"lucid.{level}.{m}",
-                    [str(work / "lucid" / f"{m.replace('.', '/')}.c")],
-                    extra_compile_args=[*flags[m], f"-march={level}"],
-                    optional=True,  # older compilers do not know the levels
-                    **settings,
-                )
-                for m in native.LOOPS
-            ]
-    libraries = {}
-    for level, group in levels.items():
-        command = Distribution({"name": "lucid", "ext_modules": group}).get_command_obj("build_ext")
-        # Objects are named after their sources, which are the same for every level.
-        command.build_lib, command.build_temp = str(work / "lib"), str(work / "temp" / level)
-        command.parallel = os.cpu_count()
-        command.ensure_finalized()
-        for extension in group:  # what cannot be compiled again must not stay
-            built, source_file = Path(command.get_ext_fullpath(extension.name)), Path(extension.sources[0])
-            if built.exists() and built.stat().st_mtime < source_file.stat().st_mtime:
-                built.unlink()
-        command.run()
-        libraries |= {e.name.removeprefix("lucid."): Path(command.get_ext_fullpath(e.name)) for e in group}
-    return libraries
+    return {place: library for libraries in found for place, library in libraries.items()}
 
 
-def build(sanitize: bool = False) -> None:
+def is_current(native: SimpleNamespace, portable: bool) -> bool:
+    """Whether what was built belongs to the sources as they are and has the loops that are wanted."""
+    try:
+        made_from, _, *levels = Path(native.MARK).read_text().split()
+    except (OSError, ValueError):
+        return False
+    wanted = known_levels(native) if portable else native.processor_levels()
+    there = set(wanted).intersection(levels)
+    return made_from == native.digest() and (len(there) == len(wanted) if portable else bool(there))
+
+
+def build(portable: bool = False, sanitize: bool = False) -> None:
     """Compile, put the libraries where the package looks for them, and mark them as complete."""
     if sanitize:
         os.environ["LUCID_NATIVE"] = str(SANITIZED / "modules")
     native = settings()
-    mark = Path(native.MARK)
-    if mark.is_file() and mark.read_text().split()[:1] == [native.digest()]:
+    if is_current(native, portable):
         return
-    mark.unlink(missing_ok=True)
+    Path(native.MARK).unlink(missing_ok=True)
+    levels = known_levels(native)
+    if not portable:
+        levels = [level for level in native.processor_levels() if level in levels][:1]
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        libraries = compiled(native, sanitize)
+        libraries = compiled(native, levels, sanitize)
     finally:
         os.chdir(before)
     for old in Path(native.FOLDER).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
         old.unlink()  # also modules that are compiled no longer, which would be found before their sources
     for place, library in libraries.items():
-        if not library.exists():
-            continue
-        home = Path(native.FOLDER) / Path(*place.split(".")[:-1])
-        home.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(library, home / library.name)
-    native.mark()
+        home = Path(native.FOLDER) / place
+        home.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(library, home)
+    native.mark(levels)
+
+
+def write_bytecode() -> None:
+    """Imports read it. Where Python is told to write none (PYTHONDONTWRITEBYTECODE), they would take three times as long."""
+    for package in ("lucid", "sorix"):
+        compileall.compile_dir(ROOT / package, quiet=2)
 
 
 def main(arguments: list[str]) -> int:
     try:
-        build("--sanitize" in arguments)
+        build("--portable" in arguments, "--sanitize" in arguments)
     except (Exception, SystemExit) as error:
         if "--if-possible" not in arguments:
             raise
         print(f"not compiled, so the sources run as they are: {error}")
+    write_bytecode()
     return 0
 
 

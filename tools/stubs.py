@@ -87,7 +87,7 @@ def parameters(given: list[inspect.Parameter]) -> list[str]:
 
 def method(name: str, function: Any) -> str:
     if hasattr(function, "home"):
-        function = getattr(import_module(function.home), name)
+        function = getattr(import_module(function.home), function.__name__)
     signature = inspect.signature(function)
     parts = ["self", *parameters(list(signature.parameters.values())[1:])]
     returns = _RETURNS.get(name) or annotation(signature.return_annotation)

@@ -78,7 +78,7 @@ lucid.ops.nn.softmax: method out special
 lucid.api.reductions: method out
     all amax amin any argmax argmin count_nonzero:-out cummax cummin cumprod:inplace cumsum:inplace logcumsumexp
     logsumexp:special max mean min nanmean nansum norm prod std sum var
-lucid.api.sorting: method out
+lucid.api.sorting: lazy method out
     argsort bucketize:-method kthvalue median msort nanmedian nanquantile quantile searchsorted:-method sort topk
     unique:-out unique_consecutive:-out
 lucid.api.statistics: lazy method
@@ -100,7 +100,7 @@ lucid.api.shaping: method
     expand_dims:-method flatten flip fliplr flipud meshgrid:-method moveaxis movedim permute ravel repeat:unlisted
     repeat_interleave reshape reshape_as:unlisted roll rot90 squeeze swapaxes:-method swapdims:-method t tile
     transpose:methods=swapaxes,swapdims unflatten unsqueeze view:unlisted view_as:unlisted
-lucid.api.shape_writes: method
+lucid.api.shape_writes: lazy method
     as_strided_ resize_:unlisted resize_as_ set_:unlisted squeeze_:unlisted t_:unlisted
     transpose_:unlisted:methods=swapaxes_,swapdims_ unsqueeze_:unlisted
 lucid.api.splitting: method
@@ -121,9 +121,9 @@ lucid.api.copies: lazy
 
 lucid.api.indexing: method out
     take_along_dim
-lucid.api.scatter: method out
+lucid.api.scatter: lazy method out
     argwhere:-out gather index_add index_add_:unlisted:-out index_copy index_copy_:unlisted:-out index_fill:-out
-    index_fill_:unlisted:-out index_put:-out index_put_:lazy:-out index_select masked_fill:-out
+    index_fill_:unlisted:-out index_put:-out index_put_:-out index_select masked_fill:-out
     masked_fill_:unlisted:-out masked_scatter:-out masked_scatter_:unlisted:-out masked_select nonzero scatter
     scatter_:unlisted:-out scatter_add scatter_add_:unlisted:-out scatter_reduce scatter_reduce_:unlisted:-out take
 lucid.api.put: lazy method
@@ -150,7 +150,7 @@ lucid.api.random:
     bernoulli:method:out binomial:lazy fork_rng get_rng_state initial_seed manual_seed multinomial:method:out normal:out
     poisson rand:out=made rand_like randint:out=made randint_like randn:out=made randn_like randperm:out=made seed
     set_rng_state
-lucid.api.random_fills: unlisted method
+lucid.api.random_fills: lazy unlisted method
     bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_
 lucid.api.rng:
     Generator
@@ -261,7 +261,7 @@ lucid.array_api.methods: lazy unlisted method
 """
 
 # Packages that load on first use.
-PACKAGES = "amp array_api data fft linalg masked nn optim signal special utils"
+PACKAGES = "amp array_api data fft func linalg masked nn optim signal special utils"
 
 
 class Row(NamedTuple):

@@ -4,7 +4,6 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
-from glob import glob
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -25,8 +24,10 @@ def library() -> Blas | None:
     """The OpenBLAS that NumPy's wheels bring along, if it is there."""
     home = os.path.dirname(np.__file__)
     for folder in (os.path.join(os.path.dirname(home), "numpy.libs"), os.path.join(home, ".dylibs")):
-        for path in glob(os.path.join(folder, "*openblas*")):
-            found = ctypes.CDLL(path)
+        for file in os.listdir(folder) if os.path.isdir(folder) else ():
+            if "openblas" not in file:
+                continue
+            found = ctypes.CDLL(os.path.join(folder, file))
             for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
                 if hasattr(found, name.format("set")):
                     return Blas(getattr(found, name.format("get")), getattr(found, name.format("set")))
