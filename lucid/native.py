@@ -20,8 +20,9 @@ from zlib import crc32
 MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels",
-    "ops.rules", "ops.elementwise", "ops.contraction",
+    "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels", "core.inplace",
+    "ops.rules", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
+    "api.indexing", "api.joining", "api.reductions", "api.shaping",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.numpy.elementwise",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.softmax", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",

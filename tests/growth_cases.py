@@ -82,7 +82,6 @@ def joined(group: str, name: str, function: Callable[[list[Any]], Any], parts: C
 # Primitives that take any number of operands. Every one in the registry must stand here or in BOUNDED.
 PRIMITIVES: dict[str, tuple[Callable[[list[Any]], Any], Callable[[int], list[Any]]]] = {
     "cat": (lambda xs: P.cat(*xs, dim=0), rows),
-    "einsum": (lambda xs: lucid.einsum(",".join("a" * len(xs)) + "->a", *xs), rows),
     "parts_back": (
         lambda xs: P.parts_back(
             *xs, places=tuple((i * WIDTH, (WIDTH,), (1,)) for i in range(len(xs))), shape=(len(xs), WIDTH)
@@ -109,6 +108,7 @@ SEQUENCES: dict[str, tuple[Callable[[list[Any]], Any], Callable[[int], list[Any]
         name: (partial(_spread, getattr(lucid, name)), rows)
         for name in "broadcast_tensors atleast_1d atleast_2d atleast_3d".split()
     },
+    "einsum": (lambda xs: lucid.einsum(",".join("a" * len(xs)) + "->a", *xs), rows),
     "result_type": (lambda xs: [xs[0].to(lucid.result_type(*xs))], rows),
     "sum of a list": (sum, rows),
     "where chain": (lambda xs: _where_chain(xs), rows),
@@ -122,7 +122,6 @@ NOT_LINEAR = {
     "meshgrid cartesian_prod": "n results with n dimensions each",
     "block_diag combinations": "the result itself has n² elements",
     "multi_dot": "the search for the best order of multiplication looks at all pairs",
-    "einsum": "stands among the primitives",
     "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm vector_to_parameters": "among the optimizers",
     "broadcast_arrays": "another name",
 }

@@ -88,7 +88,7 @@ def parameters(given: list[inspect.Parameter]) -> list[str]:
 def method(name: str, function: Any) -> str:
     if hasattr(function, "home"):
         function = getattr(import_module(function.home), function.__name__)
-    signature = inspect.signature(function)
+    signature = inspect.signature(function, eval_str=True)
     parts = ["self", *parameters(list(signature.parameters.values())[1:])]
     returns = _RETURNS.get(name) or annotation(signature.return_annotation)
     if hasattr(function, "primitive") or name.endswith("_") or (name.startswith("__") and returns == "Any"):
@@ -99,7 +99,7 @@ def method(name: str, function: Any) -> str:
 
 def function(name: str) -> str:
     """A function of the namespace by its signature, with the `out` that the namespace may have given it."""
-    signature = inspect.signature(getattr(lucid, name))
+    signature = inspect.signature(getattr(lucid, name), eval_str=True)
     parts = parameters([p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD])
     if "out" in ROWS[name].columns:
         parts += ["out: Any = ..."] if any(part.startswith("*") for part in parts) else ["*", "out: Any = ..."]

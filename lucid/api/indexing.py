@@ -40,6 +40,8 @@ def getitem(input: Tensor, key: Any) -> Tensor:
             return apply(P.slice, (input,), {"index": key})
         except IndexError as error:
             raise IndexError(f"{error} (indexing a tensor of shape {input.shape})") from None
+    if len(key) == 1 and input.ndim and isinstance(key[0], Tensor) and key[0].ndim and key[0].np_dtype.kind in "iu":
+        return P.index(input, in_range(key[0], input.shape[0]))
     seen, positions, place = _resolve(input, key)
     if not positions:
         return seen
@@ -232,12 +234,17 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 
 def _source(input: Tensor, value: Any) -> Tensor:
     """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
-    dtypes.raise_if_outside(value, input.np_dtype, "setitem")
+    kind = input.np_dtype
+    if isinstance(value, Tensor) and value.np_dtype is kind:
+        return value
+    if type(value) is float and kind in dtypes.SINGLE_AND_DOUBLE and -1e38 < value < 1e38:
+        return Tensor._wrap(np.asarray(value, kind))
+    dtypes.raise_if_outside(value, kind, "setitem")
     source = exact(value)
     is_number = source.ndim == 0 and not isinstance(value, Tensor)
-    if not dtypes.can_cast(source.np_dtype, input.np_dtype) and not (is_number and not source.is_complex()):
+    if not dtypes.can_cast(source.np_dtype, kind) and not (is_number and not source.is_complex()):
         raise RuntimeError(f"cannot write values of {source.dtype} into a tensor of {input.dtype}; convert them first")
-    return source.to(input.np_dtype) if source.np_dtype != input.np_dtype else source
+    return source.to(kind) if source.np_dtype != kind else source
 
 
 class Put(NamedTuple):

@@ -49,6 +49,15 @@ def _example(function: Callable[..., Any], name: str) -> str:
     return f"\n\n    >>> import lucid\n    >>> x = {made}\n    >>> x.{name}({further}) is x\n    True\n    "
 
 
+def _raise_unless_broadcast(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    try:
+        fits = np.broadcast_shapes(given, wanted) == wanted
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"copy_: shape {given} does not broadcast to {wanted}")
+
+
 def copy_(self: Tensor, src: Any) -> Tensor:
     """Overwrite with the elements of `src`, which broadcasts and is converted to this tensor's type.
 
@@ -58,12 +67,8 @@ def copy_(self: Tensor, src: Any) -> Tensor:
             [1., 2.]])
     """
     source = exact(src)
-    try:
-        fits = np.broadcast_shapes(source.shape, self.shape) == self.shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise RuntimeError(f"copy_: shape {source.shape} does not broadcast to {self.shape}")
+    if source.shape != self.shape and source.ndim:
+        _raise_unless_broadcast(source.shape, self.shape)
     if source.np_dtype != self.np_dtype:
         source = source.to(self.np_dtype)
 

@@ -294,6 +294,9 @@ def _within(x: Any, lo: Any, hi: Any) -> Any:
     return inside if lo != lo or hi != hi else inside | (x != x)
 
 
+_BOUNDS = (float, int, type(None))  # which do not change the type of floats
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Limit each element to [min, max]; the gradient passes at the bounds.
 
@@ -314,6 +317,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
             high, x = promote("clamp", (max, x), KEEP)
             x = P.where((x > high) | (high != high), high, x)
         return x
+    if x.np_dtype in dtypes.SINGLE_AND_DOUBLE and type(min) in _BOUNDS and type(max) in _BOUNDS:
+        return called(clamp_primitive, (x,), KEEP, {"lo": min, "hi": max})
     target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
     if target.kind in "iu":
         min, max = _bounds_within(target, min, max)

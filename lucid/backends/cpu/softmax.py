@@ -124,6 +124,5 @@ fill(
         "log_softmax": _along(_log_softmax_kernel),
         "softmax_back": _along(_softmax_back_kernel),
         "log_softmax_back": _along(_log_softmax_back_kernel),
-    },
-    has_frames=True,
+    }
 )

@@ -73,6 +73,13 @@ def _where_array(condition: Any, x: Any, y: Any) -> Any:
     return out
 
 
+def _overwrite(x: Any, y: Any) -> Any:
+    shape = x.shape if y.shape == x.shape or not y.ndim else np.broadcast_shapes(x.shape, y.shape)
+    out = np.empty(shape, x.dtype)
+    np.copyto(out, y, casting="unsafe")
+    return out
+
+
 fill(
     {
         "add": np.add,
@@ -113,6 +120,6 @@ fill(
         "bitwise_left_shift": np.left_shift,
         "bitwise_right_shift": np.right_shift,
         "where": _where_array,
-        "overwrite": lambda x, y: np.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)).astype(x.dtype),
+        "overwrite": _overwrite,
     }
 )

@@ -44,8 +44,8 @@ def sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 fill(
     {
-        "amax": lambda x, dims, keepdim: np.amax(x, axis=dims, keepdims=keepdim),
-        "amin": lambda x, dims, keepdim: np.amin(x, axis=dims, keepdims=keepdim),
+        "amax": lambda x, dims, keepdim: np.maximum.reduce(x, axis=dims, keepdims=keepdim),
+        "amin": lambda x, dims, keepdim: np.minimum.reduce(x, axis=dims, keepdims=keepdim),
         "prod": lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim),
         "cumsum": lambda x, dim: np.cumsum(x, axis=dim, dtype=x.dtype),
         "recurrence": _recurrence_array,

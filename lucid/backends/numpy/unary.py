@@ -50,6 +50,14 @@ def _scaled_by(name: str, factor: float) -> Any:
     return real_only(name, lambda x: (x * factor).astype(x.dtype, copy=False))
 
 
+def _clamp(x: Any, lo: Any, hi: Any) -> Any:
+    if x.dtype.char not in "fd":
+        return np.clip(x, lo, hi).astype(x.dtype, copy=False)
+    if lo is not None:  # the same in half the time of `np.clip`
+        x = np.maximum(x, lo)
+    return x if hi is None else np.minimum(x, hi)
+
+
 fill(
     {
         "deg2rad": _scaled_by("deg2rad", math.pi / 180),
@@ -106,7 +114,7 @@ fill(
         "logical_not": np.logical_not,
         "bitwise_not": np.invert,
         "abs": np.abs,
-        "clamp": real_only("clamp", lambda x, lo, hi: np.clip(x, lo, hi).astype(x.dtype, copy=False)),
+        "clamp": real_only("clamp", _clamp),
         "round": lambda x, decimals: np.round(x, decimals).astype(x.dtype, copy=False),
         "nan_to_num": lambda x, nan, posinf, neginf: _nan_to_num_array(x, nan, posinf, neginf),
         "softplus": lambda x, beta, threshold: np.where(

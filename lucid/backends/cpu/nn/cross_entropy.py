@@ -214,6 +214,5 @@ fill(
         "spread_rows": _spread_array,
         "cross_entropy_back": _back_array,
         "cross_entropy": _cross_entropy_array,
-    },
-    has_frames=True,
+    }
 )

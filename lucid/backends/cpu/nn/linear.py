@@ -39,6 +39,5 @@ fill(
     {
         "linear": _linear_array,
         "column_sums": _column_sums,  # not a primitive: the gradient of the bias
-    },
-    has_frames=True,
+    }
 )
