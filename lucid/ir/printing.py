@@ -1,17 +1,14 @@
 """How programs print."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction, Name
 
-if TYPE_CHECKING:
-    from lucid.ir.program import Program
 
-
-def text_of(program: "Program") -> str:
+def text_of(program: Any) -> str:
     """A program, one line for each value."""
     lines = [f"{program.name}({', '.join(typed(n) for n in program.inputs)}):"]
     lines += [f"  {typed(n)} = captured" for n, _ in program.captured]
