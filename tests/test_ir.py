@@ -83,7 +83,7 @@ def test_the_trap_can_catch(monkeypatch):
     with trapped(monkeypatch) as caught:
         monkeypatch.setattr(placeholders, "results", computed)
         make_graph(lambda x: x @ x.t())(lucid.ones(2, 3))
-    assert caught == ["product"]
+    assert caught == ["contract"]
 
 
 def test_large_inputs_cost_nothing(monkeypatch):
