@@ -14,7 +14,7 @@ import scipy.special as special
 from scipy import stats
 
 import lucid
-from lucid.api import indexing
+from lucid.api import indexing, names
 from lucid.api.methods import method_table
 from lucid.api.names import having
 from lucid.core import dtypes
@@ -112,7 +112,8 @@ ALIASES = {
 
 def named(name: str) -> Any:
     """An operation by its public name, or by its name among the elementwise ones."""
-    if hasattr(lucid, name):
+    row = names.listed().get(name)
+    if row is not None and not row.home.startswith("lucid.array_api"):  # whose `repeat` is another one
         return getattr(lucid, name)
     return next((place[name] for place in (METHODS, vars(unary), vars(binary)) if name in place), None)
 
