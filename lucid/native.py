@@ -15,8 +15,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 from zlib import crc32
 
-# A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So functions
-# that users call and that compute stay in modules that are not compiled; `framed` is for the exceptions.
+# A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So kernels in
+# compiled modules are `framed`, or call NumPy's functions by such a frame.
 MODULES = (
     "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
@@ -44,7 +44,7 @@ ANY = "any"  # the level that every processor of an architecture has
 HEADERS = ("backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
-# LUCID_NATIVE names another folder of compiled modules, such as those that tools/sanitize.py builds.
+# LUCID_NATIVE names another folder of compiled modules, such as those that tools/build_native.py --sanitize builds.
 FOLDER = os.path.abspath(os.environ.get("LUCID_NATIVE") or os.path.join(PACKAGE, "_native"))
 PURE = os.environ.get("LUCID_PURE", "0") not in ("", "0")  # whether the user wants the sources as they are
 # Stands beside the modules of one interpreter once all are there, and says from which sources and for which levels.

@@ -285,6 +285,11 @@ def test_multiplied_by_zeros(x):
     assert line_of("zero") in only(explain(y.sum(), x), "`mul`", "multiplies by zeros")
 
 
+def test_contracted_with_zeros(x):
+    y = lucid.zeros(x.shape[-1], 2)
+    assert only(explain((x @ y).sum(), x), "`contract`", "multiplies by zeros")
+
+
 def test_cancelled(x, w):
     result = explain((x - x + w).sum(), x)
     only(result, "cancel each other", "at the tensor")
