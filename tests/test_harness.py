@@ -11,7 +11,8 @@ from samples import Make, Row, Sample, one_operand, s, two_operands
 from lucid.core.kernels import fill, table
 from lucid.core.primitive import Primitive, lift, registry, unpack
 from lucid.core.tensor import Tensor
-from lucid.ops.rules import Elementwise, P, Pair, linear, view, zeros_like
+from lucid.ops.categories import Elementwise, Pair, linear, view
+from lucid.ops.rules import P, zeros_like
 
 NOTICED = (AssertionError, RuntimeError)
 

@@ -12,7 +12,7 @@ ABOVE_THE_KERNELS = ("core", "ops", "ir", "api", "autograd", "func")
 
 # Ways around the general path of `core.primitive.apply`, for speed: functions and classes, or whole files.
 SHORTCUTS = {
-    "ops/rules.py": ("LinearMap",),
+    "ops/categories.py": ("LinearMap",),
     "ops/nn/linear.py": ("_Linear",),
     "ops/nn/cross_entropy.py": ("CrossEntropy", "cross_entropy"),
 }

@@ -18,7 +18,8 @@ from lucid.autograd import grad
 from lucid.backends.cpu.arithmetic import chain, chain_both
 from lucid.core.primitive import registry
 from lucid.core.tensor import Tensor
-from lucid.ops.rules import Elementwise, P
+from lucid.ops.categories import Elementwise
+from lucid.ops.rules import P
 
 MOST_SAMPLES = 4  # of a row; singularities are not a matter of shapes
 INF, NAN = float("inf"), float("nan")

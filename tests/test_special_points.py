@@ -18,7 +18,8 @@ from table import ROWS
 import lucid
 from lucid import func
 from lucid.core.primitive import Rule
-from lucid.ops.rules import P, Pair, Way
+from lucid.ops.categories import Pair, Way
+from lucid.ops.rules import P
 
 MOST_SAMPLES = 3  # of a row: special points are not a matter of shapes
 STEPS = (1e-4, 2e-5)

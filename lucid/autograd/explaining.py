@@ -14,7 +14,7 @@ from lucid.core.place import Place, is_internal
 from lucid.core.primitive import edge_of, synced
 from lucid.core.storage import DETACHED, UNRECORDED
 from lucid.core.tensor import Tensor
-from lucid.ops.rules import Elementwise
+from lucid.ops.categories import Elementwise
 
 _MOST = 5  # places named for one cause
 

@@ -5,26 +5,10 @@ where it has more to offer.
 """
 
 from lucid.backends import numpy as numpy
-from lucid.backends.cpu import arithmetic
 from lucid.backends.cpu import contraction as contraction
+from lucid.backends.cpu import elementwise as elementwise
 from lucid.backends.cpu import softmax as softmax
 from lucid.core import kernels
-
-# Small arrays of one floating-point type do without the set-up of a NumPy function.
-kernels.fill(
-    {
-        "add": arithmetic.add,
-        "add_into": arithmetic.add_into,  # not a primitive: gradients that add up
-        "sub": arithmetic.subtract,
-        "mul": arithmetic.multiply,
-        "div": arithmetic.divide,
-        "neg": arithmetic.negative,
-        "square": arithmetic.square,
-        "chain": arithmetic.chain,
-        "chain_both": arithmetic.chain_both,
-    },
-    has_frames=True,
-)
 
 # For programs that take operations from `lucid.ops` by themselves. The families load their kernels with themselves: a
 # process that is forked while another thread imports may wait for that import forever.

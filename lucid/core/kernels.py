@@ -13,6 +13,9 @@ from lucid.native import framed
 
 table: dict[str, Any] = {}
 on_demand: list[str] = []  # modules that fill in more, in the order in which they are looked through
+derive: list[Callable[[Any], Any]] = []  # functions that make the kernel of a primitive from its declaration, or None
+derived: set[str] = set()  # the names of those that were made so
+scalar: Any = None  # makes a kernel of a function of single elements (`ops.expressions.Source`)
 _waiting: dict[str, list[Any]] = {}  # primitives that were declared before there was a kernel for them
 
 
@@ -47,6 +50,10 @@ class Waiting:
 
     def _found(self) -> Any:
         name = self.primitive.name
+        for make in derive:
+            if name not in table and (made := make(self.primitive)) is not None:
+                fill({name: made})
+                derived.add(name)
         for module in on_demand:
             if name in table:
                 break
@@ -54,6 +61,17 @@ class Waiting:
         if name not in table:
             raise NotImplementedError(f"`{name}` has no kernel: fill() the table with one in lucid.backends.numpy")
         return table[name]
+
+
+def has_own(primitive: Any) -> bool:
+    """Whether a primitive has a kernel that was written, and not made of its body."""
+    return primitive.name in table and primitive.name not in derived
+
+
+def resolved(primitive: Any) -> Any:
+    """The kernel of a primitive, found now if it was not yet."""
+    kernel = primitive.kernel
+    return kernel._found() if isinstance(kernel, Waiting) else kernel
 
 
 def load_all() -> None:
@@ -77,5 +95,6 @@ def fill(kernels: Mapping[str, Any], has_frames: bool = False) -> None:
         if not isinstance(kernel, FunctionType | WithBackward) and not has_frames:
             kernel = framed(kernel, getattr(kernel, "nin", None))
         table[name] = kernel
+        derived.discard(name)
         for primitive in _waiting.get(name, ()):
             primitive.kernel = kernel

@@ -7,7 +7,8 @@ from typing import Any
 
 from lucid.core.forks import after_fork
 
-_numbers = count(1)
+OUTERMOST = 1  # the level of values outside of every transform that are no arrays: expressions
+_numbers = count(OUTERMOST + 1)
 _lock = Lock()
 
 _newest = 0  # the last number given

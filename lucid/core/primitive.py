@@ -61,7 +61,7 @@ class Rule:
     """
 
     def __init__(self, fn: Callable[..., Any], operands: tuple[str, ...]) -> None:
-        names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+        names = getattr(fn, "names", None) or fn.__code__.co_varnames[: fn.__code__.co_argcount]
         self.fn = fn
         self.names = names[1:] if names[:1] == ("ct",) else names
         shapes = {f"{o}_shape" for o in operands}
@@ -114,8 +114,12 @@ class Primitive:
         is_view: bool = False,
         multi: bool = False,
         abstract: Callable[..., Any] | None = None,
+        category: str = "other",
+        reason: str = "",
     ) -> None:
         self.name = name
+        self.category = category  # one of `ops.categories.CATEGORIES`
+        self.reason = reason  # why it is in none but "other"
         self.operands = tuple(operands)
         self.rules = tuple(None if fn is None else Rule(fn, self.operands) for fn in rules)
         self.jvp = jvp
@@ -130,6 +134,13 @@ class Primitive:
         self.records_itself = False  # whether the class has a `record` of its own
         self.shows_elements = False  # whether it is a view whose elements are those of its operand, wherever they lie
         self.shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, mostly 0
+        self.is_scalar = False  # whether it is a function of single elements
+        self.body: Callable[..., Any] | None = None  # that function, in terms of others
+        self.linear_in: tuple[int, ...] | None = ()  # operands in which it is linear together, None for all of them
+        self.positions: int | None = None  # of a gather or scatter: the first operand that is a position
+        self.is_polynomial = False  # whether operands enter it by sums and products alone
+        self.multiply_adds: Any = None  # how many it takes, from the shapes of operands and result, and parameters
+        self.fold: Any = None  # of a reduction or scan: how elements are put together, an `ops.categories.Fold`
         self.differentiable = any(rule is not None for rule in self.rules)
         reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
         self.names = (*self.operands, "out", *(r for r in reads if r not in self.operands and r != "out"))

@@ -14,7 +14,8 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.ops.abstract import Abstract
-from lucid.ops.rules import P, linear, np_dtype, shift
+from lucid.ops.categories import linear
+from lucid.ops.rules import P, np_dtype, shift
 
 # The adjoint turns the direction around and keeps the factor, which has another name in that direction.
 OTHER_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -33,6 +34,8 @@ fft_c2c = linear(
         x, dims=shift(dims), inverse=inverse, norm=norm, real=real
     ),
     abstract=lambda x, **params: Abstract(x.shape, dtypes.complex_of(x.dtype)),
+    category="other",
+    reason="a library of Fourier transforms",
 )
 
 
@@ -71,6 +74,8 @@ fft_r2c = linear(
     transpose=_r2c_back,
     batch=lambda x, size, dims, norm: P.fft_r2c(x, dims=shift(dims), norm=norm),
     abstract=lambda x, dims, norm: _resized(x, dims[-1], x.shape[dims[-1]] // 2 + 1, dtypes.complex_of(x.dtype)),
+    category="other",
+    reason="a library of Fourier transforms",
 )
 # The imaginary parts of frequency 0 and n/2 have no influence, so they get no gradient.
 fft_c2r = linear(
@@ -78,4 +83,6 @@ fft_c2r = linear(
     transpose=_c2r_back,
     batch=lambda x, size_of_batch, dims, size, norm: P.fft_c2r(x, dims=shift(dims), size=size, norm=norm),
     abstract=lambda x, dims, size, norm: _resized(x, dims[-1], size, dtypes.real_of(x.dtype)),
+    category="other",
+    reason="a library of Fourier transforms",
 )

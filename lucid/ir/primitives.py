@@ -32,7 +32,9 @@ WRITE_VIEW: Primitive = Primitive(
     ),
     jvp=_write_view_jvp,
     abstract=same,
+    category="scatter",
 )
+WRITE_VIEW.linear_in = (0, 1)
 
 
 # The same values; derivatives do not pass, or only forward ones.

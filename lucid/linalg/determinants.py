@@ -14,7 +14,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, unpack
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import adjoint, for_each, over_stacks, real_for_each, square_operand
+from lucid.linalg.matrices import LAPACK, adjoint, for_each, over_stacks, real_for_each, square_operand
 from lucid.linalg.scales import balance
 from lucid.ops import unary
 from lucid.ops.abstract import same
@@ -53,6 +53,7 @@ adjugate = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _adjugate_change(primals[0], tangents[0]),
     batch=over_stacks,
     abstract=same,
+    reason=LAPACK,
 )
 
 
@@ -71,6 +72,7 @@ det_primitive = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _trace_of_product(P.adjugate(primals[0]), tangents[0]),
     batch=over_stacks,
     abstract=for_each,
+    reason=LAPACK,
 )
 
 
@@ -102,6 +104,7 @@ slogdet_primitive = _Slogdet(
     batch=over_stacks,
     multi=True,
     abstract=lambda x: (for_each(x), real_for_each(x)),
+    reason=LAPACK,
 )
 
 

@@ -17,6 +17,7 @@ from lucid.core.dtypes import complex_of
 from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
+    LAPACK,
     Factorization,
     adjoint,
     column,
@@ -114,7 +115,7 @@ def _by_vectors(
     def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         return push(tangents[0], primals[0], **params)
 
-    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract)
+    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK)
 
 
 def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
@@ -122,10 +123,7 @@ def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
 
 
 eigvalsh_primitive = _by_vectors(
-    "eigvalsh",
-    _pull_eigvalsh,
-    lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0],
-    abstract=_sizes,
+    "eigvalsh", _pull_eigvalsh, lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0], abstract=_sizes
 )
 
 
@@ -310,12 +308,7 @@ def _push_svdvals(t: Any, x: Any) -> Any:
     return real(diagonal(product(adjoint(U), t, adjoint(Vh))))
 
 
-svdvals_primitive = _by_vectors(
-    "svdvals",
-    _pull_svdvals,
-    _push_svdvals,
-    abstract=_sizes,
-)
+svdvals_primitive = _by_vectors("svdvals", _pull_svdvals, _push_svdvals, abstract=_sizes)
 
 
 def _raise_unless_default(name: str, driver: str | None) -> None:

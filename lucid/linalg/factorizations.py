@@ -17,6 +17,7 @@ from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     INT32,
+    LAPACK,
     Factorization,
     adjoint,
     columns,
@@ -120,7 +121,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
 
 
 # Looks at the diagonal of a factor, and gives nothing to anything.
-checked_factor = Primitive("checked_factor", batch=over_stacks, abstract=same)
+checked_factor = Primitive("checked_factor", batch=over_stacks, abstract=same, reason=LAPACK)
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -181,6 +182,7 @@ permutation = Primitive(
     "permutation",
     batch=over_stacks,
     abstract=lambda x, m, type: Abstract((*x.shape[:-1], m, m), np.dtype(type)),
+    category="source",
 )
 
 

@@ -19,6 +19,7 @@ from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.factorizations import abstract_factor
 from lucid.linalg.matrices import (
+    LAPACK,
     Factorization,
     adjoint,
     identity,
@@ -67,6 +68,7 @@ settled = Primitive(
     jvp=lambda prim, primals, tangents, out, params: prim(tangents[0], primals[1], **params),
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
     abstract=same,
+    reason=LAPACK,
 )
 
 
@@ -76,6 +78,7 @@ def _of_pivots(name: str) -> Primitive:
         name,
         batch=lambda prim, v, batched, size, params: prim(*v, **params),
         abstract=lambda x, type: Abstract((*x.shape, x.shape[-1]), np.dtype(type)),
+        reason=LAPACK,
     )
 
 

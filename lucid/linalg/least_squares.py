@@ -21,6 +21,7 @@ from lucid.core.primitive import Primitive, lift, unpack
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
+    LAPACK,
     adjoint,
     column,
     for_each,
@@ -147,6 +148,7 @@ pinv_primitive = Primitive(
     jvp=_push_pinv,
     batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, size=x.shape[:-3:-1]),
+    reason=LAPACK,
 )
 
 
@@ -189,6 +191,7 @@ rank_primitive = Primitive(
     operands=("x", "atol", "rtol"),
     batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, dtype=dtypes.INT64),
+    reason=LAPACK,
 )
 
 
@@ -266,6 +269,7 @@ lstsq_primitive = _LeastSquares(
     batch=over_stacks,
     multi=True,
     abstract=_abstract_lstsq,
+    reason=LAPACK,
 )
 
 

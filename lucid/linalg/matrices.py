@@ -20,6 +20,8 @@ from lucid.ops.rules import align, conj, is_complex, np_dtype
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
 INT32 = int32.numpy
 
+LAPACK = "a routine of LAPACK"  # why primitives here are in no other category
+
 
 # --- operands ------------------------------------------------------------------------------------
 
@@ -159,7 +161,7 @@ def rows(x: Any, start: int, stop: int) -> Any:
 
 
 # Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
-within_gauge = Primitive("within_gauge", batch=over_stacks, abstract=same)
+within_gauge = Primitive("within_gauge", batch=over_stacks, abstract=same, reason=LAPACK)
 
 
 def raise_unless_phase_free(name: str, vectors: str, turning: Any) -> None:
@@ -186,7 +188,9 @@ class Factorization(Primitive):
         def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
             return push(tangents[0], out, **params)
 
-        super().__init__(name, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True, abstract=abstract)
+        super().__init__(
+            name, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True, abstract=abstract, reason=LAPACK
+        )
         self.pull = pull
 
     def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any]:

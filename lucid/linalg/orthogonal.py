@@ -14,6 +14,7 @@ from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.factorizations import pull_unpivoted, push_unpivoted
 from lucid.linalg.matrices import (
+    LAPACK,
     Factorization,
     adjoint,
     column,
@@ -102,6 +103,7 @@ complement = Primitive(
     ),
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
     abstract=lambda x, basis, name: same(basis),
+    reason=LAPACK,
 )
 
 

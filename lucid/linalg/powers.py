@@ -10,7 +10,7 @@ from lucid.api.reductions import cumprod
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import adjoint, identity, over_stacks, square_operand
+from lucid.linalg.matrices import LAPACK, adjoint, identity, over_stacks, square_operand
 from lucid.linalg.scales import balance
 from lucid.linalg.solvers import inv
 from lucid.ops.abstract import same
@@ -36,6 +36,7 @@ matrix_exp_primitive = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _change(primals[0], tangents[0]),
     batch=over_stacks,
     abstract=same,
+    reason=LAPACK,
 )
 
 

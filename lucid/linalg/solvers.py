@@ -11,6 +11,7 @@ from lucid.core.primitive import Primitive, lift, unpack
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     INT32,
+    LAPACK,
     adjoint,
     column,
     for_each,
@@ -29,7 +30,7 @@ from lucid.ops.out import takes_out
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, sum_to
 
-singular = Primitive("singularity", batch=over_stacks, abstract=lambda x: for_each(x, dtype=INT32))
+singular = Primitive("singularity", batch=over_stacks, abstract=lambda x: for_each(x, dtype=INT32), reason=LAPACK)
 
 
 def singularity(x: Any) -> Tensor:
@@ -44,6 +45,7 @@ inverse_primitive = Primitive(
     jvp=lambda prim, primals, tangents, out, params: -product(out, tangents[0], out),
     batch=over_stacks,
     abstract=same,
+    reason=LAPACK,
 )
 
 
@@ -76,6 +78,7 @@ solve_primitive = _Solve(
     jvp=_push_solution,
     batch=over_stacks,
     abstract=solution,
+    reason=LAPACK,
 )
 
 

@@ -12,7 +12,7 @@ gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matri
 from typing import Any
 
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import adjoint, column, identity, over_stacks, product, real, real_for_each, solution
+from lucid.linalg.matrices import LAPACK, adjoint, column, identity, over_stacks, product, real, real_for_each, solution
 from lucid.linalg.solvers import singularity
 from lucid.ops.abstract import same
 from lucid.ops.contraction import matmul
@@ -103,6 +103,7 @@ nuclear_norm = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _along(P.polar_factor(primals[0]), tangents[0]),
     batch=over_stacks,
     abstract=real_for_each,
+    reason=LAPACK,
 )
 extreme_singular_value = Primitive(
     "extreme_singular_value",
@@ -110,6 +111,7 @@ extreme_singular_value = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _along(P.extreme_pair(primals[0], **params), tangents[0]),
     batch=over_stacks,
     abstract=real_for_each,
+    reason=LAPACK,
 )
 extreme_pair = Primitive(
     "extreme_pair",
@@ -117,6 +119,7 @@ extreme_pair = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _pair_change(primals[0], out, tangents[0]),
     batch=over_stacks,
     abstract=same,
+    reason=LAPACK,
 )
 polar_factor = Primitive(
     "polar_factor",
@@ -124,6 +127,7 @@ polar_factor = Primitive(
     jvp=lambda prim, primals, tangents, out, params: _polar_change(primals[0], out, tangents[0]),
     batch=over_stacks,
     abstract=same,
+    reason=LAPACK,
 )
 # X H + H X = K for a positive H.
 sylvester = Primitive(
@@ -133,4 +137,5 @@ sylvester = Primitive(
     jvp=_push_sylvester,
     batch=over_stacks,
     abstract=solution,
+    reason=LAPACK,
 )

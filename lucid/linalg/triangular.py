@@ -7,6 +7,7 @@ from typing import Any
 from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
+    LAPACK,
     adjoint,
     matrix_operand,
     over_stacks,
@@ -49,6 +50,7 @@ solve_triangular_primitive = Primitive(
     jvp=_push_solution,
     batch=over_stacks,
     abstract=solution,
+    reason=LAPACK,
 )
 
 

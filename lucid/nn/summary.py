@@ -1,7 +1,6 @@
 """A table of a model's layers: shapes, parameters, work and memory, measured on one run."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -221,7 +220,7 @@ class Watched(Kind):
             return prim.composite(*args, **params)
         inside = [self._inside(a) for a in args]
         out = prim(*inside, **params)
-        self._aux.count(prim.name, inside, out, params)
+        self._aux.count(prim, inside, out, params)
         if prim.multi:
             return tuple(Watched.make(o, self._aux) for o in out)
         return Watched.make(out, self._aux)
@@ -251,10 +250,10 @@ class _Tally:
         """An argument of the model in the form in which its operations are counted."""
         return Watched.make(value, self) if isinstance(value, Tensor) else value
 
-    def count(self, name: str, operands: list[Any], out: Any, params: dict[str, Any]) -> None:
-        rule = _PRODUCTS.get(name)
+    def count(self, prim: Any, operands: list[Any], out: Any, params: dict[str, Any]) -> None:
+        rule = getattr(prim, "multiply_adds", None)
         if rule is not None:
-            work = rule(operands, out, params)
+            work = rule([getattr(o, "shape", ()) for o in operands], out.shape, params)
             for layer in self.running:
                 layer.flops += work
 
@@ -305,23 +304,3 @@ def _tensors(nest: Any) -> list[Tensor]:
 def _shapes(nest: Any) -> Any:
     found = [t.shape for t in _tensors(nest)]
     return found[0] if len(found) == 1 else found
-
-
-def _contraction_work(operands: list[Any], out: Any, params: dict[str, Any]) -> int:
-    """One multiply-add for each combination of all labels."""
-    return math.prod(params["labels"].sizes(operands[0].shape, operands[1].shape).values())
-
-
-def _window_work(result: Any, weight: Any) -> int:
-    """Each element of the result of a convolution takes one filter."""
-    return int(result.numel() * math.prod(weight.shape[1:]))
-
-
-# Primitive -> its multiply-adds, from its operands and result.
-_PRODUCTS: dict[str, Callable[[list[Any], Any, dict[str, Any]], int]] = {
-    "contract": _contraction_work,
-    "linear": lambda operands, out, params: int(out.numel() * operands[0].shape[-1]),
-    "convolution": lambda operands, out, params: _window_work(out, operands[1]),
-    "convolution_input": lambda operands, out, params: _window_work(operands[0], operands[1]),
-    "convolution_weight": lambda operands, out, params: _window_work(operands[1], out),
-}

@@ -9,16 +9,17 @@ from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
+from lucid.ops.categories import Change, Elementwise, Pair, Selects
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, shape_error
-from lucid.ops.rules import Change, Elementwise, P, Pair, Selects, chained, np_dtype, ones_like
+from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
 from lucid.ops.unary import LOG2, square
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
-plus = binary("add", (1, 1), "Sum of two tensors, element by element.")
-minus = binary("sub", (1, -1), "Difference of two tensors, element by element.")
+plus = binary("add", (1, 1), "Sum of two tensors, element by element.", linear_in=(0, 1))
+minus = binary("sub", (1, -1), "Difference of two tensors, element by element.", linear_in=(0, 1))
 mul = binary(
     "mul",
     ("y", "x"),
@@ -32,12 +33,18 @@ binary(
     "chain",
     ("y", Change(lambda x: x)),
     "x · y, and exactly 0 where x is 0, whatever y is.",
+    body=lambda x, y: _unless_nan(x * y, x == 0),
 )
 binary(
     "chain_both",
     (Change(lambda y: y), Change(lambda x: x)),
     "x · y, and exactly 0 where either is 0, whatever the other is.",
+    body=lambda x, y: _unless_nan(x * y, (x == 0) | (y == 0)),
 )
+
+
+def _unless_nan(product: Any, vanishes: Any) -> Any:
+    return P.where(vanishes & (product != product), 0, product)
 
 
 def _inverse(y: Any) -> Any:
@@ -50,6 +57,7 @@ true_divide = binary(
     (lambda y: _inverse(y), lambda x, y: -(x / y) / y),
     "Quotient of two tensors, element by element; integers give floats. | [1.0, 3.0]; [2.0, 4.0] -> Tensor([0.5 , 0.75])",
     FLOAT,
+    linear_in=(0,),
 )
 
 
@@ -141,10 +149,24 @@ def _d_exponent(x: Any, y: Any, out: Any) -> Any:
 _IN_BYTES = counting_truth(dtypes.int8.numpy)
 
 tensor_power = binary("pow", (_d_base, _d_exponent), "Each base to its exponent.", abstract=_IN_BYTES)
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    """Small whole powers by multiplication, which is exact and faster."""
+    if exponent == 3:
+        return x * x * x
+    if exponent == 4:
+        return (x * x) * (x * x)
+    if exponent == -1 and np_dtype(x).kind in "fcV":
+        return 1 / x
+    return P.sqrt(x) if exponent == 0.5 else P.pow(x, exponent)
+
+
 scalar_power = Elementwise(
     "pow_scalar",
     (lambda x, exponent: x * 0 if exponent == 0 else P.pow_scalar(x, exponent=exponent - 1) * exponent,),
     ("x",),
+    body=_power,
 )
 
 
@@ -256,22 +278,37 @@ maximum = binary(
     "maximum",
     (_choice(True, True), _choice(False, True)),
     "The larger of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([2., 3.])",
+    real=True,
 )
 minimum = binary(
     "minimum",
     (_choice(True, False), _choice(False, False)),
     "The smaller of two; nan wins, ties share. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([1., 2.])",
+    real=True,
 )
 fmax = binary(
     "fmax",
     (_choice(True, True, False), _choice(False, True, False)),
     'The larger of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([2., 3.])',
+    real=True,
 )
 fmin = binary(
     "fmin",
     (_choice(True, False, False), _choice(False, False, False)),
     'The smaller of two, ignoring nan. | [1.0, float("nan")]; [2.0, 3.0] -> Tensor([1., 3.])',
+    real=True,
 )
+
+
+def _log_of_sum(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), counted from the operand with the larger real part."""
+    if not is_complex(x):
+        far = P.maximum(x, y) + P.log1p(P.exp(-P.abs(x - y)))
+        return P.where(x == y, x + LOG2, far)  # also where both are infinite
+    first = P.real(x) >= P.real(y)
+    high, low = P.where(first, x, y), P.where(first, y, x)
+    same = P.isinf(P.real(high)) & (x == y)  # their difference is not a number
+    return P.where(same, high, high + P.log1p(P.exp(P.where(same, 0, low - high))))
 
 
 def _share(x: Any, out: Any) -> Any:
@@ -288,12 +325,14 @@ logaddexp = binary(
     (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
     "log(exp(input) + exp(other)) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([0.6931, 2.3133])",
     FLOAT,
+    body=_log_of_sum,
 )
 logaddexp2 = binary(
     "logaddexp2",
     (lambda x, out: _share(x * LOG2, out * LOG2), lambda y, out: _share(y * LOG2, out * LOG2)),
     "log2(2^input + 2^other) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([1.   , 2.585])",
     FLOAT,
+    real=True,
 )
 copysign = binary(
     "copysign",
@@ -303,15 +342,15 @@ copysign = binary(
 )
 
 
-def typed_as(x: Any, value: Any) -> Any:
-    """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
-    return np.asarray(value, np_dtype(x)) if isinstance(value, NUMBERS) else value
-
-
 def _log_unless_both_vanish(x: Any, y: Any) -> Any:
     y = typed_as(x, y)
     vanish = (x == 0) & (y <= 0)
     return P.where(vanish, 0, P.log(P.where(vanish, 1, y)))
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    zero = (x == 0) & (y == y)
+    return P.where(zero, 0, x * P.log(P.where(zero, 1, y)))
 
 
 xlogy = binary(
@@ -319,12 +358,16 @@ xlogy = binary(
     (_log_unless_both_vanish, lambda x, y: x / y),
     "input * log(other), and 0 where input is 0. | [0.0, 2.0]; [0.0, 3.0] -> Tensor([0.    , 2.1972])",
     FLOAT,
+    body=_xlogy,
+    real=True,
 )
 
 _heaviside = binary(
     "heaviside",
     (0, Selects(lambda x: x == 0)),
     "0 where input is negative, 1 where it is positive, other where it is 0.",
+    body=lambda x, y: P.where(x == 0, y, P.cast(x > 0, dtype=np_dtype(y), source=dtypes.BOOL)),
+    real=True,
 )
 
 
@@ -359,24 +402,28 @@ lt = binary(
     (None, None),
     "Where input < other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
     TRUTH,
+    real=True,
 )
 le = binary(
     "le",
     (None, None),
     "Where input <= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([ True, False])",
     TRUTH,
+    real=True,
 )
 gt = binary(
     "gt",
     (None, None),
     "Where input > other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
     TRUTH,
+    real=True,
 )
 ge = binary(
     "ge",
     (None, None),
     "Where input >= other. | [1.0, 3.0]; [2.0, 2.0] -> Tensor([False,  True])",
     TRUTH,
+    real=True,
 )
 logical_and = binary(
     "logical_and",
@@ -429,6 +476,7 @@ where_primitive = Elementwise(
     ),
     ("cond", "x", "y"),
     abstract=_where_abstract,
+    linear_in=(1, 2),
 )
 
 
@@ -540,5 +588,6 @@ overwrite = Elementwise(
     "overwrite",
     (0, 1),
     ("x", "y"),
-    abstract=lambda x, y: Abstract(broadcast(x, y), x.dtype),
+    body=lambda x, y: P.cast(y, dtype=np_dtype(x), source=np_dtype(y)),
+    linear_in=(0, 1),
 )

@@ -4,6 +4,7 @@ A complex element is two real ones in memory. `view_as_real` shows them as a las
 and imaginary parts are slices of that, so that all of them can be written to.
 """
 
+import math
 from typing import Any
 
 from lucid.core import dtypes
@@ -11,9 +12,10 @@ from lucid.core.primitive import apply, lift
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, as_complex, real_part, same
+from lucid.ops.categories import Elementwise, Pair, linear, view
 from lucid.ops.elementwise import unary
 from lucid.ops.promotion import BOOL, KEEP, lift_all, shape_error
-from lucid.ops.rules import Elementwise, P, Pair, is_complex, linear, view, zeros_like
+from lucid.ops.rules import P, is_complex, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
@@ -27,17 +29,26 @@ def _sgn_derivative(ct: Any, x: Any, out: Any) -> Any:
     return P.where(size == 0, 0, turning / P.where(size == 0, 1, size))
 
 
+def _sgn(x: Any) -> Any:
+    if not is_complex(x):
+        return P.sign(x)
+    size = P.abs(x)
+    return P.where(size == 0, 0, x / P.where(size == 0, 1, size))
+
+
 sgn = unary(
     "sgn",
     Pair(_sgn_derivative),
     "x / |x|, and 0 at 0: the sign of real or complex numbers. | [3 + 4j, 0j] -> Tensor([0.6+0.8j, 0. +0.j ], dtype=lucid.complex64)",
     KEEP,
+    body=_sgn,
 )
 conj = unary(
     "conj",
     Pair(lambda ct: P.conj(ct)),
     "Complex conjugate. | [1 + 2j] -> Tensor([1.-2.j], dtype=lucid.complex64)",
     KEEP,
+    linear_in=(0,),
 )
 
 
@@ -55,17 +66,17 @@ angle = unary(
         lambda t, x: P.real(t * P.conj(_turn(x))) if is_complex(x) else zeros_like(t),
     ),
     "The angle of each complex number in the plane. | [1j, -1.0 + 0j] -> Tensor([1.5708, 3.1416])",
-    abstract=real_part,
+    body=lambda x: P.atan2(P.imag(x), P.real(x)) if is_complex(x) else P.where(x < 0, math.pi, P.where(x != x, x, 0)),
 )
 
 # For derivative rules, which take parts of what nobody writes to.
-view(
+real_part_primitive = view(
     "real",
     transpose=lambda ct: P.complex_parts(ct, part=0),
     batch=lambda x, size: P.real(x),
     abstract=real_part,
 )
-view(
+imaginary_part_primitive = view(
     "imag",
     transpose=lambda ct: P.complex_parts(ct, part=1),
     batch=lambda x, size: P.imag(x),
@@ -73,12 +84,14 @@ view(
 )
 
 
-linear(
+complex_parts_primitive = linear(
     "complex_parts",
     transpose=lambda ct, part: P.imag(ct) if part else P.real(ct),
     batch=lambda x, size, part: P.complex_parts(x, part=part),
     abstract=as_complex,
 )
+for _prim in (real_part_primitive, imaginary_part_primitive, complex_parts_primitive):
+    _prim.is_scalar = True
 
 
 def _pairs(x: Abstract) -> Abstract:
@@ -220,6 +233,7 @@ isreal = unary(
     None,
     "Where elements have no imaginary part. | [1 + 0j, 2j] -> Tensor([ True, False])",
     BOOL,
+    body=lambda x: P.imag(x) == 0 if is_complex(x) else True,
 )
 
 

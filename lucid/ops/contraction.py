@@ -5,6 +5,7 @@ are summed over. The derivative by a factor is a contraction of the same kind, i
 places, and a batch is one more label.
 """
 
+import math
 from typing import Any
 
 from lucid.core import modes
@@ -13,8 +14,9 @@ from lucid.core.node import Node
 from lucid.core.primitive import Primitive, apply, element_type, saved_at
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, common
+from lucid.ops.categories import bilinear_jvp
 from lucid.ops.promotion import KEEP, lift_all, promote
-from lucid.ops.rules import P, bilinear_jvp, is_complex
+from lucid.ops.rules import P, is_complex
 
 _autocast = modes.autocast.get
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -127,7 +129,9 @@ contract = Contraction(
     jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: apply(prim, values, params["labels"].batched(*batched).params),
     abstract=_contract_abstract,
+    category="contraction",
 )
+contract.multiply_adds = lambda shapes, out, params: math.prod(params["labels"].sizes(*shapes).values())
 contract.pulls_arrays = contract.pulls_new = True
 
 

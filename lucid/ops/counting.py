@@ -14,6 +14,7 @@ bins = Primitive(
     operands=("x", "edges"),
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
     abstract=lambda x, edges, even: Abstract(x.shape, INT64),
+    reason="a search",
 )
 
 
@@ -35,6 +36,7 @@ membership = Primitive(
     operands=("x", "test"),
     batch=_isin_batch,
     abstract=lambda x, test, invert, assume_unique: Abstract(x.shape, BOOL),
+    reason="a search",
 )
 
 
@@ -42,4 +44,5 @@ nonzero_positions = Primitive(
     "nonzero_static",
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "lead": params["lead"] + 1}),
     abstract=lambda x, lead, size, fill: Abstract((*x.shape[:lead], size, x.ndim - lead), INT64),
+    category="gather",
 )

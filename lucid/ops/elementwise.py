@@ -12,9 +12,9 @@ from lucid.core.levels import tracing
 from lucid.core.primitive import apply, element_type, run_plain, synced
 from lucid.core.storage import View
 from lucid.ops.abstract import of_type
+from lucid.ops.categories import Elementwise, Partial
 from lucid.ops.out import into
-from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, shape_error
-from lucid.ops.rules import Elementwise, Partial
+from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, shape_error
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -55,6 +55,8 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
     if tracing():
         return _of_any_kind(prim, args, policy, params)
     common = kind is _F32 or kind is _F64
+    if not common and prim.real:
+        raise_if_complex(prim, kind)
     if not common and (numbers or policy is INTEGRAL or (policy is FLOAT and kind not in _DIFFERENTIABLE)):
         return general(prim, args, policy, params)
     try:
@@ -83,19 +85,29 @@ def _of_any_kind(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str
 
 
 Abstraction = Callable[..., Any] | None
+Body = Callable[..., Any] | None
 _TRUTH = of_type(dtypes.BOOL)
 
 
-def _abstract(policy: str, declared: Abstraction) -> Abstraction:
-    """The abstract rule of a primitive, by its policy if none is declared."""
-    return _TRUTH if declared is None and policy == BOOL else declared
+def _abstract(policy: str, declared: Abstraction, body: Body) -> Abstraction:
+    """The abstract rule of a primitive, by its policy if there is neither a rule nor a body."""
+    return _TRUTH if declared is None and body is None and policy == BOOL else declared
 
 
 def unary(
-    name: str, d: Partial | None, doc: str, policy: str = FLOAT, abstract: Abstraction = None
+    name: str,
+    d: Partial | None,
+    doc: str,
+    policy: str = FLOAT,
+    abstract: Abstraction = None,
+    body: Body = None,
+    real: bool = False,
+    calls: str = "",
+    linear_in: tuple[int, ...] = (),
 ) -> Callable[..., Any]:
     """Declare an elementwise primitive of one operand and give its function."""
-    return of_one(Elementwise(name, (d,), ("x",), _abstract(policy, abstract)), policy, doc)
+    rule = _abstract(policy, abstract, body)
+    return of_one(Elementwise(name, (d,), ("x",), rule, body, real, calls, linear_in), policy, doc)
 
 
 def of_one(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
@@ -115,9 +127,14 @@ def binary(
     doc: str,
     policy: str = KEEP,
     abstract: Abstraction = None,
+    body: Body = None,
+    real: bool = False,
+    calls: str = "",
+    linear_in: tuple[int, ...] = (),
 ) -> Callable[..., Any]:
     """Declare an elementwise primitive of two operands and give its function."""
-    return of_two(Elementwise(name, d, ("x", "y"), _abstract(policy, abstract)), policy, doc)
+    rule = _abstract(policy, abstract, body)
+    return of_two(Elementwise(name, d, ("x", "y"), rule, body, real, calls, linear_in), policy, doc)
 
 
 def of_two(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """Floating-point numbers as they are stored: signs, exponents, neighbours, infinities."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,27 +10,33 @@ from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import of_type
 from lucid.ops.binary import mul, pow
+from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import binary, unary
 from lucid.ops.promotion import BOOL, FLOAT, lift_all
-from lucid.ops.rules import Elementwise, P, np_dtype
+from lucid.ops.rules import P, np_dtype
 
 signbit = unary(
     "signbit",
     None,
     "Where elements have a minus sign; 0 may have one too. | [-1.0, -0.0, 2.0] -> Tensor([ True,  True, False])",
     BOOL,
+    real=True,
 )
 isposinf = unary(
     "isposinf",
     None,
     'Where elements are +∞. | [1.0, float("inf"), float("-inf")] -> Tensor([False,  True, False])',
     BOOL,
+    body=lambda x: x == math.inf,
+    real=True,
 )
 isneginf = unary(
     "isneginf",
     None,
     'Where elements are -∞. | [1.0, float("inf"), float("-inf")] -> Tensor([False, False,  True])',
     BOOL,
+    body=lambda x: x == -math.inf,
+    real=True,
 )
 
 
@@ -39,6 +46,7 @@ _nextafter = binary(
     (1, 0),
     "The neighbour of input on the way to other.",
     FLOAT,
+    real=True,
 )
 
 

@@ -61,6 +61,7 @@ class Fused(Primitive):
             batch=batch_by_composite if batch is None else batch,
             multi=results > 1,
             abstract=abstract,
+            category="fused",
         )
         self.composite = composite
         self.results = results

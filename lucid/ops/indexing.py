@@ -8,7 +8,8 @@ from lucid.core import dtypes, kernels
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
-from lucid.ops.rules import P, Variadic, align, batched_to_front, each, sum_to, zeros_like
+from lucid.ops.categories import Variadic, each
+from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
 
 
 def _batch_index(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -39,7 +40,9 @@ index_primitive = Variadic(
     batch=_batch_index,
     reads=lambda needed, count: range(1, count),
     abstract=lambda x, *positions: Abstract((*broadcast(*positions), *x.shape[len(positions) :]), x.dtype),
+    category="gather",
 )
+index_primitive.positions, index_primitive.linear_in = 1, (0,)
 
 index_back_primitive = Variadic(
     "index_back",
@@ -52,7 +55,9 @@ index_back_primitive = Variadic(
     ),
     reads=lambda needed, count: range(1, count),
     abstract=lambda x, *positions, shape: Abstract(shape, x.dtype),
+    category="scatter",
 )
+index_back_primitive.positions, index_back_primitive.linear_in = 1, (0,)
 
 
 def _put_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -97,7 +102,9 @@ index_put_primitive = Variadic(
     batch=batch_put,
     reads=lambda needed, count: range(2, count),
     abstract=same,
+    category="scatter",
 )
+index_put_primitive.positions, index_put_primitive.linear_in = 2, (0, 1)
 
 index_last_primitive = Primitive(
     "index_last",
@@ -105,6 +112,7 @@ index_last_primitive = Primitive(
         *_with_batch_positions(values, batched, size), shape=(size, *params["shape"])
     ),
     abstract=of_type(dtypes.BOOL),
+    category="gather",
 )
 
 
@@ -112,6 +120,7 @@ in_range_primitive = Primitive(
     "in_range",
     batch=lambda prim, values, batched, size, params: prim(*values, **params),
     abstract=of_type(dtypes.INT64),
+    category="gather",
 )
 
 

@@ -19,6 +19,7 @@ unit_size = Primitive(
     "unit_size",
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
     abstract=lambda x, dims, least: reduced(real_part(x), dims, True),
+    category="reduction",
 )
 
 
@@ -66,6 +67,7 @@ norm = Primitive(
     jvp=_push_norm,
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
     abstract=lambda x, p, dims, keepdim, divisor=1.0: reduced(real_part(x), dims, keepdim),
+    category="reduction",
 )
 
 
@@ -112,4 +114,5 @@ euclidean = Primitive(
     abstract=lambda x, y: Abstract(
         (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2]), x.dtype
     ),
+    category="reduction",
 )

@@ -9,7 +9,8 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.rules import Elementwise, P
+from lucid.ops.categories import Elementwise
+from lucid.ops.rules import P
 
 ndarray = np.ndarray
 _BF16 = dtypes.bfloat16.numpy
@@ -135,6 +136,8 @@ def _operand(name: str, value: Any) -> Any:
 def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
     """An elementwise primitive of any mixture of operands."""
     operands = promote(prim.name, args, policy)
+    if prim.real:
+        raise_if_complex(prim, _type_beside(operands))
     for a in operands:
         if type(a) is int and policy != BOOL:
             dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
@@ -142,6 +145,12 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
         return apply(prim, operands, params)
     except ValueError as error:
         raise shape_error(prim.name, operands, error) from None
+
+
+def raise_if_complex(prim: Elementwise, kind: np.dtype[Any]) -> None:
+    """Refuse complex numbers to a function of ordered ones; NumPy would compare real parts first."""
+    if kind.kind == "c":
+        raise TypeError(f"{prim.name} takes real tensors, not complex ones; take abs(), real or imag first")
 
 
 def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:

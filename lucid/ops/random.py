@@ -5,7 +5,8 @@ from typing import Any
 from lucid.core.dtypes import INT64
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
-from lucid.ops.rules import Elementwise, align, batched_to_front, elementwise_abstract
+from lucid.ops.categories import Elementwise, elementwise_abstract
+from lucid.ops.rules import align, batched_to_front
 
 Elementwise("poisson_quantile", (None, None), ("chance", "rates"))
 
@@ -19,6 +20,7 @@ Primitive(
     operands=("weights", "chance"),
     batch=_batch_pick,
     abstract=lambda weights, chance, count, replacement: Abstract((*weights.shape[:-1], count), INT64),
+    reason="a search",
 )
 
 
@@ -27,4 +29,5 @@ binomial_quantile = Primitive(
     operands=("chance", "count", "prob"),
     batch=lambda prim, values, batched, size, params: prim(*align(values, batched, size)),
     abstract=elementwise_abstract,
+    reason="SciPy's distributions",
 )

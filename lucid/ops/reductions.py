@@ -8,17 +8,8 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, of_type, reduced, same, without
-from lucid.ops.rules import (
-    P,
-    broadcast_to,
-    conj,
-    elementwise_abstract,
-    linear,
-    np_dtype,
-    ones_like,
-    reduction,
-    shift,
-)
+from lucid.ops.categories import Fold, elementwise_abstract, linear, reduction
+from lucid.ops.rules import P, broadcast_to, conj, np_dtype, ones_like, shift
 
 
 def count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
@@ -31,9 +22,26 @@ def _equal_share(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
     return chosen / P.sum(chosen, dims=dims, keepdim=True)
 
 
-amax_primitive = reduction("amax", _equal_share)
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -math.inf
 
-amin_primitive = reduction("amin", _equal_share)
+
+def _highest(dtype: np.dtype[Any]) -> Any:
+    return True if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else math.inf
+
+
+def of_pairs(function: Any, unit: Any, lift: Any = None) -> Fold:
+    """A fold by a function of two numbers; the unit is a number, or depends on the type."""
+    combine, start = (lambda a, b: (function(*a, *b),)), (lambda dtype: (unit(dtype) if callable(unit) else unit,))
+    return Fold(combine, start) if lift is None else Fold(combine, start, lambda x, place: (lift(x),))
+
+
+LARGEST, SMALLEST = of_pairs(lambda a, b: P.maximum(a, b), _lowest), of_pairs(lambda a, b: P.minimum(a, b), _highest)
+SUM, PRODUCT = of_pairs(lambda a, b: a + b, 0), of_pairs(lambda a, b: a * b, 1)
+
+amax_primitive = reduction("amax", _equal_share, LARGEST)
+
+amin_primitive = reduction("amin", _equal_share, SMALLEST)
 
 
 def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
@@ -60,7 +68,7 @@ def _widened(x: Abstract, dims: tuple[int, ...], keepdim: bool) -> Abstract:
 
 _WIDE = {"b": dtypes.INT64, "i": dtypes.INT64, "u": dtypes.UINT64}
 
-prod_primitive = reduction("prod", _others_product, abstract=_widened)
+prod_primitive = reduction("prod", _others_product, PRODUCT, abstract=_widened)
 
 
 def _shift_dim(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -77,7 +85,9 @@ cumsum_primitive = linear(
     transpose=lambda ct, dim: _reverse(lambda t: P.cumsum(t, dim=dim), dim, ct),
     batch=lambda x, size, dim: P.cumsum(x, dim=dim + 1),
     abstract=same,
+    category="scan",
 )
+cumsum_primitive.fold = SUM
 
 
 def _delayed(x: Any, dim: int) -> Any:
@@ -116,6 +126,14 @@ recurrence = Primitive(
         dim=params["dim"] + 1,
     ),
     abstract=elementwise_abstract,
+    category="scan",
+)
+# States are maps h ↦ a h + b.
+recurrence.fold = Fold(
+    combine=lambda one, next: (next[0] * one[0], next[0] * one[1] + next[1]),
+    unit=lambda dtype: (1, 0),
+    lift=lambda a, b, place: (a, b),
+    finish=lambda a, b: b,
 )
 
 
@@ -140,7 +158,9 @@ cumprod_primitive = Primitive(
     jvp=_cumprod_jvp,
     batch=_shift_dim,
     abstract=same,
+    category="scan",
 )
+cumprod_primitive.fold = PRODUCT
 
 
 def _steps(out: Any, dim: int) -> Any:
@@ -164,40 +184,81 @@ logcumsumexp_primitive = Primitive(
     ),
     batch=_shift_dim,
     abstract=same,
+    category="scan",
 )
+logcumsumexp_primitive.fold = of_pairs(lambda a, b: P.logaddexp(a, b), -math.inf)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Sums of exponentials relative to the larger of two peaks."""
+    (peak, total), (peak_2, total_2) = one, other
+    high = P.maximum(peak, peak_2)
+    return high, total * P.exp(_number(peak - high)) + total_2 * P.exp(_number(peak_2 - high))
+
 
 logsumexp_primitive = reduction(
     "logsumexp",
     lambda x, out, dims: P.where(x == -math.inf, 0, P.exp(_number(x - out))),
+    Fold(
+        _joined,
+        lambda dtype: (-math.inf, 0),
+        lambda x, place: (x, P.exp(_number(x - x))),
+        lambda peak, total: peak + P.log(total),
+    ),
 )
 
 
-def _choice(name: str, dtype: np.dtype[Any]) -> Primitive:
+def _choice(name: str, dtype: np.dtype[Any], fold: Fold) -> Primitive:
     """A reduction that gives counts or truth values: nothing to differentiate."""
-    return Primitive(
+    prim = Primitive(
         name,
         batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
         abstract=lambda x, dims, keepdim=False: Abstract(without(x.shape, dims, keepdim), dtype),
+        category="reduction",
     )
+    prim.fold = fold
+    return prim
 
 
-all_primitive = _choice("all", dtypes.BOOL)
+all_primitive = _choice("all", dtypes.BOOL, of_pairs(lambda a, b: a & b, True, lambda x: x != 0))
 
-any_primitive = _choice("any", dtypes.BOOL)
+any_primitive = _choice("any", dtypes.BOOL, of_pairs(lambda a, b: a | b, False, lambda x: x != 0))
 
-count_primitive = _choice("count_nonzero", dtypes.INT64)
+count_primitive = _choice(
+    "count_nonzero",
+    dtypes.INT64,
+    of_pairs(lambda a, b: a + b, 0, lambda x: P.cast(x != 0, dtype=dtypes.INT64, source=dtypes.BOOL)),
+)
 
 
 def _place(x: Abstract, dim: int) -> Abstract:
     return Abstract(without(x.shape, (dim,)), dtypes.INT64)
 
 
-argmax_primitive = Primitive("argmax", batch=_shift_dim, abstract=_place)
+def _place_of(ahead: Any, unit: Any, last: bool = False) -> Fold:
+    """The place of the first element that is ahead of all others, or of the last; nan is ahead of everything."""
 
-argmin_primitive = Primitive("argmin", batch=_shift_dim, abstract=_place)
+    def combine(one: Any, other: Any) -> Any:
+        (value, place), (value_2, place_2) = one, other
+        is_first = value_2 != value_2 if last else (value_2 != value_2) & (value == value)
+        better = ahead(value_2, value) | is_first
+        return P.where(better, value_2, value), P.where(better, place_2, place)
+
+    return Fold(combine, lambda dtype: (unit(dtype), 0), lambda x, place: (x, place), lambda value, place: place)
 
 
-running_positions = Primitive("running_positions", batch=_shift_dim, abstract=of_type(dtypes.INT64))
+argmax_primitive = Primitive("argmax", batch=_shift_dim, abstract=_place, category="reduction")
+argmax_primitive.fold = _place_of(lambda a, b: a > b, _lowest)
+
+argmin_primitive = Primitive("argmin", batch=_shift_dim, abstract=_place, category="reduction")
+argmin_primitive.fold = _place_of(lambda a, b: a < b, _highest)
+
+running_positions = Primitive("running_positions", batch=_shift_dim, abstract=of_type(dtypes.INT64), category="scan")
+running_positions.fold = lambda largest: (
+    _place_of(lambda a, b: a >= b, _lowest, last=True)
+    if largest
+    else _place_of(lambda a, b: a <= b, _highest, last=True)
+)
 
 
 def _pull_sum(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -218,4 +279,6 @@ sum_primitive = linear(
     batch=lambda x, size, dims, keepdim: P.sum(x, dims=shift(dims), keepdim=keepdim),
     back=lambda ct, x_shape, dims, keepdim: P.spread.kernel(ct, x_shape, dims),
     abstract=_sum_abstract,
+    category="reduction",
 )
+sum_primitive.fold = SUM

@@ -8,8 +8,9 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
+from lucid.ops.categories import Variadic, each
 from lucid.ops.indexing import batch_put
-from lucid.ops.rules import P, Variadic, each, np_dtype, sum_to, times, zeros_like
+from lucid.ops.rules import P, np_dtype, sum_to, times, zeros_like
 
 Weights = Callable[..., tuple[Any, Any]]
 
@@ -29,7 +30,13 @@ def _fold(name: str, weights: Weights) -> Variadic:
         return P.index_put(*shares, *primals[2:], accumulate=True)
 
     prim = Variadic(
-        name, each(pull), jvp=push, batch=batch_put, reads=lambda needed, count: range(count), abstract=same
+        name,
+        each(pull),
+        jvp=push,
+        batch=batch_put,
+        reads=lambda needed, count: range(count),
+        abstract=same,
+        category="scatter",
     )
     return prim
 

@@ -25,6 +25,7 @@ def _positions(name: str, abstract: Callable[..., Abstract] = _one) -> Primitive
         name,
         batch=lambda prim, values, batched, size, params: prim(*values, **{**params, "dim": params["dim"] + 1}),
         abstract=abstract,
+        reason="sorting",
     )
 
 
@@ -59,6 +60,7 @@ searchsorted_primitive = Primitive(
     operands=("sequence", "values"),
     batch=_searchsorted_batch,
     abstract=lambda sequence, values, right: Abstract(values.shape, INT64),
+    reason="a search",
 )
 
 
@@ -66,4 +68,5 @@ mode_primitive = Primitive(
     "mode",
     batch=lambda prim, values, batched, size, params: prim(values[0], dim=params["dim"] + 1),
     abstract=_one,
+    reason="sorting",
 )

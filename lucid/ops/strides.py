@@ -7,7 +7,8 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, shaped
-from lucid.ops.rules import P, linear, view
+from lucid.ops.categories import linear, view
+from lucid.ops.rules import P
 
 # Elements `offset + Σ i·stride` of x in row-major order. Elements that are seen several times add up on the way back.
 strided = view(
@@ -23,6 +24,7 @@ strided = view(
         x, size=size, stride=stride, offset=offset, lead=lead + 1
     ),
     abstract=lambda x, size, stride, offset, lead: Abstract((*x.shape[:lead], *size), x.dtype),
+    category="gather",
 )
 
 strided.shows_elements = strided.shows_part = True
@@ -34,6 +36,7 @@ strided_back = linear(
         x, shape=(batch, *shape), size=(batch, *size), stride=(math.prod(shape), *stride), offset=offset
     ),
     abstract=shaped,
+    category="scatter",
 )
 
 
@@ -49,4 +52,5 @@ bits = Primitive(
     batch=lambda prim, values, batched, size, params: prim(values[0], **params),
     is_view=True,
     abstract=_bits_abstract,
+    category="movement",
 )

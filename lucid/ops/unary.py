@@ -9,7 +9,8 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.abstract import Abstract, counting_truth, real_part
+from lucid.ops.abstract import Abstract, real_part
+from lucid.ops.categories import Elementwise, Linear, Pair, Selects, linear
 from lucid.ops.complex_parts import angle as angle
 from lucid.ops.complex_parts import conj as conj
 from lucid.ops.complex_parts import imag as imag
@@ -18,10 +19,9 @@ from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, called, unary
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, lift_all, promote
-from lucid.ops.rules import Elementwise, Linear, P, Pair, Selects, chained, is_complex, linear
+from lucid.ops.rules import P, chained, is_complex, np_dtype
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
-_IN_INTEGERS = counting_truth(dtypes.INT64)
 
 
 cast = linear(
@@ -29,10 +29,17 @@ cast = linear(
     transpose=lambda ct, dtype, source: P.cast(ct, dtype=source, source=dtype),
     batch=lambda x, size, dtype, source: P.cast(x, dtype=dtype, source=source),
     abstract=lambda x, dtype, source: Abstract(x.shape, dtype),
+    category="elementwise",
 )
+cast.is_scalar = True
 
 
-neg = unary("neg", -1, "The negative of each element. | [1.0, -2.0] -> Tensor([-1.,  2.])", KEEP)
+def counted(x: Any) -> Any:
+    """Truth values as the integers that they count as."""
+    return P.cast(x, dtype=dtypes.INT64, source=dtypes.BOOL) if np_dtype(x) == dtypes.BOOL else x
+
+
+neg = unary("neg", -1, "The negative of each element. | [1.0, -2.0] -> Tensor([-1.,  2.])", KEEP, linear_in=(0,))
 exp = unary("exp", "out", "e to the power of each element. | [0.0, 1.0] -> Tensor([1.    , 2.7183])")
 exp2 = unary("exp2", lambda out: out * LOG2, "2 to the power of each element. | [1.0, 3.0] -> Tensor([2., 8.])")
 
@@ -47,15 +54,18 @@ rsqrt = unary(
     "rsqrt",
     lambda out: -0.5 * (out * out * out),
     "1 / sqrt(x). | [4.0, 16.0] -> Tensor([0.5 , 0.25])",
+    body=lambda x: 1 / P.sqrt(x),
 )
 square = unary(
     "square",
     lambda x: x + x,
     "Each element times itself. | [2.0, -3.0] -> Tensor([4., 9.])",
     KEEP,
-    _IN_INTEGERS,
+    body=lambda x: counted(x) * counted(x),
 )
-reciprocal = unary("reciprocal", lambda out: -(out * out), "1 / x. | [2.0, 4.0] -> Tensor([0.5 , 0.25])")
+reciprocal = unary(
+    "reciprocal", lambda out: -(out * out), "1 / x. | [2.0, 4.0] -> Tensor([0.5 , 0.25])", body=lambda x: 1 / x
+)
 
 sin = unary("sin", lambda x: P.cos(x), "Sine. | [0.0, 1.0] -> Tensor([0.    , 0.8415])")
 cos = unary("cos", lambda x: -P.sin(x), "Cosine. | [0.0, 1.0] -> Tensor([1.    , 0.5403])")
@@ -81,6 +91,7 @@ Elementwise(
     "tanh_slope",
     (Linear(lambda ct, y: P.tanh_slope(ct, y)), Linear(lambda ct, x, y: P.tanh_bend(ct, x, y))),
     ("x", "y"),
+    body=lambda x, y: chained(x, 1 - y * y),
 )
 Elementwise(
     "tanh_bend",
@@ -90,11 +101,13 @@ Elementwise(
         Linear(lambda ct, x, y: P.tanh_bend(ct, x, y)),
     ),
     ("x", "y", "z"),
+    body=lambda x, y, z: chained(x, y * -2 * z),
 )
 Elementwise(
     "sigmoid_slope",
     (Linear(lambda ct, y: P.sigmoid_slope(ct, y)), Linear(lambda ct, x, y: P.sigmoid_bend(ct, x, y))),
     ("x", "y"),
+    body=lambda x, y: chained(x, y * (1 - y)),
 )
 Elementwise(
     "sigmoid_bend",
@@ -104,6 +117,7 @@ Elementwise(
         Linear(lambda ct, x, y: P.tanh_bend(ct, x, y)),
     ),
     ("x", "y", "z"),
+    body=lambda x, y, z: chained(x, y * (1 - 2 * z)),
 )
 
 sinh = unary("sinh", lambda x: P.cosh(x), "Hyperbolic sine. | [0.0, 1.0] -> Tensor([0.    , 1.1752])")
@@ -129,64 +143,95 @@ atanh = unary(
     "Inverse hyperbolic tangent. | [0.0, 0.5] -> Tensor([0.    , 0.5493])",
 )
 
+
+def _sigmoid(x: Any) -> Any:
+    """Of real numbers without overflow: the exponent is never positive."""
+    if is_complex(x):
+        return 1 / (1 + P.exp(-x))
+    e = P.exp(-P.abs(x))
+    return P.where(x >= 0, 1, e) / (1 + e)
+
+
 sigmoid = unary(
     "sigmoid",
     Linear(lambda ct, out: P.sigmoid_slope(ct, out)),
     "1 / (1 + exp(-x)). | [0.0, 2.0] -> Tensor([0.5   , 0.8808])",
+    body=_sigmoid,
 )
 log_sigmoid = unary(
     "log_sigmoid",
     lambda x: P.sigmoid(-x),
     "log(sigmoid(x)), without overflow. | [0.0, 2.0] -> Tensor([-0.6931, -0.1269])",
+    body=lambda x: P.minimum(x, 0) - P.log1p(P.exp(-P.abs(x))),
+    real=True,
 )
 gate = binary(
     "gate",
     (Selects(lambda y: y > 0), 0),
     "x where y is positive, and exactly 0 elsewhere.",
-    abstract=_IN_INTEGERS,
+    body=lambda x, y: P.where(y > 0, counted(x), 0),
+    real=True,
+    linear_in=(0,),
 )
 relu = unary(
     "relu",
     Pair(lambda ct, out: P.gate(ct, out)),
     "max(x, 0); the derivative at 0 is 0. | [-1.0, 2.0] -> Tensor([0., 2.])",
     KEEP,
-    _IN_INTEGERS,
+    body=lambda x: P.maximum(counted(x), 0),
+    real=True,
 )
 
 erf = unary(
     "erf",
     lambda x: P.exp(-(x * x)) * (2 / math.sqrt(math.pi)),
     "Error function. | [0.0, 1.0] -> Tensor([0.    , 0.8427])",
+    calls="scipy.special.erf",
 )
 erfc = unary(
     "erfc",
     lambda x: P.exp(-(x * x)) * (-2 / math.sqrt(math.pi)),
     "1 - erf(x), accurate for large x. | [0.0, 1.0] -> Tensor([1.    , 0.1573])",
+    calls="scipy.special.erfc",
 )
 erfinv = unary(
     "erfinv",
     lambda out: P.exp(out * out) * (math.sqrt(math.pi) / 2),
     "The inverse of erf. | [0.0, 0.5] -> Tensor([0.    , 0.4769])",
+    calls="scipy.special.erfinv",
 )
 lgamma = unary(
     "lgamma",
     lambda x: P.digamma(x),
     "Logarithm of the absolute value of Γ(x). | [1.0, 4.0] -> Tensor([0.    , 1.7918])",
+    calls="scipy.special.gammaln",
 )
 digamma = unary(
     "digamma",
     lambda x: P.polygamma(x, order=1),
     "The derivative of lgamma. | [1.0, 2.0] -> Tensor([-0.5772,  0.4228])",
+    real=True,
+    calls="scipy.special.psi",
 )
 
 
-polygamma_primitive = Elementwise("polygamma", (lambda x, order: P.polygamma(x, order=order + 1),), ("x",))
-
-sinc_derivative = unary(
-    "sinc_derivative",
-    lambda x: sinc_second(x),
-    "The derivative of sinc.",
+polygamma_primitive = Elementwise(
+    "polygamma", (lambda x, order: P.polygamma(x, order=order + 1),), ("x",), calls="scipy.special.polygamma"
 )
+
+
+def _sinc_derivative(x: Any) -> Any:
+    """d/dx sin(πx)/(πx); a power series near 0, where the closed form cancels."""
+    y = x * math.pi
+    near = P.abs(y) < 0.1
+    safe = P.where(near, 1, y)
+    closed = math.pi * (P.cos(safe) - P.sin(safe) / safe) / safe
+    y2 = y * y
+    series = -math.pi * y / 3 * (1 - y2 / 10 * (1 - y2 / 28 * (1 - y2 / 54)))
+    return P.where(near, series, closed)
+
+
+sinc_derivative = unary("sinc_derivative", lambda x: sinc_second(x), "The derivative of sinc.", body=_sinc_derivative)
 
 
 # sinc''(x) = -π² Σ cₖ (πx)²ᵏ near 0, where the closed form cancels.
@@ -206,10 +251,16 @@ def sinc_second(x: Any) -> Any:
     return P.where(near, series, far)
 
 
+def _sinc(x: Any) -> Any:
+    y = P.where(x == 0, 1, x) * math.pi
+    return P.where(x == 0, 1, P.sin(y) / y)
+
+
 sinc = unary(
     "sinc",
     lambda x: P.sinc_derivative(x),
     "sin(πx) / (πx), and 1 at 0. | [0.0, 0.5] -> Tensor([1.    , 0.6366])",
+    body=_sinc,
 )
 
 sign = unary(
@@ -217,6 +268,7 @@ sign = unary(
     0,
     "-1, 0 or 1 by the sign of each element. | [-2.0, 0.0, 3.0] -> Tensor([-1.,  0.,  1.])",
     KEEP,
+    real=True,
 )
 floor = unary(
     "floor",
@@ -236,11 +288,16 @@ trunc = unary(
     "Round towards 0. | [1.5, -1.5] -> Tensor([ 1., -1.])",
     KEEP,
 )
-frac = unary("frac", 1, "The part after the decimal point. | [1.5, -1.5] -> Tensor([ 0.5, -0.5])")
+frac = unary(
+    "frac",
+    1,
+    "The part after the decimal point. | [1.5, -1.5] -> Tensor([ 0.5, -0.5])",
+    body=lambda x: x - P.trunc(x),
+)
 
 
 def _scaled_by(name: str, factor: float, doc: str) -> Any:
-    return unary(name, lambda: factor, doc)
+    return unary(name, lambda: factor, doc, body=lambda x: x * factor, real=True)
 
 
 deg2rad = _scaled_by("deg2rad", math.pi / 180, "Degrees as radians. | [180.0, 90.0] -> Tensor([3.1416, 1.5708])")
@@ -284,7 +341,15 @@ clamp_primitive = Elementwise(
     "clamp",
     (Selects(lambda x, lo, hi: _within(x, lo, hi)),),
     ("x",),
+    body=lambda x, lo, hi: _limited(x, lo, hi),
+    real=True,
 )
+
+
+def _limited(x: Any, lo: Any, hi: Any) -> Any:
+    if lo is not None:
+        x = P.maximum(x, lo)
+    return x if hi is None else P.minimum(x, hi)
 
 
 def _within(x: Any, lo: Any, hi: Any) -> Any:
@@ -389,7 +454,21 @@ nan_to_num_primitive = Elementwise(
     "nan_to_num",
     (Selects(lambda x: P.isfinite(x)),),
     ("x",),
+    body=lambda x, nan, posinf, neginf: _finite(x, nan, posinf, neginf),
 )
+
+
+def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """Of complex numbers each part by itself."""
+    kind = np_dtype(x)
+    if kind.kind not in "fcV":
+        return x
+    if kind.kind == "c":
+        return P.complex(_finite(P.real(x), nan, posinf, neginf), _finite(P.imag(x), nan, posinf, neginf))
+    limits = dtypes.finfo(dtypes.of_numpy(kind))
+    x = P.where(x != x, nan, x)
+    x = P.where(x == math.inf, limits.max if posinf is None else posinf, x)
+    return P.where(x == -math.inf, limits.min if neginf is None else neginf, x)
 
 
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
@@ -419,7 +498,15 @@ softplus_primitive = Elementwise(
     "softplus",
     (lambda x, beta, threshold: P.where(x * beta > threshold, 1, P.sigmoid(x * beta)),),
     ("x",),
+    body=lambda x, beta, threshold: _softplus(x, beta, threshold),
+    real=True,
 )
+
+
+def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    y = P.where(x * beta > threshold, threshold, x * beta)
+    soft = P.maximum(y, 0) + P.log1p(P.exp(-P.abs(y)))
+    return P.where(x * beta > threshold, x, soft / beta)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -8,7 +8,8 @@ import numpy as np
 
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, common, same, shaped, without
-from lucid.ops.rules import P, Variadic, batched_to_front, linear, shift, sum_to, view, zeros_like
+from lucid.ops.categories import Variadic, linear, view
+from lucid.ops.rules import P, batched_to_front, shift, sum_to, zeros_like
 
 
 def _reshape_abstract(x: Abstract, shape: tuple[int, ...]) -> Abstract:
@@ -107,6 +108,7 @@ parts_back = Variadic(
     batch=_batch_parts,
     reads=lambda needed, count: (),
     abstract=lambda *xs, places, shape: Abstract(shape, np.result_type(*{x.dtype for x in xs})),
+    category="scatter",
 )
 
 
@@ -148,6 +150,7 @@ unfold = view(
     ),
     batch=lambda x, size, dim, window, step: P.unfold(x, dim=dim + 1, window=window, step=step),
     abstract=_unfold_abstract,
+    category="gather",
 )
 
 unfold_back = linear(
@@ -157,6 +160,7 @@ unfold_back = linear(
         x, shape=(size, *shape), dim=dim + 1, window=window, step=step
     ),
     abstract=shaped,
+    category="scatter",
 )
 
 flip = linear(
@@ -188,6 +192,8 @@ alias = view(
     abstract=same,
 )
 
+for _prim in (clone, alias):
+    _prim.is_scalar, _prim.body = True, lambda x: x
 for _prim in (reshape, permute, broadcast, slice_, diagonal, unfold, alias):
     _prim.shows_elements = True
 for _prim in (slice_, diagonal, unfold):
@@ -241,3 +247,4 @@ cat_primitive = Variadic(
     reads=lambda needed, count: (),
     abstract=_cat_abstract,
 )
+cat_primitive.linear_in = None

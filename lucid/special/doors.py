@@ -4,19 +4,21 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from lucid.ops.categories import Elementwise, Partial
 from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
-from lucid.ops.rules import Elementwise, Partial
 
 special: Any = import_module("scipy.special")  # which has no types
 Function = Callable[..., Any]
 _NO_PARAMS: dict[str, Any] = {}
 
 
-def declare(name: str, partials: tuple[Partial, ...], operands: str = "x") -> Elementwise:
-    """An elementwise primitive by its partial derivatives."""
-    return Elementwise(name, partials, operands.split())
+def declare(
+    name: str, partials: tuple[Partial, ...], operands: str = "x", *, calls: str = "", body: Function | None = None
+) -> Elementwise:
+    """An elementwise primitive of real numbers by its partial derivatives, and its body or what computes it."""
+    return Elementwise(name, partials, operands.split(), body=body, real=True, calls=calls)
 
 
 def one(prim: Elementwise, doc: str, home: str = "lucid.special", name: str = "", **params: Any) -> Function:

@@ -1,5 +1,6 @@
 """Gamma, beta and zeta functions."""
 
+import math
 from typing import Any
 
 from lucid.api.inplace import inplace
@@ -13,7 +14,7 @@ from lucid.ops.rules import P
 from lucid.special.doors import declare, one, two
 
 gamma = one(
-    declare("gamma", (lambda x, out: out * P.digamma(x),)),
+    declare("gamma", (lambda x, out: out * P.digamma(x),), calls="scipy.special.gamma"),
     "Γ(x), which is (x-1)! for whole numbers. | [0.5, 5.0] -> Tensor([ 1.7725, 24.    ])",
 )
 
@@ -68,6 +69,7 @@ igamma_, igammac_ = inplace(igamma), inplace(igammac)
 multigammaln_primitive = declare(
     "multigammaln",
     (lambda x, p: sum((P.digamma(x - j / 2) for j in range(1, p)), P.digamma(x)),),
+    body=lambda x, p: sum((P.lgamma(x - j / 2) for j in range(p)), p * (p - 1) / 4 * math.log(math.pi)),
 )
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
-from lucid.ops.rules import Elementwise, P
+from lucid.ops.rules import P
 from lucid.special.doors import declare, documented
 
 

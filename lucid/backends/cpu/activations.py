@@ -46,10 +46,7 @@ def silu_back(g: Any, x: Any, out: Any) -> None:
     """g · s (1 + x (1 - s)) with s = sigmoid(x)"""
     _exp_minus(x, out)
     np.reciprocal(out, out=out)
-    rest = 1 - out
-    rest *= x
-    rest += 1
-    np.multiply(out, rest, out=out)
+    np.multiply(out, 1 + chain(1 - out, x), out=out)
     np.copyto(out, chain(g, out))
 
 

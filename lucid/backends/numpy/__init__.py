@@ -7,19 +7,17 @@ from lucid.native import compiled_first
 compiled_first(__path__, "backends/numpy")
 
 for _name in (
-    "binary",
-    "complex_parts",
+    "scalars",
+    "bodies",
+    "complex_views",
     "counting",
-    "floating",
     "indexing",
-    "integers",
     "norms",
     "random",
     "reductions",
     "scatter",
     "sorting",
     "strides",
-    "unary",
     "views",
 ):
     import_module(f"lucid.backends.numpy.{_name}")

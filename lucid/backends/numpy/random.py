@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy.elementwise import scipy_special
+from lucid.backends.numpy.scalars import scipy_special
 from lucid.core.kernels import fill
 
 

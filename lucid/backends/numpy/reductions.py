@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu.arithmetic import total
-from lucid.backends.numpy.elementwise import running_logsumexp
+from lucid.backends.numpy.scalars import complex_of_parts
 from lucid.core.kernels import fill
 
 
@@ -40,6 +40,27 @@ def sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         return total(x)
     reduce: Any = np.add.reduce
     return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
+
+
+def _principal(x: Any) -> Any:
+    """log(exp(x)): x with its imaginary part from -π to π, and without one where exp(x) is 0."""
+    phase = np.where(np.abs(x.imag) <= np.pi, x.imag, np.arctan2(np.sin(x.imag), np.cos(x.imag)))
+    return complex_of_parts(x.real, np.where(x.real == -np.inf, 0, phase))
+
+
+def running_logsumexp(x: Any, dim: int) -> Any:
+    """log of the running sum of exp(x); of complex numbers the imaginary parts are those of the principal logarithm."""
+    if not x.shape[dim]:
+        return x.copy()
+    if x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, axis=dim)
+    out = np.moveaxis(x.copy(), dim, 0)
+    out[0] = _principal(out[0])
+    for i in range(1, len(out)):
+        peak = np.maximum(out[i - 1].real, out[i].real)
+        peak = np.where(np.isfinite(peak), peak, 0)
+        out[i] = np.log(np.exp(out[i - 1] - peak) + np.exp(out[i] - peak)) + peak
+    return np.moveaxis(out, 0, dim)
 
 
 fill(

@@ -11,7 +11,7 @@ depend on `x` it is noted where they are 0 for every `x`, as where a gradient wa
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,9 @@ from lucid.func.control import _Branch, _Loop
 from lucid.func.sparse.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
-from lucid.ops.rules import Elementwise, P, bilinear_jvp, kept_shape, linear_jvp
+from lucid.ops.categories import Elementwise, bilinear_jvp
+from lucid.ops.contraction import Contraction
+from lucid.ops.rules import P, kept_shape
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.
 Steps = list[Matrix] | None
@@ -32,10 +34,6 @@ Shape = tuple[int, ...]
 
 MOST_ENTRIES = 1 << 28
 _MOST_TURNS = 64  # of a loop, before everything in it counts as mixed up
-
-# Operands enter these by sums and products alone, as they do where a rule says that an operation is bilinear: where
-# arbitrary numbers give 0, all numbers do.
-_POLYNOMIAL = frozenset({"cross_entropy_back", "log_softmax_back", "softmax_back"})
 
 
 class Fact(NamedTuple):
@@ -210,12 +208,27 @@ def transfer(application: Application, k: int) -> Steps:
         return everything(application, k)
     if isinstance(prim, Elementwise):
         return _elementwise(application, k)
-    rule, known = _RULES.get(prim.name, (_linear, set()))
-    if application.params.keys() == known:
-        return rule(application, k)
-    if k == 0 and application.params.keys() == {"dims", "keepdim"}:
+    if isinstance(prim, Contraction):
+        return _contraction(application, k)
+    if prim.category == "elementwise":
+        return []
+    if prim.category == "scan":
+        return _scan(application, k)
+    if prim.category == "reduction" and k == 0 and "dims" in application.params:
         return [fold(application.shape(0), application.params["dims"])]
+    if prim.positions is not None:
+        return _at_positions(application, k)
     return _linear(application, k)
+
+
+def _at_positions(application: Application, k: int) -> Steps:
+    """A gather or a scatter."""
+    prim = application.prim
+    if prim in (P.plane_take, P.plane_put):
+        return _along_planes(application, k)
+    if prim.category == "gather":
+        return _reads(application.shape(0), *_positions(application, prim.positions))
+    return _index_put(application, k) if "accumulate" in application.params else _writes(application, k, prim.positions)
 
 
 def _numbers(shape: Shape) -> np.ndarray:
@@ -248,26 +261,6 @@ def _spread(application: Application, k: int, shape: Shape) -> list[Matrix]:
     return _moves(np.broadcast_to(_numbers(own), shape), math.prod(own))
 
 
-# The operands in which operations are linear together: where these are 0, the result is.
-_TOGETHER: dict[str, tuple[int, ...]] = {
-    "add": (0, 1),
-    "sub": (0, 1),
-    "neg": (0,),
-    "conj": (0,),
-    "div": (0,),
-    "gate": (0,),
-    "overwrite": (0, 1),
-    "where": (1, 2),
-    "index": (0,),
-    "index_back": (0,),
-    "index_put": (0, 1),
-    "write_view": (0, 1),
-}
-
-
-_PRODUCTS = ("mul", "chain", "chain_both")
-
-
 def _may_have_zeros(application: Application) -> bool:
     """Whether there are zeros among the operands, or the operation may put them in itself."""
     prim: Primitive = application.prim
@@ -275,14 +268,14 @@ def _may_have_zeros(application: Application) -> bool:
         return False
     if any(s is not None for s in application.supports):
         return True
-    adds_zeros = prim.jvp is linear_jvp or prim.name in _TOGETHER
+    adds_zeros = prim.linear_in is None or len(prim.linear_in) > 0
     return adds_zeros and not prim.is_view and not isinstance(prim, Elementwise)
 
 
 def support(application: Application) -> np.ndarray | None:
     """Where the result of an instruction can differ from 0, given where its operands can; None for everywhere."""
     prim, out = application.prim, application.out
-    if prim.name in _PRODUCTS:
+    if _is_product(prim):
         factors = [np.ones((), bool) if s is None else s for s in application.supports]
         return np.broadcast_to(factors[0] & factors[1], out.shape)
     terms = _linear_operands(application)
@@ -308,14 +301,14 @@ def support(application: Application) -> np.ndarray | None:
 
 
 def _linear_operands(application: Application) -> tuple[int, ...]:
-    prim = application.prim
-    if prim.name in _TOGETHER:
-        return _TOGETHER[prim.name]
-    if prim.name == "cat":
-        return tuple(range(len(application.operands)))
-    if prim.name == "contract":
+    linear_in: tuple[int, ...] | None = application.prim.linear_in
+    if isinstance(application.prim, Contraction):
         return (min(range(len(application.operands)), key=lambda k: _share(application.supports[k])),)
-    return (0,) if prim.jvp is linear_jvp else ()
+    return tuple(range(len(application.operands))) if linear_in is None else linear_in
+
+
+def _is_product(prim: Any) -> bool:
+    return isinstance(prim, Elementwise) and prim.is_product
 
 
 def _share(filled: np.ndarray | None) -> float:
@@ -366,7 +359,7 @@ def _differs(application: Application, k: int) -> np.ndarray:
     way, rule = prim.ways[k], prim.rules[k]
     if way is None:
         return np.zeros((), bool)
-    if prim.name in _PRODUCTS and application.supports[1 - k] is not None:
+    if _is_product(prim) and application.supports[1 - k] is not None:
         return np.broadcast_to(application.supports[1 - k], application.out.shape)
     values = [None if v is None else _lifted(v) for v in application.values]
     values += [None] * (len(prim.names) - len(values))
@@ -513,7 +506,7 @@ def _others(application: Application) -> list[tuple[Name, Any]]:
 def _is_fixed(application: Application) -> bool:
     """Whether the operation does the same to its operand for every `x`."""
     prim = application.prim
-    free = prim.name in _POLYNOMIAL or prim.jvp is bilinear_jvp
+    free = prim.is_polynomial or prim.jvp is bilinear_jvp
     return all(v is not None or (free and o.dtype.numpy in DIFFERENTIABLE) for o, v in _others(application))
 
 
@@ -544,19 +537,3 @@ def _on_numbers(application: Application, k: int) -> Product:
 def _magnitude(out: Any) -> np.ndarray:
     out = np.asarray(out).reshape(-1)
     return np.where(out.real != 0, out.real, out.imag) if out.dtype.kind == "c" else out
-
-
-Rule = Callable[[Application, int], Steps]
-
-# Rules, and the parameters that they know of: with others an operation is looked at as any linear one is.
-_RULES: dict[str, tuple[Rule, set[str]]] = {
-    "cast": (lambda application, k: [], {"dtype", "source"}),
-    "cumsum": (_scan, {"dim"}),
-    "recurrence": (_scan, {"dim"}),
-    "index": (lambda application, k: _reads(application.shape(0), *_positions(application, 1)), set()),
-    "index_back": (lambda application, k: _writes(application, k, 1), {"shape"}),
-    "index_put": (_index_put, {"accumulate"}),
-    "plane_take": (_along_planes, {"size", "distinct"}),
-    "plane_put": (_along_planes, {"size", "distinct"}),
-    "contract": (_contraction, {"labels"}),
-}

@@ -6,22 +6,23 @@ from typing import Any
 
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
+from lucid.ops.categories import DERIVED, Elementwise, Pair, Partial
 from lucid.ops.elementwise import called, of_one, of_two
 from lucid.ops.nn.constants import A, B
 from lucid.ops.promotion import FLOAT
-from lucid.ops.rules import Elementwise, P, Pair, Partial
+from lucid.ops.rules import P, chained, typed_as
 
 _FLOATING = dtypes.FLOATING
 
 
-def activation(name: str, d: Partial, doc: str = "") -> Callable[..., Any]:
+def activation(name: str, body: Callable[..., Any], d: Partial) -> Callable[..., Any]:
     """Declare an activation without parameters and give its function."""
-    return of_one(Elementwise(name, (d,), ("x",)), FLOAT, doc)
+    return of_one(Elementwise(name, (d,), ("x",), body=body, real=True), FLOAT, "")
 
 
-def with_parameters(name: str, d: Partial) -> Callable[..., Tensor]:
+def with_parameters(name: str, body: Callable[..., Any], d: Partial) -> Callable[..., Tensor]:
     """Declare an activation whose parameters are keywords, and give its function."""
-    prim = Elementwise(name, (d,), ("x",))
+    prim = Elementwise(name, (d,), ("x",), body=body, real=True)
 
     def call(input: Any, **params: Any) -> Tensor:
         return called(prim, (input,), FLOAT, params)
@@ -33,24 +34,40 @@ def with_parameters(name: str, d: Partial) -> Callable[..., Tensor]:
 # --- piecewise ---------------------------------------------------------------------------------
 
 
+def _within(g: Any, x: Any, lo: Any, hi: Any, inside: bool) -> Any:
+    return P.where((x <= lo) | (x >= hi) if inside else (x >= lo) & (x <= hi), 0, g)
+
+
 # g where x lies between two bounds (or, with inside=False, outside them), and 0 elsewhere, bounds included.
 within = Elementwise(
     "within",
     (Pair(lambda ct, x, lo, hi, inside: P.within(ct, x, lo=lo, hi=hi, inside=inside)), 0),
     ("g", "x"),
+    body=_within,
+    real=True,
 )
 # One number above 0, and another at 0 and below.
 step = Elementwise(
     "step",
     (0,),
     ("x",),
+    body=lambda x, above, below: P.where(x > 0, typed_as(x, above), typed_as(x, below)),
+    real=True,
 )
 
 
-hardtanh = with_parameters("hardtanh", Pair(lambda ct, x, lo, hi: P.within(ct, x, lo=lo, hi=hi, inside=True)))
+hardtanh = with_parameters(
+    "hardtanh",
+    lambda x, lo, hi: P.minimum(P.maximum(x, lo), hi),
+    Pair(lambda ct, x, lo, hi: P.within(ct, x, lo=lo, hi=hi, inside=True)),
+)
 
 
-leaky_relu = with_parameters("leaky_relu", lambda x, slope: P.step(x, above=1.0, below=slope))
+leaky_relu = with_parameters(
+    "leaky_relu",
+    lambda x, slope: P.maximum(x, 0) + chained(slope, P.minimum(x, 0)),  # 0 if the slope is, also at -∞
+    lambda x, slope: P.step(x, above=1.0, below=slope),
+)
 
 
 def _prelu_slope(x: Any, weight: Any) -> Any:
@@ -63,6 +80,8 @@ prelu = of_two(
         "prelu",
         (_prelu_slope, lambda x: P.clamp(x, lo=None, hi=0)),
         ("x", "weight"),
+        body=lambda x, weight: P.where(x > 0, x, x * weight),
+        real=True,
     ),
     FLOAT,
     "",
@@ -70,16 +89,20 @@ prelu = of_two(
 
 
 softshrink = with_parameters(
-    "softshrink", Pair(lambda ct, x, lambd: P.within(ct, x, lo=-lambd, hi=lambd, inside=False))
+    "softshrink",
+    lambda x, lambd: x - P.hardtanh(x, lo=-lambd, hi=lambd),
+    Pair(lambda ct, x, lambd: P.within(ct, x, lo=-lambd, hi=lambd, inside=False)),
 )
 hardshrink = with_parameters(
     "hardshrink",
+    lambda x, lambd: P.within(x, x, lo=-lambd, hi=lambd, inside=False),
     Pair(lambda ct, x, lambd: P.within(ct, x, lo=-lambd, hi=lambd, inside=False)),
 )
 
 
 threshold = with_parameters(
     "threshold",
+    lambda x, threshold, value: P.where(x <= threshold, value, x),
     Pair(lambda ct, x, threshold: P.within(ct, x, lo=-math.inf, hi=threshold, inside=False)),
 )
 
@@ -88,11 +111,19 @@ def _within_3(g: Any, x: Any) -> Any:
     return P.within(g, x, lo=-3.0, hi=3.0, inside=True)
 
 
-hardsigmoid = activation("hardsigmoid", Pair(lambda ct, x: _within_3(ct * (1 / 6), x)))
+hardsigmoid = activation(
+    "hardsigmoid",
+    lambda x: P.hardtanh(x * (1 / 6) + 0.5, lo=0.0, hi=1.0),
+    Pair(lambda ct, x: _within_3(ct * (1 / 6), x)),
+)
 
 
-hardswish_slope = activation("hardswish_slope", Pair(lambda ct, x: _within_3(ct * (1 / 3), x)))
-hardswish = activation("hardswish", lambda x: P.hardswish_slope(x))
+hardswish_slope = activation(
+    "hardswish_slope",
+    lambda x: P.where(x <= -3, 0, P.where(x >= 3, 1, x * (1 / 3) + 0.5)),
+    Pair(lambda ct, x: _within_3(ct * (1 / 3), x)),
+)
+hardswish = activation("hardswish", lambda x: x * P.hardsigmoid(x), lambda x: P.hardswish_slope(x))
 
 # --- smooth ------------------------------------------------------------------------------------
 
@@ -102,28 +133,57 @@ def _elu_curvature(x: Any, alpha: float, scale: float, rate: float) -> Any:
     return P.where(x > 0, 0, alpha * scale * rate * rate * exponential)
 
 
-elu_slope = with_parameters("elu_slope", _elu_curvature)
+elu_slope = with_parameters(
+    "elu_slope",
+    lambda x, alpha, scale, rate: P.where(x > 0, scale, alpha * scale * rate * P.exp(P.minimum(x, 0) * rate)),
+    _elu_curvature,
+)
 # scale · x above 0, and scale · alpha · (exp(rate · x) - 1) below.
 elu = with_parameters(
     "elu",
+    lambda x, alpha, scale, rate: P.maximum(x, 0) * scale + P.expm1(P.minimum(x, 0) * rate) * (alpha * scale),
     lambda x, alpha, scale, rate: P.elu_slope(x, alpha=alpha, scale=scale, rate=rate),
 )
 
 
-def gated(name: str, curvature: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare an activation of `gates`, whose second derivative is given, and give its function."""
+def gated(
+    name: str, body: Callable[..., Any], slope: Callable[..., Any], curvature: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Declare an activation with its first and second derivative, and give its function."""
     back = f"{name}_back"
     Elementwise(
         back,
         (Pair(lambda ct, x: getattr(P, back)(ct, x)), lambda g, x: g * curvature(x)),
         ("g", "x"),
+        body=lambda g, x: g * slope(x),
+        real=True,
     )
-    return activation(name, Pair(lambda ct, x: getattr(P, back)(ct, x)))
+    return activation(name, body, Pair(lambda ct, x: getattr(P, back)(ct, x)))
+
+
+def _silu_slope(x: Any) -> Any:
+    s = P.sigmoid(x)
+    return s * (1 + chained(1 - s, x))
 
 
 def _silu_curvature(x: Any) -> Any:
     s = P.sigmoid(x)
     return s * (1 - s) * (2 + x * (1 - 2 * s))
+
+
+def _normal(x: Any) -> Any:
+    """The normal distribution function."""
+    return P.erfc(x * -math.sqrt(0.5)) * 0.5
+
+
+def _density(x: Any) -> Any:
+    return P.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+
+
+def _gelu_tanh_slope(x: Any) -> Any:
+    square = x * x
+    s = P.sigmoid(x * (A + B * square))
+    return s * (1 + x * (1 - s) * (A + 3 * B * square))
 
 
 def _gelu_tanh_curvature(x: Any) -> Any:
@@ -133,9 +193,14 @@ def _gelu_tanh_curvature(x: Any) -> Any:
     return s * (1 - s) * (2 * growth + x * (growth * growth * (1 - 2 * s) + 6 * B * x))
 
 
-silu = gated("silu", _silu_curvature)
-gelu = gated("gelu", lambda x: P.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)) * (2 - x * x))
-gelu_tanh = gated("gelu_tanh", _gelu_tanh_curvature)
+silu = gated("silu", lambda x: x * P.sigmoid(x), _silu_slope, _silu_curvature)
+gelu = gated(
+    "gelu",
+    lambda x: x * _normal(x),
+    lambda x: _normal(x) + x * _density(x),
+    lambda x: _density(x) * (2 - x * x),
+)
+gelu_tanh = gated("gelu_tanh", lambda x: x * P.sigmoid(x * (A + B * (x * x))), _gelu_tanh_slope, _gelu_tanh_curvature)
 
 
 def _mish_curvature(x: Any) -> Any:
@@ -145,21 +210,27 @@ def _mish_curvature(x: Any) -> Any:
     return slope * (2 + x * (1 - s - 2 * t * s))
 
 
-mish_slope = activation("mish_slope", lambda x: _mish_curvature(x))
-mish = activation("mish", lambda x: P.mish_slope(x))
+# tanh(log(1 + e)) = w / (w + 2) with e = exp(x) and w = e (e + 2). It is 1 to all digits from x = 20 on.
+_MISH_LIMIT = 20
 
 
-def _softsign_slope(x: Any) -> Any:
-    inverse = P.reciprocal(1 + P.abs(x))
-    return inverse * inverse
+def _mish(x: Any) -> Any:
+    e = P.exp(P.minimum(x, _MISH_LIMIT))
+    w = e * (e + 2)
+    return x * (w / (w + 2))
 
 
-softsign = activation("softsign", lambda x: _softsign_slope(x))
+def _mish_slope(x: Any) -> Any:
+    """t + x (1 - t²) sigmoid(x), where the product of 1 - t² and sigmoid is 4 e (e + 1) / (w + 2)²."""
+    limited = P.minimum(x, _MISH_LIMIT)
+    e = P.exp(limited)
+    w = e * (e + 2)
+    return w / (w + 2) + limited * e * (e + 1) / (w + 2) / (w + 2) * 4
 
 
-def _tanhshrink_slope(x: Any) -> Any:
-    t = P.tanh(x)
-    return t * t
+mish_slope = activation("mish_slope", _mish_slope, lambda x: _mish_curvature(x))
+mish = activation("mish", _mish, lambda x: P.mish_slope(x))
 
 
-tanhshrink = activation("tanhshrink", lambda x: _tanhshrink_slope(x))
+softsign = activation("softsign", lambda x: x / (1 + P.abs(x)), DERIVED)
+tanhshrink = activation("tanhshrink", lambda x: x - P.tanh(x), DERIVED)

@@ -46,10 +46,4 @@ def _abstract(q: Any, k: Any, v: Any, *others: Any, **params: Any) -> Abstract:
 
 
 # `mask` is added to the scores; `keep`, for dropout, multiplies the weights and has no gradient.
-attention = Fused(
-    "attention",
-    _composite,
-    operands=("q", "k", "v", "mask", "keep"),
-    batch=_batch,
-    abstract=_abstract,
-)
+attention = Fused("attention", _composite, operands=("q", "k", "v", "mask", "keep"), batch=_batch, abstract=_abstract)

@@ -18,8 +18,9 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
+from lucid.ops.categories import bilinear_jvp, linear
 from lucid.ops.fused import Fused
-from lucid.ops.rules import P, bilinear_jvp, conj, linear
+from lucid.ops.rules import P, conj
 from lucid.ops.views import inverse
 
 Sizes = tuple[int, ...]
@@ -141,7 +142,16 @@ convolution = Primitive(
     jvp=bilinear_jvp,
     batch=_batch,
     abstract=_result,
+    category="contraction",
 )
+
+
+def _window_work(result: tuple[int, ...], weight: tuple[int, ...]) -> int:
+    """Each element of the result of a convolution takes one filter."""
+    return math.prod(result) * math.prod(weight[1:])
+
+
+convolution.multiply_adds = lambda shapes, out, params: _window_work(out, shapes[1])
 
 convolution_input = Primitive(
     "convolution_input",
@@ -153,7 +163,9 @@ convolution_input = Primitive(
     jvp=bilinear_jvp,
     batch=_batch,
     abstract=lambda y, w, geometry: Abstract((y.shape[0], w.shape[1] * geometry.groups, *geometry.size), y.dtype),
+    category="contraction",
 )
+convolution_input.multiply_adds = lambda shapes, out, params: _window_work(shapes[0], shapes[1])
 
 convolution_weight = Primitive(
     "convolution_weight",
@@ -165,7 +177,9 @@ convolution_weight = Primitive(
     jvp=bilinear_jvp,
     batch=_batch,
     abstract=lambda x, y, geometry: Abstract((y.shape[1], x.shape[1] // geometry.groups, *geometry.kernel), x.dtype),
+    category="contraction",
 )
+convolution_weight.multiply_adds = lambda shapes, out, params: _window_work(shapes[1], out)
 
 
 def _by_example(name: str) -> Callable[..., Any]:
@@ -184,6 +198,7 @@ patches = linear(
     transpose=lambda ct, geometry: P.patches_back(ct, geometry=geometry),
     batch=_by_example("patches"),
     abstract=lambda x, geometry: Abstract((*x.shape[:2], *geometry.kernel, *geometry.out), x.dtype),
+    category="gather",
 )
 
 patches_back = linear(
@@ -191,6 +206,7 @@ patches_back = linear(
     transpose=lambda ct, geometry: P.patches(ct, geometry=geometry),
     batch=_by_example("patches_back"),
     abstract=lambda x, geometry: Abstract((*x.shape[:2], *geometry.size), x.dtype),
+    category="scatter",
 )
 
 
@@ -199,9 +215,4 @@ def _plus_bias(x: Any, w: Any, bias: Any, geometry: Geometry) -> Any:
 
 
 # A convolution that adds a bias to each block of results while it is at hand.
-biased_convolution = Fused(
-    "biased_convolution",
-    _plus_bias,
-    operands=("x", "w", "bias"),
-    abstract=_result,
-)
+biased_convolution = Fused("biased_convolution", _plus_bias, operands=("x", "w", "bias"), abstract=_result)

@@ -59,6 +59,7 @@ pick_class = Primitive(
     jvp=_push_linear,
     batch=_batch_rows,
     abstract=_like_targets,
+    category="gather",
 )
 # Its transpose: zeros with x at the targets.
 place_class = Primitive(
@@ -68,6 +69,7 @@ place_class = Primitive(
     jvp=_push_linear,
     batch=_batch_rows,
     abstract=lambda x, target, classes, ignore_index: Abstract((x.shape[0], classes, *x.shape[1:]), x.dtype),
+    category="scatter",
 )
 
 
@@ -94,6 +96,7 @@ fold_rows = Primitive(
     jvp=_push_linear,
     batch=_batch_fold,
     abstract=_folded,
+    category="movement",
 )
 spread_rows = Primitive(
     "spread_rows",
@@ -102,6 +105,7 @@ spread_rows = Primitive(
     jvp=_push_linear,
     batch=_batch_fold,
     abstract=_like_targets,
+    category="movement",
 )
 
 
@@ -156,7 +160,9 @@ cross_entropy_back = Primitive(
     jvp=_push_back,
     batch=_batch_back,
     abstract=same,
+    category="fused",
 )
+cross_entropy_back.is_polynomial = True
 
 
 def _push_cross_entropy(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> tuple[Any, Any]:
@@ -211,6 +217,7 @@ cross_entropy_primitive = CrossEntropy(
     batch=_batch_cross_entropy,
     multi=True,
     abstract=_loss_and_exponentials,
+    category="fused",
 )
 
 

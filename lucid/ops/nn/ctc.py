@@ -75,6 +75,7 @@ ctc_scan = Primitive(
     jvp=_push_scan,
     batch=_batch_scan,
     abstract=same,
+    category="scan",
 )
 
 
@@ -112,6 +113,7 @@ lattice = Primitive(
     jvp=_push_lattice,
     batch=_batch_lattice,
     abstract=same,
+    reason="a table that depends on values",
 )
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
+from lucid.ops.categories import Elementwise
 from lucid.ops.indexing import in_range
-from lucid.ops.rules import Elementwise, P, batched_to_front
+from lucid.ops.rules import P, batched_to_front
 
 
 def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -58,6 +59,7 @@ _TABLE_AND_INDEX = {
     "jvp": _push,
     "batch": _batch_gather,
     "abstract": _rows,
+    "category": "gather",
 }
 
 # table[index]; the row that is skipped counts as a constant, so that its gradient is 0.
@@ -71,12 +73,14 @@ scatter_rows = Primitive(
     jvp=lambda prim, primals, tangents, out, params: prim(tangents[0], primals[1], **params),
     batch=_batch_scatter,
     abstract=lambda rows, index, count, skip, period: Abstract((count, *rows.shape[index.ndim :]), rows.dtype),
+    category="scatter",
 )
 # x with its gradient scaled.
 scale_gradient = Elementwise(
     "scale_gradient",
     (lambda scale: scale, 0),
     ("x", "scale"),
+    body=lambda x, scale: x,
 )
 
 

@@ -1,6 +1,7 @@
 # cython: annotation_typing=True
 """x Wᵀ + b in one step: what most layers are made of."""
 
+import math
 from typing import Any
 
 from lucid.core import kernels, modes
@@ -82,7 +83,9 @@ linear_primitive = _Linear(
     jvp=_push,
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),
+    category="fused",
 )
+linear_primitive.multiply_adds = lambda shapes, out, params: math.prod(out) * shapes[0][-1]
 linear_primitive.pulls_arrays = linear_primitive.pulls_new = True
 
 

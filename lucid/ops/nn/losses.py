@@ -6,10 +6,11 @@ from typing import Any
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, without
+from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import of_two
 from lucid.ops.nn.activations import with_parameters
 from lucid.ops.promotion import FLOAT
-from lucid.ops.rules import Elementwise, P, batched_to_front, kept_shape, shift
+from lucid.ops.rules import P, batched_to_front, kept_shape, shift
 
 
 def _pull_squares(ct: Any, x: Any, y: Any, dims: tuple[int, ...], scale: float) -> Any:
@@ -34,6 +35,7 @@ squares_primitive = Primitive(
     jvp=_push_squares,
     batch=_batch_squares,
     abstract=lambda x, y, dims, scale: Abstract(without(x.shape, dims), x.dtype),
+    category="reduction",
 )
 
 
@@ -52,7 +54,14 @@ def sum_of_squares(x: Tensor, y: Tensor, mean: bool = False) -> Tensor:
 
 
 # x² / 2 for |x| < δ, and δ (|x| - δ / 2) beyond.
-huber = with_parameters("huber", lambda x, delta: P.clamp(x, lo=-delta, hi=delta))
+def _huber(x: Any, delta: Any) -> Any:
+    """q (|x| - q / 2) with q = min(|x|, δ)."""
+    size = P.abs(x)
+    q = P.minimum(size, delta)
+    return q * (size - q * 0.5)
+
+
+huber = with_parameters("huber", _huber, lambda x, delta: P.clamp(x, lo=-delta, hi=delta))
 
 
 # σ(x) - y.
@@ -60,6 +69,8 @@ logit_error = Elementwise(
     "logit_error",
     (lambda y, out: (out + y) * (1 - out - y), -1),
     ("x", "y"),
+    body=lambda x, y: P.sigmoid(x) - y,
+    real=True,
 )
 # -y log σ(x) - (1 - y) log(1 - σ(x)).
 logit_entropy = of_two(
@@ -67,6 +78,8 @@ logit_entropy = of_two(
         "logit_entropy",
         (lambda x, y: P.logit_error(x, y), lambda x: -x),
         ("x", "y"),
+        body=lambda x, y: P.maximum(x, 0) - x * y + P.log1p(P.exp(-P.abs(x))),
+        real=True,
     ),
     FLOAT,
     "",
@@ -83,6 +96,8 @@ probability_entropy = of_two(
         "probability_entropy",
         (lambda x, y: (x - y) / P.clamp((1 - x) * x, lo=1e-12, hi=None), _log_odds_against),
         ("x", "y"),
+        body=lambda x, y: _log_odds_against(x) * y - P.clamp(P.log(1 - x), lo=-100.0, hi=None),
+        real=True,
     ),
     FLOAT,
     "",

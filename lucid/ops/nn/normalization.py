@@ -29,13 +29,7 @@ def _batch_rows(prim: Any, values: Any, batched: Any, size: int, params: Any) ->
 
 
 # Over the last `ndim` dimensions of x; `centred` says whether the mean is subtracted.
-row_norm = Fused(
-    "row_norm",
-    _rows_composite,
-    operands=("x", "weight", "bias"),
-    batch=_batch_rows,
-    abstract=same,
-)
+row_norm = Fused("row_norm", _rows_composite, operands=("x", "weight", "bias"), batch=_batch_rows, abstract=same)
 
 
 # --- channels: batch_norm and group_norm ---------------------------------------------------------
@@ -111,19 +105,11 @@ def _fold_into_batch(prim: Any, values: Any, batched: Any, size: int, params: An
 
 # Over the channels of a group and all positions, in each example.
 group_norm = Fused(
-    "group_norm",
-    _group_composite,
-    operands=("x", "weight", "bias"),
-    batch=_fold_into_batch,
-    abstract=same,
+    "group_norm", _group_composite, operands=("x", "weight", "bias"), batch=_fold_into_batch, abstract=same
 )
 
 
 # x·scale + shift with one number of each for every channel.
 channel_affine = Fused(
-    "channel_affine",
-    _with_affine,
-    operands=("x", "scale", "shift"),
-    batch=_fold_into_batch,
-    abstract=same,
+    "channel_affine", _with_affine, operands=("x", "scale", "shift"), batch=_fold_into_batch, abstract=same
 )

@@ -24,6 +24,7 @@ pad = Primitive(
         value=params["value"],
     ),
     abstract=lambda x, index, shape, value: Abstract(shape, x.dtype),
+    category="movement",
 )
 
 

@@ -116,12 +116,14 @@ max_pool = Primitive(
     jvp=lambda prim, primals, tangents, out, params: P.max_pool_take(tangents[0], primals[0], **params),
     batch=_batch,
     abstract=mapped,
+    category="reduction",
 )
 
 max_pool_indices = Primitive(
     "max_pool_indices",
     batch=_batch,
     abstract=lambda x, maps: mapped(x, maps)._replace(dtype=dtypes.INT64),
+    category="reduction",
 )
 
 # Elements of y at the places where the largest ones of x stand, and its transpose: elements of t from those places.
@@ -132,6 +134,7 @@ max_pool_put = Primitive(
     jvp=_push,
     batch=_batch,
     abstract=lambda y, x, maps: Abstract(x.shape, y.dtype),
+    category="scatter",
 )
 
 max_pool_take = Primitive(
@@ -141,4 +144,5 @@ max_pool_take = Primitive(
     jvp=_push,
     batch=_batch,
     abstract=lambda t, x, maps: mapped(t, maps),
+    category="gather",
 )

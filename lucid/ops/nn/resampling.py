@@ -13,7 +13,8 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
-from lucid.ops.rules import P, batched_to_front, linear
+from lucid.ops.categories import linear
+from lucid.ops.rules import P, batched_to_front
 
 Group = tuple[Any, Any, Any]  # targets, sources and weights (None for ones): arrays of one length
 
@@ -130,6 +131,7 @@ resample = linear(
     transpose=lambda ct, maps: P.resample(ct, maps=transposed(maps)),
     batch=lambda x, size, maps: P.resample(x, maps=maps),
     abstract=mapped,
+    category="contraction",
 )
 
 
@@ -152,7 +154,9 @@ plane_take = Primitive(
     jvp=_planes_jvp,
     batch=_batch_planes,
     abstract=lambda x, index, size: Abstract(index.shape, x.dtype),
+    category="gather",
 )
+plane_take.positions = 1
 
 # The transpose: values for one place add up.
 plane_put = Primitive(
@@ -162,7 +166,9 @@ plane_put = Primitive(
     jvp=_planes_jvp,
     batch=_batch_planes,
     abstract=lambda y, index, size: Abstract((*index.shape[:-1], size), y.dtype),
+    category="scatter",
 )
+plane_put.positions = 1
 
 
 # --- interpolation -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ softmax_primitive = Primitive(
     jvp=lambda prim, primals, tangents, out, params: P.softmax_back(tangents[0], out, **params),
     batch=_batch_along,
     abstract=same,
+    category="fused",
 )
 log_softmax_primitive = Primitive(
     "log_softmax",
@@ -31,6 +32,7 @@ log_softmax_primitive = Primitive(
     jvp=lambda prim, primals, tangents, out, params: tangents[0] - _sum(P.exp(out) * tangents[0], params["dim"]),
     batch=_batch_along,
     abstract=same,
+    category="fused",
 )
 
 
@@ -54,7 +56,9 @@ softmax_back = Primitive(
     jvp=_push_softmax_back,
     batch=_batch_along,
     abstract=same,
+    category="fused",
 )
+softmax_back.is_polynomial = True
 
 
 def _push_log_softmax_back(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -76,7 +80,9 @@ log_softmax_back = Primitive(
     jvp=_push_log_softmax_back,
     batch=_batch_along,
     abstract=same,
+    category="fused",
 )
+log_softmax_back.is_polynomial = True
 
 
 def _floating(input: Any, name: str, dtype: Any = None) -> Tensor:

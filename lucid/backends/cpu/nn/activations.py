@@ -1,4 +1,4 @@
-"""Activation functions.
+"""Activation functions: to be replaced by generated code.
 
 Each is a function that writes to memory it is given, run on blocks that stay in the cache, instead of several passes
 over memory. NumPy's `where` takes ten times as long as a multiplication on random conditions, so these choose by
@@ -11,29 +11,23 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu import activations as loops
-from lucid.backends.numpy.checks import real_only
-from lucid.core import dtypes
+from lucid.backends.numpy.scalars import NARROW
 from lucid.core.kernels import fill
 
 _BLOCK = 1 << 16
 
 
-_NARROW = frozenset({dtypes.float16.numpy, dtypes.bfloat16.numpy})
-
-
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
-def blockwise(name: str, kernel: Callable[..., None]) -> Callable[..., Any]:
+def blockwise(kernel: Callable[..., None]) -> Callable[..., Any]:
     """A function of arrays of one shape from `kernel(*arrays, out, **params)`; half precision is computed in single."""
 
     def impl(*arrays: Any, **params: Any) -> Any:
         x = arrays[0]
         kind = x.dtype
-        if kind in _NARROW:
+        if kind in NARROW:
             return impl(*[a.astype(np.float32) for a in arrays], **params).astype(kind)
-        if kind.kind == "c":
-            raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
         if len(arrays) > 1:
             arrays = np.broadcast_arrays(*arrays) if arrays[1].shape != x.shape else arrays
         flat = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
@@ -185,26 +179,25 @@ def _tanhshrink_kernel(x: Any, out: Any) -> None:
 
 fill(
     {
-        "within": blockwise("within", _within_kernel),
-        "step": blockwise("step", lambda x, out, above, below: _choose(x > 0, above, below, out)),
-        "hardtanh": blockwise("hardtanh", _hardtanh_kernel),
-        "leaky_relu": blockwise("leaky_relu", _leaky_relu_kernel),
-        "prelu": real_only("prelu", lambda x, weight: np.where(x > 0, x, np.multiply(x, weight))),
-        "softshrink": blockwise("softshrink", _softshrink_kernel),
-        "hardshrink": blockwise("hardshrink", lambda x, out, lambd: _within_kernel(x, x, out, -lambd, lambd, False)),
-        "threshold": blockwise("threshold", _threshold_kernel),
-        "hardsigmoid": blockwise("hardsigmoid", _hardsigmoid_kernel),
-        "hardswish_slope": blockwise("hardswish_slope", _hardswish_slope_kernel),
-        "hardswish": blockwise("hardswish", _hardswish_kernel),
-        "elu_slope": blockwise("elu_slope", _elu_slope_kernel),
-        "elu": blockwise("elu", _elu_kernel),
+        "within": blockwise(_within_kernel),
+        "step": blockwise(lambda x, out, above, below: _choose(x > 0, above, below, out)),
+        "hardtanh": blockwise(_hardtanh_kernel),
+        "leaky_relu": blockwise(_leaky_relu_kernel),
+        "softshrink": blockwise(_softshrink_kernel),
+        "hardshrink": blockwise(lambda x, out, lambd: _within_kernel(x, x, out, -lambd, lambd, False)),
+        "threshold": blockwise(_threshold_kernel),
+        "hardsigmoid": blockwise(_hardsigmoid_kernel),
+        "hardswish_slope": blockwise(_hardswish_slope_kernel),
+        "hardswish": blockwise(_hardswish_kernel),
+        "elu_slope": blockwise(_elu_slope_kernel),
+        "elu": blockwise(_elu_kernel),
         **{
-            name: blockwise(name, getattr(loops, name))
+            name: blockwise(getattr(loops, name))
             for name in ("silu", "silu_back", "gelu", "gelu_back", "gelu_tanh", "gelu_tanh_back")
         },
-        "mish_slope": blockwise("mish_slope", _mish_slope_kernel),
-        "mish": blockwise("mish", _mish_kernel),
-        "softsign": blockwise("softsign", _softsign_kernel),
-        "tanhshrink": blockwise("tanhshrink", _tanhshrink_kernel),
+        "mish_slope": blockwise(_mish_slope_kernel),
+        "mish": blockwise(_mish_kernel),
+        "softsign": blockwise(_softsign_kernel),
+        "tanhshrink": blockwise(_tanhshrink_kernel),
     }
 )

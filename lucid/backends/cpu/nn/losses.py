@@ -79,9 +79,9 @@ def _probability_entropy_kernel(x: Any, y: Any, out: Any) -> None:
 fill(
     {
         "sum_of_squares": _squares_array,
-        "huber": blockwise("huber", _huber_kernel),
-        "logit_error": blockwise("logit_error", _logit_error_kernel),
-        "logit_entropy": blockwise("logit_entropy", _logit_entropy_kernel),
-        "probability_entropy": _of_probabilities(blockwise("probability_entropy", _probability_entropy_kernel)),
+        "huber": blockwise(_huber_kernel),
+        "logit_error": blockwise(_logit_error_kernel),
+        "logit_entropy": blockwise(_logit_entropy_kernel),
+        "probability_entropy": _of_probabilities(blockwise(_probability_entropy_kernel)),
     }
 )

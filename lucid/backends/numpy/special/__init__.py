@@ -6,5 +6,5 @@ from lucid.native import compiled_first
 
 compiled_first(__path__, "backends/numpy/special")
 
-for _name in ("bessel", "entropy", "gamma_functions", "normal", "polynomials"):
+for _name in ("bessel", "gamma_functions", "normal", "polynomials"):
     import_module(f"lucid.backends.numpy.special.{_name}")

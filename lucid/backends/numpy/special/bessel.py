@@ -120,19 +120,13 @@ def _airy(x: Array, by: int) -> Array:
 
 fill(
     {
-        "bessel_j": in_double(
-            "bessel_j", _neighbours(_by_order(special.jv, (special.j0, special.j1), -1), _ALTERNATING)
-        ),
-        "bessel_y": in_double(
-            "bessel_y", _neighbours(_by_order(special.yv, (special.y0, special.y1), -1), _ALTERNATING)
-        ),
-        "bessel_i": in_double("bessel_i", _neighbours(_by_order(_iv, (special.i0, special.i1), 1), _GROWING)),
+        "bessel_j": in_double(_neighbours(_by_order(special.jv, (special.j0, special.j1), -1), _ALTERNATING)),
+        "bessel_y": in_double(_neighbours(_by_order(special.yv, (special.y0, special.y1), -1), _ALTERNATING)),
+        "bessel_i": in_double(_neighbours(_by_order(_iv, (special.i0, special.i1), 1), _GROWING)),
         "bessel_k": in_double(
-            "bessel_k",
             _neighbours(_by_order(special.kv, (special.k0, special.k1), 1), lambda n, x: (-_HALF, 0.0, -_HALF)),
         ),
         "scaled_bessel_i": in_double(
-            "scaled_bessel_i",
             _with_series(
                 _neighbours(
                     _by_order(special.ive, (special.i0e, special.i1e), 1), lambda n, x: (_HALF, -np.sign(x), _HALF)
@@ -142,7 +136,6 @@ fill(
             ),
         ),
         "scaled_bessel_k": in_double(
-            "scaled_bessel_k",
             _with_series(
                 _neighbours(_by_order(special.kve, (special.k0e, special.k1e), 1), lambda n, x: (-_HALF, 1.0, -_HALF)),
                 factor=math.sqrt(math.pi / 2),
@@ -150,12 +143,11 @@ fill(
             ),
         ),
         "spherical_bessel_j": in_double(
-            "spherical_bessel_j",
             _neighbours(
                 lambda n, x: special.spherical_jn(int(n), x),
                 lambda n, x: (n / (2 * n + 1), 0.0, -(n + 1) / (2 * n + 1)),
             ),
         ),
-        "airy_ai": in_double("airy_ai", _airy),
+        "airy_ai": in_double(_airy),
     }
 )

@@ -42,13 +42,10 @@ def _erfcx_integral(x: Array, by: int) -> Array:
 
 fill(
     {
-        "erfcx": in_double("erfcx", _erfcx),
-        "erfcinv": in_double("erfcinv", special.erfcinv),
-        "ndtr": in_double("ndtr", special.ndtr),
-        "ndtri": in_double("ndtri", special.ndtri),
-        "normal_hazard": in_double(
-            "normal_hazard", lambda x: math.sqrt(2 / math.pi) / special.erfcx(x * (-1 / _ROOT_2))
-        ),
-        "log_ndtr": in_double("log_ndtr", special.log_ndtr),
+        "erfcx": in_double(_erfcx),
+        "erfcinv": in_double(special.erfcinv),
+        "ndtr": in_double(special.ndtr),
+        "ndtri": in_double(special.ndtri),
+        "log_ndtr": in_double(special.log_ndtr),
     }
 )

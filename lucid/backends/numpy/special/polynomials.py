@@ -66,21 +66,17 @@ _T, _U, _V, _W = _chebyshev(1.0, 0.0), _chebyshev(2.0, 0.0), _chebyshev(2.0, -1.
 
 fill(
     {
-        "chebyshev_polynomial_t": in_double("chebyshev_polynomial_t", _evaluator(_T)),
-        "chebyshev_polynomial_u": in_double("chebyshev_polynomial_u", _evaluator(_U)),
-        "chebyshev_polynomial_v": in_double("chebyshev_polynomial_v", _evaluator(_V)),
-        "chebyshev_polynomial_w": in_double("chebyshev_polynomial_w", _evaluator(_W)),
-        "shifted_chebyshev_polynomial_t": in_double("shifted_chebyshev_polynomial_t", _evaluator(_shifted(_T))),
-        "shifted_chebyshev_polynomial_u": in_double("shifted_chebyshev_polynomial_u", _evaluator(_shifted(_U))),
-        "shifted_chebyshev_polynomial_v": in_double("shifted_chebyshev_polynomial_v", _evaluator(_shifted(_V))),
-        "shifted_chebyshev_polynomial_w": in_double("shifted_chebyshev_polynomial_w", _evaluator(_shifted(_W))),
-        "hermite_polynomial_h": in_double("hermite_polynomial_h", _evaluator(lambda k: (2.0, 0.0, 2.0 * k))),
-        "hermite_polynomial_he": in_double("hermite_polynomial_he", _evaluator(lambda k: (1.0, 0.0, float(k)))),
-        "laguerre_polynomial_l": in_double(
-            "laguerre_polynomial_l", _evaluator(lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1)))
-        ),
-        "legendre_polynomial_p": in_double(
-            "legendre_polynomial_p", _evaluator(lambda k: ((2 * k + 1) / (k + 1), 0.0, k / (k + 1)))
-        ),
+        "chebyshev_polynomial_t": in_double(_evaluator(_T)),
+        "chebyshev_polynomial_u": in_double(_evaluator(_U)),
+        "chebyshev_polynomial_v": in_double(_evaluator(_V)),
+        "chebyshev_polynomial_w": in_double(_evaluator(_W)),
+        "shifted_chebyshev_polynomial_t": in_double(_evaluator(_shifted(_T))),
+        "shifted_chebyshev_polynomial_u": in_double(_evaluator(_shifted(_U))),
+        "shifted_chebyshev_polynomial_v": in_double(_evaluator(_shifted(_V))),
+        "shifted_chebyshev_polynomial_w": in_double(_evaluator(_shifted(_W))),
+        "hermite_polynomial_h": in_double(_evaluator(lambda k: (2.0, 0.0, 2.0 * k))),
+        "hermite_polynomial_he": in_double(_evaluator(lambda k: (1.0, 0.0, float(k)))),
+        "laguerre_polynomial_l": in_double(_evaluator(lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1)))),
+        "legendre_polynomial_p": in_double(_evaluator(lambda k: ((2 * k + 1) / (k + 1), 0.0, k / (k + 1)))),
     }
 )

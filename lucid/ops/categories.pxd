@@ -1,0 +1,23 @@
+cimport cython
+from lucid.core.fields cimport TensorFields
+from lucid.core.node cimport Node
+from lucid.core.primitive cimport Primitive, Rule, apply, bare, saved_at, wrapped
+
+
+cdef class Way:
+    cdef public int kind
+    cdef public object back, fn, push_fn
+    cdef public tuple parameters
+    cdef public Primitive chain
+    cdef public Rule rule
+    cpdef object pull(self, Node node, object ct)
+    cpdef object passed(self, object ct, object read)
+    cpdef object _pull_array(self, Node node, object ct)
+    cpdef object push(self, object t, object values, dict params)
+
+
+cdef class Elementwise(Primitive):
+    cdef public tuple ways
+
+
+cpdef object pass_back(Way way, Node node, object ct, object shape)
