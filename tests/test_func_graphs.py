@@ -428,12 +428,6 @@ def test_constants_written_after_use():
     close(program(t(B)), 6 * B)
 
 
-def test_random_draws_are_fixed():
-    program = make_graph(lambda x: x + lucid.rand(3, dtype=lucid.float64))(t(A))
-    first, second = program(t(A)), program(t(A))
-    close(first, second.numpy())
-
-
 def test_results_do_not_share_memory_with_the_program():
     program = make_graph(lambda x: (x, x * 1, lucid.ones(2)))(t(A))
     x = t(B)

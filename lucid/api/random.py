@@ -1,8 +1,9 @@
 """Random numbers: what `lucid.api.rng` makes, as tensors."""
 
 import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,41 +92,100 @@ def fork_rng() -> AbstractContextManager[Generator]:
     return rng.forked()
 
 
-def _examples(name: str) -> list[Batch]:
+def _examples(name: str, transforms: Sequence[Any], stream: Generator) -> list[Batch]:
     """The applications of vmap, from the outermost, in which each example draws numbers of its own."""
-    found = []
-    for transform in levels.active.get():
-        if not isinstance(transform, Batch):
-            continue
-        if transform.randomness == "error":
+    batches = [t for t in transforms if isinstance(t, Batch)]
+    for batch in batches:
+        if batch.randomness == "error":
             raise RuntimeError(
                 f"{name} was called inside vmap (at {here()}), which does not say what that means: pass "
                 'randomness="different" for numbers of its own for each example, or "same" to draw once for all'
             )
-        if transform.randomness == "different":
-            found.append(transform)
-    return found
+        if batch.randomness == "same":
+            batch.drawn.setdefault(id(stream), (stream, stream.get_state()))
+    return [b for b in batches if b.randomness == "different"]
 
 
-def _draw(
-    make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], generator: Generator | None, name: str
-) -> tuple[Any, list[Batch]]:
-    """Random numbers for this shape, or, with further dimensions in front, for those examples that want their own."""
-    examples = _examples(name)
-    whole = (*[e.size for e in examples], *shape)
+class Distribution(NamedTuple):
+    """How a draw is made of a source's numbers of one type: by `finish`, if that is not None."""
+
+    source: rng.Source
+    kind: np.dtype[Any]
+    finish: Callable[[Any], Any] | None
+    caller: str
+
+    @property
+    def name(self) -> str:
+        return self.source.name if self.finish is None else f"{self.caller.strip('_')} of {self.source.name}"
+
+
+class _Draw:
+    """The instruction that draws, anew in each run."""
+
+    name = "draw"
+    multi = False
+
+    @staticmethod
+    def effects(
+        distribution: Distribution, shape: tuple[int, ...], dtype: np.dtype[Any], stream: rng.Stream
+    ) -> tuple[tuple[str, Any], ...]:
+        blocks = distribution.source.blocks(math.prod(shape), distribution.kind)
+        return (("draw", (stream, blocks)),)
+
+    @staticmethod
+    def in_program(
+        trace: Any, distribution: Distribution, shape: tuple[int, ...], dtype: np.dtype[Any], generator: Generator
+    ) -> Tensor:
+        """The vmaps inside of the trace say what is drawn; those around a run of the program say it then."""
+        inside = [t for t in levels.active.get() if t.level > trace.level]
+        examples = _examples(distribution.caller, inside, generator)
+        whole = (*[e.size for e in examples], *shape)
+        stream = rng.Stream.of(generator, trace)
+        params = {"distribution": distribution, "shape": whole, "dtype": dtype, "stream": stream}
+        return _spread(trace.perform(DRAW, (), params, [(whole, dtype)])[0], examples)
+
+    def __call__(
+        self, *, distribution: Distribution, shape: tuple[int, ...], dtype: np.dtype[Any], stream: rng.Stream
+    ) -> Tensor:
+        source, kind, finish, caller = distribution
+        return draw(source, shape, kind, stream.generator, caller, finish, dtype)
+
+
+DRAW = _Draw()
+
+
+def draw(
+    source: rng.Source,
+    shape: tuple[int, ...],
+    kind: np.dtype[Any],
+    generator: Generator | None,
+    caller: str,
+    finish: Callable[[Any], Any] | None = None,
+    dtype: np.dtype[Any] | None = None,
+) -> Tensor:
+    """Random numbers for this shape, or for each example of a vmap its own.
+
+    `finish` turns an array of numbers of type `kind` into one of type `dtype`. In a program it runs anew each time.
+    """
     stream = _stream(generator)
-    for transform in levels.active.get():
-        if isinstance(transform, Batch) and transform.randomness == "same":
-            transform.drawn.setdefault(id(stream), (stream, stream.get_state()))
-    return make(stream, math.prod(whole), dtype).reshape(whole), examples
+    if levels.tracing() and (trace := levels.trace.get()) is not None:
+        distribution = Distribution(source, kind, finish, caller)
+        return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
+    active = levels.active.get()
+    if not active:
+        drawn = source.sample(stream, math.prod(shape), kind).reshape(shape)
+        return Tensor._wrap(drawn if finish is None else finish(drawn))
+    examples = _examples(caller, active, stream)
+    whole = (*[e.size for e in examples], *shape)
+    drawn = source.sample(stream, math.prod(whole), kind).reshape(whole)
+    return _spread(Tensor._wrap(drawn if finish is None else finish(drawn)), examples)
 
 
-def _spread(array: Any, examples: list[Batch]) -> Tensor:
-    """An array as a tensor in which the leading dimensions are the examples."""
-    out = Tensor._wrap(array)
+def _spread(drawn: Tensor, examples: list[Batch]) -> Tensor:
+    """A tensor in which the leading dimensions are the examples."""
     for example in examples:
-        out = Batched.make(out, example.level)
-    return out
+        drawn = Batched.make(drawn, example.level)
+    return drawn
 
 
 def _stream(generator: Generator | None) -> Generator:
@@ -143,23 +203,10 @@ def _floating(dtype: Any, name: str) -> np.dtype[Any]:
     return chosen
 
 
-def _finished(array: Any, examples: list[Batch], device: Any, requires_grad: bool) -> Tensor:
+def _finished(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     if device is not None:
         as_device(device)
-    out = _spread(array, examples)
     return out.requires_grad_() if requires_grad else out
-
-
-def filled(
-    make: Any,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    generator: Any,
-    device: Any,
-    requires_grad: bool,
-    name: str,
-) -> Tensor:
-    return _finished(*_draw(make, shape, dtype, generator, name), device, requires_grad)
 
 
 def rand(
@@ -176,7 +223,8 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    return filled(rng.uniform, _sizes(size, "rand"), _floating(dtype, "rand"), generator, device, requires_grad, "rand")
+    drawn = draw(rng.UNIFORM, _sizes(size, "rand"), _floating(dtype, "rand"), generator, "rand")
+    return _finished(drawn, device, requires_grad)
 
 
 def randn(
@@ -192,9 +240,8 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    return filled(
-        rng.normal, _sizes(size, "randn"), _floating(dtype, "randn"), generator, device, requires_grad, "randn"
-    )
+    drawn = draw(rng.NORMAL, _sizes(size, "randn"), _floating(dtype, "randn"), generator, "randn")
+    return _finished(drawn, device, requires_grad)
 
 
 def rand_like(
@@ -213,7 +260,7 @@ def rand_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
-    return filled(rng.uniform, x.shape, kind, generator, device, requires_grad, "rand_like")
+    return _finished(draw(rng.UNIFORM, x.shape, kind, generator, "rand_like"), device, requires_grad)
 
 
 def randn_like(
@@ -232,7 +279,7 @@ def randn_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
-    return filled(rng.normal, x.shape, kind, generator, device, requires_grad, "randn_like")
+    return _finished(draw(rng.NORMAL, x.shape, kind, generator, "randn_like"), device, requires_grad)
 
 
 def _whole(value: Any, name: str) -> int:
@@ -263,15 +310,12 @@ def _raise_if_outside(low: int, high: int, dtype: np.dtype[Any], name: str) -> N
         raise ValueError(f"{name}: {dtypes.of_numpy(dtype)} does not hold every number from {low} to {high - 1}")
 
 
-def _integers(
+def whole_numbers(
     shape: tuple[int, ...], low: int, high: int, dtype: np.dtype[Any], generator: Generator | None, name: str
-) -> tuple[Any, list[Batch]]:
+) -> Tensor:
+    """Numbers from `low` up to but not including `high`."""
     _raise_if_outside(low, high, dtype, name)
-
-    def make(stream: Generator, count: int, kind: np.dtype[Any]) -> Any:
-        return rng.integers(stream, count, low, high).astype(kind, copy=False)
-
-    return _draw(make, shape, dtype, generator, name)
+    return draw(rng.integers_between(low, high), shape, dtype, generator, name)
 
 
 def randint(
@@ -301,8 +345,8 @@ def randint(
         raise TypeError("randint needs a size, as in randint(0, 10, (2, 3))")
     kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
     shape = _sizes((size,), "randint")
-    drawn = _integers(shape, _whole(low, "randint"), _whole(high, "randint"), kind, generator, "randint")
-    return _finished(*drawn, device, requires_grad)
+    drawn = whole_numbers(shape, _whole(low, "randint"), _whole(high, "randint"), kind, generator, "randint")
+    return _finished(drawn, device, requires_grad)
 
 
 def randint_like(
@@ -325,7 +369,7 @@ def randint_like(
     low, high = (0, low) if high is None else (low, high)
     kind = x.np_dtype if dtype is None else dtypes.as_numpy(dtype)
     bounds = _whole(low, "randint_like"), _whole(high, "randint_like")
-    return _finished(*_integers(x.shape, *bounds, kind, generator, "randint_like"), device, requires_grad)
+    return _finished(whole_numbers(x.shape, *bounds, kind, generator, "randint_like"), device, requires_grad)
 
 
 def randperm(
@@ -348,8 +392,12 @@ def randperm(
         raise ValueError(f"randperm: n must not be negative, got {n}")
     if count:
         _raise_if_outside(0, count, kind, "randperm")
-    words, examples = _draw(lambda stream, n, _: rng.words(stream, n), (count,), kind, generator, "randperm")
-    return _finished(np.argsort(words).astype(kind, copy=False), examples, device, requires_grad)
+
+    def order(words: Any) -> Any:
+        return np.argsort(words).astype(kind, copy=False)
+
+    drawn = draw(rng.WORDS, (count,), np.dtype(np.uint64), generator, "randperm", order, kind)
+    return _finished(drawn, device, requires_grad)
 
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
@@ -391,7 +439,7 @@ def normal(
         types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
         kind = _floating(dtypes.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
     _raise_if_negative(std, "std", "normal")
-    noise = filled(rng.normal, shape, kind, generator, device, False, "normal")
+    noise = _finished(draw(rng.NORMAL, shape, kind, generator, "normal"), device, False)
     out = binary.add(mean, binary.mul(std, noise))
     out = out if out.np_dtype == kind else out.to(kind)
     return out.requires_grad_() if requires_grad else out
@@ -407,7 +455,7 @@ def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: s
     """Where a uniform number falls below `p`."""
     _raise_unless_probabilities(p, name)
     kind = _F64 if isinstance(p, Tensor) and p.np_dtype == _F64 else _F32
-    return binary.lt(filled(rng.uniform, shape, kind, generator, None, False, name), p)
+    return binary.lt(draw(rng.UNIFORM, shape, kind, generator, name), p)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) -> Tensor:
@@ -433,7 +481,7 @@ def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     x = lift(input)
     if not x.is_floating_point():
         raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
-    chance = filled(rng.open_uniform, x.shape, _F64, generator, None, False, "poisson")
+    chance = draw(rng.OPEN_UNIFORM, x.shape, _F64, generator, "poisson")
     return P.poisson_quantile(chance, x.detach().double()).to(x.np_dtype)
 
 
@@ -452,10 +500,10 @@ def multinomial(
     if num_samples <= 0:
         raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
     count = int(num_samples)
-    make, shape = (rng.uniform, (*x.shape[:-1], count)) if replacement else (rng.open_uniform, x.shape)
+    source, shape = (rng.UNIFORM, (*x.shape[:-1], count)) if replacement else (rng.OPEN_UNIFORM, x.shape)
     if type(x) is Tensor:
         raise_unless_weights(x._array, count, replacement)  # before anything is drawn
-    chance = filled(make, shape, _F64, generator, None, False, "multinomial")
+    chance = draw(source, shape, _F64, generator, "multinomial")
     return P.weighted_pick(x, chance, count=count, replacement=replacement)
 
 
@@ -474,9 +522,6 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
     return P.binomial_quantile(chance, n.detach().double(), p.detach().double()).to(n.np_dtype)
 
 
-_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
-
-
 def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Tensor:
     """0 with probability p, else `kept`: from 32 random bits for each element, drawn as `lucid.rand` draws.
 
@@ -489,8 +534,8 @@ def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Ten
     kind = _F64 if target in (_F64, dtypes.complex128.numpy) else _F32
     bound, number = np.uint32(min(round(p * 2**32), 2**32 - 1)), kind.type(kept)
 
-    def make(stream: Generator, count: int, _: Any) -> Any:
+    def keep(stream: Generator, count: int, _: Any) -> Any:
         return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)
 
-    out = filled(make, shape, kind, None, None, False, "dropout")
+    out = draw(rng.Source(f"mask({p})", keep, rng.words_of_halves), shape, kind, None, "dropout")
     return out if kind == target else out.to(target)

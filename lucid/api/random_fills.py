@@ -9,14 +9,13 @@ import numpy as np
 from lucid.api import rng
 from lucid.api.inplace import random_fill
 from lucid.api.random import (
-    _draw,
     _floating,
     _greatest,
-    _integers,
     _raise_if_negative,
-    _spread,
     _trials,
     _whole,
+    draw,
+    whole_numbers,
 )
 from lucid.api.rng import Generator
 from lucid.core import dtypes
@@ -34,11 +33,15 @@ def _fill_type(self: Tensor, name: str) -> np.dtype[Any]:
 
 
 def _fill(
-    self: Tensor, make: Any, kind: np.dtype[Any], finish: Callable[[Any], Any], generator: Any, name: str
+    self: Tensor, source: rng.Source, kind: np.dtype[Any], finish: Callable[[Any], Any], generator: Any, name: str
 ) -> Tensor:
     """Overwrite with random numbers that `finish` has brought into their distribution."""
-    drawn, examples = _draw(make, self.shape, kind, generator, name)
-    return random_fill(self, _spread(finish(drawn).astype(self.np_dtype, copy=False), examples), name)
+    dtype = self.np_dtype
+
+    def finished(drawn: Any) -> Any:
+        return finish(drawn).astype(dtype, copy=False)
+
+    return random_fill(self, draw(source, self.shape, kind, generator, name, finished, dtype), name)
 
 
 def _number(value: Any) -> Any:
@@ -63,7 +66,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
             return drawn
         return drawn * (high - low) + low * (1 + 1j) if kind in dtypes.COMPLEX else _stretched(drawn, low, high)
 
-    return _fill(self, rng.uniform, kind, finish, generator, "uniform_")
+    return _fill(self, rng.UNIFORM, kind, finish, generator, "uniform_")
 
 
 def _stretched(unit: Any, low: float, high: float) -> Any:
@@ -88,7 +91,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     def finish(drawn: Any) -> Any:
         return drawn if (mean, std) == (0.0, 1.0) else drawn * kind.type(std) + kind.type(mean)
 
-    return _fill(self, rng.normal, kind, finish, generator, "normal_")
+    return _fill(self, rng.NORMAL, kind, finish, generator, "normal_")
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -101,7 +104,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     _raise_if_negative(std, "std", "log_normal_")
     kind = _fill_type(self, "log_normal_")
     shift, scale = kind.type(_number(mean)), kind.type(_number(std))
-    return _fill(self, rng.normal, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
+    return _fill(self, rng.NORMAL, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -115,7 +118,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
         raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
     kind = _fill_type(self, "exponential_")
     rate = kind.type(-_number(lambd))
-    return _fill(self, rng.open_uniform, kind, lambda drawn: np.log(drawn) / rate, generator, "exponential_")
+    return _fill(self, rng.OPEN_UNIFORM, kind, lambda drawn: np.log(drawn) / rate, generator, "exponential_")
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -133,7 +136,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     def finish(drawn: Any) -> Any:
         return np.tan((drawn - kind.type(0.5)) * kind.type(math.pi)) * width + middle
 
-    return _fill(self, rng.open_uniform, kind, finish, generator, "cauchy_")
+    return _fill(self, rng.OPEN_UNIFORM, kind, finish, generator, "cauchy_")
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -146,14 +149,15 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     p = float(_number(p))
     if not 0 < p <= 1:
         raise ValueError(f"geometric_: p must lie between 0 (excluded) and 1, got {p}")
-    kind = _F32 if self.np_dtype in dtypes.FLOATING and self.np_dtype != _F64 else _F64
+    dtype = self.np_dtype
+    kind = _F32 if dtype in dtypes.FLOATING and dtype != _F64 else _F64
     log_failure = math.log1p(-p) if p < 1 else -math.inf
 
     def finish(drawn: Any) -> Any:
         trials = np.maximum(np.ceil(np.log(drawn) / kind.type(log_failure)), 1)
-        return np.minimum(trials, _greatest(self.np_dtype)) if self.np_dtype.kind in "iu" else trials
+        return np.minimum(trials, _greatest(dtype)) if dtype.kind in "iu" else trials
 
-    return _fill(self, rng.open_uniform, kind, finish, generator, "geometric_")
+    return _fill(self, rng.OPEN_UNIFORM, kind, finish, generator, "geometric_")
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -180,5 +184,5 @@ def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Gener
     if to is None:
         from_, to = 0, from_
     high = _greatest(self.np_dtype) + 1 if to is None else _whole(to, "random_")
-    drawn = _integers(self.shape, _whole(from_, "random_"), high, self.np_dtype, generator, "random_")
-    return random_fill(self, _spread(*drawn), "random_")
+    drawn = whole_numbers(self.shape, _whole(from_, "random_"), high, self.np_dtype, generator, "random_")
+    return random_fill(self, drawn, "random_")

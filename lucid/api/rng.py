@@ -13,13 +13,15 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.forks import after_fork
+from lucid.core.tensor import Tensor
+from lucid.ir import rehearsal
 
 _WORDS_OF_BLOCK = 4
 _CHUNK = 1 << 15  # elements made at a time: temporaries stay in the cache (1.5 times faster for a million normals)
@@ -32,6 +34,11 @@ _LITTLE_WORD, _LITTLE_HALF = np.dtype("<u8"), np.dtype("<u4")
 _generators: weakref.WeakSet["Generator"] = weakref.WeakSet()
 
 Words = Any  # an array of random 64-bit words, which may be overwritten
+
+
+def _trace() -> Any:
+    """The program that is being traced here, if there is one."""
+    return levels.trace.get() if levels.tracing() else None
 
 
 class Generator:
@@ -49,16 +56,27 @@ class Generator:
         self._offset = 0
         self._bits: Any = None  # NumPy's generator of words, at `_offset`; None: somewhere else
         self._lock = threading.Lock()
+        self._born = levels.newest()
         _generators.add(self)
+        if (trace := _trace()) is not None:
+            SET_STATE.in_program(trace, self, (0, 0))
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
+        if (trace := _trace()) is not None:
+            SET_STATE.in_program(trace, self, (int(seed) % (1 << 64), 0))
+            return self
+        self._note()
         with self._lock:
             self._move(int(seed) % (1 << 64), 0)
         return self
 
     def seed(self) -> int:
         """Start a stream with a seed chosen by the system, and return that."""
+        if _trace() is not None:
+            raise RuntimeError(
+                "seed: a program does not ask the system for a seed; use manual_seed, or seed before a run"
+            )
         return self.manual_seed(_system_seed()).initial_seed()
 
     def initial_seed(self) -> int:
@@ -67,23 +85,30 @@ class Generator:
 
     def get_state(self) -> tuple[int, int]:
         """Seed and position; `set_state` takes them back."""
-        with self._lock:
-            return self._chosen_seed(), self._offset
+        if (trace := _trace()) is not None:
+            state: Any = GET_STATE.in_program(trace, self)
+            return state  # as good as the pair, for `set_state`
+        return self._state()
 
     def set_state(self, state: tuple[int, int]) -> None:
         """Go to a position of a stream."""
+        if (trace := _trace()) is not None:
+            SET_STATE.in_program(trace, self, state)
+            return
         try:
             seed, offset = (int(part) for part in state)
         except (TypeError, ValueError):
             raise TypeError(f"a state is a pair of whole numbers, as get_state() gives it, not {state!r}") from None
         if offset < 0:
             raise ValueError(f"the position in a stream must not be negative, got {offset}")
+        self._note()
         with self._lock:
             if (seed, offset) != (self._seed, self._offset):
                 self._move(seed % (1 << 64), offset)
 
     def draw(self, count: int, dtype: np.dtype[Any], make: Callable[[Words], Any], per_word: int) -> Any:
         """`count` elements by `make`, which turns each word of its argument into `per_word` elements."""
+        self._note()
         with self._lock:
             bits, self._bits = self._positioned(), None  # whoever interrupts this leaves the position to be found anew
             if count <= _CHUNK:
@@ -102,6 +127,19 @@ class Generator:
         self._offset += blocks
         return blocks * _WORDS_OF_BLOCK
 
+    def stream(self, trace: Any) -> "Stream":
+        """What a program that is being traced calls this generator."""
+        return Stream.of(self, trace)
+
+    def _state(self) -> tuple[int, int]:
+        with self._lock:
+            return self._chosen_seed(), self._offset
+
+    def _note(self) -> None:
+        """Say that the state will change, to a computation after which it is put back."""
+        if levels.tracing() and (before := rehearsal.moved.get()) is not None:
+            before.setdefault(self, self._state())
+
     def _chosen_seed(self) -> int:
         if self._seed is None:
             self._seed = _system_seed()
@@ -118,10 +156,10 @@ class Generator:
         return Philox(key=self._chosen_seed(), counter=self._offset)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, self.get_state()
+        return _rebuild, self._state()
 
     def __repr__(self) -> str:
-        seed, offset = self.get_state()
+        seed, offset = self._state()
         return f"Generator(seed={seed}, offset={offset})"
 
 
@@ -154,7 +192,8 @@ def default_generator() -> Generator:
 @contextmanager
 def forked() -> Iterator[Generator]:
     """A copy of the default generator takes its place in this context, and is dropped at the end."""
-    copy = _rebuild(*default_generator().get_state())
+    copy = Generator()
+    copy.set_state(default_generator().get_state())
     token = _current.set(copy)
     try:
         yield copy
@@ -162,11 +201,111 @@ def forked() -> Iterator[Generator]:
         _current.reset(token)
 
 
+class Stream(NamedTuple):
+    """Whose numbers a program draws: those of a generator that it found, or of the default one where it runs."""
+
+    found: Generator | None
+
+    @staticmethod
+    def of(generator: Generator, trace: Any) -> "Stream":
+        is_default = generator is default_generator() and generator._born < trace.level
+        return Stream(None if is_default else generator)
+
+    @property
+    def generator(self) -> Generator:
+        return self.found or default_generator()
+
+    @property
+    def name(self) -> str:
+        return "generator" if self.found else "default"
+
+
+class TracedState:
+    """The state of a generator in a program: `set_state` takes it back, and its numbers are known when it runs."""
+
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.value.tolist())
+
+    def __getitem__(self, place: int) -> int:
+        return int(self.value[place])
+
+
+class _GetState:
+    """The instruction that reads the state of a generator: seed and position."""
+
+    name = "get_rng_state"
+    multi = False
+
+    @staticmethod
+    def effects(stream: Stream) -> tuple[tuple[str, Any], ...]:
+        return (("read", stream),)
+
+    def in_program(self, trace: Any, generator: Generator) -> Any:
+        stream = Stream.of(generator, trace)
+        return TracedState(trace.perform(self, (), {"stream": stream}, [((2,), np.dtype(np.uint64))])[0])
+
+    def __call__(self, *, stream: Stream) -> Tensor:
+        state = stream.generator.get_state()
+        return state.value if isinstance(state, TracedState) else Tensor._wrap(np.array(state, np.uint64))
+
+
+class _SetState:
+    """The instruction that moves a generator to a state."""
+
+    name = "set_rng_state"
+    multi = True
+
+    @staticmethod
+    def effects(stream: Stream) -> tuple[tuple[str, Any], ...]:
+        return (("write", stream),)
+
+    def in_program(self, trace: Any, generator: Generator, state: Any) -> None:
+        value = state.value if isinstance(state, TracedState) else np.array(state, np.uint64)
+        trace.perform(self, (value,), {"stream": Stream.of(generator, trace)}, [])
+
+    def __call__(self, state: Tensor, *, stream: Stream) -> tuple[()]:
+        trace = _trace()
+        if trace is not None:
+            self.in_program(trace, stream.generator, TracedState(state))
+        else:
+            stream.generator.set_state(tuple(state.tolist()))
+        return ()
+
+
+GET_STATE, SET_STATE = _GetState(), _SetState()
+
+
+class Source(NamedTuple):
+    """Random numbers as they come: `sample(generator, count, dtype)`, for which `words(count, dtype)` are used up."""
+
+    name: str
+    sample: Callable[[Generator, int, Any], Any]
+    words: Callable[[int, Any], int]
+
+    def blocks(self, count: int, dtype: Any) -> int:
+        """By how much a draw moves its generator on."""
+        return -(-self.words(count, dtype) // _WORDS_OF_BLOCK)
+
+
+def _words_of_floats(count: int, dtype: np.dtype[Any]) -> int:
+    if dtype in dtypes.COMPLEX:
+        return _words_of_floats(2 * count, dtypes.real_of(dtype))
+    return count if dtype == _F64 else words_of_halves(count, dtype)
+
+
+def words_of_halves(count: int, dtype: Any) -> int:
+    """The words for elements that are made of half a word each."""
+    return -(-count // 2)
+
+
 def _halves(words: Words) -> Any:
     return (words if words.dtype == _LITTLE_WORD else words.astype(_LITTLE_WORD)).view(_LITTLE_HALF)
 
 
-def words(generator: Generator, count: int) -> Words:
+def words(generator: Generator, count: int, dtype: Any = None) -> Words:
     """Plain random 64-bit words."""
     return generator.draw(count, np.dtype(np.uint64), lambda w: w, 1)
 
@@ -263,3 +402,19 @@ def _high_product(w: Any, factor: int) -> tuple[Any, Any]:
     middle = w1 * f0 + (w0 * f0 >> _HALF)
     other = w0 * f1 + (middle & _LOW_HALF)
     return w1 * f1 + (middle >> _HALF) + (other >> _HALF), w * np.uint64(factor)
+
+
+def integers_between(low: int, high: int) -> Source:
+    """Whole numbers from `low` up to but not including `high`, in any type that holds them."""
+    per_number = 2 if 1 << 32 < high - low < 1 << 64 else 1
+
+    def sample(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
+        return integers(generator, count, low, high).astype(dtype, copy=False)
+
+    return Source(f"integers({low}, {high})", sample, lambda count, dtype: per_number * count)
+
+
+UNIFORM = Source("uniform", uniform, _words_of_floats)
+OPEN_UNIFORM = Source("open_uniform", open_uniform, _words_of_floats)
+NORMAL = Source("normal", normal, _words_of_floats)
+WORDS = Source("words", words, lambda count, dtype: count)

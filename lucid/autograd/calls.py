@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes, modes
-from lucid.core.batched import Batched, enclose, pick, reveal, stacked
+from lucid.core.batched import Batch, Batched, enclose, pick, reveal, stacked
 from lucid.core.collector import expose
 from lucid.core.dual import Dual
 from lucid.core.engine import run
 from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.levels import active, new_level
+from lucid.core.levels import Inside, active, new_level
 from lucid.core.node import Node, packed, save_input, save_output, split_edges
 from lucid.core.primitive import P, Primitive, apply, attach, edge_of, linked, split_outputs
 from lucid.core.storage import DETACHED, new_view, storage_of
@@ -146,10 +146,27 @@ class Call(Primitive):
             seen.add(id(o))
         return tuple(results)
 
-    def again(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        """The same operation on other tensors."""
-        out = self.function.apply(*self._arguments(tensors))
-        return out if isinstance(out, tuple) else (out,)
+    def again(self, tensors: Sequence[Any], with_saved: bool = False) -> tuple[Any, ...]:
+        """The same operation on other tensors: its results, and behind them the values that it saved, if wanted."""
+        args = self._arguments(tensors)
+        call = Call(self.function, tuple(args))
+        outs = tuple(apply(call, [args[i] for i in call.places], {}))
+        return (*outs, *call.saved_values()) if with_saved else outs
+
+    def saved_values(self) -> list[Tensor]:
+        """What the forward saved that is neither an argument nor a result."""
+        if self.examples is None:
+            return [value for kind, value in self.saves if kind == "value" and isinstance(value, Tensor)]
+        columns = zip(*[example.saved_values() for example in self.examples], strict=True)
+        return [enclose(stacked(column), self.around) for column in columns]
+
+    def replace_saved(self, values: Sequence[Tensor]) -> None:
+        """Take other tensors for `saved_values`."""
+        supply = iter(values)
+        self.saves = [
+            (kind, next(supply) if kind == "value" and isinstance(value, Tensor) else value)
+            for kind, value in self.saves
+        ]
 
     def _arguments(self, tensors: Sequence[Any]) -> list[Any]:
         args = list(self.args)
@@ -476,6 +493,7 @@ class BatchedCall(Call):
         self.batched = list(batched)
         self.size = size
         self.jvp = None
+        self.randomness = _randomness(self.level)
         self.saves_batched: list[bool] = []  # which of the saved tensors hold a batch
 
     def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
@@ -500,11 +518,12 @@ class BatchedCall(Call):
             self.saves_batched.append(held)
         return tuple(self._whole(o) for o in outs)
 
-    def again(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    def again(self, tensors: Sequence[Any], with_saved: bool = False) -> tuple[Any, ...]:
         """The same operation on all examples of another batch."""
         call = BatchedCall(copy.copy(self.call), self.batched, self.size)
-        call.level = new_level()
-        return tuple(apply(call, tensors, {}))
+        call.level, call.randomness = new_level(), self.randomness
+        with Inside(Batch(call.level, self.size, self.randomness, {})):
+            return tuple(apply(call, tensors, {}))
 
     def _run_one_by_one(self, tensors: Sequence[Any]) -> list[Any]:
         """A forward that asks for values sees one example after the other."""

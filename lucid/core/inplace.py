@@ -32,14 +32,13 @@ def write(
     `direct(array)` may do the same without a copy. `reads_old` says whether the derivative needs the old elements.
     """
     synced(target)
-    if tracing() and trace.get() is not None:
-        trace.get().raise_if_captured(target, name)
+    if tracing() and (program := trace.get()) is not None and (inside := program.written(target, name)) is not target:
+        write(inside, name, compute, others, None, reads_old)
+        return target
     recorded = bool(modes.recording.get()) and any(isinstance(t, Tensor) and t.requires_grad for t in (target, *others))
     raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
-    if target._meta is not None and target._meta.storage.followers is not None:
-        by_positions = _by_positions(target)
-        if by_positions:
-            return _put_through(target, by_positions, name, compute, others, reads_old)
+    if target._meta is not None and target._meta.storage.followers is not None and (chain := _by_positions(target)):
+        return _put_through(target, chain, name, compute, others, reads_old)
     if direct is not None and not recorded and type(target) is Tensor:
         direct(target._array)
         _tied_again(target).bump(name)

@@ -5,7 +5,8 @@ vmap, both ways are taken and each example keeps its own; where it is traced, it
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from lucid.core import tree
 from lucid.core.batched import Batched, pick
 from lucid.core.dual import Dual
 from lucid.core.kind import Kind
+from lucid.core.levels import active, trace
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp
 from lucid.func.reverse import vjp
+from lucid.ir.effects import moved_streams, of_instruction, of_programs
 from lucid.ir.program import Program
 from lucid.ir.trace import Traced, traced
 from lucid.ops.binary import where
@@ -47,8 +50,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     known = _values(truth)
     if known is not None and (known.all() or not known.any()):
         return (true_fn if known.all() else false_fn)(*operands)
-    yes = true_fn(*_guarded(operands, truth))
-    no = false_fn(*_guarded(operands, ~truth))
+    with _no_draws(known is None):
+        yes = true_fn(*_guarded(operands, truth))
+        no = false_fn(*_guarded(operands, ~truth))
     _raise_unless_alike("cond", "the results of true_fn", yes, "the results of false_fn", no)
     return _selected(truth, yes, no)
 
@@ -222,6 +226,36 @@ def _raise_unless_alike(name: str, this: str, a: Any, that: str, b: Any) -> None
             )
 
 
+@contextmanager
+def _no_draws(forbidden: bool) -> Iterator[None]:
+    """A context in which a program may not draw: a branch that no example takes would not."""
+    written = trace.get().instructions if forbidden and trace.get() is not None else []
+    start = len(written)
+    yield
+    if any(kind == "draw" for i in written[start:] for kind, _ in of_instruction(i)):
+        raise RuntimeError(
+            "cond: inside make_graph, whether some example of a vmap takes a branch is not known, and so neither is how "
+            "many random numbers are drawn; draw them before, or put the vmap around make_graph"
+        )
+
+
+@contextmanager
+def _drawing_again(states: list[tuple[Any, Any]]) -> Iterator[None]:
+    """A context in which generators draw what they drew from these states on."""
+    now = [generator.get_state() for generator, _ in states]
+    for generator, state in states:
+        generator.set_state(state)
+    yield
+    for (generator, _), state in zip(states, now, strict=True):
+        generator.set_state(state)
+
+
+def _states(*programs: Program) -> list[tuple[Any, Any]]:
+    """The generators from which programs draw, and where they are now."""
+    generators = [stream.generator for stream in moved_streams(of_programs(*programs))]
+    return [(generator, generator.get_state()) for generator in generators]
+
+
 class _Branch:
     """An instruction that runs one of two programs."""
 
@@ -231,6 +265,9 @@ class _Branch:
     def __init__(self, yes: Program, no: Program) -> None:
         self.yes, self.no = yes, no
         self.results = yes.outputs
+
+    def effects(self) -> list[tuple[str, Any]]:
+        return of_programs(self.yes, self.no)
 
     def split(self, tensors: Sequence[Any]) -> tuple[Any, Any, Any]:
         count, held = len(self.yes.inputs), len(self.yes.captured)
@@ -255,7 +292,7 @@ class _TracedCond(Function):
 
     @staticmethod
     def forward(ctx: Any, branch: _Branch, pred: Any, *tensors: Any) -> Any:
-        ctx.branch = branch
+        ctx.branch, ctx.states = branch, _states(branch.yes, branch.no)
         ctx.save_for_backward(pred, *tensors)
         batches = [t for t in tensors if isinstance(t, Batched) and t._level > pred._level]
         if not batches:
@@ -265,10 +302,11 @@ class _TracedCond(Function):
         own = [isinstance(t, Batched) and t._level == level for t in tensors]
         dims = tuple(0 if o and t._aux is None else None for t, o in zip(tensors, own, strict=True))
         inner = [t._array if o else t for t, o in zip(tensors, own, strict=True)]
+        mode = next(b.randomness for b in active.get() if b.level == level)
         outs = _traced_cond(
             pred,
-            vmap(lambda *xs: tuple(branch.taken(xs)), in_dims=dims),
-            vmap(lambda *xs: tuple(branch.not_taken(xs)), in_dims=dims),
+            vmap(lambda *xs: tuple(branch.taken(xs)), in_dims=dims, randomness=mode),
+            vmap(lambda *xs: tuple(branch.not_taken(xs)), in_dims=dims, randomness=mode),
             tuple(inner),
         )
         return tuple(Batched.make(o, level) for o in outs)
@@ -294,11 +332,36 @@ class _TracedCond(Function):
 
             return of
 
-        found = cond(pred, pull(branch.taken), pull(branch.not_taken), *tensors, *cotangents)
+        with _drawing_again(ctx.states):
+            found = cond(pred, pull(branch.taken), pull(branch.not_taken), *tensors, *cotangents)
         grads: list[Any] = [None] * count
         for k, g in zip(floats, found, strict=True):
             grads[k] = g
         return (None, None, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
+        pred, *tensors = ctx.saved_tensors
+        count = len(tensors)
+        floats = [k for k, t in enumerate(tangents) if t is not None]
+
+        def push(program_of: Callable[..., Any]) -> Callable[..., Any]:
+            def of(*args: Any) -> Any:
+                fixed = list(args[:count])
+
+                def run(*chosen: Any) -> Any:
+                    values = list(fixed)
+                    for k, v in zip(floats, chosen, strict=True):
+                        values[k] = v
+                    return tuple(program_of(values))
+
+                return jvp(run, tuple(fixed[k] for k in floats), args[count:])[1]
+
+            return of
+
+        rates = [tangents[k] for k in floats]
+        with _drawing_again(ctx.states):
+            return cond(pred, push(ctx.branch.taken), push(ctx.branch.not_taken), *tensors, *rates)
 
 
 def _traced_cond(pred: Traced, true_fn: Any, false_fn: Any, operands: tuple[Any, ...]) -> Any:
@@ -331,6 +394,9 @@ class _Loop:
         self.test, self.body = test, body
         self.results = body.outputs
 
+    def effects(self) -> list[tuple[str, Any]]:
+        return of_programs(self.test, self.body)
+
     def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
         count, held = len(self.body.inputs), len(self.test.captured)
         first, second = tensors[count : count + held], tensors[count + held :]
@@ -348,7 +414,7 @@ class _TracedLoop(Function):
 
     @staticmethod
     def forward(ctx: Any, loop: _Loop, *tensors: Any) -> Any:
-        ctx.loop = loop
+        ctx.loop, ctx.states = loop, _states(loop.test, loop.body)
         ctx.save_for_forward(*tensors)
         if any(isinstance(t, Batched) for t in tensors):
             raise RuntimeError(
@@ -380,7 +446,8 @@ class _TracedLoop(Function):
             )
 
         start = (tuple(tensors[:count]), tuple(tangents[:count]))
-        return while_loop(lambda pair: loop.test.run(pair[0], first)[0], step, start)[1]
+        with _drawing_again(ctx.states):
+            return while_loop(lambda pair: loop.test.run(pair[0], first)[0], step, start)[1]
 
 
 def _traced_loop(cond_fn: Any, body_fn: Any, value: Any) -> Any:

@@ -2,20 +2,28 @@
 
 from typing import Any
 
-import numpy as np
-
 from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction, Name
 
 
 def text_of(program: Any) -> str:
-    """A program, one line for each value."""
+    """A program, one line for each instruction, with its effects behind it."""
     lines = [f"{program.name}({', '.join(typed(n) for n in program.inputs)}):"]
     lines += [f"  {typed(n)} = captured" for n, _ in program.captured]
     lines += [f"  {typed(n)} = constant {_brief(t)}" for n, t in program.constants]
-    lines += [f"  {_line(i)}" for i in program.instructions]
+    noted: dict[int, list[str]] = {}
+    for kind, place, target in program.effects:
+        if kind != "read":
+            noted.setdefault(place, []).append(f"{kind}s {_target(target)}")
+    for place, instruction in enumerate(program.instructions):
+        effects = noted.get(place)
+        lines.append(f"  {_line(instruction)}" + (f"  # {'; '.join(effects)}" if effects else ""))
     lines.append(f"  return {', '.join(map(str, program.outputs))}")
     return "\n".join(lines)
+
+
+def _target(target: Any) -> str:
+    return str(getattr(target, "name", target))
 
 
 def type_of(name: Name) -> str:
@@ -29,22 +37,23 @@ def typed(name: Name) -> str:
 
 
 def _line(instruction: Instruction) -> str:
-    operands = " ".join(str(o) if isinstance(o, Name) else repr(o) for o in instruction.operands)
+    operands = [str(o) if isinstance(o, Name) else repr(o) for o in instruction.operands]
     params = " ".join(f"{k}={_value(v)}" for k, v in instruction.params.items())
+    words = [instruction.primitive.name, *operands, *([f"[{params}]"] if params else [])]
     results = ", ".join(typed(n) for n in instruction.results)
-    return f"{results} = {instruction.primitive.name} {operands}" + (f" [{params}]" if params else "")
+    return (f"{results} = " if results else "") + " ".join(words)
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, np.dtype):
-        return value.name
+    if hasattr(value, "name"):
+        return str(value.name)
     if isinstance(value, slice):
         return ":".join("" if v is None else str(v) for v in (value.start, value.stop))
     if isinstance(value, tuple | list):
         return "(" + ", ".join(_value(v) for v in value) + ")"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_value(v)}" for k, v in value.items()) + "}"
-    return str(getattr(value, "name", value))
+    return str(value)
 
 
 def _brief(tensor: Tensor) -> str:

@@ -7,6 +7,7 @@ from lucid.core import engine, modes, tree
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import attach, edge_of, lift
 from lucid.core.tensor import Tensor
+from lucid.ir.effects import Effect, of_program
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
 
@@ -60,6 +61,11 @@ class Program:
             raise ValueError(f"{self.name}: traced for arguments {self._arguments}, but called with {structure}")
         values = self._checked(leaves)
         return self._results.unflatten(self.run(values))
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What a run does beside giving results, in order."""
+        return tuple(of_program(self))
 
     def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None = None) -> list[Any]:
         """The results for values of `inputs`, and of what was captured if that is to be other values too."""

@@ -14,7 +14,8 @@ from lucid.core.place import here
 from lucid.core.primitive import P, Primitive, lift, put_on_tape
 from lucid.core.storage import DETACHED, View, new_view, root_of, storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir import placeholders
+from lucid.ir import placeholders, rehearsal
+from lucid.ir.effects import lasts, moved_streams, of_instruction
 from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIEW
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
@@ -71,14 +72,15 @@ class Trace:
             put_on_tape(P.alias, (tensor,), None, 1, out, {})
         return out
 
-    def raise_if_captured(self, target: Tensor, name: str) -> None:
-        """Refuse a write that would happen while tracing, and never again."""
+    def written(self, target: Tensor, name: str) -> Tensor:
+        """What to write to for a tensor; a write that would happen while tracing, and never again, is refused."""
         if getattr(root_of(target), "_born", 0) < self.level:
             raise RuntimeError(
                 f"{name}: at {here()} a tensor of shape {target.shape} that was made outside of the function is written, "
                 "but make_graph traces a program, which changes nothing outside. Write into a tensor made inside the "
                 "function (as from x.clone()), or return the value."
             )
+        return target
 
     def refer(self, operand: Any) -> Any:
         """How the program calls an operand: by a name, or a Python number as it is."""
@@ -122,14 +124,34 @@ class Trace:
         self._makers.update((n.number, instruction) for n in names)
         return names
 
+    def perform(
+        self, what: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[tuple[Any, Any]]
+    ) -> list["Traced"]:
+        """Write down an instruction that is not the same in each run: shapes and types of its results are given."""
+        outs = [placeholders.empty(shape, dtype) for shape, dtype in results]
+        names = self.emit(what, [self.refer(o) for o in operands], params, outs)
+        self.open.update([n.number for n in names])
+        return [Traced.make(o, self, n) for o, n in zip(outs, names, strict=True)]
+
     def run(self, what: Any, compute: Any, operands: Sequence[Any]) -> list["Traced"]:
         """Write down an instruction of which only a run can tell what it gives; so it is run on the values of now."""
         values = [self.value(o) for o in operands]
-        with self._outside():
+        with self._outside() as moved:
             outs = compute(*[v.shell() if isinstance(v, Tensor) and v.requires_grad else v for v in values])
+        what.streams = [generator.stream(self) for generator in moved]
         made = self.write(what, operands, outs)
         self.values.update((m._aux.name.number, o) for m, o in zip(made, outs, strict=True))
         return made
+
+    def rewind(self, start: int) -> list[Any]:
+        """Let what comes next draw again what the instructions from `start` on have drawn; gives the streams."""
+        effects = [e for i in self.instructions[start:] for e in of_instruction(i)]
+        streams = moved_streams(effects)
+        for stream in streams:
+            state = stream.generator.get_state()
+            self.instructions.insert(start, self.instructions.pop())
+            stream.generator.set_state(state)
+        return streams
 
     def value(self, operand: Any) -> Any:
         """What an operand of an instruction is in the run that is traced: what it depends on is computed here."""
@@ -149,14 +171,19 @@ class Trace:
         return self.values[operand.number]
 
     @contextmanager
-    def _outside(self) -> Iterator[None]:
-        """A context in which nothing is recorded or traced."""
+    def _outside(self) -> Iterator[dict[Any, Any]]:
+        """A context in which nothing is recorded or traced. Generators that move in it are known, and moved back."""
         recording = modes.recording.set(modes.SILENT)
         trace = levels.trace.set(self.around)
         active = levels.active.set(tuple(t for t in levels.active.get() if t.level < self.level))
+        moved: dict[Any, Any] = {}
+        token = rehearsal.moved.set(moved)
         try:
-            yield
+            yield moved
         finally:
+            rehearsal.moved.reset(token)
+            for generator, state in moved.items():
+                generator.set_state(state)
             levels.active.reset(active)
             levels.trace.reset(trace)
             modes.recording.reset(recording)
@@ -309,11 +336,21 @@ class Traced(Kind):
         """
         trace = self._aux.trace
         names = [trace.refer(a) for a in args]
+        start = len(trace.instructions)
+        what = Opaque(call)
         try:
             outs = call.run(args, params)
         except NeedsValueError:
-            return tuple(trace.run(Opaque(call), call, names))
-        return outs if call.dirty or call.is_transparent else tuple(trace.write(Opaque(call), names, outs))
+            trace.rewind(start)
+            what.with_saved = True  # which depends on values too
+            made = trace.run(what, lambda *values: (*call(*values), *call.saved_values()), names)
+            count = len(made) - len(call.saved_values())
+            call.replace_saved(made[count:])
+            return tuple(made[:count])
+        if call.dirty or call.is_transparent:
+            return outs
+        what.streams = trace.rewind(start)
+        return tuple(trace.write(what, names, outs))
 
     def write_down(self, what: Any, operands: Sequence[Any]) -> list[Any]:
         """Make something that is no primitive an instruction: it has a name, and gives several tensors when called."""
@@ -345,24 +382,33 @@ class Traced(Kind):
         return tuple(made) if prim.multi else made[0]
 
 
-class Opaque:
-    """A user's function as one instruction."""
+class UserCode:
+    """An instruction that is not made of primitives."""
 
     multi = True
+    name: str
+    streams: Sequence[Any] = ()  # from which it drew when it was traced
+
+    def effects(self, **params: Any) -> list[tuple[str, Any]]:
+        return [("check", "whatever the function raises"), *[("draw", (stream, None)) for stream in self.streams]]
+
+
+class Opaque(UserCode):
+    """A user's function as one instruction."""
 
     def __init__(self, call: Any) -> None:
         self.name = call.name
         self.call = call
+        self.with_saved = False  # whether what it saves for its derivative is among the results
 
     def __call__(self, *tensors: Any, **params: Any) -> Any:
-        return self.call.again(tensors)
+        return self.call.again(tensors, self.with_saved)
 
 
-class Computed:
-    """An instruction that is not made of primitives."""
+class Computed(UserCode):
+    """An instruction of which only a run can tell what it gives."""
 
-    multi = True
-    results = None  # which only a run can tell
+    results = None
 
     def __init__(self, name: str, compute: Callable[..., Sequence[Any]]) -> None:
         self.name = name
@@ -416,7 +462,7 @@ def traced(
         result = func(*new_args, **new_kwargs)
     outs, results = tree.flatten(result)
     outputs = [trace.refer(o) if isinstance(o, Tensor) else o for o in outs]
-    instructions = reachable(trace.instructions, outputs)
+    instructions = reachable(trace.instructions, outputs, lasts)
     used = {n.number for n in outputs if isinstance(n, Name)}
     used.update(o.number for i in instructions for o in i.operands if isinstance(o, Name))
     program = Program(

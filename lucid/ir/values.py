@@ -1,6 +1,6 @@
 """The values and instructions of programs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from lucid.core.place import Place
@@ -40,12 +40,14 @@ def run(instruction: Instruction, values: dict[int, Any]) -> None:
         values[name.number] = value
 
 
-def reachable(instructions: Sequence[Instruction], wanted: Iterable[Any]) -> list[Instruction]:
-    """The instructions on which the wanted names depend, in order."""
+def reachable(
+    instructions: Sequence[Instruction], wanted: Iterable[Any], lasts: Callable[[Instruction], bool]
+) -> list[Instruction]:
+    """The instructions that last or on which the wanted names depend, in order."""
     needed = {n.number for n in wanted if isinstance(n, Name)}
     kept = []
     for instruction in reversed(instructions):
-        if any(r.number in needed for r in instruction.results):
+        if any(r.number in needed for r in instruction.results) or lasts(instruction):
             kept.append(instruction)
             needed.update(o.number for o in instruction.operands if isinstance(o, Name))
     return kept[::-1]

@@ -310,9 +310,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     normal = lucid.randn(max(rows, columns), min(rows, columns), generator=generator, dtype=_work_type(tensor))
-    q, r = np.linalg.qr(normal.numpy())
-    diagonal = np.diagonal(r)
-    q = q * (diagonal / np.abs(diagonal))
+    q, r = lucid.linalg.qr(normal)
+    diagonal = r.diagonal()
+    q = q * (diagonal / diagonal.abs())
     return tensor.copy_((gain * (q if rows >= columns else q.T)).reshape(tensor.shape))
 
 

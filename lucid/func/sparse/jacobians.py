@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import rng
 from lucid.core.dtypes import finfo
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import lift
@@ -211,7 +210,6 @@ def _push_gradient(function: _Function, x: Tensor, tangent: Tensor) -> tuple[Ten
 
 def _detected(function: _Function, x: Tensor) -> Sparsity:
     """Where the derivative of a function can differ from 0."""
-    state = rng.default_generator().get_state()
     push = _push_gradient if function.is_scalar else _push
     try:
         program = make_graph(lambda x, t: push(function, x, t)[0])(x, Tensor._wrap(np.ones(x.shape, x.np_dtype)))
@@ -221,7 +219,7 @@ def _detected(function: _Function, x: Tensor) -> Sparsity:
             f"{function.name}: a pattern holds for all x, but the function looks at values of this one; if you know the "
             f"pattern, give it as pattern=. ({error})"
         ) from error
-    if state != rng.default_generator().get_state():
+    if any(effect.kind == "draw" for effect in program.effects):
         raise RuntimeError(
             f"{function.name}: the function draws random numbers, so the next call is of another function; draw them "
             "outside of it"
