@@ -224,10 +224,10 @@ def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
     target._raise_if_read_only(name)
     if not recorded:
         return
-    _raise_if_leaf(target, name, "a leaf tensor", "x.clone()")
+    raise_if_leaf(target, name)
     view = target._meta
     while isinstance(view, View) and view.status != DETACHED:
-        _raise_if_leaf(view.base, name, "a view of a leaf tensor", "a view of x.clone()")
+        raise_if_leaf(view.base, name, "a view of ")
         if view.status == UNRECORDED:
             raise RuntimeError(
                 f"{name}: a view that was made under no_grad is being written while gradients are recorded. "
@@ -242,11 +242,11 @@ def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
         view = view.base._meta
 
 
-def _raise_if_leaf(tensor: Tensor, name: str, what: str, instead: str) -> None:
+def raise_if_leaf(tensor: Tensor, name: str, of: str = "") -> None:
     if tensor._requires_grad and tensor._node is None:
         raise RuntimeError(
-            f"{name}: {what} that requires grad is being used in an in-place operation. "
-            f"Wrap the write in lucid.no_grad(), or work on {instead}."
+            f"{name}: {of}a leaf tensor that requires grad is being used in an in-place operation. "
+            f"Wrap the write in lucid.no_grad(), or work on {of}x.clone()."
         )
 
 

@@ -54,10 +54,10 @@ def count_traces(change: int) -> None:
         _traces += change
 
 
-def captured(operands: tuple[Any, ...], level: int) -> Any:
+def captured(operands: tuple[Any, ...]) -> Any:
     """The operands of an operation as the innermost trace takes those from outside; None if there are none for it."""
     innermost = trace.get()
-    return None if innermost is None or level >= innermost.level else innermost.captured_operands(operands)
+    return None if innermost is None else innermost.captured_operands(operands)
 
 
 class Inside:

@@ -374,7 +374,7 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
         bit += bit  # of the many operands of a variadic primitive each is asked again
     if given or not found:
         return apply(prim, [lift(a) if isinstance(a, ndarray) or not found else a for a in args], params)
-    if tracing() and (taken := captured(args, highest)) is not None:
+    if tracing() and (taken := captured(args)) is not None:
         return apply(prim, taken, params)
     if top is None:
         kind = kind.dtype if numbers and prim.broadcasts else None

@@ -69,7 +69,7 @@ class Tensor(TensorFields, Methods):
 
     def _detached(self) -> "Tensor":
         """The same contents without history, with a share in the version counter."""
-        taken = levels.captured((self,), self._level) if levels.tracing() else None
+        taken = levels.captured((self,)) if levels.tracing() else None
         return self._detached_alone() if taken is None else taken[0]._detached()
 
     def _detached_alone(self) -> "Tensor":

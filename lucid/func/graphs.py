@@ -13,9 +13,9 @@ def make_graph(func: Callable[..., Any]) -> Callable[..., Program]:
 
     Everything that `func` does with tensors is in the program, also what `backward` and transforms inside it do; what
     it writes in place appears as new values, and its arguments stay as they are. Only their shapes and types matter:
-    nothing is computed. Tensors that `func` finds outside are read anew at each run, gradients reach them, and they
-    cannot be written to. Random numbers are drawn anew at each run, as `func` would draw them. What `func` makes by itself
-    is fixed: Python numbers and shapes.
+    nothing is computed. Tensors that `func` finds outside are read anew at each run, and gradients reach them. What
+    `func` writes to them is written at the end of each run, and random numbers are drawn anew, as `func` would do
+    it: these are the program's `effects`. What `func` makes by itself is fixed: Python numbers and shapes.
 
     >>> import lucid
     >>> def f(x):

@@ -3,6 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from lucid.core import modes
+from lucid.core.kind import bottom
+from lucid.core.tensor import Tensor
 from lucid.ir.primitives import check_of
 from lucid.ir.values import Instruction, Name
 
@@ -37,6 +42,67 @@ class Position(NamedTuple):
         return f"{self.stream.name} at {'?' if self.offset is None else self.offset}"
 
 
+# What becomes of the history of a tensor from outside: it was written through detached tensors only; under no_grad; or
+# recorded, so that it has the history of the written values.
+DROPPED, KEPT, TAKEN = range(3)
+
+
+class Write:
+    """The instruction that writes a value to a tensor from outside, and gives that tensor.
+
+    It stands at the end of a program: nothing is written before everything is computed and checked.
+    """
+
+    name = "write"
+    multi = False
+
+    def __init__(self, target: Tensor, history: int, owner: Tensor | None) -> None:
+        self.found = target
+        self.history = history
+        self.owner = owner  # whose gradient it is, if it is one
+
+    @property
+    def target(self) -> Tensor:
+        return self.found if self.owner is None else gradient_of(self.owner)
+
+    def effects(self) -> tuple[tuple[str, Any], ...]:
+        return (("write", self.found),)
+
+    def __call__(self, _: Any, value: Tensor) -> Tensor:
+        target = self.target
+        recording = modes.recording.set(modes.recording.get() if self.history == TAKEN else False)
+        try:
+            (target.detach() if self.history == DROPPED else target).copy_(value)
+        finally:
+            modes.recording.reset(recording)
+        return target
+
+
+def owners(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
+    """Those of the tensors whose gradients are among them, by the identities of the gradients."""
+    known = {id(t) for t in tensors}
+    return {id(t.grad): t for t in tensors if id(t.grad) in known}
+
+
+def gradient_of(tensor: Tensor) -> Tensor:
+    """The gradient that a tensor has in this run."""
+    if tensor.grad is None:
+        raise RuntimeError(
+            f"the program uses the .grad that a tensor of shape {tensor.shape} had when it was traced, but now it has none"
+        )
+    return tensor.grad
+
+
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors may lie in the same memory, whoever made them."""
+    return np.may_share_memory(bottom(a), bottom(b))
+
+
+def is_part(tensor: Tensor) -> bool:
+    """Whether a tensor does not own its memory."""
+    return bottom(tensor).base is not None
+
+
 def of_instruction(instruction: Instruction) -> Sequence[tuple[str, Any]]:
     """Kinds and targets. For a draw the target is the stream, and how many blocks it takes, if that is known."""
     declared = getattr(instruction.primitive, "effects", None)
@@ -56,7 +122,8 @@ def of_program(program: Any) -> Iterator[Effect]:
     captured = {name.number: tensor for name, tensor in program.captured}
     offsets: dict[Any, int | None] = {}
     for place, instruction in enumerate(program.instructions):
-        for operand in instruction.operands:
+        reads = instruction.operands[1:] if isinstance(instruction.primitive, Write) else instruction.operands
+        for operand in reads:
             if isinstance(operand, Name) and operand.number in captured:
                 yield Effect("read", place, captured.pop(operand.number))
         for kind, target in of_instruction(instruction):
@@ -65,20 +132,28 @@ def of_program(program: Any) -> Iterator[Effect]:
                 start = offsets.get(stream, 0)
                 offsets[stream] = None if start is None or blocks is None else start + blocks
                 target = Position(stream, start)
-            elif kind == "write":
+            elif kind == "write" and not isinstance(target, Tensor):
                 offsets[target] = None
             yield Effect(kind, place, target)
-    for tensor in captured.values():
-        yield Effect("read", len(program.instructions), tensor)
+    returned = {name.number for name in program.outputs if isinstance(name, Name)}
+    for number, tensor in captured.items():
+        if number in returned:
+            yield Effect("read", len(program.instructions), tensor)
 
 
 def moved_streams(effects: Iterable[tuple[str, Any]]) -> list[Any]:
     """The streams whose generators some effects move on."""
-    found = {(t if kind == "write" else t[0]): None for kind, t in effects if kind in LASTING}
-    return list(found)
+    moved = [t if kind == "write" else t[0] for kind, t in effects if kind in LASTING]
+    return list(dict.fromkeys(t for t in moved if not isinstance(t, Tensor)))
 
 
 def of_programs(*programs: Any) -> list[tuple[str, Any]]:
     """The effects of an instruction that runs programs: which, and how often, depends on values."""
-    found = dict.fromkeys((e.kind, e.target) for p in programs for e in p.effects if e.kind != "read")
+    effects = [e for p in programs for e in p.effects if e.kind != "read"]
+    if any(isinstance(e.target, Tensor) for e in effects):
+        raise RuntimeError(
+            "a branch or loop writes to a tensor from outside, and whether it runs is not known while a program is traced; "
+            "return the value, and write it outside of the branch or loop"
+        )
+    found = dict.fromkeys((e.kind, e.target) for e in effects)
     return [(k, (t.stream, None)) if k == "draw" else (k, t) for k, t in found]

@@ -11,19 +11,16 @@ def text_of(program: Any) -> str:
     lines = [f"{program.name}({', '.join(typed(n) for n in program.inputs)}):"]
     lines += [f"  {typed(n)} = captured" for n, _ in program.captured]
     lines += [f"  {typed(n)} = constant {_brief(t)}" for n, t in program.constants]
+    names = {id(t): str(n) for n, t in program.captured}
     noted: dict[int, list[str]] = {}
     for kind, place, target in program.effects:
         if kind != "read":
-            noted.setdefault(place, []).append(f"{kind}s {_target(target)}")
+            noted.setdefault(place, []).append(f"{kind}s {names.get(id(target)) or getattr(target, 'name', target)}")
     for place, instruction in enumerate(program.instructions):
         effects = noted.get(place)
         lines.append(f"  {_line(instruction)}" + (f"  # {'; '.join(effects)}" if effects else ""))
     lines.append(f"  return {', '.join(map(str, program.outputs))}")
     return "\n".join(lines)
-
-
-def _target(target: Any) -> str:
-    return str(getattr(target, "name", target))
 
 
 def type_of(name: Name) -> str:

@@ -7,7 +7,7 @@ from lucid.core import engine, modes, tree
 from lucid.core.node import Node, split_edges
 from lucid.core.primitive import attach, edge_of, lift
 from lucid.core.tensor import Tensor
-from lucid.ir.effects import Effect, of_program
+from lucid.ir.effects import Effect, Write, gradient_of, is_part, of_program, owners, share_memory
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
 
@@ -44,6 +44,11 @@ class Program:
         self.outputs = tuple(outputs)
         self._arguments, self._results, self._static = structures
         self._last_use = self._find_last_uses()
+        # Gradients are read from their tensors: each backward pass may put another one there.
+        self._owners = owners([t for _, t in self.captured])
+        self._writes = [i for i in self.instructions if isinstance(i.primitive, Write)]
+        targets = [write.primitive.found for write in self._writes]
+        self._written = {n.number for n, t in self.captured if any(share_memory(t, target) for target in targets)}
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -70,11 +75,15 @@ class Program:
     def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None = None) -> list[Any]:
         """The results for values of `inputs`, and of what was captured if that is to be other values too."""
         values: dict[int, Any] = {n.number: x for n, x in zip(self.inputs, inputs, strict=True)}
-        held = [_held(t) for _, t in self.captured] if captured is None else captured
+        held = [self._read(n, t) for n, t in self.captured] if captured is None else captured
         values.update((n.number, t) for (n, _), t in zip(self.captured, held, strict=True))
         values.update((n.number, t) for n, t in self.constants)
         kept = {n.number for n, _ in self.constants}
+        if self._writes:
+            self._raise_if_written(inputs)
         for place, instruction in enumerate(self.instructions):
+            if self._writes and instruction is self._writes[0]:
+                self._set_apart(values)
             run(instruction, values)
             for number in self._last_use[place]:
                 del values[number]
@@ -82,6 +91,32 @@ class Program:
             o if not isinstance(o, Name) else values[o.number].clone() if o.number in kept else values[o.number]
             for o in self.outputs
         ]
+
+    def _read(self, name: Name, tensor: Tensor) -> Tensor:
+        """A captured tensor; one that is written in the end has to be a copy for what is recorded before."""
+        if id(tensor) in self._owners:
+            tensor = gradient_of(self._owners[id(tensor)])
+            if tensor.shape != name.shape or tensor.dtype != name.dtype:
+                raise ValueError(
+                    f"{self.name}: {name} was traced with a gradient of {type_of(name)}, not of {tensor.shape}"
+                )
+        held = _held(tensor)
+        return held.clone() if name.number in self._written and modes.recording.get() else held
+
+    def _raise_if_written(self, inputs: Sequence[Tensor]) -> None:
+        """Arguments must not lie in memory that the program writes: it would not see them change."""
+        for name, x in zip(self.inputs, inputs, strict=True):
+            if any(share_memory(x, write.primitive.target) for write in self._writes):
+                raise ValueError(f"{self.name}: input {name} lies in the memory of a tensor that the program writes")
+
+    def _set_apart(self, values: dict[int, Any]) -> None:
+        """What is written must not lie in memory that another write changes before."""
+        targets = [write.primitive.target for write in self._writes]
+        for write in self._writes:
+            number = write.operands[1].number
+            value = values[number]
+            if is_part(value) and any(share_memory(value, target) for target in targets):
+                values[number] = value.clone()
 
     def _checked(self, leaves: list[Any]) -> list[Tensor]:
         """The tensors among the arguments, which must be like those the program was traced for."""

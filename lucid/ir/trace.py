@@ -1,6 +1,6 @@
 """Tracing: a function runs on stand-ins for its arguments, which write down what is done with them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
@@ -8,14 +8,15 @@ import numpy as np
 
 from lucid.core import levels, modes, tree
 from lucid.core.fields import TensorFields
+from lucid.core.inplace import raise_if_leaf
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import Inside, newest
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive, lift, put_on_tape
-from lucid.core.storage import DETACHED, View, new_view, root_of, storage_of
+from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir import placeholders, rehearsal
-from lucid.ir.effects import lasts, moved_streams, of_instruction
+from lucid.ir.effects import DROPPED, KEPT, TAKEN, Write, lasts, moved_streams, of_instruction, owners, share_memory
 from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIEW
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
@@ -35,6 +36,13 @@ class Trace:
         # Tensors from outside of the function are read anew at each run; what was made inside stays as it was.
         self.captured: dict[int, tuple[Name, Tensor]] = {}
         self.constants: dict[int, tuple[Name, Any]] = {}
+        # Tensors from outside, by identity, with the traced ones that stand for them; and the other way round.
+        self._stand_ins: dict[int, tuple[Tensor, Traced]] = {}
+        self._originals: dict[int, Tensor] = {}
+        self._memories: dict[int, tuple[Storage, Storage]] = {}  # the memory of stand-ins, by that of their originals
+        self._roots: dict[int, list[Traced]] = {}  # the stand-ins that are no views, by their memory
+        self._overwritten: dict[int, int] = {}  # those of them that were written, and what becomes of their history
+        self._user_code = 0  # how many functions of the user are running
         self._makers: dict[int, Instruction] = {}  # the instruction that gives a value, by the value's number
         self.values: dict[int, Any] = {}  # what is known of this run, by number
         self.open: set[int] = set()  # the numbers of what depends on the arguments
@@ -55,32 +63,135 @@ class Trace:
         return gradient
 
     def lifted(self, tensor: Tensor) -> "Traced":
+        if self._is_outside(tensor) and self._is_overwritten(tensor):
+            raise RuntimeError(
+                f"make_graph: a gradient needs a tensor of shape {tensor.shape} from outside as it was before it was written "
+                f"in the traced function (at {here()}); clone() it before"
+            )
         return Traced.make(placeholders.like(tensor), self, self.refer(tensor))
 
     def captured_operands(self, operands: tuple[Any, ...]) -> Any:
         """Operands of which some come from outside, those as traced tensors: what is made of them is read anew too."""
-        outside = [isinstance(t, Tensor) and getattr(t, "_born", 0) < self.level for t in operands]
+        outside = [self._is_outside(t) for t in operands]
         if not any(outside):
             return None
         return tuple([self._stand_in(t) if o else t for t, o in zip(operands, outside, strict=True)])
 
+    def _is_outside(self, tensor: Any) -> bool:
+        if not isinstance(tensor, Tensor) or getattr(tensor, "_born", 0) >= self.level:
+            return False
+        return getattr(tensor, "_level", 0) < self.level
+
+    def _is_overwritten(self, tensor: Tensor) -> bool:
+        """Whether the program has written to the memory of a tensor from outside."""
+        known = self._memories.get(id(storage_of(tensor)))
+        return known is not None and any(id(root) in self._overwritten for root in self._roots.get(id(known[1]), ()))
+
     def _stand_in(self, tensor: Tensor) -> "Traced":
-        """A tensor from outside as a traced one, with its memory's storage and its place on the tape."""
-        out = self.lifted(tensor)
-        out._born, out._meta = getattr(tensor, "_born", 0), storage_of(tensor)
-        if tensor.requires_grad:
-            put_on_tape(P.alias, (tensor,), None, 1, out, {})
+        """The traced tensor for one from outside, with its place on the tape; that of a view is a view."""
+        known = self._stand_ins.get(id(tensor))
+        if known is None:
+            out = Traced.make(placeholders.like(tensor), self, self._capture(tensor))
+            out._born = getattr(tensor, "_born", 0)
+            self._stand_ins[id(tensor)], self._originals[id(out)] = (tensor, out), tensor
+            self._place(out, tensor)
+        else:
+            out = known[1]
+        if self._user_code and self._is_overwritten(tensor):
+            raise RuntimeError(
+                f"make_graph: at {here()} a function of its own kind reads a tensor of shape {tensor.shape} that was "
+                "written before in the traced function; pass it as an argument"
+            )
+        if tensor.requires_grad and not out._requires_grad and not self._is_overwritten(tensor):
+            recording = modes.recording.set(modes.recording_state(True))
+            try:
+                put_on_tape(P.alias, (tensor,), None, 1, out, {})
+            finally:
+                modes.recording.reset(recording)
         return out
 
+    def _place(self, out: "Traced", tensor: Tensor) -> None:
+        """Give a stand-in its memory: that of its base if it is a view."""
+        how = tensor._meta
+        if isinstance(how, View) and how.base is not None and self._is_outside(how.base) and not how.others:
+            base = self._stand_in(how.base)
+            out._meta = new_view(base, how.primitive, how.params, storage_of(base), how.status)
+            if self._is_overwritten(tensor):
+                out._meta.version = -1  # what it is now is read from its base
+            out._aux = out._aux._replace(version=out._meta.version)
+            return
+        outside = storage_of(tensor)
+        if id(outside) not in self._memories:
+            self._memories[id(outside)] = (outside, new_storage())
+        out._meta = self._memories[id(outside)][1]
+        roots = self._roots.setdefault(id(out._meta), [])
+        roots.append(out)
+        if len(roots) > 1 and self._is_overwritten(tensor):
+            self._raise_for_aliases(tensor)
+
+    def _raise_for_aliases(self, tensor: Tensor) -> NoReturn:
+        raise RuntimeError(
+            f"make_graph: a tensor of shape {tensor.shape} from outside of the function is written, and another one "
+            f"that shares its memory in a way that a program cannot follow is used too (at {here()}); use one of them, "
+            "and views of it, or clone() the other one"
+        )
+
     def written(self, target: Tensor, name: str) -> Tensor:
-        """What to write to for a tensor; a write that would happen while tracing, and never again, is refused."""
-        if getattr(root_of(target), "_born", 0) < self.level:
-            raise RuntimeError(
-                f"{name}: at {here()} a tensor of shape {target.shape} that was made outside of the function is written, "
-                "but make_graph traces a program, which changes nothing outside. Write into a tensor made inside the "
-                "function (as from x.clone()), or return the value."
-            )
-        return target
+        """What to write to for a tensor: a write to one from outside is an effect of the program."""
+        inside: Any = self._stand_in(target) if self._is_outside(target) else target
+        below, detached = inside, False
+        while True:
+            original = self._originals.get(id(below))
+            if original is not None and not detached and modes.recording.get():
+                raise_if_leaf(original, name, "" if below is inside else "a view of ")
+            how = below._meta
+            if not isinstance(how, View) or how.base is None:
+                break
+            detached = detached or how.status == DETACHED
+            below = how.base
+        if self._is_outside(below):
+            self._refuse(target, name, "in memory that is not followed")
+        if id(below) not in self._originals:
+            return inside
+        if self._user_code:
+            self._refuse(target, name, "inside a function of its own kind")
+        self._originals[id(below)]._raise_if_read_only(name)
+        if len(self._roots[id(below._meta)]) > 1:
+            self._raise_for_aliases(target)
+        if detached and any(t.level > self.level for t in levels.active.get()):
+            self._refuse(target, name, "without its history, inside a transform")
+        history = DROPPED if detached else TAKEN if modes.recording.get() else KEPT
+        self._overwritten[id(below)] = max(self._overwritten.get(id(below), DROPPED), history)
+        return inside
+
+    def raise_if_outside(self, tensors: Iterable[Tensor], name: str) -> None:
+        """Refuse what writes to tensors by other means than operations."""
+        for tensor in tensors:
+            if self._is_outside(tensor):
+                self._refuse(tensor, name, "by an optimizer")
+
+    def _refuse(self, target: Tensor, name: str, where: str) -> NoReturn:
+        raise RuntimeError(
+            f"{name}: at {here()} a tensor of shape {target.shape} that was made outside of the traced function is "
+            f"written {where}, which cannot be part of a program. Write into a tensor made inside the "
+            "function (as from x.clone()), or return the value."
+        )
+
+    def finish_writes(self, inputs: Sequence[Tensor]) -> None:
+        """Write what has been written to tensors from outside, at the end, when nothing can fail any more."""
+        written = [root for roots in self._roots.values() for root in roots if id(root) in self._overwritten]
+        for root in written:
+            original = self._originals[id(root)]
+            memory = storage_of(original)
+            others = [t for _, t in self.captured.values() if storage_of(t) is not memory]
+            if any(share_memory(original, t) for t in (*others, *inputs)):
+                self._raise_for_aliases(original)
+        for root in written:
+            original = self._originals[id(root)]
+            owner = owners([t for _, t in self.captured.values()]).get(id(original))
+            what = Write(original, self._overwritten[id(root)], owner)
+            (name,) = self.emit(what, [self._capture(original), root.current()], {}, [root])
+            root._aux = root._aux._replace(name=name)
 
     def refer(self, operand: Any) -> Any:
         """How the program calls an operand: by a name, or a Python number as it is."""
@@ -89,18 +200,23 @@ class Trace:
         if not isinstance(operand, Tensor):
             return self._constant(operand) if isinstance(operand, np.ndarray) else operand
         outside = getattr(operand, "_born", 0) < self.level
+        if outside and self._overwritten and self._is_overwritten(operand):
+            return self._stand_in(operand).current()
         how = operand._meta
         if not outside and isinstance(how, View) and how.base is not None and _born_outside(operand, self.level):
             return self.emit(how.primitive, [self.refer(how.base)], how.params, [operand])[0]
         if outside or operand.requires_grad or isinstance(operand, Kind):
             if not outside and operand._meta is not None:
                 operand = operand.clone()  # made inside, and may be written to before the end
-            if id(operand) not in self.captured:
-                name = self.name(operand.shape, operand.dtype)
-                self.captured[id(operand)] = (name, operand)
-                self.values[name.number] = operand
-            return self.captured[id(operand)][0]
+            return self._capture(operand)
         return self._constant(operand)
+
+    def _capture(self, tensor: Tensor) -> Name:
+        if id(tensor) not in self.captured:
+            name = self.name(tensor.shape, tensor.dtype)
+            self.captured[id(tensor)] = (name, tensor)
+            self.values[name.number] = tensor
+        return self.captured[id(tensor)][0]
 
     def _constant(self, value: Any) -> Name:
         # Held under its own number: an array's identity may come back for another array once it is gone.
@@ -338,7 +454,9 @@ class Traced(Kind):
         names = [trace.refer(a) for a in args]
         start = len(trace.instructions)
         what = Opaque(call)
+        inside = 0 if call.is_transparent else 1
         try:
+            trace._user_code += inside
             outs = call.run(args, params)
         except NeedsValueError:
             trace.rewind(start)
@@ -347,6 +465,8 @@ class Traced(Kind):
             count = len(made) - len(call.saved_values())
             call.replace_saved(made[count:])
             return tuple(made[:count])
+        finally:
+            trace._user_code -= inside
         if call.dirty or call.is_transparent:
             return outs
         what.streams = trace.rewind(start)
@@ -460,6 +580,7 @@ def traced(
     new_args, new_kwargs = structure.unflatten(given)
     with context(trace):
         result = func(*new_args, **new_kwargs)
+    trace.finish_writes([leaf for leaf in leaves if isinstance(leaf, Tensor)])
     outs, results = tree.flatten(result)
     outputs = [trace.refer(o) if isinstance(o, Tensor) else o for o in outs]
     instructions = reachable(trace.instructions, outputs, lasts)

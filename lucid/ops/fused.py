@@ -81,7 +81,7 @@ class Fused(Primitive):
                 arrays.append(None)
             else:
                 return self._on_any(args, params)
-        if tracing() and (taken := captured(args, 0)) is not None:
+        if tracing() and (taken := captured(args)) is not None:
             return self._on_any(taken, params)
         if need is None or not _recording():
             if need is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lucid.autograd.modes import enable_grad
 from lucid.core.hooks import RemovableHandle
+from lucid.core.levels import trace, tracing
 from lucid.core.place import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
@@ -253,6 +254,8 @@ def _with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if tracing() and (program := trace.get()) is not None:
+            program.raise_if_outside([p for group in self.param_groups for p in group["params"]], "step")
         hooks = self._hooks
         if not (hooks["step_pre"] or hooks["step_post"]) or type(self).step is not call:
             return step(self, *args, **kwargs)

@@ -30,6 +30,7 @@ from lucid.func.sparse.coloring import (
     scipy_sparse,
 )
 from lucid.func.sparse.patterns import linear_pattern
+from lucid.ir.effects import LASTING
 
 _MODES = ("auto", "forward", "reverse", "mixed")
 
@@ -219,10 +220,10 @@ def _detected(function: _Function, x: Tensor) -> Sparsity:
             f"{function.name}: a pattern holds for all x, but the function looks at values of this one; if you know the "
             f"pattern, give it as pattern=. ({error})"
         ) from error
-    if any(effect.kind == "draw" for effect in program.effects):
+    if any(effect.kind in LASTING for effect in program.effects):
         raise RuntimeError(
-            f"{function.name}: the function draws random numbers, so the next call is of another function; draw them "
-            "outside of it"
+            f"{function.name}: the function draws random numbers or writes to tensors from outside, so the next call is of "
+            "another function; do that outside of it"
         )
     # Second derivatives do not depend on the order: what is 0 on one side of the diagonal is 0 on the other.
     return Sparsity(found.multiply(found.T), symmetric=True) if function.is_scalar else Sparsity(found)
