@@ -99,7 +99,7 @@ class Trace:
             out = known[1]
         if self._user_code and self._is_overwritten(tensor):
             raise RuntimeError(
-                f"make_graph: at {here()} a function of its own kind reads a tensor of shape {tensor.shape} that was "
+                f"make_graph: at {here()} a custom Function reads a tensor of shape {tensor.shape} that was "
                 "written before in the traced function; pass it as an argument"
             )
         if tensor.requires_grad and not out._requires_grad and not self._is_overwritten(tensor):
@@ -154,7 +154,7 @@ class Trace:
         if id(below) not in self._originals:
             return inside
         if self._user_code:
-            self._refuse(target, name, "inside a function of its own kind")
+            self._refuse(target, name, "inside a custom Function")
         self._originals[id(below)]._raise_if_read_only(name)
         if len(self._roots[id(below._meta)]) > 1:
             self._raise_for_aliases(target)
