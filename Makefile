@@ -24,7 +24,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # What is compiled must also work as it is: these run a second time, on the sources, and so do the doctests.
 core_tests := $(patsubst %,tests/test_%.py,\
-	tape tensor memory modes errors hooks function inplace func_reverse func_forward func_vmap func_closures)
+	tape tensor memory modes errors hooks function inplace func_reverse func_forward func_vmap func_closures seam)
 
 # Loops over memory, and what is compiled around them.
 sanitized_tests := $(patsubst %,tests/test_%.py,\

@@ -7,6 +7,7 @@ over memory, which take the place of what the `.py` file does by calls of NumPy.
 LUCID_PURE=1 in the environment, the sources run as they are and do the same, more slowly; debuggers then step into them.
 """
 
+import ctypes
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,12 +19,12 @@ from zlib import crc32
 # A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So kernels in
 # compiled modules are `framed`, or call NumPy's functions by such a frame.
 MODULES = (
-    "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
+    "core.arrays", "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "api.indexing", "api.joining", "api.reductions", "api.shaping",
-    "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise",
+    "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.softmax", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
@@ -117,6 +118,15 @@ def compiled_first(path: list[str], package: str) -> None:
     """Put the compiled modules of a subpackage before their sources on its search path."""
     if level is not None:
         path[:0] = [os.path.join(FOLDER, level, package)] * (level != ANY) + [os.path.join(FOLDER, package)]
+
+
+# Compiled objects that refer to no other ones need not be on the lists of the garbage collector.
+PyObject_GC_Track = ctypes.pythonapi.PyObject_GC_Track
+PyObject_GC_UnTrack = ctypes.pythonapi.PyObject_GC_UnTrack
+PyObject_GC_IsTracked = ctypes.pythonapi.PyObject_GC_IsTracked
+PyObject_GC_IsTracked.argtypes = [ctypes.py_object]
+for _function in (PyObject_GC_Track, PyObject_GC_UnTrack):
+    _function.argtypes, _function.restype = [ctypes.py_object], None
 
 
 def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from checks import array
 
 import lucid
 from lucid import autograd, func
-from lucid.backends.cpu.nn import embedding as kernels
+from lucid.backends.numpy.nn import embedding as kernels
 from lucid.nn import functional as functions
 from lucid.nn.functional import similarity
 from lucid.nn.layers import dropout as dropout_layers

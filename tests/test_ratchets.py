@@ -43,13 +43,13 @@ def widest_room():
 
 MEASURES = {
     "lines of short-cuts": (lambda: sum(lines_of(PACKAGE / f, n) for f, n in SHORTCUTS.items()), 80),
-    "questions whether something is a NumPy array": (lambda: matches(r"\bndarray\b", *ABOVE_THE_KERNELS), 128),
+    "questions whether something is a NumPy array": (lambda: matches(r"\bndarray\b", *ABOVE_THE_KERNELS), 88),
     "questions whether something is exactly a Tensor": (
         lambda: matches(r"type\(\w+\) is (?:not )?Tensor\b", *ABOVE_THE_KERNELS, "nn", "interop"),
-        65,
+        64,
     ),
     "modules in one folder": (widest_room, 26),
-    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 5035),
+    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 5034),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.precision import whole
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
@@ -25,7 +26,7 @@ def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Te
     if dtype is not None:
         target = dtypes.as_numpy(dtype)
         is_cut = target.kind in "iu" and array.dtype.kind in "fV"
-        array = dtypes.whole(array, target) if is_cut else array.astype(target, copy=False)
+        array = whole(array, target) if is_cut else array.astype(target, copy=False)
     out = Tensor._wrap(array)
     return out.requires_grad_() if requires_grad else out
 
@@ -64,7 +65,7 @@ def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _converted(array: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "iu" and array.dtype.kind in "fV":
-        return dtypes.whole(array, dtype)
+        return whole(array, dtype)
     if array.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"cannot convert complex data to {dtype.name}; take .real or .imag first")
     if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:
@@ -373,7 +374,7 @@ def _bound(value: Any, dtype: Any) -> Any:
     number = value.item() if isinstance(value, Tensor) else value
     if dtype is None or dtypes.as_numpy(dtype).kind not in "iu":
         return number
-    return int(dtypes.whole(np.asarray(number), dtypes.INT64)) if isinstance(number, float) else int(number)
+    return int(whole(np.asarray(number), dtypes.INT64)) if isinstance(number, float) else int(number)
 
 
 def arange(

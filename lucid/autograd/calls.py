@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.arrays import zeros
 from lucid.core.batched import Batch, Batched, enclose, pick, reveal, stacked
 from lucid.core.collector import expose
 from lucid.core.dual import Dual
@@ -390,7 +391,7 @@ class Call(Primitive):
 
     def _pushed(self, tangents: Sequence[Any], primals: Sequence[Any]) -> tuple[Any, ...]:
         filled = [
-            Tensor._wrap(np.zeros(p.shape, p.np_dtype))
+            Tensor._wrap(zeros(p.shape, p.np_dtype))
             if t is None and self.ctx.materialize_grads and p.np_dtype in dtypes.DIFFERENTIABLE
             else t
             for t, p in zip(tangents, primals, strict=True)
@@ -412,12 +413,12 @@ class Call(Primitive):
         create = bool(modes.recording.get())
         recording = modes.recording.set(modes.recording_state(True))
         try:
-            zeros = [
-                Tensor._wrap(np.zeros(shape, dtype)) if dtype in dtypes.DIFFERENTIABLE else None
+            starts = [
+                Tensor._wrap(zeros(shape, dtype)) if dtype in dtypes.DIFFERENTIABLE else None
                 for shape, dtype in self.shapes_in
             ]
             wanted = [k for k, edge in enumerate(node.edges) if edge is not None]
-            tangents = [None if z is None else z.requires_grad_(k in wanted) for k, z in enumerate(zeros)]
+            tangents = [None if z is None else z.requires_grad_(k in wanted) for k, z in enumerate(starts)]
             changes = self._pushed(tangents, [_Like(*meta) for meta in self.shapes_in])
         finally:
             modes.recording.reset(recording)
@@ -670,7 +671,7 @@ def _incoming(node: Node, ct: dict[int, Any], i: int, materialize: bool) -> Any:
     if i in ct:
         return ct[i] if isinstance(ct[i], Tensor) else Tensor._wrap(ct[i])
     meta = node.shapes[i]
-    return Tensor._wrap(np.zeros(*meta)) if meta is not None and materialize else None
+    return Tensor._wrap(zeros(*meta)) if meta is not None and materialize else None
 
 
 def _keep(kind: str, value: Any, args: Sequence[Any], outs: Sequence[Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import engine
+from lucid.core.arrays import as_array, from_numpy, full, zeros
 from lucid.core.dtypes import FLOATING
 from lucid.core.primitive import synced
 from lucid.core.tensor import Tensor, shape_of
@@ -13,7 +14,7 @@ from lucid.native import framed
 
 _run = framed(engine.run)
 _NUMBERS = (bool, int, float, complex)
-_ones = {t: np.ones((), t) for t in FLOATING}
+_ones: dict[Any, Any] = {}  # seeds of losses, by their types
 
 
 def _as_list(tensors: Any, what: str) -> list[Tensor]:
@@ -50,7 +51,7 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
                 f"grad can be implicitly created only for real scalar outputs, and this one is {root.dtype}. "
                 "Take its .real or .abs(), or pass a gradient"
             )
-        seed = np.ones(root.shape, root.np_dtype)
+        seed = full(root.shape, 1, root.np_dtype)
     elif isinstance(seed, Tensor):
         _check_seed(root, seed.shape, seed.np_dtype)
         if as_tensor or type(seed) is not Tensor:
@@ -59,11 +60,11 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
     elif isinstance(seed, _NUMBERS):
         if isinstance(seed, complex) and not root.is_complex():
             raise RuntimeError(f"a complex gradient was given for an output of {root.dtype}")
-        seed = np.full(root.shape, seed, root.np_dtype)
+        seed = full(root.shape, seed, root.np_dtype)
     else:
-        seed = np.asarray(seed)
+        seed = from_numpy(seed)
         _check_seed(root, seed.shape, seed.dtype)
-    seed = seed.astype(root.np_dtype, copy=False)
+    seed = as_array(seed, root.np_dtype)
     return seed if type(root) is Tensor and not as_tensor else Tensor._wrap(seed)
 
 
@@ -174,7 +175,7 @@ def grad(
         )
     if materialize_grads:
         found = [
-            Tensor._wrap(np.zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)
+            Tensor._wrap(zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)
         ]
     elif not allow_unused:
         for i, g in enumerate(found):
@@ -200,7 +201,7 @@ def _batched(
         raise RuntimeError(f"is_grads_batched: the seeds must share one batch size, got {sorted(sizes)}")
     starts = []
     for root, seed in zip(roots, seeds, strict=True):
-        value = seed if isinstance(seed, Tensor) else Tensor._wrap(np.asarray(seed, root.np_dtype))
+        value = seed if isinstance(seed, Tensor) else Tensor._wrap(from_numpy(seed, root.np_dtype))
         _check_seed(root, value.shape[1:], value.np_dtype)
         starts.append(Batched.make(value.to(root.np_dtype), level))
     found = _run(roots, starts, wanted, retain_graph=keep, create_graph=create_graph, accumulate=False)
@@ -231,7 +232,10 @@ def backward_method(
     if gradient is None and inputs is None and not create_graph and type(self) is Tensor and not self._array.shape:
         # The loss of a training step, without the bookkeeping for everything else.
         _require((self,))
-        seed = _ones.get(self._array.dtype)
+        kind = self._array.dtype
+        seed = _ones.get(kind)
+        if seed is None and kind in FLOATING:
+            seed = _ones[kind] = full((), 1, kind)
         if seed is not None:
             _run((self,), (seed,), None, retain_graph=bool(retain_graph), create_graph=False, accumulate=True)
             return

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from lucid.core import modes
+from lucid.core.arrays import any_nonzero, full, is_finite
 from lucid.core.cuts import Cut, log
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.engine import pull_back
@@ -234,7 +233,7 @@ def _hooked(ways: dict[int, Node]) -> list[str]:
 
 
 def _not_finite(gradient: Any) -> list[str]:
-    if np.isfinite(_plain(gradient)).all():
+    if is_finite(_plain(gradient)):
         return []
     return ["the gradient contains nan or inf; detect_anomaly() finds the operation"]
 
@@ -244,7 +243,7 @@ def _trace(loss: Tensor, tensor: Tensor, ways: dict[int, Node]) -> tuple[Any, li
     recording = modes.recording.set(False)
     try:
         sweep = _Sweep(tensor, ways)
-        ones = np.ones(loss.shape, loss.np_dtype)
+        ones = full(loss.shape, 1, loss.np_dtype)
         sweep.run(edge_of(loss), ones if type(loss) is Tensor else Tensor._wrap(ones))
         return sweep.gradient, sweep.losses()
     finally:
@@ -333,7 +332,7 @@ def _nonzero(ct: Any) -> bool:
         return False
     if type(ct) is dict:
         return any(_nonzero(g) for g in ct.values())
-    return bool(np.any(_plain(ct)))
+    return bool(any_nonzero(_plain(ct)))
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lucid.core.fields import TensorFields
+from lucid.core.kernels import table
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import newest
 from lucid.core.place import here
@@ -82,7 +83,7 @@ class Batched(Kind):
         shape: tuple[int, ...] = self._array.shape
         return shape[1:] if self._aux is None else shape
 
-    def _concrete(self, wanted_by: str) -> NoReturn:
+    def _held_array(self, wanted_by: str) -> NoReturn:
         raise NeedsValueError(
             f"{wanted_by} needs one concrete value, but inside vmap this tensor stands for {self.batch_size} examples "
             f"at once (at {here()}). Instead of `if`, use lucid.where or lucid.cond; instead of `while`, "
@@ -175,7 +176,7 @@ def _in_order(prim: Primitive, result: Any) -> Any:
     while isinstance(fields._array, TensorFields):
         fields = fields._array
     array = fields._array
-    if array.flags.c_contiguous or prim.is_view or not array.size:
+    if table["is_contiguous"](array) or prim.is_view or not array.size:
         return result
     outer = array.ndim - len(result.shape)  # batches of vmaps further out
     if array.shape[outer] == 1:

@@ -17,8 +17,7 @@ from typing import Any
 
 from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.storage import Saved
-from lucid.core.tracking import PyObject_GC_IsTracked, PyObject_GC_Track, PyObject_GC_UnTrack
-from lucid.native import in_use
+from lucid.native import PyObject_GC_IsTracked, PyObject_GC_Track, PyObject_GC_UnTrack, in_use
 
 _late = False  # whether an edge was opened that may have descendants
 

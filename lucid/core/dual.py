@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import modes
+from lucid.core.arrays import ARRAY, assign, copy, empty_in_order, owns_memory, unit, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, bottom, plain_arrays
@@ -17,7 +18,6 @@ from lucid.core.tensor import Tensor
 
 _new = TensorFields.__new__
 _wrap = Tensor._wrap
-ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -77,8 +77,8 @@ class Dual(Kind):
         shape: tuple[int, ...] = self._array.shape
         return shape
 
-    def _concrete(self, wanted_by: str) -> Any:
-        return self._array._concrete(wanted_by)
+    def _held_array(self, wanted_by: str) -> Any:
+        return self._array._held_array(wanted_by)
 
     def settled(self) -> Tensor:
         primal: Tensor = self._array
@@ -95,7 +95,7 @@ class Dual(Kind):
             inner._node, inner._requires_grad = target._node, target._requires_grad
             inner._meta = storage_of(target)
             target.__class__ = Dual
-        tangent = Tensor._wrap(np.zeros(inner.shape, inner.np_dtype))
+        tangent = Tensor._wrap(zeros(inner.shape, inner.np_dtype))
         target._array, target._aux, target._level = inner, tangent, self._level
 
     def holds(self, new: Tensor) -> bool:
@@ -181,8 +181,8 @@ def _laid_out_like(primal: Tensor, tangent: Tensor) -> Tensor:
     while type(inside) is not Tensor:
         inside = inside._array
     dims = [*range(lead), *[lead + d for d in order]]
-    inside._array = np.empty([other.shape[d] for d in dims], other.dtype).transpose(np.argsort(dims))
-    inside._array[...] = other
+    inside._array = empty_in_order(other.shape, other.dtype, dims)
+    assign(inside._array, other)
     return out
 
 
@@ -205,8 +205,8 @@ def _own(change: Any, tangents: list[Any]) -> Any:
     if isinstance(change, Tensor):
         shared = isinstance(change._meta, View) or any(change is t for t in tangents)
         return change.clone() if shared else change
-    shared = type(change) is np.ndarray and (change.base is not None or any(change is t for t in tangents))
-    return _wrap(change.copy() if shared else change)
+    shared = type(change) is ARRAY and (not owns_memory(change) or any(change is t for t in tangents))
+    return _wrap(copy(change) if shared else change)
 
 
 def _dual(out: Tensor, tangent: Any, level: int) -> Dual:
@@ -244,15 +244,13 @@ def _element_by_element(outs: list[Any], pairs: list[Any], create_graph: bool) -
     for out in outs:
         found = []
         for i in range(out.numel()):
-            unit = np.zeros(out.numel(), out.np_dtype)
-            unit[i] = 1
-            seed = Tensor._wrap(unit.reshape(out.shape))
+            seed = Tensor._wrap(unit(out.shape, i, out.np_dtype))
             inputs = [w for w, _ in pairs]
             rows = run([out], [seed], inputs, retain_graph=True, create_graph=create_graph, accumulate=False)
             terms = [(r.conj() * t).sum() for r, (_, t) in zip(rows, pairs, strict=True) if r is not None]
-            found.append(sum(terms[1:], terms[0]).reshape(1) if terms else Tensor._wrap(np.zeros(1, out.np_dtype)))
+            found.append(sum(terms[1:], terms[0]).reshape(1) if terms else Tensor._wrap(zeros(1, out.np_dtype)))
         changes.append(
-            P.cat(*found, dim=0).reshape(out.shape) if found else Tensor._wrap(np.zeros(out.shape, out.np_dtype))
+            P.cat(*found, dim=0).reshape(out.shape) if found else Tensor._wrap(zeros(out.shape, out.np_dtype))
         )
     return changes
 

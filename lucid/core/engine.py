@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
 from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
@@ -29,9 +30,8 @@ from lucid.core.primitive import NONFINITE, Primitive, edge_of, pulled_by_tensor
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 
-ndarray = np.ndarray
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
-_NO_MEMORY = frozenset({type(None), list, ndarray, Freed})
+_NO_MEMORY = frozenset({type(None), list, ARRAY, Freed})
 
 
 _SHORT = 8  # chains of views that are followed anew for each part
@@ -308,11 +308,11 @@ def _add(held: list[Any], new: Any, own: bool) -> None:
 def _can_take(held: Any, new: Any) -> bool:
     """Whether an array may be added to in place, as far as one can see by itself."""
     return (
-        type(held) is ndarray
-        and held.base is None
-        and type(new) is ndarray
+        type(held) is ARRAY
+        and type(new) is ARRAY
         and held.dtype is new.dtype
-        and held.flags.writeable
+        and table["owns_memory"](held)
+        and table["is_writable"](held)
     )
 
 
@@ -325,14 +325,14 @@ def _add_to_operand(node: Any, ct: Any, pending: dict[int, list[Any]], leaves: d
     held = pending.get(edge._seq) if edge._seq else leaves.get(id(edge))
     if held is None:
         return False
-    if type(ct) is not ndarray and not isinstance(ct, Tensor):
-        ct = np.asarray(ct)  # rules may give a number for an array without dimensions
+    if type(ct) is not ARRAY and not isinstance(ct, Tensor):
+        ct = table["as_array"](ct)  # rules may give a number for an array without dimensions
     if not held[2] or not _can_take(held[1], ct):
         return False
     part = node.prim.kernel(held[1], **node.params)
-    if part.base is not held[1] or not part.flags.writeable:  # a copy, or elements that are seen twice
+    if not table["shares_memory"](held[1], part) or not table["is_writable"](part):  # or elements are seen twice
         return False
-    part += ct
+    table["add_into"](part, ct)
     return True
 
 
@@ -374,9 +374,8 @@ class Paths:
                 parts = held[1] = Parts(rest, root.shape, _wrapped(ct).np_dtype)
             parts.put(_wrapped(ct), geometry.place)
         else:
-            ct = np.asarray(ct)
-            part = placed(_own_array(held, root.shape, ct), geometry.place)
-            part += ct
+            ct = table["as_array"](ct)
+            table["add_into"](placed(_own_array(held, root.shape, ct), geometry.place), ct)
         return True
 
     def _is_worth_it(self, edge: Any, recorded: bool) -> bool:
@@ -410,9 +409,9 @@ def _own_array(held: list[Any], shape: tuple[int, ...], ct: Any) -> Any:
     """What waits as an array in row-major order that the pass owns, of a type that takes `ct`."""
     before = held[1]
     if before is None:
-        held[1] = np.zeros(shape, ct.dtype)
-    elif not held[2] or not _can_take(before, ct) or not before.flags.c_contiguous:
-        held[1] = np.array(before, np.result_type(before, ct), order="C")
+        held[1] = table["zeros"](shape, ct.dtype)
+    elif not held[2] or not _can_take(before, ct) or not table["is_contiguous"](before):
+        held[1] = table["copy"](before, np.result_type(before.dtype, ct.dtype))
     held[2] = True
     return held[1]
 
@@ -440,9 +439,7 @@ def _shown(ct: Any) -> Tensor:
     """A cotangent for a hook to look at: other gradients may share its memory, so it cannot be written."""
     if isinstance(ct, Tensor):
         return ct
-    seen = np.asarray(ct).view()
-    seen.flags.writeable = False
-    return Tensor._wrap(seen)
+    return Tensor._wrap(table["read_only"](ct))
 
 
 def _hooked(hook: Any, ct: Any, what: str) -> Any:
@@ -537,9 +534,9 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
         if gradient.np_dtype != tensor.np_dtype:
             return gradient.to(tensor.np_dtype)
         return gradient if own and gradient._meta is None else gradient.clone()
-    if own and type(gradient) is ndarray and gradient.base is None and gradient.dtype is tensor.np_dtype:
+    if own and type(gradient) is ARRAY and gradient.dtype is tensor.np_dtype and table["owns_memory"](gradient):
         return Tensor._wrap(gradient)
-    return Tensor._wrap(np.array(gradient, dtype=tensor.np_dtype))
+    return Tensor._wrap(table["copy"](gradient, tensor.np_dtype, "K"))
 
 
 def _hooks_on(leaf: Tensor) -> Hooks | None:
@@ -570,9 +567,9 @@ def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
 def _into_plain_leaf(held: list[Any]) -> bool:
     """The first gradient of a leaf outside of transforms and hooks, an array that nobody else can reach, if it is that."""
     leaf, gradient, own = held
-    if type(leaf) is not Tensor or leaf._grad is not None or type(gradient) is not ndarray or not leaf._requires_grad:
+    if type(leaf) is not Tensor or leaf._grad is not None or type(gradient) is not ARRAY or not leaf._requires_grad:
         return False
-    if not own or gradient.base is not None or gradient.dtype is not leaf._array.dtype:
+    if not own or gradient.dtype is not leaf._array.dtype or not table["owns_memory"](gradient):
         return False
     leaf._grad = Tensor._wrap(gradient)
     return True
@@ -612,19 +609,19 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
     else:
         # In place, as users who hold on to x.grad expect.
         storage_of(held).bump("backward")
-        if held._array.flags.writeable:
+        if table["is_writable"](held._array):
             table["add_into"](held._array, gradient._array)
         else:
-            held._array = held._array + gradient._array
+            held._array = table["add"](held._array, gradient._array)
 
 
 def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], pending: dict[int, list[Any]]) -> None:
     for i, g in enumerate(grads):
         for piece in g.values() if type(g) is dict else (g,):
             array = piece._array if isinstance(piece, Tensor) else piece
-            if isinstance(array, Tensor) or array is None or np.isfinite(array).all():
+            if isinstance(array, Tensor) or array is None or table["is_finite"](array):
                 continue
-            what = "nan" if np.isnan(array).any() else "inf"
+            what = "nan" if table["has_nan"](array) else "inf"
             suspect = _first_nonfinite(visited + [held[0] for held in pending.values()])
             if suspect is not None:
                 raise RuntimeError(

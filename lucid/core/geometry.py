@@ -7,11 +7,10 @@ none of them becomes as large as the whole.
 from collections.abc import Container, Sequence
 from typing import Any
 
-import numpy as np
-
+from lucid.core.arrays import address, empty, restrided, shares_memory
+from lucid.core.dtypes import int8
 from lucid.core.node import ABSENT
 
-ndarray = np.ndarray
 Ints = tuple[int, ...]
 
 
@@ -61,20 +60,15 @@ def geometry_of(node: Any, known: dict[Any, Any], stops: Container[int]) -> Geom
 def _whole(edge: Any, known: dict[Any, Any]) -> Geometry:
     memory = known.get(edge.shape)
     if memory is None:
-        memory = known[edge.shape] = np.empty(edge.shape, np.int8)
+        memory = known[edge.shape] = empty(edge.shape, int8.numpy)
     return Geometry(edge, memory, 0)
 
 
 def _through(node: Any, below: Geometry, known: dict[Any, Any]) -> Geometry:
     seen = node.prim.kernel(below.seen, **node.params)
-    if not seen.size or not np.may_share_memory(seen, below.seen):
+    if not seen.size or not shares_memory(below.seen, seen):
         return _whole(node, known)  # in row-major order its elements are no view of those below
-    return Geometry(below.root, seen, below.offset + _address(seen) - _address(below.seen))
-
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return Geometry(below.root, seen, below.offset + address(seen) - address(below.seen))
 
 
 def placed(memory: Any, place: tuple[int, Ints, Ints]) -> Any:
@@ -87,7 +81,7 @@ def placed(memory: Any, place: tuple[int, Ints, Ints]) -> Any:
 def place_in(memory: Any, view: Any) -> tuple[int, Ints, Ints]:
     """The place at which an array in row-major order has a view of it."""
     size = memory.itemsize
-    return (_address(view) - _address(memory)) // size, view.shape, tuple([s // size for s in view.strides])
+    return (address(view) - address(memory)) // size, view.shape, tuple([s // size for s in view.strides])
 
 
 def seen_through(path: Sequence[tuple[Any, dict[str, Any]]], array: Any) -> Any:
@@ -105,27 +99,3 @@ def overlaps(size: Ints, stride: Ints) -> bool:
             return True
         reach += step * (count - 1)
     return False
-
-
-def _owner(x: Any) -> Any:
-    while isinstance(x.base, ndarray):
-        x = x.base
-    return x
-
-
-def restrided(x: Any, shape: Ints, strides: Ints, offset: int = 0) -> Any:
-    """The memory of an array from `offset` bytes behind its start on, with other sizes and strides in bytes.
-
-    Unlike NumPy's `as_strided`, NumPy knows the owner of the result, by which `storage_offset` is counted.
-    """
-    memory = x if x.flags.c_contiguous else _owner(x)
-    if not memory.flags.forc:
-        start = np.lib.stride_tricks.as_strided(x.view(f"V{x.itemsize}"), (offset + 1,), (1,))[offset:]
-        return np.lib.stride_tricks.as_strided(start, shape, strides).view(x.dtype)
-    if memory is not x:
-        offset += x.ctypes.data - memory.ctypes.data
-        memory = memory if memory.flags.c_contiguous else memory.T
-    if memory.dtype.isbuiltin != 1:  # types that are not NumPy's own have no buffers, so they go as bytes
-        memory = memory.view(f"V{memory.itemsize}")
-    kind = x.dtype if x.dtype.isbuiltin == 1 else np.dtype(f"V{x.itemsize}")
-    return ndarray(shape, kind, memory, offset, strides).view(x.dtype)

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core import arrays as arrays_of
 from lucid.core import dtypes, modes
+from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
 from lucid.core.geometry import seen_through
 from lucid.core.kind import Kind, bottom
@@ -186,13 +188,13 @@ def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any
         return False
     array = target._array
     arrays = [o._array if type(o) is Tensor else o for o in others]
-    if array.dtype not in dtypes.FLOATING or any(type(a) is np.ndarray and a.dtype is not array.dtype for a in arrays):
+    if array.dtype not in dtypes.FLOATING or any(type(a) is ARRAY and a.dtype is not array.dtype for a in arrays):
         return False
     recorded = any(t.requires_grad for t in (target, *others) if type(t) is Tensor) and modes.recording.get()
-    if recorded or not array.flags.writeable or _unrecorded_view(target):
+    if recorded or not arrays_of.is_writable(array) or _unrecorded_view(target):
         return False
     try:
-        ufunc(array, *arrays, out=array)
+        arrays_of.call_into(ufunc, array, *arrays)
     except ValueError:
         return False  # shapes: the general way says what is wrong
     _tied_again(target).bump(name)
@@ -254,7 +256,7 @@ def rebase(target: Tensor, node: Node) -> None:
     """Put `node` into the history of the tensor at the end of a chain of views, from which the others get theirs anew."""
     view = target._meta
     # Only in the order of the memory itself is a view through several others still a view.
-    at_once = isinstance(view, View) and bottom(root_of(target)).flags.c_contiguous
+    at_once = isinstance(view, View) and arrays_of.is_contiguous(bottom(root_of(target)))
     path: list[tuple[Any, dict[str, Any]]] = []
     while isinstance(view, View) and view.status != DETACHED:
         path.append((view.primitive, view.params))
@@ -302,23 +304,23 @@ class _WriteView:
                 inside = apply(primitive, (inside,), settings)
             if node.edges[0] is None:
                 return None, inside
-            mask = np.zeros(node.shape, bool)
-            seen_through(path, mask)[...] = True
+            mask = arrays_of.zeros(node.shape, dtypes.bool_.numpy)
+            arrays_of.assign(seen_through(path, mask), True)
             return P.where(Tensor._wrap(mask), 0, ct), inside
         outside = None
         if node.edges[0] is not None:
-            outside = np.array(ct, order="C")  # in another order, some views would be copies
-            seen_through(path, outside)[...] = 0
+            outside = arrays_of.copy(ct)  # in another order, some views would be copies
+            arrays_of.assign(seen_through(path, outside), 0)
         return outside, seen_through(path, ct)  # which may show memory of ct, that stays as it was
 
     @staticmethod
     def split(node: Node, ct: Any) -> tuple[Any, Any]:
         """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
-        if node.left is None or not ct.flags.c_contiguous:
+        if node.left is None or not arrays_of.is_contiguous(ct):
             return WRITE_VIEW.vjp(node, ct)
         part = seen_through(path_of(node), ct)
-        inside = part.copy()
-        part[...] = 0
+        inside = arrays_of.copy(part)
+        arrays_of.assign(part, 0)
         return ct, inside
 
 

@@ -3,9 +3,8 @@
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lucid.core import modes
+from lucid.core.arrays import ARRAY
 from lucid.core.collector import settle
 from lucid.core.fields import Edge, next_seq
 from lucid.core.place import Place
@@ -15,7 +14,6 @@ from lucid.core.tensor import Tensor
 if TYPE_CHECKING:
     from lucid.core.hooks import Hooks
 
-ndarray = np.ndarray
 ABSENT = object()
 
 
@@ -206,7 +204,7 @@ def packed(item: Any, operand: int | None) -> Any:
     pack, unpack_hook = modes.saved_hooks.get()[-1]
     is_output = type(item) is Saved and item.is_output
     value = item.value if type(item) is Saved else item
-    if isinstance(value, ndarray):
+    if isinstance(value, ARRAY):
         value = Tensor._wrap(value)
     if not isinstance(value, Tensor):
         return item
@@ -302,7 +300,7 @@ def array_of(node: Node, saved: Any) -> Any:
         if held.storage.version != held.version or held.storage.exposed or held.print is not None:
             _check(node, held)
         value = held.value
-        return value if type(value) is ndarray else value._array if isinstance(value, Tensor) else value
+        return value if type(value) is ARRAY else value._array if isinstance(value, Tensor) else value
     if kind is Packed:
         return _unpack(saved)._array
     if isinstance(saved, Tensor) and saved._meta is not None:

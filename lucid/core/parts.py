@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from lucid.core import arrays
+from lucid.core.dtypes import bool_, int32
 from lucid.core.geometry import Ints, place_in, placed, seen_through
 from lucid.core.primitive import P, apply
 from lucid.core.tensor import Tensor
@@ -35,11 +35,11 @@ class Parts:
     def whole(self) -> Tensor:
         """The sum of all."""
         rest = self.rest
-        if rest is not None and self.holes is not None and self.holes.any():
+        if rest is not None and self.holes is not None and arrays.any_nonzero(self.holes):
             rest = P.where(Tensor._wrap(self.holes), 0, rest)
         live = [i for i, ct in enumerate(self.cts) if ct is not None]
         if not live:
-            return Tensor._wrap(np.zeros(self.shape, self.dtype)) if rest is None else rest
+            return Tensor._wrap(arrays.zeros(self.shape, self.dtype)) if rest is None else rest
         places = tuple([self.places[i] for i in live])
         parts: Tensor = P.parts_back(*[self.cts[i] for i in live], places=places, shape=self.shape)
         return parts if rest is None else rest + parts
@@ -61,7 +61,7 @@ class Parts:
                 self.cts[owner - 1] = self.cts[owner - 1] + ct
                 return
             else:
-                owners[...] = len(self.cts) + 1
+                arrays.assign(owners, len(self.cts) + 1)
         self.cts.append(ct)
         self.places.append(place)
 
@@ -81,37 +81,37 @@ class Parts:
             part = self.cts[owner - 1]
             inside = part if inside is None else inside + part
             self.cts[owner - 1] = None
-        holes[...] = True
-        owners[...] = 0
+        arrays.assign(holes, True)
+        arrays.assign(owners, 0)
         return inside
 
     def _seen_in_rest(self, path: Sequence[tuple[Any, dict[str, Any]]], holes: Any) -> Any:
-        if self.rest is None or holes.all():
+        if self.rest is None or arrays.all_nonzero(holes):
             return None
         inside: Any = self.rest
         for primitive, settings in path:
             inside = apply(primitive, (inside,), settings)
-        return P.where(Tensor._wrap(holes.copy()), 0, inside) if holes.any() else inside
+        return P.where(Tensor._wrap(arrays.copy(holes)), 0, inside) if arrays.any_nonzero(holes) else inside
 
     def _owner(self, owners: Any, place: tuple[int, Ints, Ints]) -> int | None:
         """The number of the part at this place, 0 if there is none; None if parts lie here that also lie elsewhere."""
-        first = int(owners.flat[0]) if owners.size else 0
-        if (owners == first).all() and (not first or self.places[first - 1] == place):
+        first = int(arrays.first(owners)) if owners.size else 0
+        if arrays.are_all(owners, first) and (not first or self.places[first - 1] == place):
             return first
         return None
 
     def _map(self) -> None:
         """Write down where parts lie."""
-        owners = np.zeros(self.shape, np.int32)
+        owners = arrays.zeros(self.shape, int32.numpy)
         for i, place in enumerate(self.places):
             seen = placed(owners, place)
-            if seen.any():
+            if arrays.any_nonzero(seen):
                 self._flatten()
-                owners[...] = 0
+                arrays.assign(owners, 0)
                 break
-            seen[...] = i + 1
+            arrays.assign(seen, i + 1)
         self.owners = owners
-        self.holes = np.zeros(self.shape, bool)
+        self.holes = arrays.zeros(self.shape, bool_.numpy)
 
     def _flatten(self) -> None:
         self.rest = self.whole()

@@ -12,12 +12,13 @@ from weakref import ref
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.arrays import ARRAY
 from lucid.core.collector import expose, settle
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields, next_seq
 from lucid.core.hooks import hooks_of
-from lucid.core.kernels import kernel_of
+from lucid.core.kernels import kernel_of, table
 from lucid.core.levels import captured, newest, tracing
 from lucid.core.node import (
     ABSENT,
@@ -49,8 +50,6 @@ NONFINITE = "lucid.nonfinite"
 _OUT = -1
 _MOST_PLANNED = 5  # operands whose combinations have plans that are kept
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
-Array = Any  # a bare array, or in rules anything that stands for one
-Scalar = bool | int | float | complex
 
 
 class Rule:
@@ -241,8 +240,8 @@ def saved_at(node: Node, place: int, ct: Any) -> Any:
         item = item[place]
     if not isinstance(ct, TensorFields):
         return array_of(node, item)
-    if type(item) is ndarray:  # a constant
-        return item.item()
+    if type(item) is ARRAY:  # a constant
+        return table["item"](item)
     beside = ct
     if not beside._level and not _recording():
         return unrecorded(node, item)
@@ -439,7 +438,7 @@ def _first_recorded(args: Sequence[Any]) -> Any:
 def wrapped(array: Any) -> Any:
     """A tensor around an array that is used as it is."""
     made = _new(Tensor)
-    made._array = array if type(array) is ndarray else np.asarray(array)
+    made._array = array if type(array) is ARRAY else table["as_array"](array)
     made._born = newest()
     made._requires_grad = False
     made._grad = made._node = made._meta = None
@@ -457,7 +456,7 @@ def constant(value: Any, kind: Any) -> Any:
     known = _constants[kind]
     found = known.get(value)
     if found is None:
-        found = np.asarray(value, kind)
+        found = table["as_array"](value, kind)
         if value and value == value and len(known) < _MOST_CONSTANTS:
             known[value] = found
     return found
@@ -552,17 +551,7 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
     a, b = base._array, out._array
     if isinstance(b, Tensor):
         return b is a or (isinstance(b._meta, View) and b._meta.storage is storage_of(a))
-    owner = b.base
-    if b is a or (owner is not None and (owner is a or owner is a.base)):
-        return True
-    return owner is not None and _owner(owner) is _owner(a)
-
-
-def _owner(array: Any) -> Any:
-    """What owns the memory of an array; NumPy's as_strided puts objects of its own in between."""
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return array
+    return bool(table["shares_memory"](a, b))
 
 
 def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], out: Tensor) -> None:
@@ -608,7 +597,7 @@ def seen(how: View) -> Any:
 def element_type(tensor: Any) -> Any:
     """The NumPy type of the elements of a tensor of any kind."""
     fields = tensor
-    while type(fields._array) is not ndarray:
+    while type(fields._array) is not ARRAY:
         fields = fields._array
     return fields._array.dtype
 
@@ -669,11 +658,11 @@ def look_at(node: Node, out: TensorFields) -> None:
         operands = len(node.edges)
         place = node.place_of_saved
         if place >= 0:
-            if type(node.saved) is not ndarray:
+            if type(node.saved) is not ARRAY:
                 node.saved = packed(node.saved, place if place < operands else None)
         elif type(node.saved) is tuple:
             node.saved = tuple([packed(s, k if k < operands else None) for k, s in enumerate(node.saved)])
-    if modes.anomaly.get() and isinstance(out._array, ndarray) and not np.isfinite(out._array).all():
+    if modes.anomaly.get() and type(out._array) is ARRAY and not table["is_finite"](out._array):
         hooks_of(node).metadata[NONFINITE] = True
 
 

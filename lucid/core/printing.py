@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lucid.core import dtypes
+from lucid.core.kernels import table
 
 if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
@@ -44,18 +43,8 @@ def set_printoptions(
             setattr(_options, name, value)
 
 
-def format_array(array: Any, prefix: str) -> str:
-    if array.dtype == dtypes.bfloat16.numpy:
-        array = array.astype(np.float32)
-    return np.array2string(
-        array,
-        separator=", ",
-        prefix=prefix,
-        precision=_options.precision,
-        threshold=_options.threshold,
-        edgeitems=_options.edgeitems,
-        max_line_width=_options.linewidth,
-    )
+def format_array(array: Any, prefix: str) -> Any:
+    return table["format"](array, prefix, **vars(_options))
 
 
 def describe(tensor: "Tensor") -> str:

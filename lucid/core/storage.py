@@ -3,19 +3,17 @@
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-import numpy as np
-
+from lucid.core import arrays
+from lucid.core.arrays import ARRAY
 from lucid.core.fields import TensorFields
 from lucid.core.place import Place, here
-from lucid.core.tracking import PyObject_GC_UnTrack
-from lucid.native import in_use
+from lucid.native import PyObject_GC_UnTrack, in_use
 
 if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
 
 # How a view came about decides whether it may be written to while gradients are recorded.
 NORMAL, UNRECORDED, ONE_OF_MANY, DETACHED = range(4)
-_FINGERPRINT_LENGTH = 64
 
 
 class Storage:
@@ -142,7 +140,7 @@ def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
     if meta is None:
-        meta = tensor._meta = new_storage() if type(tensor._array) is np.ndarray else tensor._new_storage()
+        meta = tensor._meta = new_storage() if type(tensor._array) is ARRAY else tensor._new_storage()
         if in_use:
             PyObject_GC_UnTrack(meta)  # it refers to no tensor
     storage: Storage = meta.storage
@@ -150,15 +148,9 @@ def storage_of(tensor: Any) -> Storage:
 
 
 def _identity(array: Any) -> Any:
-    return (array.ctypes.data, array.shape, array.strides) if isinstance(array, np.ndarray) else None
+    return (arrays.address(array), array.shape, array.strides) if type(array) is ARRAY else None
 
 
 def fingerprint(array: Any) -> int:
-    """A hash of up to 64 evenly spread elements: notices most writes by NumPy code at a constant cost."""
-    if not isinstance(array, np.ndarray):
-        return 0
-    if array.size <= _FINGERPRINT_LENGTH:
-        return hash(array.tobytes())
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
-    step = max(1, array.size // _FINGERPRINT_LENGTH)
-    return hash(np.asarray(flat[::step]).tobytes())
+    """A hash of some elements: notices most writes by NumPy code at a constant cost."""
+    return arrays.fingerprint(array) if type(array) is ARRAY else 0

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lucid.core import dtypes, levels, printing
+from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields
+from lucid.core.kernels import table
 from lucid.core.levels import newest
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 
@@ -19,7 +21,6 @@ else:
     Methods = object
 
 _new = TensorFields.__new__
-ndarray = np.ndarray
 
 
 class Tensor(TensorFields, Methods):
@@ -52,7 +53,7 @@ class Tensor(TensorFields, Methods):
     def _wrap(array: Any) -> "Tensor":
         """A tensor around an array that is used as it is."""
         out: TensorFields = _new(Tensor)
-        out._array = array if type(array) is ndarray else np.asarray(array)
+        out._array = array if type(array) is ARRAY else table["as_array"](array)
         out._born = newest()
         out._requires_grad = False
         out._grad = out._node = out._meta = None
@@ -318,7 +319,7 @@ class Tensor(TensorFields, Methods):
         >>> x.stride(), x.t().stride()
         ((3, 1), (1, 3))
         """
-        array = self._concrete("stride()")
+        array = self._held_array("stride()")
         strides = tuple(s // array.itemsize for s in array.strides)
         if dim is not None and not -self.ndim <= dim < self.ndim:
             raise IndexError(f"dim {dim} is out of range for a tensor with {self.ndim} dimensions")
@@ -331,15 +332,12 @@ class Tensor(TensorFields, Methods):
         >>> lucid.zeros(2, 3)[1].storage_offset()
         3
         """
-        array = self._concrete("storage_offset()")
-        owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        return int((array.ctypes.data - owner.ctypes.data) // array.itemsize)
+        array = self._held_array("storage_offset()")
+        return int(offset(array) // array.itemsize)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return int(self._concrete("data_ptr()").ctypes.data)
+        return int(address(self._held_array("data_ptr()")))
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps.
@@ -349,7 +347,7 @@ class Tensor(TensorFields, Methods):
         >>> x.is_contiguous(), x.t().is_contiguous()
         (True, False)
         """
-        return bool(self._concrete("is_contiguous()").flags.c_contiguous)
+        return bool(is_contiguous(self._held_array("is_contiguous()")))
 
     def is_floating_point(self) -> bool:
         """Whether the elements are real floats."""
@@ -359,9 +357,13 @@ class Tensor(TensorFields, Methods):
         """Whether the elements are complex."""
         return self.dtype.is_complex
 
-    def _concrete(self, wanted_by: str) -> Any:
+    def _held_array(self, wanted_by: str) -> Any:
         """The array, for what cannot be done with anything less; other kinds raise here."""
         return self._array
+
+    def _concrete(self, wanted_by: str) -> Any:
+        """The same as NumPy sees it."""
+        return table["to_numpy"](self._held_array(wanted_by))
 
     def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
         """Run a primitive of which this tensor is the operand of the innermost transform; each kind has its way."""
@@ -376,7 +378,7 @@ class Tensor(TensorFields, Methods):
 
     def _copy_contents(self) -> None:
         """Stop sharing memory with whatever this tensor was made from."""
-        self._array = self._array.copy()
+        self._array = table["copy"](self._array)
 
     def holds(self, new: "Tensor") -> bool:
         """Whether a value can be written into this tensor as it is, rather than after becoming of that value's kind."""
@@ -384,10 +386,10 @@ class Tensor(TensorFields, Methods):
 
     def _write(self, new: "Tensor", name: str) -> None:
         """Take over the elements of `new`, which has this tensor's shape and type."""
-        np.copyto(self._array, new._array)
+        table["assign"](self._array, new._array)
 
     def _raise_if_read_only(self, name: str) -> None:
-        if not self._array.flags.writeable:
+        if not table["is_writable"](self._array):
             raise RuntimeError(
                 f"{name}: this tensor's memory cannot be written: it is an expanded tensor, in which several "
                 "elements share one place, or shows a read-only NumPy array. clone() it first."
@@ -491,7 +493,7 @@ class Tensor(TensorFields, Methods):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
-        return _rebuild, (np.array(self._concrete("pickling")), self._requires_grad, self._grad)
+        return _rebuild, (self._concrete("pickling").copy("K"), self._requires_grad, self._grad)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from lucid.api.creation import zeros
 from lucid.api.joining import stack
 from lucid.autograd.function import Function
 from lucid.core import tree
+from lucid.core.arrays import all_nonzero, any_nonzero
 from lucid.core.batched import Batched, pick
 from lucid.core.dual import Dual
 from lucid.core.kind import Kind
@@ -48,8 +49,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     if isinstance(truth, Traced):
         return _traced_cond(truth, true_fn, false_fn, operands)
     known = _values(truth)
-    if known is not None and (known.all() or not known.any()):
-        return (true_fn if known.all() else false_fn)(*operands)
+    if known is not None and (all_nonzero(known) or not any_nonzero(known)):
+        return (true_fn if all_nonzero(known) else false_fn)(*operands)
     with _no_draws(known is None):
         yes = true_fn(*_guarded(operands, truth))
         no = false_fn(*_guarded(operands, ~truth))
@@ -89,7 +90,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
                     "while_loop: inside make_graph a condition that differs between examples cannot be known; put the "
                     "vmap around make_graph, or use scan"
                 )
-            if not known.any():
+            if not any_nonzero(known):
                 return value
         given = value if running is True else _guarded((value,), running)[0]
         new = tree.tree_map(lift, body_fn(given))

@@ -9,6 +9,7 @@ import numpy as np
 
 from lucid.autograd.function import Function
 from lucid.core import tree
+from lucid.core.arrays import zeros
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import beside
@@ -204,7 +205,7 @@ class custom_jvp(_Rules):
             *nondiff, primals, tangents = args
             value = self(*self._restored(nondiff, primals))
             terms = [r(t, value, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
-            zero = tree.tree_map(lambda v: Tensor._wrap(np.zeros(v.shape, v.np_dtype)), value)
+            zero = tree.tree_map(lambda v: Tensor._wrap(zeros(v.shape, v.np_dtype)), value)
             for term in terms:
                 zero = tree.tree_map(lambda a, b: a + b, zero, term)
             return value, zero

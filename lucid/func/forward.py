@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from lucid.core import tree
+from lucid.core.arrays import zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.dual import Dual, Pushforward
 from lucid.core.levels import Inside, new_level
@@ -57,7 +56,7 @@ def split(value: Any, level: int) -> tuple[Any, Any]:
         primal = leaf._array if dual else leaf
         tangent = leaf._aux if dual else None
         if tangent is None and isinstance(primal, Tensor):
-            tangent = Tensor._wrap(np.zeros(primal.shape, primal.np_dtype))
+            tangent = Tensor._wrap(zeros(primal.shape, primal.np_dtype))
         primals.append(primal)
         tangents.append(tangent)
     return structure.unflatten(primals), structure.unflatten(tangents)
@@ -102,7 +101,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         return change
 
     # The primals are constants of the trace: only what depends on the tangents enters the program.
-    zeros = tree.tree_map(lambda x: Tensor._wrap(np.zeros(x.shape, x.np_dtype)), points)
-    push = traced(tangent, zeros, {}, Inside)
+    starts = tree.tree_map(lambda x: Tensor._wrap(zeros(x.shape, x.np_dtype)), points)
+    push = traced(tangent, starts, {}, Inside)
     push.name = "linearized"
     return values[0], push

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from lucid.core import tree
+from lucid.core.arrays import basis, full
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -22,13 +21,11 @@ def _basis(leaves: list[Tensor]) -> list[Tensor]:
     """Unit vectors for all elements of all leaves: each leaf's share of them, in its own shape."""
     if len(leaves) == 1:
         (x,) = leaves
-        return [Tensor._wrap(np.eye(x.numel(), dtype=x.np_dtype).reshape(x.numel(), *x.shape))]
+        return [Tensor._wrap(basis(x.numel(), 0, x.shape, x.np_dtype))]
     total = sum(x.numel() for x in leaves)
     out, start = [], 0
     for x in leaves:
-        rows = np.zeros((total, x.numel()), x.np_dtype)
-        rows[np.arange(start, start + x.numel()), np.arange(x.numel())] = 1
-        out.append(Tensor._wrap(rows.reshape(total, *x.shape)))
+        out.append(Tensor._wrap(basis(total, start, x.shape, x.np_dtype)))
         start += x.numel()
     return out
 
@@ -69,15 +66,17 @@ def _rows(chosen: _Chosen, value: Any, pull: Callable[[Any], Any], chunk_size: C
     if len(outputs) == 1 and outputs[0].numel() == 1 and not outputs[0].is_complex():
         # One row needs no batch.
         (out,) = outputs
-        leaves, in_structure = tree.flatten(pull(out_structure.unflatten([np.ones(out.shape, out.np_dtype)])))
+        leaves, in_structure = tree.flatten(
+            pull(out_structure.unflatten([Tensor._wrap(full(out.shape, 1, out.np_dtype))]))
+        )
         parts = [leaf.reshape(*out.shape, *leaf.shape) if out.ndim else leaf for leaf in leaves]
         return out_structure.unflatten([chosen.arranged(in_structure, parts)])
     batched = vmap(lambda *cts: pull(out_structure.unflatten(cts)), chunk_size=chunk_size, memory=memory)
-    basis = _basis(outputs)
-    in_leaves, in_structure = tree.flatten(batched(*basis) if outputs else ())
+    cts = _basis(outputs)
+    in_leaves, in_structure = tree.flatten(batched(*cts) if outputs else ())
     if any(out.is_complex() for out in outputs):
         # Cotangents are conjugates of derivatives; of a real argument one pass gives the real part, a second the other.
-        turned = tree.flatten(batched(*[b * 1j if b.is_complex() else b * 0 for b in basis]))[0]
+        turned = tree.flatten(batched(*[b * 1j if b.is_complex() else b * 0 for b in cts]))[0]
         in_leaves = [a.conj() if a.is_complex() else a + 1j * b for a, b in zip(in_leaves, turned, strict=True)]
     jacobians, start = [], 0
     for out in outputs:

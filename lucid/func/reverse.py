@@ -5,9 +5,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from lucid.core import engine, modes, tree
+from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.levels import active
 from lucid.core.outside import carries_grad, leads_outside
@@ -99,7 +98,7 @@ class Pulled:
                 accumulate=False,
             )
         return [
-            Tensor._wrap(np.zeros(v.shape, v.np_dtype)) if g is None else g
+            Tensor._wrap(zeros(v.shape, v.np_dtype)) if g is None else g
             for g, v in zip(found, self.variables, strict=True)
         ]
 
@@ -170,7 +169,7 @@ def _differentiated(
     pulled = Pulled("grad", func, args, kwargs, argnums)
     value, aux = _value_and_aux("grad", pulled.output, has_aux)
     _one_number(value)
-    seed = Tensor._wrap(np.ones(value.shape, value.np_dtype))
+    seed = Tensor._wrap(full(value.shape, 1, value.np_dtype))
     return pulled, value, aux, pulled.arranged(pulled.pull([value], [seed], retain=False))
 
 

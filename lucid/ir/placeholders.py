@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core import arrays
 from lucid.core.kind import bottom
 from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
@@ -16,7 +17,7 @@ from lucid.ops.abstract import Abstract
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
     """A placeholder in row-major order."""
-    return Tensor._wrap(np.empty(shape, dtype))
+    return Tensor._wrap(arrays.empty(shape, dtype))
 
 
 def like(x: Tensor) -> Tensor:
@@ -26,10 +27,7 @@ def like(x: Tensor) -> Tensor:
     strides = strides[len(strides) - len(shape) :]  # those in front are of batches
     if x.is_contiguous() or 0 in shape:
         return empty(shape, x.np_dtype)
-    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    before = -sum(r for r in reach if r < 0)
-    memory = np.empty(before + sum(r for r in reach if r > 0) + x.itemsize, np.uint8)
-    return Tensor._wrap(np.ndarray(shape, x.np_dtype, memory, before, strides))
+    return Tensor._wrap(arrays.empty_strided(shape, x.np_dtype, strides))
 
 
 def results(prim: Any, operands: Sequence[Any], params: dict[str, Any]) -> Sequence[Tensor]:
@@ -52,11 +50,7 @@ def _can_show(prim: Any, base: Tensor, params: dict[str, Any]) -> bool:
     """Whether a view needs no copy, as one in another shape may."""
     if prim is not P.reshape or base.is_contiguous():
         return True
-    try:
-        base._array.reshape(params["shape"], copy=False)
-    except ValueError:
-        return False
-    return True
+    return bool(arrays.can_reshape(base._array, params["shape"]))
 
 
 def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result: Abstract) -> Tensor:
@@ -65,18 +59,15 @@ def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result
     Kernels differ in the order in which they lay out the result of operands in another than row-major order; one is
     tried on two elements for each dimension.
     """
-    arrays = [o._array for o in operands if isinstance(o, Tensor) and not o._level]
-    if result.ndim < 2 or 0 in result.shape or all(a.flags.c_contiguous for a in arrays):
+    given = [o._array for o in operands if isinstance(o, Tensor) and not o._level]
+    if result.ndim < 2 or 0 in result.shape or all(arrays.is_contiguous(a) for a in given):
         return empty(result.shape, result.dtype)
     with np.errstate(all="ignore"):
         tried = prim.kernel(*[_small(o) if isinstance(o, Tensor) else o for o in operands], **params)
     order = sorted(range(result.ndim), key=lambda d: -tried.strides[d])  # the outermost dimension first
-    made = empty([result.shape[d] for d in order], result.dtype)
-    made._array = made._array.transpose(np.argsort(order))
-    return made
+    return Tensor._wrap(arrays.empty_in_order(result.shape, result.dtype, order))
 
 
 def _small(x: Tensor) -> Any:
-    return (
-        np.ones([min(n, 2) for n in x.shape], x.np_dtype) if x._level else np.ones_like(x._array[(slice(2),) * x.ndim])
-    )
+    shape = tuple([min(n, 2) for n in x.shape])
+    return arrays.full(shape, 1, x.np_dtype) if x._level else arrays.ones_laid_out_like(x._array, shape)

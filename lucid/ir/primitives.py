@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from lucid.core.arrays import zeros
 from lucid.core.primitive import P, Primitive, registry
 from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction
@@ -18,8 +17,8 @@ def _write_view_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: di
 
 def _zeros(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return Tensor._wrap(np.zeros(value.shape, value.np_dtype))
-    return np.zeros(value.shape, value.dtype)
+        return Tensor._wrap(zeros(value.shape, value.np_dtype))
+    return zeros(value.shape, value.dtype)
 
 
 # What a write through a view is in a program: the base, with other elements where the view shows it.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from lucid.core import levels, modes, tree
+from lucid.core.arrays import ARRAY, copy
 from lucid.core.fields import TensorFields
 from lucid.core.inplace import raise_if_leaf
 from lucid.core.kind import Kind, NeedsValueError
@@ -198,7 +199,7 @@ class Trace:
         if isinstance(operand, Traced) and operand._level == self.level:
             return operand.current()
         if not isinstance(operand, Tensor):
-            return self._constant(operand) if isinstance(operand, np.ndarray) else operand
+            return self._constant(operand) if isinstance(operand, np.ndarray | ARRAY) else operand
         outside = getattr(operand, "_born", 0) < self.level
         if outside and self._overwritten and self._is_overwritten(operand):
             return self._stand_in(operand).current()
@@ -220,10 +221,10 @@ class Trace:
 
     def _constant(self, value: Any) -> Name:
         # Held under its own number: an array's identity may come back for another array once it is gone.
-        copy = Tensor._wrap(np.array(value)) if isinstance(value, np.ndarray) else value.clone()
-        name = self.name(copy.shape, copy.dtype)
-        self.constants[name.number] = (name, copy)
-        self.values[name.number] = copy
+        own = Tensor._wrap(copy(value)) if isinstance(value, np.ndarray | ARRAY) else value.clone()
+        name = self.name(own.shape, own.dtype)
+        self.constants[name.number] = (name, own)
+        self.values[name.number] = own
         return name
 
     def write(self, what: Any, operands: Sequence[Any], results: Sequence[Any]) -> list["Traced"]:
@@ -389,9 +390,9 @@ class Traced(Kind):
         """Whether it depends on no argument, so that its value is known, and fixed for what asks for it."""
         return self.current().number not in self._aux.trace.open
 
-    def _concrete(self, wanted_by: str) -> Any:
+    def _held_array(self, wanted_by: str) -> Any:
         if self.is_known:
-            return self._aux.trace.value(self._aux.name)._concrete(wanted_by)
+            return self._aux.trace.value(self._aux.name)._held_array(wanted_by)
         raise NeedsValueError(
             f"{wanted_by} needs a concrete value, but at {here()} make_graph traces a program that is to serve for other "
             "values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, lucid.while_loop; instead "

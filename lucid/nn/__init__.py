@@ -1,8 +1,9 @@
 """Neural networks: modules, layers, losses and their initialisation."""
 
-from lucid.backends.cpu import nn as _kernels  # noqa: F401 -- they fill the table
+from lucid.backends import load as _load
 from lucid.native import compiled_first as _compiled_first
 
+_load("nn")
 _compiled_first(__path__, "nn")
 
 from lucid.nn import functional, init, utils

@@ -187,8 +187,8 @@ class Watched(Kind):
         shape: tuple[int, ...] = self._array.shape
         return shape
 
-    def _concrete(self, wanted_by: str) -> Any:
-        return self._array._concrete(wanted_by)
+    def _held_array(self, wanted_by: str) -> Any:
+        return self._array._held_array(wanted_by)
 
     def _copy_contents(self) -> None:
         self._array = self._array.clone()

@@ -7,6 +7,8 @@ import numpy as np
 
 from lucid.core.dtypes import BOOL, complex_of, real_of
 
+_ELEMENT = np.zeros((), np.bool_)  # which seen in any shape takes no memory
+
 
 class Abstract(NamedTuple):
     """The shape and NumPy type of a value."""
@@ -22,6 +24,11 @@ class Abstract(NamedTuple):
 def broadcast(*values: Any) -> tuple[int, ...]:
     """The shape of operands that are broadcast against each other; numbers among them have none."""
     return np.broadcast_shapes(*[v.shape for v in values if isinstance(v, Abstract)])
+
+
+def indexed(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
+    """The shape of what basic indexing shows of an array."""
+    return np.broadcast_to(_ELEMENT, shape)[index].shape
 
 
 def common(*values: Any) -> np.dtype[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.arrays import as_array, has_negative
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
@@ -208,8 +209,8 @@ def _checked_power(input: Any, exponent: Any) -> Tensor:
     x, y = promote("pow", (input, exponent), KEEP)
     if not isinstance(x, Tensor):
         # The derivative by the exponent needs the logarithm of the base as a tensor.
-        x = Tensor._wrap(np.asarray(x, y.np_dtype))
-    if isinstance(y, Tensor) and y.np_dtype.kind in "iu" and type(y) is Tensor and (y._array < 0).any():
+        x = Tensor._wrap(as_array(x, y.np_dtype))
+    if isinstance(y, Tensor) and y.np_dtype.kind in "iu" and type(y) is Tensor and has_negative(y._array):
         raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
     return tensor_power(x, y)
 

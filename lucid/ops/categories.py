@@ -21,6 +21,7 @@ from lucid.ops.rules import (
     chained,
     chained_both,
     conjugate_for,
+    conjugated,
     expand_reduced,
     is_complex,
     kept_shape,
@@ -182,7 +183,7 @@ class Way:
             is_real = dtype is _F32 or dtype is _F64 or dtype.kind != "c"
             if self.chain is None:
                 self.chain = P.chain
-            return self.chain.kernel(ct, derivative if is_real else derivative.conjugate())
+            return self.chain.kernel(ct, derivative if is_real else conjugated(derivative))
         if self.back is None:
             self.back = self._made_of_rule()
         if self.back is not BY_TENSORS:

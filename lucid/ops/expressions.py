@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.core.arrays import item, zeros
 from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import OUTERMOST
@@ -117,7 +118,7 @@ def _typed(dtype: np.dtype[Any]) -> Tensor:
     """The tensor inside an expression, which says of what type it is."""
     found = _types.get(dtype)
     if found is None:
-        found = _types[dtype] = Tensor._wrap(np.zeros((), dtype))
+        found = _types[dtype] = Tensor._wrap(zeros((), dtype))
     return found
 
 
@@ -128,7 +129,7 @@ def _scalar(value: Any, is_base: Callable[[Any], bool]) -> Any:
     array = value._array if isinstance(value, Tensor) and not value._level else value
     if getattr(array, "shape", None) != ():
         raise NotScalarError(f"{value!r} is no number")
-    return Expression.make(Constant(array.item(), array.dtype), array.dtype, is_base)
+    return Expression.make(Constant(item(array), array.dtype), array.dtype, is_base)
 
 
 def _is_one(value: Any) -> bool:
@@ -140,7 +141,7 @@ def as_expression(value: Any, is_base: Callable[[Any], bool]) -> Expression:
     found = _scalar(value, is_base)
     if isinstance(found, Expression):
         return found
-    dtype = np.asarray(found).dtype
+    dtype = np.result_type(type(found))
     return Expression.make(Constant(found, dtype), dtype, is_base)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
+from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.batched import Batched
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
@@ -20,7 +21,6 @@ from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, split_
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import cast, raise_mixed
 
-ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get
 _wrap = Tensor._wrap
@@ -28,13 +28,12 @@ _wrap = Tensor._wrap
 
 def _apart(grads: list[Any]) -> list[Any]:
     """Cotangents of which no two share memory: a kernel may give one for several operands."""
-    seen: set[int] = set()
+    seen: list[Any] = []
     for i, g in enumerate(grads):
-        if type(g) is ndarray:
-            owner = id(g if g.base is None else g.base)
-            if owner in seen:
-                grads[i] = g.copy()
-            seen.add(owner)
+        if type(g) is ARRAY:
+            if any(shares_memory(other, g) for other in seen):
+                grads[i] = g = copy(g)
+            seen.append(g)
     return grads
 
 
@@ -124,7 +123,7 @@ class Fused(Primitive):
             raise_if_freed(node)
         edges = node.edges
         cts = [ct.get(i) for i in range(self.results)] if self.multi else [ct]
-        on_arrays = all(c is None or type(c) is ndarray for c in cts)
+        on_arrays = all(c is None or type(c) is ARRAY for c in cts)
         if on_arrays and len(saved) > len(edges):
             values = [array_of(node, s) for s in saved]
             needs = [e is not None for e in edges]

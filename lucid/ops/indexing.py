@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, kernels
+from lucid.core.arrays import steps, zeros
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
@@ -20,7 +21,7 @@ def _batch_index(prim: Any, values: Any, batched: Any, size: int, params: Any) -
         k = len(positions)
         front = P.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, x.ndim)))
         out = P.index(front, *positions)
-        rank = np.broadcast(*[np.empty(p.shape) for p in positions]).ndim if len(positions) > 1 else positions[0].ndim
+        rank = len(np.broadcast_shapes(*[p.shape for p in positions]))
         # In row-major order, as one example would be: what is a view of that must be a view here.
         return P.clone(P.permute(out, dims=(rank, *range(rank), *range(rank + 1, out.ndim))))
     return P.index(x, *_with_batch_positions(positions, batched[1:], size))
@@ -30,7 +31,7 @@ def _with_batch_positions(positions: Any, batched: Any, size: int) -> list[Any]:
     """Positions that also say which example they are for."""
     aligned = align(positions, batched, size)
     rank = max(p.ndim - b for p, b in zip(positions, batched, strict=True))
-    return [Tensor._wrap(np.arange(size).reshape(size, *(1,) * rank)), *aligned]
+    return [Tensor._wrap(steps(size, (1,) * rank)), *aligned]
 
 
 index_primitive = Variadic(
@@ -76,7 +77,7 @@ def _put_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
 
 
 def _zero_at(ct: Any, positions: Any) -> Any:
-    zero = np.zeros((), ct.np_dtype if isinstance(ct, Tensor) else ct.dtype)
+    zero = Tensor._wrap(zeros((), ct.np_dtype if isinstance(ct, Tensor) else ct.dtype))
     return P.index_put(ct, zero, *positions, accumulate=False)
 
 

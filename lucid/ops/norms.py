@@ -73,12 +73,6 @@ norm = Primitive(
 
 def _per_distance(ct: Any, out: Any) -> Any:
     """ct / out, and 0 for points that coincide."""
-    if type(ct) is np.ndarray and type(out) is np.ndarray and ct.dtype.itemsize > 2:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.divide(ct, out)
-        if not out.all():
-            ratio[out == 0] = 0
-        return ratio
     zero = out == 0
     return P.where(zero, 0, ct / P.where(zero, 1, out))
 

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from lucid.core import dtypes, modes
+from lucid.core.arrays import empty
 from lucid.core.tensor import Tensor
 from lucid.core.tree import flatten
 
@@ -32,7 +31,7 @@ def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: di
         _raise_if_unfit(name, target, value)
     for target, value in zip(targets, results, strict=True):
         if target.shape != value.shape:
-            target.data = Tensor._wrap(np.empty(value.shape, target.np_dtype))
+            target.data = Tensor._wrap(empty(value.shape, target.np_dtype))
         target.copy_(value)
     if isinstance(result, Tensor):
         return targets[0]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.arrays import as_array
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.categories import Elementwise
@@ -50,7 +51,7 @@ def exact(value: Any) -> Tensor:
     if isinstance(value, Tensor) or hasattr(value, "__array__"):
         return lift(value)
     if type(value) is float:
-        return Tensor._wrap(np.asarray(value))
+        return Tensor._wrap(as_array(value))
     found = lift(value)
     if found.np_dtype not in _DIFFERENTIABLE:
         return found
@@ -104,7 +105,7 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
         raise TypeError(f"{name} takes integer or boolean tensors, not {dtypes.of_numpy(target)}")
     if target is _BF16:
         # NumPy does not know that a Python number leaves this type as it is.
-        operands = [a if isinstance(a, Tensor) else Tensor._wrap(np.asarray(a, target)) for a in operands]
+        operands = [a if isinstance(a, Tensor) else Tensor._wrap(as_array(a, target)) for a in operands]
     # Lists are read anew: in the default type their numbers may have lost digits.
     return [
         cast(exact(given) if isinstance(given, list | tuple) else a, target) if isinstance(a, Tensor) else a

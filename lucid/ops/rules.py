@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core.arrays import ARRAY, as_array, full, zeros
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import P as P
 from lucid.core.primitive import element_type
@@ -37,12 +38,12 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 def zeros_like(x: Any) -> Any:
     """Zeros that are connected to nothing, for derivatives that vanish."""
-    return Tensor._wrap(np.zeros(x.shape, x.np_dtype))
+    return Tensor._wrap(zeros(x.shape, x.np_dtype))
 
 
 def ones_like(x: Any) -> Any:
     """Ones that are connected to nothing."""
-    return Tensor._wrap(np.ones(x.shape, x.np_dtype))
+    return Tensor._wrap(full(x.shape, 1, x.np_dtype))
 
 
 def np_dtype(x: Any) -> np.dtype[Any]:
@@ -53,7 +54,7 @@ def np_dtype(x: Any) -> np.dtype[Any]:
 
 def typed_as(x: Any, value: Any) -> Any:
     """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
-    return np.asarray(value, np_dtype(x)) if isinstance(value, bool | int | float | complex) else value
+    return Tensor._wrap(as_array(value, np_dtype(x))) if isinstance(value, bool | int | float | complex) else value
 
 
 def is_complex(x: Any) -> bool:
@@ -87,6 +88,11 @@ def times(ct: Any, derivative: Any) -> Any:
 def conjugate_for(ct: Any, derivative: Any) -> Any:
     """What a cotangent is multiplied by."""
     return derivative.conjugate() if is_complex(ct) else derivative
+
+
+def conjugated(derivative: Any) -> Any:
+    """That of an array or a number."""
+    return P.conj.kernel(derivative) if type(derivative) is ARRAY else derivative.conjugate()
 
 
 def add_all(terms: Sequence[Any]) -> Any:

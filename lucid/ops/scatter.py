@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from lucid.core import dtypes
+from lucid.core.arrays import as_array
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
 from lucid.ops.categories import Variadic, each
@@ -89,7 +88,7 @@ def _equals(x: Any, out: Any) -> Any:
 
 
 def overwritten(x: Any, positions: Sequence[Any], value: Any) -> Any:
-    return P.index_put(x, np.asarray(value, np_dtype(x)), *positions, accumulate=False)
+    return P.index_put(x, Tensor._wrap(as_array(value, np_dtype(x))), *positions, accumulate=False)
 
 
 index_amax = _fold("index_amax", _tie_shares)

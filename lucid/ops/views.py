@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core.arrays import is_contiguous
 from lucid.core.tensor import Tensor
-from lucid.ops.abstract import Abstract, common, same, shaped, without
+from lucid.ops.abstract import Abstract, common, indexed, same, shaped, without
 from lucid.ops.categories import Variadic, linear, view
 from lucid.ops.rules import P, batched_to_front, shift, sum_to, zeros_like
 
@@ -24,7 +25,7 @@ reshape = view(
     "reshape",
     transpose=lambda ct, x_shape: P.reshape(ct, shape=x_shape),
     batch=lambda x, size, shape: P.reshape(x, shape=(size, *shape)),
-    back=lambda ct, x_shape, shape: ct.reshape(x_shape),
+    back=lambda ct, x_shape, shape: P.reshape.kernel(ct, x_shape),
     abstract=_reshape_abstract,
 )
 
@@ -59,16 +60,13 @@ spread = view(
 )
 
 
-_ELEMENT = np.zeros((), np.bool_)  # which seen in any shape takes no memory
-
-
 # Basic indexing: integers, slices, None and Ellipsis. Its transpose writes into zeros.
 slice_ = view(
     "slice",
     transpose=lambda ct, x_shape, index: P.slice_back(ct, index=index, shape=x_shape),
     batch=lambda x, size, index: P.slice(x, index=(slice(None), *index)),
     back=lambda ct, x_shape, index: P.slice_back.kernel(ct, index, x_shape),
-    abstract=lambda x, index: Abstract(np.broadcast_to(_ELEMENT, x.shape)[index].shape, x.dtype),
+    abstract=lambda x, index: Abstract(indexed(x.shape, index), x.dtype),
 )
 
 
@@ -81,7 +79,7 @@ slice_back = linear(
 
 
 def _pull_parts(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
-    row_major = ct.is_contiguous() if isinstance(ct, Tensor) else ct.flags.c_contiguous
+    row_major = ct.is_contiguous() if isinstance(ct, Tensor) else is_contiguous(ct)
     ct = ct if row_major else P.clone(ct)  # once, and not for each part
     places = [params["places"][i] for i in needed]
     return [P.as_strided(ct, size=shape, stride=steps, offset=offset, lead=0) for offset, shape, steps in places]

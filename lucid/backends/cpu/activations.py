@@ -1,6 +1,8 @@
 """Activations x·gate(x), and what their slopes make of a cotangent: ReLU, SiLU, and GELU, exact and not.
 
 Arrays are of one type and shape, float or double, and lie in order. `activations.pyx` does the same in one pass over memory.
+
+To be replaced by generated code.
 """
 
 from importlib import import_module

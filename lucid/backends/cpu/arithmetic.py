@@ -1,41 +1,22 @@
-"""Arithmetic on bare arrays: NumPy's own.
+"""Arithmetic on arrays: NumPy's own.
 
 Compiled (arithmetic.pyx), small arrays of one floating-point type do without the set-up of a NumPy function, which takes
 several times as long as the arithmetic itself.
+
+To be replaced by generated code.
 """
 
 from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.arithmetic import add_into as add_into
+from lucid.backends.numpy.arithmetic import chain as chain
+from lucid.backends.numpy.arithmetic import chain_both as chain_both
+from lucid.backends.numpy.arithmetic import square as square
+
 add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.true_divide
 negative = np.negative
-
-
-def chain(x: Any, y: Any) -> Any:
-    """x · y, and exactly 0 where x is 0, also if y is infinite or nan: where there is no change, none passes on."""
-    out = np.multiply(x, y)
-    return _with_zeros(out, x == 0) if _has_nan(out) else out
-
-
-def chain_both(x: Any, y: Any) -> Any:
-    """x · y, and exactly 0 where either is 0: both are changes."""
-    out = np.multiply(x, y)
-    return _with_zeros(out, (x == 0) | (y == 0)) if _has_nan(out) else out
-
-
-def _has_nan(x: Any) -> bool:
-    """Whether an array, or a number of NumPy's, has an element that is nan."""
-    return bool(np.isnan(x).any()) if isinstance(x, np.ndarray) else bool(x != x)
-
-
-def _with_zeros(out: Any, where: Any) -> Any:
-    return np.where(np.isnan(out) & where, out.dtype.type(0), out)
-
-
-def square(x: Any) -> Any:
-    """x · x; booleans become integers."""
-    return x.astype(np.int64) if x.dtype.kind == "b" else np.square(x)
 
 
 def doubled(x: Any) -> Any:
@@ -51,11 +32,6 @@ def total(x: Any) -> Any:
 def sum_of_rows(x: Any) -> Any:
     """The sum over the first dimension."""
     return np.add.reduce(x, axis=0)
-
-
-def add_into(x: Any, y: Any) -> None:
-    """x += y"""
-    np.add(x, y, out=x)
 
 
 # The functions here that do what NumPy's functions do, also by their own names; none of them needs a frame (`native`).

@@ -3,6 +3,8 @@
 Arrays have shape (batch, heads, length, size), are of one type, float or double, and have elements, in any order in memory.
 `attention.pyx` does the same in loops that finish a head while it is in the cache, and lays the heads of a position side by
 side in what it returns, because models join them next.
+
+Generation does not reach it: tiles of scores stay in the cache between two matrix products.
 """
 
 from collections.abc import Sequence

@@ -3,63 +3,18 @@
 A geometry `g` is that of `lucid.ops.nn.convolution`; columns are (examples, channels · taps, places). The loops of
 channels.pyx need arrays of one type whose rows are contiguous, and do without copies of padded inputs and without
 temporary arrays.
+
+Generation does not reach convolution, whose windows are read in place; normalisation is to be replaced by
+generated code.
 """
 
-from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-# --- windows -------------------------------------------------------------------------------------
-
-
-def _seen(g: Any, first: int, rows: int) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
-    """What the rows of windows from `first` on see of a padded input: its sizes, and where the input is in it and it in
-    the input."""
-    begins = [-low for low, _ in g.padding]
-    begins[0] += first * g.stride[0]
-    counts = (rows, *g.out[1:])
-    sizes = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, g.stride, g.kernel, g.dilation))
-    inner = [(max(b, 0), max(min(b + n, size), 0)) for b, n, size in zip(begins, sizes, g.size)]
-    there = tuple(slice(i, max(i, j)) for i, j in inner)
-    here = tuple(slice(t.start - b, t.stop - b) for t, b in zip(there, begins))
-    return sizes, here, there
-
-
-def _taps(g: Any, rows: int) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Each tap, and where all windows have it in what they see."""
-    counts = (rows, *g.out[1:])
-    for tap in product(*map(range, g.kernel)):
-        yield (
-            tap,
-            tuple(slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(tap, g.dilation, counts, g.stride)),
-        )
-
-
-def _padded(x: Any, g: Any, first: int, rows: int) -> Any:
-    sizes, here, there = _seen(g, first, rows)
-    padded: Any = np.zeros((*x.shape[:2], *sizes), x.dtype)
-    padded[(..., *here)] = x[(..., *there)]
-    return padded
-
-
-def to_columns(x: Any, g: Any, first: int, rows: int, out: Any) -> None:
-    """Windows laid out side by side, for `rows` rows of windows from the row `first` on."""
-    padded = _padded(x, g, first, rows)
-    columns = out.reshape(*x.shape[:2], *g.kernel, rows, *g.out[1:])
-    for tap, where in _taps(g, rows):
-        columns[(slice(None), slice(None), *tap)] = padded[(..., *where)]
-
-
-def add_columns(columns: Any, g: Any, first: int, rows: int, out: Any) -> None:
-    """The transpose of `to_columns`: windows that overlap add up."""
-    sizes, here, there = _seen(g, first, rows)
-    columns = columns.reshape(*out.shape[:2], *g.kernel, rows, *g.out[1:])
-    total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
-    for tap, where in _taps(g, rows):
-        total[(..., *where)] += columns[(slice(None), slice(None), *tap)]
-    out[(..., *there)] += total[(..., *here)]
+from lucid.backends.numpy.nn.windows import add_columns as add_columns
+from lucid.backends.numpy.nn.windows import padded, seen, taps
+from lucid.backends.numpy.nn.windows import to_columns as to_columns
 
 
 def _multiplied(array: Any, channels: int) -> Any:
@@ -74,27 +29,27 @@ def _weights(w: Any, channels: int, tap: tuple[int, ...]) -> Any:
 
 def depthwise(x: Any, w: Any, g: Any, out: Any) -> None:
     """out += the convolution of each channel of x with kernels of its own."""
-    padded, results = _padded(x, g, 0, g.out[0]), _multiplied(out, x.shape[1])
-    for tap, where in _taps(g, g.out[0]):
-        results += padded[(..., *where)][:, :, None] * _weights(w, x.shape[1], tap)
+    field, results = padded(x, g, 0, g.out[0]), _multiplied(out, x.shape[1])
+    for tap, where in taps(g, g.out[0]):
+        results += field[(..., *where)][:, :, None] * _weights(w, x.shape[1], tap)
 
 
 def depthwise_input(y: Any, w: Any, g: Any, out: Any) -> None:
     """out += what `depthwise` gives y from, going back."""
-    sizes, here, there = _seen(g, 0, g.out[0])
+    sizes, here, there = seen(g, 0, g.out[0])
     total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
     results = _multiplied(y, out.shape[1])
-    for tap, where in _taps(g, g.out[0]):
+    for tap, where in taps(g, g.out[0]):
         total[(..., *where)] += np.add.reduce(results * _weights(w, out.shape[1], tap), axis=2)
     out[(..., *there)] += total[(..., *here)]
 
 
 def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
     """out += the gradient of the weights of `depthwise`, where y has that of its result."""
-    padded, results = _padded(x, g, 0, g.out[0]), _multiplied(y, x.shape[1])
+    field, results = padded(x, g, 0, g.out[0]), _multiplied(y, x.shape[1])
     dims = (0, *range(3, results.ndim))
-    for tap, where in _taps(g, g.out[0]):
-        found = np.add.reduce(results * padded[(..., *where)][:, :, None], axis=dims)
+    for tap, where in taps(g, g.out[0]):
+        found = np.add.reduce(results * field[(..., *where)][:, :, None], axis=dims)
         out[(slice(None), 0, *tap)] += found.reshape(-1)
 
 

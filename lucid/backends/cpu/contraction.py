@@ -1,4 +1,7 @@
-"""Sums of products: by BLAS, the GEMM loops, and for what is no product of matrices NumPy's loops."""
+"""Sums of products: by BLAS, the GEMM loops, and for what is no product of matrices NumPy's loops.
+
+Generation does not reach it: it chooses between BLAS and the GEMM loops.
+"""
 
 import math
 from collections.abc import Sequence
@@ -175,4 +178,4 @@ def dot(x: Any, y: Any) -> Any:
     return _np_matmul(x, y)
 
 
-fill({"contract": contract_array}, has_frames=True)
+fill({"contract": contract_array}, "cpu", has_frames=True)

@@ -123,7 +123,8 @@ fill(
         "tanh_bend": slopes.tanh_bend,
         "sigmoid_slope": slopes.sigmoid_slope,
         "sigmoid_bend": slopes.sigmoid_bend,
-    }
+    },
+    "cpu",
 )
 # Small arrays of one floating-point type do without the set-up of a NumPy function.
 fill(
@@ -138,5 +139,6 @@ fill(
         "chain": arithmetic.chain,
         "chain_both": arithmetic.chain_both,
     },
+    "cpu",
     has_frames=True,
 )

@@ -1,4 +1,7 @@
-"""Products of matrices by the thread pool (gemm.pyx), where that is faster than BLAS. Here it never is."""
+"""Products of matrices by the thread pool (gemm.pyx), where that is faster than BLAS. Here it never is.
+
+Generation does not reach it: packing and register blocks are those of a matrix product.
+"""
 
 from typing import Any
 

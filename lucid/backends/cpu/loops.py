@@ -1,5 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Loops that would be several passes over memory in NumPy. Compiled they are used; as Python they say what they do."""
+"""Loops that would be several passes over memory in NumPy. Compiled they are used; as Python they say what they do.
+
+To be replaced by generated code.
+"""
 
 from math import sqrt
 from typing import Any

@@ -4,6 +4,8 @@ Both functions write into arrays that are given. `steps` says, in the order of r
 and how many there are. `gates` are the projected inputs, gate beside gate, and become the gates; `kept` is room for what
 else going back needs: the cell before the step and tanh of the cell after it for LSTM, what r multiplies and h - n for
 GRU, and nothing for plain recurrence. The states h and c are those before the first step and become those after the last.
+
+Generation does not reach it: all steps run in one call, each a matrix product with weights that stay in the cache.
 """
 
 from collections.abc import Callable

@@ -2,6 +2,8 @@
 
 Arrays are of one type, float or double, and lie in order. `rowwise.pyx` does the same in loops that finish a row while it is
 in the cache.
+
+To be replaced by generated code.
 """
 
 from typing import Any

@@ -1,28 +1,11 @@
-"""Products that derivatives of tanh and of the logistic function consist of, on bare arrays.
+"""Products that derivatives of tanh and of the logistic function consist of: NumPy's form of them.
 
 Compiled (slopes.pyx), each is one pass over memory.
+
+To be replaced by generated code.
 """
 
-from typing import Any
-
-from lucid.backends.cpu.arithmetic import chain
-
-
-def tanh_slope(x: Any, y: Any) -> Any:
-    """x · (1 - y²), and exactly 0 where x is 0, as in all of these"""
-    return chain(x, 1 - y * y)
-
-
-def tanh_bend(x: Any, y: Any, z: Any) -> Any:
-    """-2 · x · y · z"""
-    return chain(x, y * -2 * z)
-
-
-def sigmoid_slope(x: Any, y: Any) -> Any:
-    """x · y · (1 - y)"""
-    return chain(x, y * (1 - y))
-
-
-def sigmoid_bend(x: Any, y: Any, z: Any) -> Any:
-    """x · y · (1 - 2 z)"""
-    return chain(x, y * (1 - 2 * z))
+from lucid.backends.numpy.slopes import sigmoid_bend as sigmoid_bend
+from lucid.backends.numpy.slopes import sigmoid_slope as sigmoid_slope
+from lucid.backends.numpy.slopes import tanh_bend as tanh_bend
+from lucid.backends.numpy.slopes import tanh_slope as tanh_slope

@@ -2,6 +2,8 @@
 
 The functions see arrays of shape (outer, n) or (outer, n, inner) and work along dimension 1, in blocks of rows that
 stay in the cache.
+
+To be replaced by generated code.
 """
 
 import math
@@ -124,5 +126,6 @@ fill(
         "log_softmax": _along(_log_softmax_kernel),
         "softmax_back": _along(_softmax_back_kernel),
         "log_softmax_back": _along(_log_softmax_back_kernel),
-    }
+    },
+    "cpu",
 )

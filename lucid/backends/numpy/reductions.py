@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.arithmetic import total
 from lucid.backends.numpy.scalars import complex_of_parts
 from lucid.core.kernels import fill
 
@@ -36,8 +35,6 @@ def _running_positions(x: Any, dim: int, largest: bool) -> Any:
 
 
 def sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    if len(dims) == x.ndim and not keepdim:
-        return total(x)
     reduce: Any = np.add.reduce
     return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.precision import whole
 from lucid.core import dtypes
 from lucid.core.kernels import fill
 
@@ -111,7 +112,7 @@ def _astype(x: Any, dtype: np.dtype[Any], source: np.dtype[Any]) -> Any:
     if source.kind == "c" and dtype.kind != "c":
         x = x.real
     if dtype.kind in "iu" and source.kind not in "biu":
-        return dtypes.whole(x, dtype, "; mask it first, as with nan_to_num()")
+        return whole(x, dtype, "; mask it first, as with nan_to_num()")
     return x.astype(dtype)
 
 

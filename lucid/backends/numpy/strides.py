@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.indexing import fold_at
-from lucid.core.geometry import overlaps, restrided
+from lucid.backends.numpy.memory import restrided
+from lucid.core.geometry import overlaps
 from lucid.core.kernels import fill
 
 Ints = tuple[int, ...]

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.geometry import placed, restrided
+from lucid.backends.numpy.memory import restrided
+from lucid.core.geometry import placed
 from lucid.core.kernels import fill
 
 ndarray = np.ndarray

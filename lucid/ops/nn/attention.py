@@ -1,30 +1,28 @@
 """Attention: softmax(q kᵀ · scale + mask) v, for stacks of matrices."""
 
-from functools import lru_cache
+import math
 from typing import Any
 
 import numpy as np
 
-from lucid.core.primitive import lift
+from lucid.core.arrays import steps
+from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.fused import Fused
 from lucid.ops.rules import P, align
 
 
-@lru_cache(maxsize=32)
-def _above_diagonal(rows: int, columns: int, dtype: Any) -> Any:
-    """-inf for what a position must not see: those after it."""
-    mask = np.triu(np.full((rows, columns), -np.inf, dtype), 1)
-    mask.flags.writeable = False
-    return mask
+def _above_diagonal(rows: int, columns: int) -> Any:
+    """What a position must not see: those after it."""
+    return Tensor._wrap(steps(columns)) > Tensor._wrap(steps(rows, (1,)))
 
 
 def _composite(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool) -> Any:
     s = matmul(q * scale, mT(k))
     s = s if mask is None else s + mask
     if causal:
-        s = s + lift(_above_diagonal(*s.shape[-2:], s.np_dtype))
+        s = P.where(_above_diagonal(*s.shape[-2:]), -math.inf, s)
     last = (s.ndim - 1,)
     top = P.amax(s, dims=last, keepdim=True).detach() if s.shape[-1] else 0.0
     e = P.exp(s - P.where(P.isfinite(top), top, 0) if s.shape[-1] else s)

@@ -8,8 +8,7 @@ the probabilities of all paths that are in state s at time t, and `lattice`, whi
 import math
 from typing import Any
 
-import numpy as np
-
+from lucid.core.arrays import steps
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
@@ -32,18 +31,13 @@ def _shares(alpha: Any, emit: Any, skip: Any) -> list[Any]:
     impossible = alpha == -math.inf
     rest = P.where(impossible, -math.inf, emit - alpha)
     # What comes in at the borders must be impossible, which 0 is not.
-    inside = np.zeros((alpha.shape[0], *(1,) * (alpha.ndim - 2), alpha.shape[-1]), bool)
+    time, state = (Tensor._wrap(s) for s in (steps(alpha.shape[0], (1,) * (alpha.ndim - 1)), steps(alpha.shape[-1])))
     shares = []
     for k in _STEPS:
-        reachable = inside.copy()
-        reachable[1:, ..., k:] = True
+        reachable = P.logical_and(time >= 1, state >= k)
         log_share = _moved(alpha, k) + rest
-        shares.append(P.exp(P.where(_like(reachable, alpha), log_share + skip if k == 2 else log_share, -math.inf)))
+        shares.append(P.exp(P.where(reachable, log_share + skip if k == 2 else log_share, -math.inf)))
     return shares
-
-
-def _like(mask: Any, x: Any) -> Any:
-    return Tensor._wrap(mask) if isinstance(x, Tensor) else mask
 
 
 def _pull_scan(ct: Any, emit: Any, skip: Any, out: Any) -> Any:

@@ -5,8 +5,7 @@ A row may be skipped: row `skip` of every `period` rows, so that a batch of tabl
 
 from typing import Any
 
-import numpy as np
-
+from lucid.core.arrays import steps
 from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
@@ -25,7 +24,7 @@ def _pull(ct: Any, index: Any, table_shape: tuple[int, ...], skip: int | None, p
 
 def _apart(index: Any, size: int, rows: int) -> Any:
     """Positions in the tables of all examples, one behind the other."""
-    return index + (np.arange(size) * rows).reshape(size, *(1,) * (index.ndim - 1))
+    return index + Tensor._wrap(steps(size, (1,) * (index.ndim - 1))) * rows
 
 
 def _batch_gather(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:

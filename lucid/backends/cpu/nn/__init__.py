@@ -11,14 +11,9 @@ for _name in (
     "attention",
     "convolution",
     "cross_entropy",
-    "ctc",
-    "embedding",
     "linear",
     "losses",
     "normalization",
-    "padding",
-    "pooling",
     "recurrent",
-    "resampling",
 ):
     import_module(f"lucid.backends.cpu.nn.{_name}")

@@ -199,5 +199,6 @@ fill(
         "mish": blockwise(_mish_kernel),
         "softsign": blockwise(_softsign_kernel),
         "tanhshrink": blockwise(_tanhshrink_kernel),
-    }
+    },
+    "cpu",
 )

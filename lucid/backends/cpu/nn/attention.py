@@ -1,4 +1,7 @@
-"""Attention: softmax(q kᵀ · scale + mask) v, for stacks of matrices."""
+"""Attention: softmax(q kᵀ · scale + mask) v, for stacks of matrices.
+
+Generation does not reach it: tiles of scores stay in the cache between two matrix products.
+"""
 
 from typing import Any
 
@@ -81,5 +84,6 @@ def _backward(cts: Any, arrays: Any, residuals: Any, needs: Any, scale: float, c
 fill(
     {
         "attention": WithBackward(_forward, _backward),
-    }
+    },
+    "cpu",
 )

@@ -1,4 +1,7 @@
-"""Convolution in any number of dimensions, as products of matrices of windows."""
+"""Convolution in any number of dimensions, as products of matrices of windows.
+
+Generation does not reach it: blocks of windows are chosen to fit the cache beside the weights of a matrix product.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,7 +12,7 @@ import numpy as np
 
 from lucid.backends.cpu import channels
 from lucid.backends.cpu.parallel import in_parts
-from lucid.core import dtypes
+from lucid.backends.numpy.nn.convolution import in_wide_type
 from lucid.core.kernels import WithBackward, fill
 from lucid.ops.nn.convolution import Geometry, geometry
 
@@ -222,19 +225,7 @@ def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
     return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
 
 
-def _in_wide_type(impl: Callable[..., Any]) -> Callable[..., Any]:
-    """Small types are moved and added up in larger ones of their kind."""
-
-    @wraps(impl)
-    def run(x: Any, geometry: Geometry) -> Any:
-        kind = x.dtype
-        wide = kind if kind.itemsize > 2 else np.float32 if kind in dtypes.FLOATING else np.int32
-        return impl(np.ascontiguousarray(x, wide), geometry).astype(kind, copy=False)
-
-    return run
-
-
-@_in_wide_type
+@in_wide_type
 def _patches_array(x: Any, g: Geometry) -> Any:
     out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
     if out.size:
@@ -242,7 +233,7 @@ def _patches_array(x: Any, g: Geometry) -> Any:
     return out
 
 
-@_in_wide_type
+@in_wide_type
 def _patches_back_array(x: Any, g: Geometry) -> Any:
     out = np.zeros((*x.shape[:2], *g.size), x.dtype)
     if x.size:
@@ -273,5 +264,6 @@ fill(
         "biased_convolution": WithBackward(
             lambda x, w, bias, geometry: (_convolution_array(x, w, geometry, bias), (None,)), _biased_backward
         ),
-    }
+    },
+    "cpu",
 )

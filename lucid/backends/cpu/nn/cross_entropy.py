@@ -1,4 +1,7 @@
-"""The cross entropy of scores and class indices, and the linear maps that its derivatives are made of."""
+"""The cross entropy of scores and class indices, and the linear maps that its derivatives are made of.
+
+To be replaced by generated code.
+"""
 
 from typing import Any
 
@@ -6,86 +9,14 @@ import numpy as np
 
 from lucid.backends.cpu import loops, rowwise
 from lucid.backends.cpu.arithmetic import total
-from lucid.backends.cpu.softmax import NARROW, blocks, exponentials, row_sums, shape_along
+from lucid.backends.cpu.softmax import NARROW, blocks, exponentials, row_sums
+from lucid.backends.numpy.nn.cross_entropy import at, flat, safe_targets, shares
 from lucid.core import dtypes
 from lucid.core.kernels import fill
 from lucid.native import in_use
-from lucid.ops.nn.cross_entropy import MEAN, NONE, SUM
+from lucid.ops.nn.cross_entropy import MEAN, NONE
 
 _REAL = dtypes.SINGLE_AND_DOUBLE
-
-
-def _safe_targets(target: Any, classes: int, ignore_index: int) -> tuple[Any, Any]:
-    """Targets as positions that exist, and where they count; None if all of them do."""
-    places = np.ascontiguousarray(target, np.int64)
-    # Seen as unsigned, negative numbers are large ones: one comparison finds everything outside.
-    if not places.size or (
-        np.maximum.reduce(places.view(np.uint64), axis=None) < classes and not 0 <= ignore_index < classes
-    ):
-        return places, None
-    keep = places != ignore_index
-    places = np.where(keep, places, 0)
-    if np.maximum.reduce(places.view(np.uint64), axis=None) >= classes:
-        wrong = places[(places < 0) | (places >= classes)].flat[0]
-        raise IndexError(
-            f"target {wrong} is out of range for {classes} classes; "
-            f"targets must lie between 0 and {classes - 1}, or be ignore_index ({ignore_index})"
-        )
-    return places, keep
-
-
-def _at(target: Any) -> tuple[Any, ...]:
-    """Where each row's class stands in an array of shape (rows, classes) or (rows, classes, inner)."""
-    rows = np.arange(len(target))
-    return (rows, target) if target.ndim == 1 else (rows[:, None], target, np.arange(target.shape[1]))
-
-
-def _flat(x: Any, target: Any) -> tuple[Any, Any]:
-    """Scores with one dimension at most behind the classes, and targets to match."""
-    x = np.ascontiguousarray(x)
-    if x.ndim == 2:
-        return x, target
-    shape = shape_along(x.shape, 1)
-    return x.reshape(shape), target.reshape(shape[:1] + shape[2:])
-
-
-def _pick_array(x: Any, target: Any, ignore_index: int) -> Any:
-    places, keep = _safe_targets(target, x.shape[1], ignore_index)
-    flat, places = _flat(x, places)
-    out = flat[_at(places)].reshape(target.shape)
-    return out if keep is None else np.where(keep, out, x.dtype.type(0))
-
-
-def _place_array(x: Any, target: Any, classes: int, ignore_index: int) -> Any:
-    places, keep = _safe_targets(target, classes, ignore_index)
-    out = np.zeros((*x.shape[:1], classes, *x.shape[1:]), x.dtype)
-    flat, places = _flat(out, places)
-    flat[_at(places)] = (x if keep is None else np.where(keep, x, x.dtype.type(0))).reshape(places.shape)
-    return out
-
-
-def _fold_array(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
-    keep = target != ignore_index
-    if reduction == NONE:
-        return np.where(keep, x, x.dtype.type(0))
-    axes = tuple(range(lead, x.ndim))
-    total = np.add.reduce(x, axis=axes, where=keep)
-    return total if reduction == SUM else (total / np.count_nonzero(keep, axis=axes)).astype(x.dtype)
-
-
-def _shares(x: Any, keep: Any, reduction: str, lead: int) -> Any:
-    """What a folded value x is of each row that counts, in a shape that broadcasts over the rows."""
-    if reduction == NONE:
-        return x
-    if reduction == MEAN:
-        axes = tuple(range(lead, keep.ndim))
-        x = (x / (np.count_nonzero(keep, axis=axes) if lead else np.count_nonzero(keep))).astype(x.dtype)
-    return x.reshape(x.shape + (1,) * (keep.ndim - lead))
-
-
-def _spread_array(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
-    keep = target != ignore_index
-    return np.where(keep, _shares(x, keep, reduction, lead), x.dtype.type(0))
 
 
 def _simple(x: Any, target: Any) -> bool:
@@ -113,22 +44,22 @@ def _back_array(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) 
     count = np.count_nonzero(keep)
     weights: Any = None
     if count < keep.size or reduction == NONE:
-        weights = np.where(keep, _shares(g, keep, reduction, 0), e.dtype.type(0))
+        weights = np.where(keep, shares(g, keep, reduction, 0), e.dtype.type(0))
         target = np.where(keep, target, 0)
     out = np.empty(e.shape, e.dtype)
-    flat_e, places = _flat(e, target)
-    flat = out.reshape(flat_e.shape)
+    flat_e, places = flat(e, target)
+    rows = out.reshape(flat_e.shape)
     if weights is None:
         # All rows weigh the same, which is the usual case.
         share = g.item() / count if reduction == MEAN and count else g.item()
-        for b in blocks(flat.shape):
-            np.multiply(flat_e[b], share / row_sums(flat_e[b]), out=flat[b])
-        _take_off(flat, places, share)
+        for b in blocks(rows.shape):
+            np.multiply(flat_e[b], share / row_sums(flat_e[b]), out=rows[b])
+        _take_off(rows, places, share)
         return out
     weights = weights.reshape(places.shape)
-    for b in blocks(flat.shape):
-        np.multiply(flat_e[b], weights[b][:, None] / row_sums(flat_e[b]), out=flat[b])
-    flat[_at(places)] -= weights
+    for b in blocks(rows.shape):
+        np.multiply(flat_e[b], weights[b][:, None] / row_sums(flat_e[b]), out=rows[b])
+    rows[at(places)] -= weights
     return out
 
 
@@ -144,7 +75,7 @@ def _block_losses(x: Any, target: Any, e: Any) -> Any:
 def _picked(x: Any, places: Any) -> Any:
     """x[i, places[i]] for each row."""
     if not in_use or x.ndim != 2 or x.dtype not in _REAL:
-        return x[_at(places)]
+        return x[at(places)]
     out = np.empty(len(x), x.dtype)
     loops.pick(x, places, out)
     return out
@@ -153,25 +84,25 @@ def _picked(x: Any, places: Any) -> Any:
 def _take_off(x: Any, places: Any, amount: float) -> None:
     """x[i, places[i]] -= amount for each row."""
     if not in_use or x.ndim != 2 or x.dtype not in _REAL:
-        x[_at(places)] -= amount
+        x[at(places)] -= amount
     else:
         loops.take_off(x, np.ascontiguousarray(places, np.int64), amount)
 
 
 def _losses(x: Any, places: Any, keeps_e: bool) -> tuple[Any, Any]:
     """The loss of each row, and exp(x) up to a factor for each row, if it is to be kept."""
-    flat, places = _flat(x, places)
-    if not flat.size:
+    scores, places = flat(x, places)
+    if not scores.size:
         return np.zeros(places.shape, x.dtype), np.empty(x.shape, x.dtype)
-    parts = blocks(flat.shape)
+    parts = blocks(scores.shape)
     if len(parts) == 1:
         e = np.empty(x.shape, x.dtype)
-        return _block_losses(flat, places, e.reshape(flat.shape)), e
+        return _block_losses(scores, places, e.reshape(scores.shape)), e
     losses = np.empty(places.shape, x.dtype)
-    e = np.empty(x.shape if keeps_e else flat[parts[0]].shape, x.dtype)
-    flat_e = e.reshape(flat.shape) if keeps_e else e
+    e = np.empty(x.shape if keeps_e else scores[parts[0]].shape, x.dtype)
+    flat_e = e.reshape(scores.shape) if keeps_e else e
     for b in parts:
-        losses[b] = _block_losses(flat[b], places[b], flat_e[b] if keeps_e else flat_e[: len(places[b])])
+        losses[b] = _block_losses(scores[b], places[b], flat_e[b] if keeps_e else flat_e[: len(places[b])])
     return losses, e if keeps_e else None
 
 
@@ -194,7 +125,7 @@ def _cross_entropy_array(
     if x.dtype in NARROW:
         loss, e = _cross_entropy_array(_in_single(x), target, ignore_index, reduction, keeps_e)
         return loss.astype(x.dtype), e if e is None else e.astype(x.dtype)
-    places, keep = _safe_targets(target, x.shape[1], ignore_index)
+    places, keep = safe_targets(target, x.shape[1], ignore_index)
     losses, e = _losses(x, places, keeps_e)
     if keep is not None:
         losses[~keep.reshape(losses.shape)] = 0
@@ -208,11 +139,8 @@ def _cross_entropy_array(
 
 fill(
     {
-        "pick_class": _pick_array,
-        "place_class": _place_array,
-        "fold_rows": _fold_array,
-        "spread_rows": _spread_array,
         "cross_entropy_back": _back_array,
         "cross_entropy": _cross_entropy_array,
-    }
+    },
+    "cpu",
 )

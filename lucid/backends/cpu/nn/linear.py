@@ -1,4 +1,7 @@
-"""x Wᵀ + b: a product with the addition as its epilogue."""
+"""x Wᵀ + b: a product with the addition as its epilogue.
+
+Generation does not reach it: it is a matrix product with an epilogue.
+"""
 
 import math
 from typing import Any
@@ -39,5 +42,6 @@ fill(
     {
         "linear": _linear_array,
         "column_sums": _column_sums,  # not a primitive: the gradient of the bias
-    }
+    },
+    "cpu",
 )

@@ -1,4 +1,7 @@
-"""Normalisation."""
+"""Normalisation.
+
+To be replaced by generated code.
+"""
 
 import math
 from typing import Any
@@ -209,5 +212,6 @@ fill(
             ),
         ),
         "channel_affine": WithBackward(_affine_forward, _affine_backward),
-    }
+    },
+    "cpu",
 )

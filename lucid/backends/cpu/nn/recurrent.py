@@ -1,4 +1,7 @@
-"""Recurrent layers over whole sequences: plain RNN, LSTM and GRU, one layer in one direction."""
+"""Recurrent layers over whole sequences: plain RNN, LSTM and GRU, one layer in one direction.
+
+Generation does not reach it: all steps run in one call, each a matrix product with weights that stay in the cache.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -193,5 +196,6 @@ fill(
         "rnn": WithBackward(_rnn_forward, _rnn_backward),
         "lstm": WithBackward(_lstm_forward, _lstm_backward),
         "gru": WithBackward(_gru_forward, _gru_backward),
-    }
+    },
+    "cpu",
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.cpu.nn.resampling import at, in_order
+from lucid.backends.numpy.nn.resampling import at, in_order
 from lucid.core import dtypes
 from lucid.core.kernels import fill
 from lucid.ops.nn.resampling import AxisMap, Maps

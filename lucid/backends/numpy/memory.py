@@ -1,0 +1,153 @@
+"""What NumPy says of its arrays: the answers to the questions of `lucid.core.arrays`."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.core import dtypes
+from lucid.core.kernels import fill
+
+ndarray = np.ndarray
+_FINGERPRINT_LENGTH = 64
+
+
+def _owner(x: Any) -> Any:
+    """What owns the memory of an array; NumPy's as_strided puts objects of its own in between."""
+    while getattr(x, "base", None) is not None:
+        x = x.base
+    return x
+
+
+def _array_owner(x: Any) -> Any:
+    while isinstance(x.base, ndarray):
+        x = x.base
+    return x
+
+
+def _shares_memory(a: Any, b: Any) -> bool:
+    owner = b.base
+    if b is a or (owner is not None and (owner is a or owner is a.base)):
+        return True
+    return owner is not None and _owner(owner) is _owner(a)
+
+
+def _address(x: Any) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def restrided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
+    """The memory of an array from `offset` bytes behind its start on, with other sizes and strides in bytes.
+
+    Unlike NumPy's `as_strided`, NumPy knows the owner of the result, by which `storage_offset` is counted.
+    """
+    memory = x if x.flags.c_contiguous else _array_owner(x)
+    if not memory.flags.forc:
+        start = np.lib.stride_tricks.as_strided(x.view(f"V{x.itemsize}"), (offset + 1,), (1,))[offset:]
+        return np.lib.stride_tricks.as_strided(start, shape, strides).view(x.dtype)
+    if memory is not x:
+        offset += x.ctypes.data - memory.ctypes.data
+        memory = memory if memory.flags.c_contiguous else memory.T
+    if memory.dtype.isbuiltin != 1:  # types that are not NumPy's own have no buffers, so they go as bytes
+        memory = memory.view(f"V{memory.itemsize}")
+    kind = x.dtype if x.dtype.isbuiltin == 1 else np.dtype(f"V{x.itemsize}")
+    return ndarray(shape, kind, memory, offset, strides).view(x.dtype)
+
+
+def _unit(shape: tuple[int, ...], k: int, dtype: Any) -> Any:
+    out = np.zeros(shape, dtype)
+    out.reshape(-1)[k] = 1
+    return out
+
+
+def _basis(count: int, start: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    return np.eye(count, math.prod(shape), -start, dtype).reshape(count, *shape)
+
+
+def _empty_strided(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> Any:
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    before = -sum(r for r in reach if r < 0)
+    memory = np.empty(before + sum(r for r in reach if r > 0) + dtype.itemsize, np.uint8)
+    return ndarray(shape, dtype, memory, before, strides)
+
+
+def _can_reshape(x: Any, shape: tuple[int, ...]) -> bool:
+    try:
+        x.reshape(shape, copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _empty_in_order(shape: tuple[int, ...], dtype: Any, dims: Any) -> Any:
+    return np.empty([shape[d] for d in dims], dtype).transpose(np.argsort(dims))
+
+
+def _read_only(x: Any) -> Any:
+    seen = np.asarray(x).view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _format(x: Any, prefix: str, precision: int, threshold: int, edgeitems: int, linewidth: int) -> str:
+    if x.dtype == dtypes.bfloat16.numpy:
+        x = x.astype(np.float32)
+    return np.array2string(
+        x, linewidth, precision, separator=", ", prefix=prefix, threshold=threshold, edgeitems=edgeitems
+    )
+
+
+def _fingerprint(x: Any) -> int:
+    """A hash of up to 64 evenly spread elements: notices most writes by NumPy code at a constant cost."""
+    if x.size <= _FINGERPRINT_LENGTH:
+        return hash(x.tobytes())
+    flat = x.reshape(-1) if x.flags.c_contiguous else x.flat
+    step = max(1, x.size // _FINGERPRINT_LENGTH)
+    return hash(np.asarray(flat[::step]).tobytes())
+
+
+# What is asked at every step and never warns needs no frame.
+fill(
+    {
+        "as_array": lambda value, dtype=None: np.asarray(value, dtype),
+        "to_numpy": lambda x: x,
+        "owns_memory": lambda x: x.base is None,
+        "shares_memory": _shares_memory,
+        "is_writable": lambda x: x.flags.writeable,
+        "is_contiguous": lambda x: x.flags.c_contiguous,
+    },
+    has_frames=True,
+)
+fill(
+    {
+        "from_numpy": lambda value, dtype=None: np.asarray(value, dtype),
+        "empty": lambda shape, dtype: np.empty(shape, dtype),
+        "zeros": lambda shape, dtype: np.zeros(shape, dtype),
+        "full": lambda shape, value, dtype: np.full(shape, value, dtype),
+        "steps": lambda size, behind=(): np.arange(size).reshape(size, *behind),
+        "unit": _unit,
+        "basis": _basis,
+        "empty_strided": _empty_strided,
+        "empty_in_order": _empty_in_order,
+        "copy": lambda x, dtype=None, order="C": np.array(x, dtype, order=order),
+        "read_only": _read_only,
+        "assign": lambda x, value: np.copyto(x, value),
+        "call_into": lambda ufunc, x, *others: ufunc(x, *others, out=x),
+        "item": lambda x: x.item(),
+        "first": lambda x: x.flat[0],
+        "is_finite": lambda x: bool(np.isfinite(x).all()),
+        "has_nan": lambda x: bool(np.isnan(x).any()),
+        "has_negative": lambda x: bool((x < 0).any()),
+        "any_nonzero": lambda x: bool(np.any(x)),
+        "all_nonzero": lambda x: bool(np.all(x)),
+        "are_all": lambda x, number: bool((x == number).all()),
+        "format": _format,
+        "fingerprint": _fingerprint,
+        "address": _address,
+        "offset": lambda x: x.ctypes.data - _array_owner(x).ctypes.data,
+        "can_reshape": _can_reshape,
+        "ones_laid_out_like": lambda x, shape: np.ones_like(x[tuple([slice(n) for n in shape])]),
+        "restrided": restrided,
+    }
+)
