@@ -209,6 +209,11 @@ def as_array(value: Any, dtype: Any = None) -> Any:
     return Opaque(np.asarray(taken_out(value), dtype))
 
 
+def from_numpy(value: Any, dtype: Any = None) -> Any:
+    """What users give."""
+    return Opaque(np.asarray(taken_out(value), dtype))
+
+
 class Limited(ModuleType):
     """NumPy as it is above the seam."""
 
@@ -239,7 +244,8 @@ def installed(refuses: bool = True) -> Iterator[Watch]:
         undo.append(lambda: setattr(holder, name, before))
 
     before = dict(kernels.table)
-    own = {"as_array": as_array, "to_numpy": running(kernels.table["to_numpy"], lambda found: found)}
+    to_numpy = running(kernels.table["to_numpy"], lambda found: found)
+    own = {"as_array": as_array, "from_numpy": from_numpy, "to_numpy": to_numpy}
     kernels.table.update({name: own.get(name) or wrapped(kernel) for name, kernel in before.items()})
     for prim in primitive.registry.values():
         kernel = prim.kernel

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(native.in_use, reason="who asks is known by the 
 MOST = 3  # samples of each row
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_op(row):
     """Values, both modes, their compositions and batches, on arrays that refuse everything beside kernels."""
