@@ -253,6 +253,11 @@ def installed(refuses: bool = True) -> Iterator[Watch]:
             kernel = kernel._found()
         if kernel is not None:
             put(prim, "kernel", kernels.table.get(prim.name) if before.get(prim.name) is kernel else wrapped(kernel))
+        for way in getattr(prim, "ways", ()):
+            if way is not None:
+                put(way, "back", None)  # a kernel made of the rule
+    scalar = kernels.scalar
+    put(kernels, "scalar", lambda *declared: running(scalar(*declared)))
     for module in modules_above():
         if getattr(module, "ARRAY", None) is np.ndarray:
             put(module, "ARRAY", Opaque)

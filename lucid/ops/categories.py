@@ -9,6 +9,7 @@ import numpy as np
 from lucid.core import kernels
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
+from lucid.core.kind import NeedsValueError
 from lucid.core.levels import new_level
 from lucid.core.node import ABSENT, Node, save_input
 from lucid.core.primitive import P, Primitive, Rule, apply, bare, saved_at, unpack, wrapped
@@ -192,7 +193,7 @@ class Way:
                 if not self.parameters:
                     return self.back(ct, *values)
                 return self.back(ct, *values, **{k: node.params[k] for k in self.parameters})
-            except NotScalarError:
+            except (NotScalarError, NeedsValueError):
                 self.back = BY_TENSORS
         return bare(self.pull(node, wrapped(ct)))
 

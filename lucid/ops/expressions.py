@@ -107,7 +107,7 @@ class Expression(Kind):
         found = prim.abstract(*types, **params)
         return Expression.make(Application(prim, operands, params), found.dtype, is_base)
 
-    def _concrete(self, wanted_by: str) -> Any:
+    def _held_array(self, wanted_by: str) -> Any:
         raise NeedsValueError(f"{wanted_by} needs a value, but this is an expression")
 
 
