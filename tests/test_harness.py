@@ -9,7 +9,8 @@ import pytest
 from samples import Make, Row, Sample, one_operand, s, two_operands
 
 from lucid.core.kernels import fill, table
-from lucid.core.primitive import Primitive, lift, registry, unpack
+from lucid.core.node import unpack
+from lucid.core.primitive import Primitive, lift, registry
 from lucid.core.tensor import Tensor
 from lucid.ops.categories import Elementwise, Pair, linear, view
 from lucid.ops.rules import P, zeros_like

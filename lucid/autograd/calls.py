@@ -6,21 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.autograd.transposing import by_transposing
 from lucid.core import dtypes, modes
 from lucid.core.arrays import zeros
 from lucid.core.batched import Batch, Batched, enclose, pick, reveal, stacked
-from lucid.core.collector import expose
 from lucid.core.dual import Dual
 from lucid.core.engine import run
 from lucid.core.inplace import raise_if_not_writable, rebase
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import Inside, active, new_level
-from lucid.core.node import Node, packed, save_input, save_output, split_edges
-from lucid.core.primitive import P, Primitive, apply, attach, edge_of, linked, split_outputs
-from lucid.core.storage import DETACHED, new_view, storage_of
+from lucid.core.node import OPERAND, RESULT, Node, Plan, attach, linked, split_edges
+from lucid.core.primitive import P, Primitive, apply, bare, edge_of, write_results
+from lucid.core.storage import DETACHED, new_view, root_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir.trace import Computed, Traced
 from lucid.ops.rules import sum_to
+
+INPUT, OUTPUT, VALUE = "input", "output", "value"  # what a context may save
 
 
 class FunctionCtx:
@@ -91,14 +93,15 @@ class Call(Primitive):
         self.args = tuple(None if isinstance(a, Tensor) else a for a in args)
         # Transforms run the call on what is inside its operands: whether these need a gradient is seen from outside.
         self.needs = [args[i].requires_grad for i in self.places]
-        self.operands = self.rules = self.names = ()
-        self.jvp = self._push if defines(function, "jvp") else None
+        self.operands = self.results = self.rules = self.names = ()
+        self.shared, self.plans, self.only_plan = {}, [], None
+        self.jvp = self._push if defines(function, "jvp") else by_transposing
         self.kernel = self.abstract = None
-        self.is_view = self.is_variadic = self.broadcasts = False
+        self.is_view = self.is_variadic = self.broadcasts = self.gives_residuals = False
         self.pulls_arrays = True
         self.pulls_new = False  # users may keep what they give and get
         self.shows_elements = self.shows_part = False
-        self.is_call = self.multi = self.differentiable = self.records_itself = True
+        self.is_call = self.multi = self.differentiable = True
         self.single = False
         self.ctx = FunctionCtx()
         self.saves: list[tuple[str, Any]] = []  # what the context saved, as places among inputs and outputs
@@ -180,47 +183,56 @@ class Call(Primitive):
         ctx = self.ctx
         self.saves = []
         places, results = _places(inputs), _places(outputs)
-        for t in ctx._to_save:
-            place, result = places.get(id(t)), results.get(id(t))
-            if place is not None:
-                self.saves.append(("input", place))
-            else:
-                self.saves.append(("value", t) if result is None else ("output", result))
         written, constant = _places(ctx._dirty), _places(ctx._non_differentiable)
         self.dirty = {i for i, o in enumerate(outputs) if id(o) in written}
         self.undifferentiable = {i for i, o in enumerate(outputs) if id(o) in constant}
+        for t in ctx._to_save:
+            place, result = places.get(id(t)), results.get(id(t))
+            if place is not None and result not in self.dirty:
+                self.saves.append((INPUT, place))
+            else:
+                self.saves.append((VALUE, t) if result is None else (OUTPUT, result))
         ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
 
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        """Put the call on the tape: one node for it, and one in front of each output."""
-        if self.is_looped() and not self._fits(args):
+    def record(self, args: Sequence[Any], out: Sequence[Any]) -> None:
+        """Put the call on the tape. What the context saved beside inputs and outputs are residuals."""
+        looped = self.is_looped()
+        if looped and not self._fits(args):
             self._refuse_outputs(args, out)
             return
         for i in sorted(self.dirty):
             raise_if_not_writable(out[i], self.name, True)
-        edges = tuple(edge_of(a) if need else None for a, need in zip(args, needs, strict=True))
         call = copy.copy(self)  # the next run of this call has a context of its own
         call.shapes_in = [(a.shape, a.np_dtype) for a in args]
-        parent = attach(Tensor._wrap(0.0), call, *split_edges(edges), None, -1, None, {}, ())
-        expose(parent)
-        carriers = [o.shell() if i in self.dirty else o for i, o in enumerate(out)]
-        split_outputs(parent, carriers)
-        for i, (o, carrier) in enumerate(zip(out, carriers, strict=True)):
-            if i in self.undifferentiable:
-                o._node, o._requires_grad = None, False
-            elif i in self.dirty:
-                storage_of(o).bump(self.name)
-                rebase(o, carrier._node)
-        parent.saved = tuple(_keep(kind, value, args, out) for kind, value in self.saves)
-        looped = self.is_looped()
-        if looped:
-            parent.saved = tuple(_keep("value", value, args, out) for value in self.kept())
-        if parent.saved and modes.saved_hooks.get():
-            kinds = [("value", None)] * len(parent.saved) if looped else self.saves
-            parent.saved = tuple(
-                packed(item, value if kind == "input" else None)
-                for item, (kind, value) in zip(parent.saved, kinds, strict=True)
-            )
+        count = len(args)
+        call.only_plan = Plan(
+            tuple([_keep(kind, value, count) for kind, value in self.saves if kind != VALUE]), count + len(out)
+        )
+        carriers = [self._written(o) if i in self.dirty else o for i, o in enumerate(out)]
+        residuals = self.kept() if looped else [value for kind, value in self.saves if kind == VALUE]
+        write_results(call, args, 0, carriers, {}, residuals, self.undifferentiable)
+        for i in sorted(self.dirty - self.undifferentiable):
+            rebase(out[i], carriers[i]._node)
+
+    def _written(self, out: Tensor) -> Tensor:
+        """A tensor that stands for an input which the call has changed, to get the history that this gives it."""
+        storage = storage_of(out)
+        storage.bump(self.name)
+        carrier = out.shell()
+        carrier._meta, carrier._born = storage, root_of(out)._born
+        return carrier
+
+    def _saved(self, node: Node, ct: Any) -> list[Any]:
+        """What the context saved, in its order, as tensors with their places in the graph."""
+        found = linked(node, ct)
+        inputs, size = len(node.edges), len(node.edges) + len(node.shapes)
+        if self.is_looped():
+            return found[size:]
+        values = iter(found[size:])
+        return [
+            next(values) if kind == VALUE else found[value if kind == INPUT else inputs + value]
+            for kind, value in self.saves
+        ]
 
     shapes_in: list[tuple[Any, Any]]
 
@@ -290,9 +302,9 @@ class Call(Primitive):
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         as_arrays = not any(isinstance(g, Tensor) for g in ct.values())
         grads = [_incoming(node, ct, i, self.ctx.materialize_grads) for i in range(len(node.shapes))]
-        saved = linked(node, next(g for g in grads if isinstance(g, Tensor)))
+        saved = self._saved(node, next(g for g in grads if isinstance(g, Tensor)))
         found = self.pulled(saved, grads, node)
-        return [g._array if as_arrays and type(g) is Tensor else g for g in found]
+        return [bare(g) for g in found] if as_arrays else found
 
     def pulled(self, saved: Sequence[Any], grads: Sequence[Any], node: Node) -> list[Any]:
         """The user's backward, with its results checked; on batched tensors, once for each example if it must be."""
@@ -376,7 +388,7 @@ class Call(Primitive):
 
     def _push(self, prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         """Forward mode by the user's jvp."""
-        kept = {"input": primals, "output": out}
+        kept = {INPUT: primals, OUTPUT: out}
         self.ctx._saved = [kept[kind][value] if kind in kept else value for kind, value in self.saves]
         try:
             changes = self._pushed(tangents, primals)
@@ -493,7 +505,7 @@ class BatchedCall(Call):
         self.level = call.around
         self.batched = list(batched)
         self.size = size
-        self.jvp = None
+        self.jvp = by_transposing
         self.randomness = _randomness(self.level)
         self.saves_batched: list[bool] = []  # which of the saved tensors hold a batch
 
@@ -515,7 +527,7 @@ class BatchedCall(Call):
         for kind, value in call.saves:
             own = isinstance(value, Batched) and value._level == self.level
             self.saves.append((kind, value._array if own else value))
-            held = kind == "output" or (self.batched[value] if kind == "input" else own and value._aux is None)
+            held = kind == OUTPUT or (self.batched[value] if kind == INPUT else own and value._aux is None)
             self.saves_batched.append(held)
         return tuple(self._whole(o) for o in outs)
 
@@ -538,7 +550,7 @@ class BatchedCall(Call):
                 outs = apply(one, picked, {})
             finally:
                 modes.recording.reset(token)
-            kept = {"input": picked, "output": outs}
+            kept = {INPUT: picked, OUTPUT: outs}
             one._kept = [kept[kind][value] if kind in kept else value for kind, value in one.saves]
             examples.append(one)
             rows.append(outs)
@@ -674,12 +686,6 @@ def _incoming(node: Node, ct: dict[int, Any], i: int, materialize: bool) -> Any:
     return Tensor._wrap(zeros(*meta)) if meta is not None and materialize else None
 
 
-def _keep(kind: str, value: Any, args: Sequence[Any], outs: Sequence[Any]) -> Any:
-    """What the node keeps of a saved tensor; of an output, not the tensor, which refers to the node."""
-    if kind == "input":
-        return save_input(args[value])
-    if kind == "output":
-        saved = save_output(outs[value])
-        saved.index = value
-        return saved
-    return None if value is None else save_input(value)
+def _keep(kind: str, number: int, inputs: int) -> tuple[int, str, int]:
+    """Where an input or output that the context saved goes among them all."""
+    return (number, OPERAND, number) if kind == INPUT else (inputs + number, RESULT, number)

@@ -23,10 +23,10 @@ from lucid.core.hooks import Hooks
 from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kernels import table
 from lucid.core.kind import Kind
-from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
+from lucid.core.node import ABSENT, NONFINITE, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.parts import Parts
 from lucid.core.place import here
-from lucid.core.primitive import NONFINITE, Primitive, edge_of, pulled_by_tensors, synced
+from lucid.core.primitive import Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 

@@ -12,8 +12,8 @@ from lucid.core.collector import show_history
 from lucid.core.geometry import seen_through
 from lucid.core.kind import Kind, bottom
 from lucid.core.levels import trace, tracing
-from lucid.core.node import Node, split_edges
-from lucid.core.primitive import P, apply, attach, edge_of, move_retained_grad, seen, synced
+from lucid.core.node import Node, attach, split_edges
+from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use

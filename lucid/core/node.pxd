@@ -34,3 +34,19 @@ cpdef object unrecorded(Node node, object saved)
 cpdef object array_of(Node node, object saved)
 cpdef object _check_bare(Node node, object meta, object array)
 cpdef object _check(Node node, Saved saved)
+
+
+cdef class Plan:
+    cdef public tuple keeps
+    cdef public int alone, rest, size, source
+
+
+@cython.locals(beside=TensorFields)
+cpdef object saved_at(Node node, int place, object ct)
+@cython.locals(node=Node, before=Node)
+cpdef Node attach(
+    TensorFields out, object prim, Edge left, object right, tuple others, object saved, int place_of_saved,
+    object shapes, dict params, object shape,
+)
+cpdef object pack_saved(Node node)
+cpdef object note_if_not_finite(Node node, object out)

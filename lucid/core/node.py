@@ -1,20 +1,26 @@
 """The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
 
+import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lucid.core import modes
 from lucid.core.arrays import ARRAY
-from lucid.core.collector import settle
-from lucid.core.fields import Edge, next_seq
-from lucid.core.place import Place
+from lucid.core.collector import expose, settle
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.fields import Edge, TensorFields, next_seq
+from lucid.core.hooks import Hooks, hooks_of, users_hooks_of
+from lucid.core.kernels import table
+from lucid.core.place import DEPTH, Place, climb, known_files
 from lucid.core.storage import DETACHED, Saved, Storage, fingerprint, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
 
-if TYPE_CHECKING:
-    from lucid.core.hooks import Hooks
-
 ABSENT = object()
+NONFINITE = "lucid.nonfinite"
+HOOKED = modes.HOOKED
+_recording = modes.recording.get
+_getframe = sys._getframe
+_is_ours = known_files.get
 
 
 def split_edges(edges: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...] | None]:
@@ -53,7 +59,7 @@ class Node(Edge):
     params: dict[str, Any]
     shape: tuple[int, ...]  # of the result
     shapes: Any  # of the operands, where broadcasting changed one; else None
-    hooks: "Hooks | None"
+    hooks: Hooks | None
 
     @property
     def edges(self) -> tuple[Any, ...]:
@@ -74,8 +80,6 @@ class Node(Edge):
     @property
     def metadata(self) -> dict[str, Any]:
         """A dictionary for the user's own notes on this node."""
-        from lucid.core.hooks import users_hooks_of
-
         return users_hooks_of(self).metadata
 
     @property
@@ -85,14 +89,10 @@ class Node(Edge):
 
     def register_hook(self, hook: Any) -> Any:
         """Call `hook(grad_inputs, grad_outputs)` after this node has run; it may return other grad_inputs."""
-        from lucid.core.hooks import users_hooks_of
-
         return users_hooks_of(self).add("post", hook)
 
     def register_prehook(self, hook: Any) -> Any:
         """Call `hook(grad_outputs)` before this node runs; it may return other grad_outputs."""
-        from lucid.core.hooks import users_hooks_of
-
         return users_hooks_of(self).add("pre", hook)
 
     def __repr__(self) -> str:
@@ -405,3 +405,129 @@ class _Output:
 
 
 OUTPUT = _Output()
+
+
+OPERAND, RESULT, SHAPE = "operand", "result", "shape"
+
+
+class Plan:
+    """What the tape keeps of an operation, for one combination of operands that need a gradient.
+
+    `keeps` has triples of a place among the `size` names of the primitive and what goes there: an operand, a result or
+    the shape of an operand, by its number. `rest` is the first of any number of operands that are kept in their own
+    places, or -1. Residuals of the kernel stand behind them. `alone` is the place of a value that is kept by itself, -1
+    if that is not so, `source` its number among the operands, or -1 for the result.
+    """
+
+    def __init__(self, keeps: tuple[tuple[int, str, int], ...], size: int, rest: int = -1) -> None:
+        self.keeps = keeps
+        self.size = size
+        self.rest = rest
+        self.alone = self.source = -1
+        if len(keeps) == 1 and keeps[0][1] is not SHAPE:
+            self.alone = keeps[0][0]
+            self.source = keeps[0][2] if keeps[0][1] is OPERAND else -1
+
+
+def saved_at(node: Node, place: int, ct: Any) -> Any:
+    """A value that a node has saved in the form of a cotangent: an array beside an array, a tensor beside a tensor."""
+    item = node.saved
+    if type(item) is Freed:
+        raise_if_freed(node)
+    if node.place_of_saved < 0:
+        item = item[place]
+    if not isinstance(ct, TensorFields):
+        return array_of(node, item)
+    if type(item) is ARRAY:  # a constant
+        return table["item"](item)
+    beside = ct
+    if not beside._level and not _recording():
+        return unrecorded(node, item)
+    return _beside(tensor_of(node, item), ct)
+
+
+def linked(node: Node, ct: Any) -> list[Any]:
+    """All that a node has saved as tensors with their places in the graph, as users see them."""
+    raise_if_freed(node)
+    return [None if s is None else _beside(tensor_of(node, s), ct) for s in node.saved or ()]
+
+
+def _beside(found: Any, ct: Any) -> Any:
+    """A value as the cotangent's kind wants it: a program has all that rules make of it."""
+    if ct._level and isinstance(found, TensorFields) and not found._level and not found._requires_grad:
+        return ct.seeded(found)
+    return found
+
+
+def unpack(node: Node, ct: Any) -> list[Any]:
+    """All that a node has saved, in the form of the cotangent."""
+    raise_if_freed(node)
+    return [None if s is None else saved_at(node, k, ct) for k, s in enumerate(node.saved or ())]
+
+
+def attach(
+    out: TensorFields | None,
+    prim: Any,
+    left: Any,
+    right: Any,
+    others: tuple[Any, ...] | None,
+    saved: Any,
+    place_of_saved: int,
+    shapes: Any,
+    params: dict[str, Any],
+    shape: Any,
+) -> Node:
+    """A node, for `out` if that is given. Called for every recorded operation, so written for speed."""
+    node = Node()
+    node.prim = prim
+    node.left = left
+    node.right = right
+    node.others = others
+    node.saved = saved
+    node.place_of_saved = place_of_saved
+    node.shapes = shapes
+    node.params = params
+    if left is not None and left._seq:
+        before = left
+        if before.shape == shape:
+            shape = before.shape  # one tuple less for the garbage collector to visit in long chains
+    node.shape = shape
+    node.hooks = None
+    node._seq = next_seq()
+    frame = _getframe(2 * DEPTH)
+    code = frame.f_code
+    if _is_ours(code.co_filename, True):
+        frame = climb(frame)
+        code = frame.f_code
+    node.code = code
+    node.offset = frame.f_lasti
+    if out is not None:
+        out._node = node
+        out._requires_grad = True
+        if _recording() is HOOKED:
+            note_if_not_finite(node, out)
+            pack_saved(node)
+    settle(node)
+    return node
+
+
+def pack_saved(node: Node) -> None:
+    """Hand what a node has saved to saved-tensor hooks, if there are any."""
+    if not modes.saved_hooks.get():
+        return
+    expose(node)
+    operands = len(node.edges)
+    place = node.place_of_saved
+    if place >= 0:
+        if type(node.saved) is not ARRAY:
+            node.saved = packed(node.saved, place if place < operands else None)
+    elif type(node.saved) is tuple:
+        node.saved = tuple([packed(s, k if k < operands else None) for k, s in enumerate(node.saved)])
+
+
+def note_if_not_finite(node: Node, out: Any) -> None:
+    """Anomaly detection names the first operation whose result was not finite."""
+    if modes.anomaly.get() and isinstance(out, TensorFields):
+        array = out._array
+        if type(array) is ARRAY and array.dtype in DIFFERENTIABLE and not table["is_finite"](array):
+            hooks_of(node).metadata[NONFINITE] = True

@@ -1,23 +1,21 @@
 # Functions that compiled code calls without Python's calling convention, with the C types of their variables.
 
 cimport cython
-from lucid.core.levels cimport newest, tracing
-from lucid.core.fields cimport Edge, TensorFields, next_seq
-from lucid.core.node cimport Node, array_of, save_input, save_output, split_edges, tensor_of, unrecorded
+from lucid.core.levels cimport tracing
+from lucid.core.fields cimport Edge, TensorFields
+from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, pack_saved, save_input, save_output, saved_at, split_edges
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
-from lucid.core.tensor cimport shape_of
+from lucid.core.tensor cimport shape_of, wrapped
 
 
 cdef class Rule:
-    cdef public object fn
+    cdef public object fn, places
     cdef public tuple names, picks, values
+    cdef public bint takes_ct
     cpdef list arguments(self, object values, object params)
-    cpdef list read(self, Node node, object ct)
-
-
-cdef class Plan:
-    cdef public tuple keeps
-    cdef public int alone, source
+    cpdef list read(self, Node node, object ct, object params=*)
+    @cython.locals(read=list)
+    cpdef object run(self, Node node, object ct, object lead, dict params)
 
 
 cdef class Primitive:
@@ -25,15 +23,15 @@ cdef class Primitive:
     cdef object __weakref__
     cdef public object abstract, batch, jvp, kernel, public
     cdef public str name
-    cdef public tuple names, operands, rules
+    cdef public tuple names, operands, results, rules
+    cdef public dict shared
     cdef public list plans
-    cdef public bint broadcasts, differentiable, is_call, is_variadic, is_view, multi, records_itself, pulls_arrays
+    cdef public Plan only_plan
+    cdef public bint broadcasts, differentiable, gives_residuals, is_call, is_variadic, is_view, multi, pulls_arrays
     cdef public bint pulls_new, shows_elements, shows_part
 
 
-cpdef object pulled(Rule rule, Node node, object ct)
-@cython.locals(beside=TensorFields)
-cpdef object saved_at(Node node, int place, object ct)
+cdef object _pulled(Rule rule, Node node, Edge edge, object ct, object lead, dict params)
 cpdef object pulled_by_tensors(Node node, object ct)
 cpdef object bare(object found)
 @cython.locals(view=View, below=TensorFields)
@@ -46,24 +44,28 @@ cpdef object apply(Primitive prim, object args, dict params)
 cpdef object run_plain(Primitive prim, tuple args, object kind, bint need, long long needs, dict params)
 @cython.locals(fields=TensorFields)
 cpdef object array_in(object operand, object kind)
-cpdef object put_on_tape(Primitive prim, tuple args, object kind, long long needs, object out, dict params)
-@cython.locals(made=TensorFields)
-cpdef TensorFields wrapped(object array)
+cpdef object put_on_tape(
+    Primitive prim, tuple args, object kind, long long needs, object out, dict params, object residuals=*
+)
 cpdef object constant(object value, object kind)
 @cython.locals(made=TensorFields, plan=Plan, count=cython.Py_ssize_t, i=cython.Py_ssize_t)
-cpdef object write_node(Primitive prim, tuple args, object kind, long long needs, object out, dict params)
+cpdef object write_node(
+    Primitive prim, tuple args, object kind, long long needs, object out, dict params, object residuals
+)
+@cython.locals(node=Node)
+cpdef object write_results(
+    Primitive prim, object args, long long needs, object outs, dict params, object residuals, object constant=*
+)
 @cython.locals(node=Node)
 cpdef object passed_shape(Edge edge, TensorFields operand)
-cpdef object kept(Primitive prim, Plan plan, object args, object kind, object out)
+@cython.locals(k=cython.Py_ssize_t, number=cython.Py_ssize_t)
+cpdef object kept(Plan plan, object args, object kind, object out, object residuals)
+@cython.locals(saved=Saved)
+cpdef object kept_result(object out, Py_ssize_t number)
 @cython.locals(storage=Storage)
 cpdef object note_view(object prim, TensorFields base, dict params, TensorFields out)
 cpdef bint shares_memory(TensorFields base, TensorFields out)
 @cython.locals(fields=TensorFields)
 cpdef object element_type(object tensor)
+cpdef tuple edges_of(object args)
 cpdef object edge_of(TensorFields tensor)
-@cython.locals(node=Node, before=Node)
-cpdef Node attach(
-    TensorFields out, object prim, Edge left, object right, tuple others, object saved, int place_of_saved,
-    object shapes, dict params, object shape,
-)
-cpdef object look_at(Node node, TensorFields out)

@@ -3,9 +3,8 @@
 A primitive's operands are positional and its parameters are keywords. Every operation of the library ends up in `apply`.
 """
 
-import sys
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from weakref import ref
 
@@ -16,89 +15,82 @@ from lucid.core.arrays import ARRAY
 from lucid.core.collector import expose, settle
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.fields import TensorFields, next_seq
+from lucid.core.fields import TensorFields
 from lucid.core.hooks import hooks_of
 from lucid.core.kernels import kernel_of, table
-from lucid.core.levels import captured, newest, tracing
+from lucid.core.levels import captured, tracing
 from lucid.core.node import (
     ABSENT,
-    Freed,
+    OPERAND,
+    RESULT,
+    SHAPE,
     Node,
-    array_of,
+    Plan,
+    attach,
+    note_if_not_finite,
     output_edge,
-    packed,
-    raise_if_freed,
+    pack_saved,
     save_input,
     save_output,
+    saved_at,
     split_edges,
-    tensor_of,
-    unrecorded,
 )
-from lucid.core.place import DEPTH, climb, known_files
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, new_view, storage_of
-from lucid.core.tensor import Tensor, shape_of
+from lucid.core.tensor import Tensor, shape_of, wrapped
 
 ndarray = np.ndarray
-_getframe = sys._getframe
-_is_ours = known_files.get
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _active = levels.active.get
-_new = TensorFields.__new__
 
-NONFINITE = "lucid.nonfinite"
-_OUT = -1
 _MOST_PLANNED = 5  # operands whose combinations have plans that are kept
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Rule:
-    """A reverse rule for one operand. The names of its parameters say what it reads.
+    """A function that a reverse rule is made of. The names of its parameters say what it reads.
 
-    `ct` is the cotangent; operand names and `out` are values to save; `x_shape` is the shape of operand
-    `x`; any other name is one of the primitive's own parameters.
+    The first may be `ct`, the cotangent, or `cts`, those of several results, None for results that were not used. Names
+    of operands and results are values to save (a single result is called `out`); `x_shape` is the shape of operand `x`;
+    any other name is a value that rules share, or one of the primitive's own parameters.
     """
 
-    def __init__(self, fn: Callable[..., Any], operands: tuple[str, ...]) -> None:
+    def __init__(self, fn: Callable[..., Any], kept: Sequence[str]) -> None:
         names = getattr(fn, "names", None) or fn.__code__.co_varnames[: fn.__code__.co_argcount]
         self.fn = fn
-        self.names = names[1:] if names[:1] == ("ct",) else names
-        shapes = {f"{o}_shape" for o in operands}
-        self.values = tuple(n for n in self.names if n in operands or n == "out" or n in shapes)
+        self.takes_ct = names[:1] == ("ct",) or names[:1] == ("cts",)
+        self.names = names[1:] if self.takes_ct else names
+        self.values = tuple(n for n in self.names if n in kept)
         self.picks: tuple[Any, ...] = ()  # where each argument comes from: saved values or params
+        self.places: frozenset[int] = frozenset()  # the saved values that it reads, also by what it shares
 
     def arguments(self, values: Any, params: dict[str, Any]) -> list[Any]:
         return [values[k] if type(k) is int else params[k] for k in self.picks]
 
-    def read(self, node: Node, ct: Any) -> list[Any]:
+    def read(self, node: Node, ct: Any, params: Any = None) -> list[Any]:
         """The same from what a node has saved, in the form of the cotangent."""
-        return [saved_at(node, k, ct) if type(k) is int else node.params[k] for k in self.picks]
+        settings = node.params if params is None else params
+        return [saved_at(node, k, ct) if type(k) is int else settings[k] for k in self.picks]
 
-
-class Plan:
-    """What the tape keeps of an operation, for one combination of operands that need a gradient.
-
-    `keeps` has pairs of a place among the primitive's names and what goes there: an operand (0 and up), the result (-1)
-    or an operand's shape (-2 and down). `alone` is the place of a value that is kept by itself, or -1.
-    """
-
-    def __init__(self, keeps: tuple[tuple[int, int], ...]) -> None:
-        self.keeps = keeps
-        self.alone = keeps[0][0] if len(keeps) == 1 and keeps[0][1] >= _OUT else -1
-        self.source = keeps[0][1] if keeps else 0
+    def run(self, node: Node, ct: Any, lead: Any, params: dict[str, Any]) -> Any:
+        """What it makes of the cotangent, or of several with `lead` among them."""
+        read = self.read(node, lead, params)
+        return self.fn(ct, *read) if self.takes_ct else self.fn(*read)
 
 
 _FIELDS = (
-    "abstract", "broadcasts", "differentiable", "is_call", "is_variadic", "is_view", "jvp", "kernel", "multi", "name", "names",
-    "operands", "records_itself", "rules", "pulls_arrays", "pulls_new", "shows_elements", "shows_part",
+    "abstract", "broadcasts", "differentiable", "gives_residuals", "is_call", "is_variadic", "is_view", "jvp", "kernel", "multi",
+    "name", "names", "only_plan", "operands", "plans", "pulls_arrays", "pulls_new", "results", "rules", "shared", "shows_elements",
+    "shows_part",
 )  # fmt: skip
 
 
 class Primitive:
     """One operation with all that is known about it.
 
-    `kernel(*arrays, **params)` computes, and is found in `core.kernels`; `vjp(node, ct)` gives a cotangent for each operand;
-    `jvp(prim, primals, tangents, out, params)` the tangent of the result;
+    `kernel(*arrays, **params)` computes, and is found in `core.kernels`; `rules` has for each operand what its cotangent
+    is, and `shared` values, by their names, that several rules read and that are computed once;
+    `jvp(prim, primals, tangents, out, params)` gives the tangent of the result;
     `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
     """
 
@@ -107,11 +99,12 @@ class Primitive:
         name: str,
         *,
         operands: Sequence[str] = ("x",),
+        results: Sequence[str] = ("out",),
         rules: Sequence[Callable[..., Any] | None] = (),
+        shared: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         jvp: Callable[..., Any] | None = None,
         batch: Callable[..., Any] | None = None,
         is_view: bool = False,
-        multi: bool = False,
         abstract: Callable[..., Any] | None = None,
         category: str = "other",
         reason: str = "",
@@ -120,17 +113,18 @@ class Primitive:
         self.category = category  # one of `ops.categories.CATEGORIES`
         self.reason = reason  # why it is in none but "other"
         self.operands = tuple(operands)
-        self.rules = tuple(None if fn is None else Rule(fn, self.operands) for fn in rules)
+        self.results = tuple(results)
+        self.multi = len(self.results) > 1
         self.jvp = jvp
         self.batch = batch
         self.is_view = is_view
-        self.multi = multi
-        self.pulls_arrays = False  # whether its class pulls arrays back as they are, and not by rules for tensors
-        self.pulls_new = type(self) is Primitive  # whether no two cotangents that it gives can share memory
+        self.pulls_arrays = False  # whether its rules take arrays as they are, and not only tensors
+        # Whether no two cotangents that it gives, or is given, can share memory.
+        self.pulls_new = type(self) is Primitive and not self.multi and not shared
+        self.gives_residuals = False  # whether its kernel is `core.kernels.WithBackward`
         self.is_call = False  # whether it is a user's function, made of other primitives
         self.is_variadic = False  # whether it takes any number of operands, and its rule their shapes
         self.broadcasts = False  # whether its operands are broadcast, so that its rule needs their shapes
-        self.records_itself = False  # whether the class has a `record` of its own
         self.shows_elements = False  # whether it is a view whose elements are those of its operand, wherever they lie
         self.shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, mostly 0
         self.is_scalar = False  # whether it is a function of single elements
@@ -140,17 +134,27 @@ class Primitive:
         self.is_polynomial = False  # whether operands enter it by sums and products alone
         self.multiply_adds: Any = None  # how many it takes, from the shapes of operands and result, and parameters
         self.fold: Any = None  # of a reduction or scan: how elements are put together, an `ops.categories.Fold`
+        self._set_rules(rules, shared)
         self.differentiable = any(rule is not None for rule in self.rules)
-        reads = dict.fromkeys(r for rule in self.rules if rule is not None for r in rule.values)
-        self.names = (*self.operands, "out", *(r for r in reads if r not in self.operands and r != "out"))
-        for rule in self.rules:
-            if rule is not None:
-                rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
+        self.only_plan: Plan | None = None  # where it is the same for all combinations
         self.plans: list[Plan | None] = [None] * (1 << min(len(self.operands), _MOST_PLANNED))  # by the operands' bits
         self.abstract = abstract  # shape and type of the result, from `Abstract`s and params, without values
         self.kernel = kernel_of(self)
         self.public: Any = None  # what users call, if it is declared with that
         registry[name] = self
+
+    def _set_rules(self, rules: Sequence[Callable[..., Any] | None], shared: Mapping[str, Callable[..., Any]]) -> None:
+        values = (*self.operands, *self.results)
+        kept = (*values, *(f"{o}_shape" for o in self.operands))
+        self.rules = tuple(None if fn is None else Rule(fn, kept) for fn in rules)
+        self.shared = {name: Rule(fn, kept) for name, fn in shared.items()}
+        everyone = [*self.shared.values(), *(rule for rule in self.rules if rule is not None)]
+        shapes = dict.fromkeys(r for rule in everyone for r in rule.values if r not in values)
+        self.names = (*values, *shapes)
+        for rule in everyone:  # what is shared comes first, and reads only what comes before it
+            rule.picks = tuple(self.names.index(n) if n in rule.values else n for n in rule.names)
+            through = [self.shared[n].places for n in rule.names if n in self.shared]
+            rule.places = frozenset(k for k in rule.picks if type(k) is int).union(*through)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -169,56 +173,65 @@ class Primitive:
             setattr(self, field, getattr(other, field))
         vars(self).update(vars(other))
 
-    def wanted(self, needs: Sequence[bool]) -> tuple[bool, ...]:
-        """Which of `names` the rules of the needed operands read."""
-        picks = {k for need, rule in zip(needs, self.rules, strict=False) if need and rule for k in rule.picks}
-        return tuple(k in picks for k in range(len(self.names)))
-
     def plan(self, needs: int) -> Plan:
-        """The plan for the operands whose bits are set."""
-        count = len(self.operands)
-        keeps = []
-        for k, wanted in enumerate(self.wanted([bool(needs >> i & 1) for i in range(count)])):
-            if wanted and k < count:
-                keeps.append((k, k))
-            elif wanted:
-                operand = self.names[k].removesuffix("_shape")
-                keeps.append((k, _OUT if k == count else -2 - self.operands.index(operand)))
-        made = Plan(tuple(keeps))
-        if needs < len(self.plans):
-            self.plans[needs] = made
+        """What is kept for the operands whose bits are set."""
+        if self.only_plan is not None:
+            return self.only_plan
+        made = self.plans[needs] if needs < len(self.plans) else None
+        if made is None:
+            wanted = [rule.places for i, rule in enumerate(self.rules) if rule is not None and needs >> i & 1]
+            made = self.plan_of(frozenset().union(*wanted))
+            if needs < len(self.plans):
+                self.plans[needs] = made
         return made
 
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Any:
-        """Exactly the values that the rules of the needed operands name."""
-        return kept(self, self.plan(sum(1 << i for i, need in enumerate(needs) if need)), args, None, out)
+    def plan_of(self, places: Iterable[int]) -> Plan:
+        """One that keeps what stands at these places of `names`."""
+        count, known = len(self.operands), len(self.operands) + len(self.results)
+        keeps: list[tuple[int, str, int]] = []
+        for k in sorted(places):
+            if k < count:
+                keeps.append((k, OPERAND, k))
+            elif k < known:
+                keeps.append((k, RESULT, k - count))
+            else:
+                keeps.append((k, SHAPE, self.operands.index(self.names[k].removesuffix("_shape"))))
+        return Plan(tuple(keeps), len(self.names))
 
     def run(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on plain tensors."""
         result = self.kernel(*[a._array if isinstance(a, Tensor) else a for a in args], **params)
         return tuple(Tensor._wrap(r) for r in result) if self.multi else Tensor._wrap(result)
 
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        """Put one application that has several results, or any number of operands, on the tape."""
-        edges = split_edges(tuple([edge_of(a) if need else None for a, need in zip(args, needs)]))
-        if self.multi:
-            parent = attach(Tensor._wrap(0.0), self, *edges, None, -1, None, params, ())
-            split_outputs(parent, out)
-            parent.saved = self.save(args, needs, out)
-            settle(parent)
-        elif element_type(out) in DIFFERENTIABLE:
-            left, right, others = edges
-            shapes = shapes_of(args) if self.is_variadic else None
-            attach(out, self, left, right, others, self.save(args, needs, out), -1, shapes, params, out.shape)
-
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        """A cotangent for each operand that needs one, by the rules, from the cotangent of the result."""
+        """A cotangent for each operand that needs one, by the rules, from that of the result or a dict of several."""
+        params, lead, rules = node.params, ct, self.rules
+        if self.multi:
+            lead = next(iter(ct.values()))
+            ct = [ct.get(i) for i in range(len(self.results))]
+        if self.shared:
+            params = self._with_shared(node, ct, lead)
         if node.right is ABSENT:
-            return (pulled(self.rules[0], node, ct),)
-        return [
-            None if edge is None or rule is None else pulled(rule, node, ct)
-            for edge, rule in zip(node.edges, self.rules)
-        ]
+            return (_pulled(rules[0], node, node.left, ct, lead, params),)
+        if node.others is None:
+            return (
+                _pulled(rules[0], node, node.left, ct, lead, params),
+                _pulled(rules[1], node, node.right, ct, lead, params),
+            )
+        return [_pulled(rule, node, edge, ct, lead, params) for edge, rule in zip(node.others, rules)]
+
+    def _with_shared(self, node: Node, ct: Any, lead: Any) -> dict[str, Any]:
+        """The params and the values that rules of operands share, as far as they are needed now."""
+        params = dict(node.params)
+        rules = [rule for edge, rule in zip(node.edges, self.rules) if edge is not None and rule is not None]
+        asked = {n for rule in rules for n in rule.names}
+        for name, rule in reversed(self.shared.items()):
+            if name in asked:
+                asked.update(rule.names)
+        for name, rule in self.shared.items():
+            if name in asked:
+                params[name] = rule.run(node, ct, lead, params)
+        return params
 
 
 # Every primitive as an attribute: rules say P.sin, and find it when they run.
@@ -226,26 +239,9 @@ P = SimpleNamespace()
 registry: dict[str, Any] = vars(P)
 
 
-def pulled(rule: Any, node: Node, ct: Any) -> Any:
+def _pulled(rule: Any, node: Node, edge: Any, ct: Any, lead: Any, params: dict[str, Any]) -> Any:
     """The cotangent of one operand by its rule."""
-    return rule.fn(ct, *rule.read(node, ct))
-
-
-def saved_at(node: Node, place: int, ct: Any) -> Any:
-    """A value that a node has saved in the form of a cotangent: an array beside an array, a tensor beside a tensor."""
-    item = node.saved
-    if type(item) is Freed:
-        raise_if_freed(node)
-    if node.place_of_saved < 0:
-        item = item[place]
-    if not isinstance(ct, TensorFields):
-        return array_of(node, item)
-    if type(item) is ARRAY:  # a constant
-        return table["item"](item)
-    beside = ct
-    if not beside._level and not _recording():
-        return unrecorded(node, item)
-    return _beside(tensor_of(node, item), ct)
+    return None if edge is None or rule is None else rule.run(node, ct, lead, params)
 
 
 def pulled_by_tensors(node: Node, ct: Any) -> Any:
@@ -263,27 +259,6 @@ def pulled_by_tensors(node: Node, ct: Any) -> Any:
 def bare(found: Any) -> Any:
     """What a rule has given, as an array if it is a plain tensor."""
     return found._array if isinstance(found, TensorFields) and not found._level else found
-
-
-def linked(node: Node, ct: Any) -> list[Any]:
-    """All that a node has saved as tensors with their places in the graph, as users see them."""
-    if type(node.saved) is Freed:
-        raise_if_freed(node)
-    return [None if s is None else _beside(tensor_of(node, s), ct) for s in node.saved or ()]
-
-
-def _beside(found: Any, ct: Any) -> Any:
-    """A value as the cotangent's kind wants it: a program has all that rules make of it."""
-    if ct._level and isinstance(found, TensorFields) and not found._level and not found._requires_grad:
-        return ct.seeded(found)
-    return found
-
-
-def unpack(node: Node, ct: Any) -> list[Any]:
-    """All that a node has saved, in the form of the cotangent."""
-    if type(node.saved) is Freed:
-        raise_if_freed(node)
-    return [None if s is None else saved_at(node, k, ct) for k, s in enumerate(node.saved or ())]
 
 
 def synced(tensor: Any) -> Any:
@@ -372,7 +347,8 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
             numbers = True
         bit += bit  # of the many operands of a variadic primitive each is asked again
     if given or not found:
-        return apply(prim, [lift(a) if isinstance(a, ndarray) or not found else a for a in args], params)
+        args = [a if a is None or (found and not isinstance(a, ndarray)) else lift(a) for a in args]
+        return apply(prim, args, params)
     if tracing() and (taken := captured(args)) is not None:
         return apply(prim, taken, params)
     if top is None:
@@ -391,8 +367,11 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
 
     `kind` is the type of which numbers become arrays, if they do.
     """
+    residuals: Any = ()
     if prim.is_call:
         result = prim.run(args, params)
+    elif prim.gives_residuals and need and _recording():
+        result, residuals = prim.kernel.forward(*[array_in(a, kind) for a in args], **params)
     elif len(args) == 1:
         x = array_in(args[0], kind)
         result = prim.kernel(x, **params) if params else prim.kernel(x)
@@ -405,7 +384,7 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     if prim.is_view:
         note_view(prim, args[0], params, out)
     if need and prim.differentiable:
-        put_on_tape(prim, args, kind, needs, out, params)
+        put_on_tape(prim, args, kind, needs, out, params, residuals)
     return out
 
 
@@ -420,29 +399,17 @@ def array_in(operand: Any, kind: Any) -> Any:
 
 
 def put_on_tape(
-    prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any]
+    prim: Any, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any], residuals: Any = ()
 ) -> None:
     """Record an application, unless nothing is recorded now."""
     if not _recording():
-        cut("no_grad", _first_recorded(args))
-    elif prim.multi or prim.is_variadic or prim.records_itself:
-        prim.record(args, tuple([isinstance(a, TensorFields) and a._requires_grad for a in args]), out, params)
+        cut("no_grad", args[[e is not None for e in edges_of(args)].index(True)])
+    elif prim.is_call:
+        prim.record(args, out)
+    elif prim.multi:
+        write_results(prim, args, needs, out, params, residuals)
     else:
-        write_node(prim, args, kind, needs, out, params)
-
-
-def _first_recorded(args: Sequence[Any]) -> Any:
-    return next(a for a in args if isinstance(a, TensorFields) and a._requires_grad)
-
-
-def wrapped(array: Any) -> Any:
-    """A tensor around an array that is used as it is."""
-    made = _new(Tensor)
-    made._array = array if type(array) is ARRAY else table["as_array"](array)
-    made._born = newest()
-    made._requires_grad = False
-    made._grad = made._node = made._meta = None
-    return made
+        write_node(prim, args, kind, needs, out, params, residuals)
 
 
 # Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
@@ -462,18 +429,25 @@ def constant(value: Any, kind: Any) -> Any:
     return found
 
 
-def write_node(prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any]) -> None:
+def write_node(
+    prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any], residuals: Any
+) -> None:
     """Give the result of an operation its node, by the plan for the operands that need a gradient."""
     made = out
     if not prim.broadcasts and element_type(out) not in DIFFERENTIABLE:  # what is elementwise keeps the type
         return
-    plan = prim.plans[needs] if needs < len(prim.plans) else None
+    plan = prim.only_plan
     if plan is None:
-        plan = prim.plan(needs)
+        plan = prim.plans[needs] if needs < len(prim.plans) else None
+        if plan is None:
+            plan = prim.plan(needs)
     shape = made._array.shape if not made._level else out.shape
     count = len(args)
     left = right = others = shapes = None
-    if count == 1:
+    if prim.is_variadic:
+        left, right, others = split_edges(edges_of(args))
+        shapes = shapes_of(args)
+    elif count == 1:
         left, right = edge_of(args[0]), ABSENT
     elif count == 2:
         if needs & 1:
@@ -485,7 +459,7 @@ def write_node(prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, ou
             if prim.broadcasts and passed_shape(right, args[1]) != shape:
                 shapes = shapes_of(args)
     else:
-        others = tuple([edge_of(a) if needs >> i & 1 else None for i, a in enumerate(args)])
+        others = edges_of(args)
         if prim.broadcasts:
             shapes = shapes_of(args)
     alone = plan.alone
@@ -496,9 +470,39 @@ def write_node(prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, ou
     elif alone >= 0 and kind is not None:
         saved = array_in(args[plan.source], kind)  # a constant
     else:
-        saved = kept(prim, plan, args, kind, out)
+        saved = kept(plan, args, kind, out, residuals)
         alone = -1
     attach(made, prim, left, right, others, saved, alone, shapes, params, shape)
+
+
+def write_results(
+    prim: Primitive,
+    args: Sequence[Any],
+    needs: int,
+    outs: Sequence[Any],
+    params: dict[str, Any],
+    residuals: Any,
+    constant: Any = (),
+) -> None:
+    """Give an operation with several results a node, and each differentiable result one in front of it.
+
+    `constant` has the numbers of results that have no gradient whatever their type.
+    """
+    left, right, others = split_edges(edges_of(args))
+    node = attach(None, prim, left, right, others, None, -1, None, params, ())
+    if prim.is_call:
+        expose(node)
+    node.shapes = tuple([(shape_of(o), element_type(o)) if isinstance(o, TensorFields) else None for o in outs])
+    for i, out in enumerate(outs):
+        if isinstance(out, TensorFields):
+            live = element_type(out) in DIFFERENTIABLE and i not in constant
+            out._node, out._requires_grad = output_edge(node, i) if live else None, live
+    node.saved = kept(prim.plan(needs), args, None, outs, residuals)
+    if _recording() is HOOKED:
+        for out in outs:
+            note_if_not_finite(node, out)
+        pack_saved(node)
+    settle(node)
 
 
 def passed_shape(edge: Any, operand: Any) -> Any:
@@ -514,26 +518,54 @@ def shapes_of(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([shape_of(a) for a in args])
 
 
-def kept(prim: Primitive, plan: Plan, args: Sequence[Any], kind: Any, out: Any) -> Any:
-    """What a plan names, in the order of the primitive's names.
+def kept(plan: Plan, args: Sequence[Any], kind: Any, out: Any, residuals: Any) -> Any:
+    """What a plan names, in the order of the primitive's names, and residuals behind that.
 
     A list where that is only shapes and numbers: nothing that a backward pass would have to free.
     """
-    if not plan.keeps:
+    if not plan.keeps and plan.rest < 0 and not residuals:
         return None
-    values: list[Any] = [None] * len(prim.names)
-    memory = False
-    for k, source in plan.keeps:
-        if source < _OUT:
-            values[k] = shape_of(args[-2 - source])
-            continue
-        arg: Any = out if source == _OUT else args[source]
-        if not isinstance(arg, Tensor):
-            values[k] = array_in(arg, kind)
-            continue
-        memory = True
-        values[k] = save_output(arg) if source == _OUT else save_input(arg)
+    values: list[Any] = [None] * plan.size
+    memory = plan.rest >= 0 or bool(residuals)
+    for k, what, number in plan.keeps:
+        if what is SHAPE:
+            values[k] = shape_of(args[number])
+        elif what is RESULT:
+            values[k] = kept_result(out, number)
+            memory = True
+        elif isinstance(args[number], TensorFields):
+            values[k] = save_input(args[number])
+            memory = True
+        else:
+            values[k] = array_in(args[number], kind)
+    if plan.rest >= 0:
+        values += [save_input(a) if i >= plan.rest else None for i, a in enumerate(args)]
+    if residuals:
+        values += [kept_residual(r, out) for r in residuals]
     return tuple(values) if memory else values
+
+
+def kept_result(out: Any, number: int) -> Any:
+    """What to keep of a result, the only one or one of several that have got their nodes."""
+    if isinstance(out, TensorFields):
+        return save_output(out)
+    result = out[number]
+    if not result._requires_grad:
+        return save_input(result)
+    saved = save_output(result)
+    saved.index = number
+    return saved
+
+
+def kept_residual(residual: Any, out: Any) -> Any:
+    """What to keep of a residual. A result among them may be written to: its memory is watched."""
+    if isinstance(residual, TensorFields):
+        return save_input(residual)
+    if residual is not None:
+        for i, o in enumerate((out,) if isinstance(out, TensorFields) else out):
+            if o._array is residual:
+                return kept_result(out, i)
+    return residual
 
 
 def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor) -> None:
@@ -602,76 +634,11 @@ def element_type(tensor: Any) -> Any:
     return fields._array.dtype
 
 
+def edges_of(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Where the gradient of each operand goes; None for those that need none."""
+    return tuple([edge_of(a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
+
+
 def edge_of(tensor: Tensor) -> Any:
     """Where the gradient of a tensor that requires one goes."""
     return tensor if tensor._node is None else tensor._node
-
-
-def attach(
-    out: TensorFields,
-    prim: Any,
-    left: Any,
-    right: Any,
-    others: tuple[Any, ...] | None,
-    saved: Any,
-    place_of_saved: int,
-    shapes: Any,
-    params: dict[str, Any],
-    shape: Any,
-) -> Node:
-    """Give `out` a node. Called for every recorded operation, so written for speed."""
-    node = Node()
-    node.prim = prim
-    node.left = left
-    node.right = right
-    node.others = others
-    node.saved = saved
-    node.place_of_saved = place_of_saved
-    node.shapes = shapes
-    node.params = params
-    if left is not None and left._seq:
-        before = left
-        if before.shape == shape:
-            shape = before.shape  # one tuple less for the garbage collector to visit in long chains
-    node.shape = shape
-    node.hooks = None
-    node._seq = next_seq()
-    frame = _getframe(2 * DEPTH)
-    code = frame.f_code
-    if _is_ours(code.co_filename, True):
-        frame = climb(frame)
-        code = frame.f_code
-    node.code = code
-    node.offset = frame.f_lasti
-    out._node = node
-    out._requires_grad = True
-    if _recording() is HOOKED:
-        look_at(node, out)
-    settle(node)
-    return node
-
-
-def look_at(node: Node, out: TensorFields) -> None:
-    """What saved-tensor hooks and anomaly detection want of each new node."""
-    if modes.saved_hooks.get():
-        expose(node)
-        operands = len(node.edges)
-        place = node.place_of_saved
-        if place >= 0:
-            if type(node.saved) is not ARRAY:
-                node.saved = packed(node.saved, place if place < operands else None)
-        elif type(node.saved) is tuple:
-            node.saved = tuple([packed(s, k if k < operands else None) for k, s in enumerate(node.saved)])
-    if modes.anomaly.get() and type(out._array) is ARRAY and not table["is_finite"](out._array):
-        hooks_of(node).metadata[NONFINITE] = True
-
-
-def split_outputs(parent: Node, outs: Sequence[Any]) -> None:
-    """Give each differentiable output its own node in front of the operation's node."""
-    parent.shapes = tuple((o.shape, o.np_dtype) if isinstance(o, Tensor) else None for o in outs)
-    for i, out in enumerate(outs):
-        if not isinstance(out, Tensor):
-            continue
-        out._node, out._requires_grad = None, False
-        if out.np_dtype in DIFFERENTIABLE:
-            out._node, out._requires_grad = output_edge(parent, i), True

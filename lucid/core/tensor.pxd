@@ -5,3 +5,5 @@ from lucid.core.fields cimport TensorFields
 
 @cython.locals(fields=TensorFields)
 cpdef object shape_of(object value)
+@cython.locals(made=TensorFields)
+cpdef TensorFields wrapped(object array)

@@ -49,15 +49,7 @@ class Tensor(TensorFields, Methods):
 
     from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
 
-    @staticmethod
-    def _wrap(array: Any) -> "Tensor":
-        """A tensor around an array that is used as it is."""
-        out: TensorFields = _new(Tensor)
-        out._array = array if type(array) is ARRAY else table["as_array"](array)
-        out._born = newest()
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
-        return out  # type: ignore[return-value]  # known by its fields here
+    _wrap: Callable[[Any], "Tensor"]  # `wrapped`, below
 
     def shell(self) -> "Tensor":
         """A tensor of the same kind with the same contents, and no history."""
@@ -494,6 +486,19 @@ class Tensor(TensorFields, Methods):
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
         return _rebuild, (self._concrete("pickling").copy("K"), self._requires_grad, self._grad)
+
+
+def wrapped(array: Any) -> Any:
+    """A tensor around an array that is used as it is."""
+    made = _new(Tensor)
+    made._array = array if type(array) is ARRAY else table["as_array"](array)
+    made._born = newest()
+    made._requires_grad = False
+    made._grad = made._node = made._meta = None
+    return made
+
+
+Tensor._wrap = staticmethod(wrapped)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

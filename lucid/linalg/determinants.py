@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, unpack
+from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import LAPACK, adjoint, for_each, over_stacks, real_for_each, square_operand
 from lucid.linalg.scales import balance
@@ -83,26 +83,21 @@ def _push_slogdet(prim: Any, primals: Any, tangents: Any, out: Any, params: Any)
     return out[0] * P.imag(change) * 1j, P.real(change)
 
 
-class _Slogdet(Primitive):
-    """With one rule for the cotangents of both results: d log|det| + i dθ = tr(A⁻¹ dA), where the sign is exp(iθ)."""
-
-    def vjp(self, node: Any, ct: Any) -> Any:
-        x = unpack(node, next(iter(ct.values())))[0]
-        total = ct.get(1)
-        if 0 in ct and is_complex(x):
-            turn = P.imag(ct[0] * P.conj(P.slogdet(x)[0])) * 1j
-            total = turn if total is None else total + turn
-        if total is None:
-            return (None,)
-        return (_scaling(total) * adjoint(P.inverse(x, strict=False)),)
+def _pull_slogdet(cts: Any, x: Any) -> Any:
+    """d log|det| + i dθ = tr(A⁻¹ dA), where the sign is exp(iθ)."""
+    to_sign, total = cts
+    if to_sign is not None and is_complex(x):
+        turn = P.imag(to_sign * P.conj(P.slogdet(x)[0])) * 1j
+        total = turn if total is None else total + turn
+    return None if total is None else _scaling(total) * adjoint(P.inverse(x, strict=False))
 
 
-slogdet_primitive = _Slogdet(
+slogdet_primitive = Primitive(
     "slogdet",
-    rules=(lambda ct, x: ct,),
+    results=("sign", "logabsdet"),
+    rules=(_pull_slogdet,),
     jvp=_push_slogdet,
     batch=over_stacks,
-    multi=True,
     abstract=lambda x: (for_each(x), real_for_each(x)),
     reason=LAPACK,
 )

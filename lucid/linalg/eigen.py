@@ -18,11 +18,11 @@ from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     LAPACK,
-    Factorization,
     adjoint,
     column,
     diag,
     diagonal,
+    factorization,
     for_each,
     hermitian_part,
     identity,
@@ -76,8 +76,8 @@ def inverse_gaps(values: Any) -> Any:
 # --- hermitian matrices ------------------------------------------------------------------------------
 
 
-def _pull_eigh(cts: Any, outs: Any, UPLO: str) -> Any:
-    (w, V), (g_values, g_vectors) = outs, cts
+def _pull_eigh(cts: Any, w: Any, V: Any) -> Any:
+    g_values, g_vectors = cts
     terms = [] if g_values is None else [diag(g_values)]
     if g_vectors is not None:
         turning = product(adjoint(V), g_vectors)
@@ -93,8 +93,7 @@ def _between(left: Any, middle: Any, right: Any) -> Any:
     return product(left, middle, right)
 
 
-def _push_eigh(t: Any, outs: Any, UPLO: str) -> tuple[Any, Any]:
-    w, V = outs
+def _push_eigh(t: Any, w: Any, V: Any) -> tuple[Any, Any]:
     inner = product(adjoint(V), hermitian_part(t), V)
     return real(diagonal(inner)), matmul(V, inner * inverse_gaps(w))
 
@@ -104,7 +103,9 @@ def _sizes(x: Any, **params: Any) -> Abstract:
     return real_for_each(x, size=(min(x.shape[-2:]),))
 
 
-eigh_primitive = Factorization("eigh", _pull_eigh, _push_eigh, abstract=lambda x, UPLO: (_sizes(x), same(x)))
+eigh_primitive = factorization(
+    "eigh", ("w", "V"), _pull_eigh, _push_eigh, abstract=lambda x, UPLO: (_sizes(x), same(x))
+)
 
 
 def _by_vectors(
@@ -119,11 +120,11 @@ def _by_vectors(
 
 
 def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
-    return _pull_eigh((ct, None), P.eigh(x, UPLO=UPLO), UPLO)
+    return _pull_eigh((ct, None), *P.eigh(x, UPLO=UPLO))
 
 
 eigvalsh_primitive = _by_vectors(
-    "eigvalsh", _pull_eigvalsh, lambda t, x, UPLO: _push_eigh(t, P.eigh(x, UPLO=UPLO), UPLO)[0], abstract=_sizes
+    "eigvalsh", _pull_eigvalsh, lambda t, x, UPLO: _push_eigh(t, *P.eigh(x, UPLO=UPLO))[0], abstract=_sizes
 )
 
 
@@ -164,8 +165,8 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
 # --- any square matrices -----------------------------------------------------------------------------
 
 
-def _pull_eig(cts: Any, outs: Any, is_real: bool) -> Any:
-    (w, V), (g_values, g_vectors) = outs, cts
+def _pull_eig(cts: Any, w: Any, V: Any, is_real: bool) -> Any:
+    g_values, g_vectors = cts
     terms = [] if g_values is None else [diag(g_values)]
     if g_vectors is not None:
         turning = product(adjoint(V), g_vectors)
@@ -176,8 +177,7 @@ def _pull_eig(cts: Any, outs: Any, is_real: bool) -> Any:
     return P.real(out) if is_real else out
 
 
-def _push_eig(t: Any, outs: Any, is_real: bool) -> tuple[Any, Any]:
-    w, V = outs
+def _push_eig(t: Any, w: Any, V: Any, is_real: bool) -> tuple[Any, Any]:
     t = P.complex_parts(t, part=0) if is_real else t
     inner = solve_primitive(V, matmul(t, V), strict=False)
     turning = inner * inverse_gaps(w)
@@ -190,11 +190,23 @@ def _abstract_eig(x: Any, is_real: bool) -> tuple[Abstract, Abstract]:
     return for_each(x, size=x.shape[-1:], dtype=dtype), Abstract(x.shape, dtype)
 
 
-eig_primitive = Factorization("eig", _pull_eig, _push_eig, abstract=_abstract_eig)
+eig_primitive = factorization("eig", ("w", "V"), _pull_eig, _push_eig, abstract=_abstract_eig)
+
+
+def _pull_eigvals(ct: Any, x: Any, is_real: bool) -> Any:
+    w, V = P.eig(x, is_real=is_real)
+    return _pull_eig((ct, None), w, V, is_real)
+
+
+def _push_eigvals(t: Any, x: Any, is_real: bool) -> Any:
+    w, V = P.eig(x, is_real=is_real)
+    return _push_eig(t, w, V, is_real)[0]
+
+
 eigvals_primitive = _by_vectors(
     "eigvals",
-    lambda ct, x, is_real: _pull_eig((ct, None), P.eig(x, is_real=is_real), is_real),
-    lambda t, x, is_real: _push_eig(t, P.eig(x, is_real=is_real), is_real)[0],
+    _pull_eigvals,
+    _push_eigvals,
     abstract=lambda x, is_real: _abstract_eig(x, is_real)[0],
 )
 
@@ -229,8 +241,8 @@ def eigvals(A: Any) -> Tensor:
 # --- singular values ---------------------------------------------------------------------------------
 
 
-def _pull_svd(cts: Any, outs: Any, full: bool) -> Any:
-    (U, S, Vh, _), (gU, gS, gVh, _) = outs, cts
+def _pull_svd(cts: Any, U: Any, S: Any, Vh: Any) -> Any:
+    gU, gS, gVh, _ = cts
     gV = None if gVh is None else adjoint(gVh)
     left = None if gU is None else product(adjoint(U), gU)
     right = None if gV is None else product(Vh, gV)
@@ -268,8 +280,7 @@ def _turned(S: Any, left: Any, right: Any) -> list[Any]:
     return terms
 
 
-def _push_svd(t: Any, outs: Any, full: bool) -> tuple[Any, Any, Any, Any]:
-    U, S, Vh, _ = outs
+def _push_svd(t: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any, Any]:
     V, flipped = adjoint(Vh), adjoint(t)
     inner = product(adjoint(U), t, V)
     mirrored = adjoint(inner)
@@ -295,7 +306,7 @@ def _abstract_svd(x: Any, full: bool) -> tuple[Abstract, Abstract, Abstract, Abs
 
 
 # The fourth result completes U, or the adjoint of Vh, to a square matrix.
-svd_primitive = Factorization("svd", _pull_svd, _push_svd, abstract=_abstract_svd)
+svd_primitive = factorization("svd", ("U", "S", "Vh", "rest"), _pull_svd, _push_svd, abstract=_abstract_svd)
 
 
 def _pull_svdvals(ct: Any, x: Any) -> Any:

@@ -18,9 +18,9 @@ from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     INT32,
     LAPACK,
-    Factorization,
     adjoint,
     columns,
+    factorization,
     for_each,
     hermitian_part,
     identity,
@@ -51,21 +51,23 @@ class CholeskyEx(NamedTuple):
     info: Tensor
 
 
-def _pull_cholesky(cts: Any, outs: Any, checked: str) -> Any:
-    L, g = outs[0], cts[0]
-    inner = adjoint(upper_half(adjoint(matmul(adjoint(L), g))))
+def _pull_cholesky(cts: Any, L: Any) -> Any:
+    inner = adjoint(upper_half(adjoint(matmul(adjoint(L), cts[0]))))
     both = solve_left(adjoint(L), inner, upper=True)
     return hermitian_part(solve_right(L, both, upper=False))
 
 
-def _push_cholesky(t: Any, outs: Any, checked: str) -> tuple[Any, Any]:
-    L = outs[0]
+def _push_cholesky(t: Any, L: Any) -> tuple[Any, Any]:
     inner = solve_right(adjoint(L), solve_left(L, hermitian_part(t), upper=False), upper=True)
     return matmul(L, adjoint(upper_half(adjoint(inner)))), None
 
 
-cholesky_primitive = Factorization(
-    "cholesky", _pull_cholesky, _push_cholesky, abstract=lambda x, checked: (same(x), for_each(x, dtype=INT32))
+cholesky_primitive = factorization(
+    "cholesky",
+    ("L", "info"),
+    _pull_cholesky,
+    _push_cholesky,
+    abstract=lambda x, checked: (same(x), for_each(x, dtype=INT32)),
 )
 
 
@@ -243,13 +245,11 @@ def push_unpivoted(t: Any, lu: Any) -> Any:
     return out
 
 
-def _pull_lu(cts: Any, outs: Any, pivot: bool, checked: str) -> Any:
-    lu, pivots, _ = outs
+def _pull_lu(cts: Any, lu: Any, pivots: Any) -> Any:
     return matmul(_exchanged(lu, pivots), pull_unpivoted(cts[0], lu))
 
 
-def _push_lu(t: Any, outs: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
-    lu, pivots, _ = outs
+def _push_lu(t: Any, lu: Any, pivots: Any) -> tuple[Any, Any, Any]:
     return push_unpivoted(matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
 
 
@@ -258,7 +258,7 @@ def abstract_factor(x: Any, **params: Any) -> tuple[Abstract, Abstract, Abstract
     return same(x), for_each(x, size=(min(x.shape[-2:]),), dtype=INT32), for_each(x, dtype=INT32)
 
 
-lu_primitive = Factorization("lu_factor", _pull_lu, _push_lu, abstract=abstract_factor)
+lu_primitive = factorization("lu_factor", ("lu", "pivots", "info"), _pull_lu, _push_lu, abstract=abstract_factor)
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:

@@ -20,8 +20,8 @@ from lucid.core.tensor import Tensor
 from lucid.linalg.factorizations import abstract_factor
 from lucid.linalg.matrices import (
     LAPACK,
-    Factorization,
     adjoint,
+    factorization,
     identity,
     matrix_operand,
     product,
@@ -105,8 +105,7 @@ def _below(x: Any, inside: Any) -> Any:
     return P.tril(x, diagonal=-1) * (1 - inside)
 
 
-def _pull_ldl(cts: Any, outs: Any, hermitian: bool, checked: str) -> Any:
-    ld, pivots, _ = outs
+def _pull_ldl(cts: Any, ld: Any, pivots: Any, hermitian: bool) -> Any:
     permuted, L, D, inside = _parts(ld, pivots, hermitian)
     g = P.tril(P.ldl_settled(cts[0], pivots, back=False), diagonal=0)
     turning = matmul(adjoint(L), _below(g, inside))
@@ -119,8 +118,7 @@ def _pull_ldl(cts: Any, outs: Any, hermitian: bool, checked: str) -> Any:
     return (out + _flipped(out, hermitian)) * 0.5
 
 
-def _push_ldl(t: Any, outs: Any, hermitian: bool, checked: str) -> tuple[Any, Any, Any]:
-    ld, pivots, _ = outs
+def _push_ldl(t: Any, ld: Any, pivots: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     permuted, L, D, inside = _parts(ld, pivots, hermitian)
     inner = product(permuted, (t + _flipped(t, hermitian)) * 0.5, mT(permuted))
     inner = solve_left(L, inner, upper=False, unit=True)
@@ -130,7 +128,7 @@ def _push_ldl(t: Any, outs: Any, hermitian: bool, checked: str) -> tuple[Any, An
     return P.ldl_settled(change, pivots, back=True), None, None
 
 
-ldl_primitive = Factorization("ldl_factor", _pull_ldl, _push_ldl, abstract=abstract_factor)
+ldl_primitive = factorization("ldl_factor", ("ld", "pivots", "info"), _pull_ldl, _push_ldl, abstract=abstract_factor)
 
 
 def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:

@@ -7,7 +7,6 @@ singular values that are not 0 count as 0, P is the pseudo-inverse of what is le
 
 # ruff: noqa: N803 -- matrices have the names that PyTorch gives them
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +15,7 @@ from lucid.api.joining import cat
 from lucid.api.splitting import tril
 from lucid.core import dtypes
 from lucid.core.kind import Kind
-from lucid.core.node import Node
-from lucid.core.primitive import Primitive, lift, unpack
+from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
@@ -217,27 +215,20 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-class _LeastSquares(Primitive):
-    """X = P B with the pseudo-inverse P of A."""
+# X = P B with the pseudo-inverse P of A, and G = P* C for the cotangent C of X.
 
-    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        """With G = P* C for the cotangent C of X: -G X* + (B - A X)(P G)* + P* X (C - A* G)* and G."""
-        if 0 not in ct:
-            return None, None
-        back = ct[0]
-        a, b, *shapes = unpack(node, back)
-        p = P.pinv(a, 0.0, node.params["rcond"], hermitian=False)
-        force = matmul(adjoint(p), back)
-        to_a, to_b = node.edges
-        if to_a is not None:
-            x = matmul(p, b)
-            to_a = (
-                matmul(b - matmul(a, x), adjoint(matmul(p, force)))
-                + product(adjoint(p), x, adjoint(back - matmul(adjoint(a), force)))
-                - matmul(force, adjoint(x))
-            )
-            to_a = sum_to(to_a, shapes[1])
-        return to_a, None if to_b is None else sum_to(force, shapes[2])
+
+def _pull_lstsq(cts: Any, a: Any, b: Any, a_shape: tuple[int, ...], p: Any, force: Any) -> Any:
+    """-G X* + (B - A X)(P G)* + P* X (C - A* G)*."""
+    if force is None:
+        return None
+    x = matmul(p, b)
+    found = (
+        matmul(b - matmul(a, x), adjoint(matmul(p, force)))
+        + product(adjoint(p), x, adjoint(cts[0] - matmul(adjoint(a), force)))
+        - matmul(force, adjoint(x))
+    )
+    return sum_to(found, a_shape)
 
 
 def _push_lstsq(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -261,13 +252,17 @@ def _abstract_lstsq(a: Any, b: Any, rcond: float, driver: str) -> tuple[Abstract
     )
 
 
-lstsq_primitive = _LeastSquares(
+lstsq_primitive = Primitive(
     "lstsq",
     operands=("a", "b"),
-    rules=(lambda ct, a, b, a_shape: ct, lambda ct, a, b_shape: ct),
+    results=("x", "rank", "sizes"),
+    rules=(_pull_lstsq, lambda cts, force, b_shape: None if force is None else sum_to(force, b_shape)),
+    shared={
+        "p": lambda a, rcond: P.pinv(a, 0.0, rcond, hermitian=False),
+        "force": lambda cts, p: None if cts[0] is None else matmul(adjoint(p), cts[0]),
+    },
     jvp=_push_lstsq,
     batch=over_stacks,
-    multi=True,
     abstract=_abstract_lstsq,
     reason=LAPACK,
 )

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.linalg.errors import LinAlgError as LinAlgError
-from lucid.core.dtypes import DIFFERENTIABLE, dtype, int32, of_numpy, real_of
-from lucid.core.node import Node, save_input, save_output, split_edges
-from lucid.core.primitive import P, Primitive, attach, edge_of, lift, split_outputs, unpack
+from lucid.core.dtypes import dtype, int32, of_numpy, real_of
+from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.contraction import matmul, mT
@@ -171,44 +170,21 @@ def raise_unless_phase_free(name: str, vectors: str, turning: Any) -> None:
         P.within_gauge(P.imag(diagonal(turning)), name=name, freedom=freedom)
 
 
-class Factorization(Primitive):
+def factorization(
+    name: str,
+    results: Sequence[str],
+    pull: Callable[..., Any],
+    push: Callable[..., Any],
+    abstract: Callable[..., Any] | None = None,
+) -> Primitive:
     """A primitive of one operand with several results, from which alone its derivatives are made.
 
-    `pull(cts, outs, **params)` gives the cotangent of the operand, where `cts` has None for results that nothing
-    depends on; `push(t, outs, **params)` gives the tangents of the results.
+    `pull(cts, …)` is the rule for the operand; `push(t, …)` reads the same results and gives the tangents of all.
     """
+    reads = push.__code__.co_varnames[1 : push.__code__.co_argcount]
 
-    def __init__(
-        self,
-        name: str,
-        pull: Callable[..., Any],
-        push: Callable[..., Any],
-        abstract: Callable[..., Any] | None = None,
-    ) -> None:
-        def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-            return push(tangents[0], out, **params)
+    def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+        known = {**dict(zip(results, out, strict=True)), **params}
+        return push(tangents[0], *[known[n] for n in reads])
 
-        super().__init__(
-            name, rules=(lambda ct: ct,), jvp=jvp, batch=over_stacks, multi=True, abstract=abstract, reason=LAPACK
-        )
-        self.pull = pull
-
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any]:
-        return None, *[_saved_result(o, i) for i, o in enumerate(out)]
-
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        saved = self.save(args, needs, out)
-        node = attach(out[0], self, *split_edges((edge_of(args[0]),)), saved, -1, None, params, ())
-        split_outputs(node, out)
-
-    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        _, *outs = unpack(node, next(iter(ct.values())))
-        return (self.pull([ct.get(i) for i in range(len(outs))], outs, **node.params),)
-
-
-def _saved_result(out: Tensor, index: int) -> Any:
-    if out.np_dtype not in DIFFERENTIABLE:
-        return save_input(out)
-    saved = save_output(out)
-    saved.index = index
-    return saved
+    return Primitive(name, results=results, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK)

@@ -15,12 +15,12 @@ from lucid.core.tensor import Tensor
 from lucid.linalg.factorizations import pull_unpivoted, push_unpivoted
 from lucid.linalg.matrices import (
     LAPACK,
-    Factorization,
     adjoint,
     column,
     columns,
     diag,
     diagonal,
+    factorization,
     for_each,
     matrix_operand,
     product,
@@ -60,8 +60,7 @@ class Reflections(NamedTuple):
     tau: Tensor
 
 
-def _pull_tall_qr(cts: Any, outs: Any, complete: bool) -> Any:
-    Q, R, _ = outs
+def _pull_tall_qr(cts: Any, Q: Any, R: Any) -> Any:
     gQ, gR, _ = cts
     terms = ([] if gR is None else [product(gR, adjoint(R))]) + ([] if gQ is None else [-product(adjoint(Q), gQ)])
     inner = upper_half(add_all(terms))
@@ -69,8 +68,7 @@ def _pull_tall_qr(cts: Any, outs: Any, complete: bool) -> Any:
     return solve_right(adjoint(R), outer if gQ is None else outer + gQ, upper=False)
 
 
-def _push_tall_qr(t: Any, outs: Any, complete: bool) -> tuple[Any, Any, Any]:
-    Q, R, _ = outs
+def _push_tall_qr(t: Any, Q: Any, R: Any) -> tuple[Any, Any, Any]:
     moved = solve_right(R, t, upper=True)
     inner = product(adjoint(Q), moved)
     inner = upper_half(inner + adjoint(inner))
@@ -83,7 +81,7 @@ def _abstract_tall_qr(x: Any, complete: bool) -> tuple[Abstract, Abstract, Abstr
 
 
 # Of matrices with at least as many rows as columns. The third result completes Q to a square matrix.
-tall_qr = Factorization("tall_qr", _pull_tall_qr, _push_tall_qr, abstract=_abstract_tall_qr)
+tall_qr = factorization("tall_qr", ("Q", "R", "rest"), _pull_tall_qr, _push_tall_qr, abstract=_abstract_tall_qr)
 
 
 def _pull_complement(ct: Any, x: Any, out: Any, name: str) -> Any:
@@ -191,8 +189,8 @@ def _reflection_parts(a: Any, tau: Any) -> tuple[Any, Any, Any, int]:
     return Q, P.triu(rows(a, 0, n), diagonal=0), packed, count
 
 
-def _pull_geqrf(cts: Any, outs: Any) -> Any:
-    (a, tau), (g_a, g_tau) = outs, cts
+def _pull_geqrf(cts: Any, a: Any, tau: Any) -> Any:
+    g_a, g_tau = cts
     n = a.shape[-1]
     Q, R, packed, count = _reflection_parts(a, tau)
     g_a = zeros_like(a) if g_a is None else g_a
@@ -202,13 +200,12 @@ def _pull_geqrf(cts: Any, outs: Any) -> Any:
         g = g + P.slice_back(square, index=(Ellipsis, slice(0, count), slice(None)), shape=g.shape)
     g_columns = -pull_unpivoted(g, packed)
     gQ = P.slice_back(g_columns, index=(Ellipsis, slice(0, count)), shape=a.shape)
-    return _pull_tall_qr((gQ, P.triu(rows(g_a, 0, n), diagonal=0), None), (Q, R, None), False)
+    return _pull_tall_qr((gQ, P.triu(rows(g_a, 0, n), diagonal=0), None), Q, R)
 
 
-def _push_geqrf(t: Any, outs: Any) -> tuple[Any, Any]:
-    a, tau = outs
+def _push_geqrf(t: Any, a: Any, tau: Any) -> tuple[Any, Any]:
     Q, R, packed, count = _reflection_parts(a, tau)
-    dQ, dR, _ = _push_tall_qr(t, (Q, R, None), False)
+    dQ, dR, _ = _push_tall_qr(t, Q, R)
     change = push_unpivoted(-columns(dQ, 0, count), packed)
     below = P.slice_back(P.tril(change, diagonal=-1), index=(Ellipsis, slice(0, count)), shape=a.shape)
     d_a = below + P.slice_back(dR, index=(Ellipsis, slice(0, a.shape[-1]), slice(None)), shape=a.shape)
@@ -216,8 +213,8 @@ def _push_geqrf(t: Any, outs: Any) -> tuple[Any, Any]:
 
 
 # Of matrices with at least as many rows as columns.
-geqrf_primitive = Factorization(
-    "geqrf", _pull_geqrf, _push_geqrf, abstract=lambda x: (same(x), for_each(x, size=x.shape[-1:]))
+geqrf_primitive = factorization(
+    "geqrf", ("a", "tau"), _pull_geqrf, _push_geqrf, abstract=lambda x: (same(x), for_each(x, size=x.shape[-1:]))
 )
 
 

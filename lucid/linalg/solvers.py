@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lucid.core.node import Node
-from lucid.core.primitive import Primitive, lift, unpack
+from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     INT32,
@@ -49,19 +48,6 @@ inverse_primitive = Primitive(
 )
 
 
-class _Solve(Primitive):
-    """A X = B for matrices B: one solution serves the cotangents of both operands."""
-
-    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        a, _, out, a_shape, b_shape = unpack(node, ct)
-        force = P.solve(adjoint(a), ct, **node.params)
-        to_a, to_b = node.edges
-        return (
-            None if to_a is None else sum_to(-matmul(force, adjoint(out)), a_shape),
-            None if to_b is None else sum_to(force, b_shape),
-        )
-
-
 def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     (a, _), (ta, tb) = primals, tangents
     if ta is None:
@@ -71,10 +57,15 @@ def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any
     return P.solve(a, change, **params)
 
 
-solve_primitive = _Solve(
+# A X = B for matrices B.
+solve_primitive = Primitive(
     "solve",
     operands=("a", "b"),
-    rules=(lambda ct, a, out, a_shape: ct, lambda ct, a, b_shape: ct),
+    rules=(
+        lambda ct, force, out, a_shape: sum_to(-matmul(force, adjoint(out)), a_shape),
+        lambda ct, force, b_shape: sum_to(force, b_shape),
+    ),
+    shared={"force": lambda ct, a, strict: P.solve(adjoint(a), ct, strict=strict)},
     jvp=_push_solution,
     batch=over_stacks,
     abstract=solution,

@@ -1,7 +1,8 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
-from lucid.core.node cimport Node
-from lucid.core.primitive cimport Primitive, Rule, apply, bare, saved_at, wrapped
+from lucid.core.node cimport Node, Plan, saved_at
+from lucid.core.primitive cimport Primitive, Rule, apply, bare
+from lucid.core.tensor cimport wrapped
 
 
 cdef class Way:

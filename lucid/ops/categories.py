@@ -1,7 +1,7 @@
 # cython: annotation_typing=True
 """The categories of primitives: what each derives from its declaration."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.kind import NeedsValueError
 from lucid.core.levels import new_level
-from lucid.core.node import ABSENT, Node, save_input
-from lucid.core.primitive import P, Primitive, Rule, apply, bare, saved_at, unpack, wrapped
+from lucid.core.node import ABSENT, Node, Plan, saved_at, unpack
+from lucid.core.primitive import P, Primitive, Rule, apply, bare
+from lucid.core.tensor import wrapped
 from lucid.ops.abstract import Abstract, broadcast, common, reduced
 from lucid.ops.expressions import NotScalarError, Source, types_of
 from lucid.ops.rules import (
@@ -432,8 +433,8 @@ class Variadic(Primitive):
     """A primitive with any number of operands and one rule for all of them.
 
     `pull(needed, ct, args, shapes, params)` gives the cotangents of the operands with the numbers in `needed`, all at
-    once: a rule for each by itself would look at all the others n times. `reads(needed, count)` gives the numbers of the
-    operands whose values it needs ("args"); it has the shapes of all.
+    once: a rule for each by itself would look at all the others n times. `reads` is the first of the operands whose
+    values it needs ("args"), None for none of them; it has the shapes of all.
     """
 
     def __init__(
@@ -443,18 +444,14 @@ class Variadic(Primitive):
         *,
         jvp: Impl,
         batch: Impl,
-        reads: Callable[[list[int], int], Iterable[int]],
+        reads: int | None,
         abstract: Impl | None = None,
         category: str = "movement",
     ) -> None:
         super().__init__(name, operands=(), jvp=jvp, batch=batch, abstract=abstract, category=category)
         self.pull = pull
-        self.reads = reads
+        self.only_plan = Plan((), 0, -1 if reads is None else reads)
         self.differentiable = self.is_variadic = True
-
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any] | None:
-        wanted = set(self.reads([i for i, need in enumerate(needs) if need], len(args)))
-        return None if not wanted else tuple(save_input(a) if k in wanted else None for k, a in enumerate(args))
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
         args = unpack(node, ct)

@@ -1,6 +1,5 @@
 from lucid.core.fields cimport TensorFields
-from lucid.core.node cimport Node
-from lucid.core.primitive cimport Primitive, apply, element_type, saved_at
+from lucid.core.primitive cimport Primitive, apply, element_type
 from lucid.core.tensor cimport shape_of
 
 
@@ -14,5 +13,8 @@ cdef class Labels:
     cpdef Labels batched(self, bint left, bint right)
 
 
+cpdef object pulled_left(object ct, object right, Labels labels)
+cpdef object pulled_right(object ct, object left, Labels labels)
+cdef bint _has_imaginary_part(object ct)
 cpdef object multiplied(object x, object y, Labels labels)
 cpdef Labels _matmul_labels(object rank, object other_rank)

@@ -10,8 +10,7 @@ from typing import Any
 
 from lucid.core import modes
 from lucid.core.fields import TensorFields
-from lucid.core.node import Node
-from lucid.core.primitive import Primitive, apply, element_type, saved_at
+from lucid.core.primitive import Primitive, apply, element_type
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, common
 from lucid.ops.categories import bilinear_jvp
@@ -96,18 +95,18 @@ def _with_batch(labels: Labels, left: bool, right: bool) -> Labels:
     )
 
 
-class Contraction(Primitive):
-    """Σ left · right over the labels that the product does not have."""
+def pulled_left(ct: Any, right: Any, labels: Labels) -> Any:
+    """The cotangent of the left factor of a contraction."""
+    return multiplied(ct, right, labels.pull(0, _has_imaginary_part(ct)))
 
-    def vjp(self, node: Node, ct: Any) -> Any:
-        labels: Labels = node.params["labels"]
-        left = right = None
-        conjugate = is_complex(ct) if isinstance(ct, TensorFields) else ct.dtype.kind == "c"
-        if node.left is not None:
-            left = multiplied(ct, saved_at(node, 1, ct), labels.pull(0, conjugate))
-        if node.right is not None:
-            right = multiplied(saved_at(node, 0, ct), ct, labels.pull(1, conjugate))
-        return left, right
+
+def pulled_right(ct: Any, left: Any, labels: Labels) -> Any:
+    """The cotangent of the right factor."""
+    return multiplied(left, ct, labels.pull(1, _has_imaginary_part(ct)))
+
+
+def _has_imaginary_part(ct: Any) -> bool:
+    return is_complex(ct) if isinstance(ct, TensorFields) else ct.dtype.kind == "c"
 
 
 def multiplied(x: Any, y: Any, labels: Labels) -> Any:
@@ -122,17 +121,21 @@ def _contract_abstract(x: Abstract, y: Abstract, labels: Labels) -> Abstract:
     return Abstract(tuple([sizes[c] for c in list(labels.out)]), common(x, y))
 
 
-contract = Contraction(
+# Σ x · y over the labels that the product does not have.
+contract = Primitive(
     "contract",
     operands=("x", "y"),
-    rules=(lambda ct, y: None, lambda ct, x: None),  # what `vjp` reads
+    rules=(
+        lambda ct, y, labels: pulled_left(ct, y, labels),
+        lambda ct, x, labels: pulled_right(ct, x, labels),
+    ),
     jvp=bilinear_jvp,
     batch=lambda prim, values, batched, size, params: apply(prim, values, params["labels"].batched(*batched).params),
     abstract=_contract_abstract,
     category="contraction",
 )
 contract.multiply_adds = lambda shapes, out, params: math.prod(params["labels"].sizes(*shapes).values())
-contract.pulls_arrays = contract.pulls_new = True
+contract.pulls_arrays = True
 
 
 def mT(x: Any) -> Any:

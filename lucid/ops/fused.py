@@ -12,18 +12,16 @@ import numpy as np
 from lucid.core import dtypes, modes
 from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.batched import Batched
-from lucid.core.cuts import cut
 from lucid.core.dual import Dual
 from lucid.core.engine import run
-from lucid.core.levels import captured, new_level, tracing
-from lucid.core.node import Freed, Node, array_of, raise_if_freed, save_input, save_output, split_edges, tensor_of
-from lucid.core.primitive import Primitive, apply, attach, edge_of, lift, split_outputs, synced, variable
+from lucid.core.levels import new_level
+from lucid.core.node import Node, array_of, raise_if_freed, tensor_of
+from lucid.core.primitive import Primitive, bare, lift, variable
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import cast, raise_mixed
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get
-_wrap = Tensor._wrap
 
 
 def _apart(grads: list[Any]) -> list[Any]:
@@ -40,7 +38,8 @@ def _apart(grads: list[Any]) -> list[Any]:
 class Fused(Primitive):
     """A primitive with a definition, `composite(*operands, **params)`, and kernels for plain arrays.
 
-    The kernels are those of `core.kernels.WithBackward`. Operands may be None.
+    The kernels are those of `core.kernels.WithBackward`. Operands may be None. All of them are kept, for derivatives by
+    the composite, and the residuals of the kernel where it has run.
     """
 
     def __init__(
@@ -49,88 +48,36 @@ class Fused(Primitive):
         composite: Callable[..., Any],
         *,
         operands: Sequence[str],
-        results: int = 1,
+        results: Sequence[str] = ("out",),
         batch: Callable[..., Any] | None = None,
         abstract: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(
             name,
             operands=operands,
+            results=results,
             jvp=_push_through_composite,
             batch=batch_by_composite if batch is None else batch,
-            multi=results > 1,
             abstract=abstract,
             category="fused",
         )
         self.composite = composite
-        self.results = results
-        self.differentiable = self.records_itself = self.pulls_arrays = self.pulls_new = True
-
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        arrays = []
-        need = None
-        for a in args:
-            if type(a) is Tensor:
-                if a._meta is not None and type(synced(a)) is not Tensor:
-                    return self._on_any(args, params)
-                if a._requires_grad:
-                    need = a
-                arrays.append(a._array)
-            elif a is None:
-                arrays.append(None)
-            else:
-                return self._on_any(args, params)
-        if tracing() and (taken := captured(args)) is not None:
-            return self._on_any(taken, params)
-        if need is None or not _recording():
-            if need is not None:
-                cut("no_grad", need)
-            found = self.kernel(*arrays, **params)
-            return tuple([_wrap(f) for f in found]) if self.multi else _wrap(found)
-        found, residuals = self.kernel.forward(*arrays, **params)
-        out = tuple([_wrap(f) for f in found]) if self.multi else _wrap(found)
-        needs = tuple([a is not None and a._requires_grad for a in args])
-        outs: Any = out if self.multi else (out,)
-        # A result that is kept may be written to: its memory is watched.
-        kept = [next((save_output(o) for o in outs if o._array is r), r) for r in residuals]
-        self._put_on_tape(args, needs, out, params, kept)
-        return out
-
-    def _on_any(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Operands of any kind."""
-        tensors = [a if a is None else lift(a) for a in args]
-        if all(a is None or type(a) is Tensor for a in tensors):
-            return self(*tensors, **params)
-        return apply(self, tensors, params)
-
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        """Put an application to tensors of other kinds on the tape."""
-        self._put_on_tape(args, needs, out, params, ())
-
-    def _put_on_tape(
-        self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any], residuals: Sequence[Any]
-    ) -> None:
-        edges = split_edges(tuple([edge_of(a) if need else None for a, need in zip(args, needs)]))
-        saved = (*[a if a is None else save_input(a) for a in args], *residuals)
-        if self.multi:
-            split_outputs(attach(_wrap(0.0), self, *edges, saved, -1, None, params, ()), out)
-        else:
-            attach(out, self, *edges, saved, -1, None, params, out.shape)
+        self.only_plan = self.plan_of(range(len(operands)))
+        self.differentiable = self.gives_residuals = self.pulls_arrays = self.pulls_new = True
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        saved = node.saved
-        if type(saved) is Freed:
-            raise_if_freed(node)
-        edges = node.edges
-        cts = [ct.get(i) for i in range(self.results)] if self.multi else [ct]
-        on_arrays = all(c is None or type(c) is ARRAY for c in cts)
-        if on_arrays and len(saved) > len(edges):
-            values = [array_of(node, s) for s in saved]
+        raise_if_freed(node)
+        edges, residuals = node.edges, node.saved[len(self.names) :]
+        cts = [ct.get(i) for i in range(len(self.results))] if self.multi else [ct]
+        on_arrays = not any(isinstance(c, Tensor) for c in cts)
+        if on_arrays and residuals:
+            operands = [array_of(node, s) for s in node.saved[: len(edges)]]
             needs = [e is not None for e in edges]
-            grads = self.kernel.backward(cts, values[: len(edges)], values[len(edges) :], needs, **node.params)
+            known = [array_of(node, s) for s in residuals]
+            grads = self.kernel.backward(cts, operands, known, needs, **node.params)
             return _apart([g if need else None for g, need in zip(grads, needs)])
         found = self._pull_through_composite(node, cts)
-        return _apart([g._array if on_arrays and type(g) is Tensor else g for g in found])
+        return _apart([bare(g) if on_arrays else g for g in found])
 
     def _pull_through_composite(self, node: Node, cts: Sequence[Any]) -> list[Any]:
         """Run the composite again, on the tape, and go back through it."""
@@ -141,7 +88,7 @@ class Fused(Primitive):
         try:
             # Operands that nobody asks for now keep their history: where the pass is recorded, somebody may ask later.
             inputs: list[Any] = [
-                _followed(t, lead) if edge is None else variable(_followed(t if create else _bare(t), lead))
+                _followed(t, lead) if edge is None else variable(_followed(t if create else _without_history(t), lead))
                 for t, edge in zip(tensors, node.edges, strict=True)
             ]
             out = self.composite(*inputs, **node.params)
@@ -157,7 +104,7 @@ class Fused(Primitive):
         return [None if edge is None else next(found) for edge in node.edges]
 
 
-def _bare(operand: Any) -> Any:
+def _without_history(operand: Any) -> Any:
     """The same memory without history."""
     out = operand.shell()
     out._born = operand._born

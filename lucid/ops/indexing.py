@@ -39,7 +39,7 @@ index_primitive = Variadic(
     each(lambda i, ct, args, shapes, params: P.index_back(ct, *args[1:], shape=shapes[0])),
     jvp=lambda prim, primals, tangents, out, params: P.index(tangents[0], *primals[1:]),
     batch=_batch_index,
-    reads=lambda needed, count: range(1, count),
+    reads=1,
     abstract=lambda x, *positions: Abstract((*broadcast(*positions), *x.shape[len(positions) :]), x.dtype),
     category="gather",
 )
@@ -54,7 +54,7 @@ index_back_primitive = Variadic(
         *_with_batch_positions(values[1:], batched[1:], size),
         shape=(size, *params["shape"]),
     ),
-    reads=lambda needed, count: range(1, count),
+    reads=1,
     abstract=lambda x, *positions, shape: Abstract(shape, x.dtype),
     category="scatter",
 )
@@ -101,7 +101,7 @@ index_put_primitive = Variadic(
     each(_put_pull),
     jvp=_put_jvp,
     batch=batch_put,
-    reads=lambda needed, count: range(2, count),
+    reads=2,
     abstract=same,
     category="scatter",
 )

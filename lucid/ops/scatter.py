@@ -28,15 +28,7 @@ def _fold(name: str, weights: Weights) -> Variadic:
         ]
         return P.index_put(*shares, *primals[2:], accumulate=True)
 
-    prim = Variadic(
-        name,
-        each(pull),
-        jvp=push,
-        batch=batch_put,
-        reads=lambda needed, count: range(count),
-        abstract=same,
-        category="scatter",
-    )
+    prim = Variadic(name, each(pull), jvp=push, batch=batch_put, reads=0, abstract=same, category="scatter")
     return prim
 
 

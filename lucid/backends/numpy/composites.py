@@ -6,7 +6,7 @@ import numpy as np
 
 from lucid.core import kernels, levels, modes
 from lucid.core.kernels import WithBackward
-from lucid.core.primitive import wrapped
+from lucid.core.tensor import wrapped
 
 
 def _in_order(tensor: Any) -> Any:

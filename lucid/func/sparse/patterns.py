@@ -25,7 +25,6 @@ from lucid.func.sparse.coloring import Matrix, Product, gather, movement, probed
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
 from lucid.ops.categories import Elementwise, bilinear_jvp
-from lucid.ops.contraction import Contraction
 from lucid.ops.rules import P, kept_shape
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.
@@ -208,7 +207,7 @@ def transfer(application: Application, k: int) -> Steps:
         return everything(application, k)
     if isinstance(prim, Elementwise):
         return _elementwise(application, k)
-    if isinstance(prim, Contraction):
+    if prim.category == "contraction":
         return _contraction(application, k)
     if prim.category == "elementwise":
         return []
@@ -302,7 +301,7 @@ def support(application: Application) -> np.ndarray | None:
 
 def _linear_operands(application: Application) -> tuple[int, ...]:
     linear_in: tuple[int, ...] | None = application.prim.linear_in
-    if isinstance(application.prim, Contraction):
+    if application.prim.category == "contraction":
         return (min(range(len(application.operands)), key=lambda k: _share(application.supports[k])),)
     return tuple(range(len(application.operands))) if linear_in is None else linear_in
 

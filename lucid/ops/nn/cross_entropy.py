@@ -3,23 +3,15 @@
 Scores have shape (N, C, ...) and targets (N, ...). Rows whose target is `ignore_index` have no part in anything.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from lucid.core import dtypes, modes
-from lucid.core.cuts import cut
-from lucid.core.levels import tracing
-from lucid.core.node import Node, output_edge, save_input, save_output, split_edges
-from lucid.core.primitive import Primitive, attach, edge_of, split_outputs, synced, unpack
+from lucid.core import dtypes
+from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.rules import P, add_all, batched_to_front
 
 NONE, MEAN, SUM = "none", "mean", "sum"
-
-
-_recording = modes.recording.get
-_wrap = Tensor._wrap
 
 
 def _push_linear(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -179,44 +171,24 @@ def _batch_cross_entropy(prim: Any, values: Any, batched: Any, size: int, params
     return losses, P.reshape(e, shape=(size, rows, *e.shape[1:]))
 
 
-def _loss_and_exponentials(
-    x: Any, target: Any, ignore_index: int, reduction: str, keeps_e: bool = True
-) -> tuple[Abstract, Abstract]:
-    return _folded(x, target, ignore_index, reduction, 0), same(x)
+def _pull_cross_entropy(cts: Any, e: Any, target: Any, ignore_index: int, reduction: str) -> Any:
+    to_loss, to_e = cts
+    terms = [] if to_e is None else [to_e * e]
+    if to_loss is not None:
+        terms.append(P.cross_entropy_back(e, to_loss, target, ignore_index=ignore_index, reduction=reduction))
+    return add_all(terms)
 
 
-class CrossEntropy(Primitive):
-    """Gives the loss and, for its derivative, e = exp(x - s), which is all of x that the tape keeps.
-
-    The shifts s, one for each row, count as constants. That is right since e is only ever used up to a factor.
-    """
-
-    def save(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any) -> Sequence[Any]:
-        e = save_output(out[1])
-        e.index = 1
-        return None, save_input(args[1]), e
-
-    def record(self, args: Sequence[Any], needs: tuple[bool, ...], out: Any, params: dict[str, Any]) -> None:
-        edges = split_edges((edge_of(args[0]), None))
-        split_outputs(attach(out[0], self, *edges, self.save(args, needs, out), -1, None, params, ()), out)
-
-    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
-        _, target, e = unpack(node, next(iter(ct.values())))
-        loss_ct, e_ct = ct.get(0), ct.get(1)
-        terms = [] if e_ct is None else [e_ct * e]
-        if loss_ct is not None:
-            terms.append(P.cross_entropy_back(e, loss_ct, target, **node.params))
-        return add_all(terms), None
-
-
-cross_entropy_primitive = CrossEntropy(
+# Gives the loss and, for its derivative, e = exp(x - s), which is all of x that the tape keeps. The shifts s, one for each
+# row, count as constants. That is right since e is only ever used up to a factor.
+cross_entropy_primitive = Primitive(
     "cross_entropy",
     operands=("x", "target"),
-    rules=(lambda ct: ct, None),
+    results=("loss", "e"),
+    rules=(_pull_cross_entropy, None),
     jvp=_push_cross_entropy,
     batch=_batch_cross_entropy,
-    multi=True,
-    abstract=_loss_and_exponentials,
+    abstract=lambda x, target, ignore_index, reduction: (_folded(x, target, ignore_index, reduction, 0), same(x)),
     category="fused",
 )
 
@@ -235,23 +207,7 @@ def cross_entropy(x: Tensor, target: Tensor, ignore_index: int = -100, reduction
     """
     raise_unless_classes("cross_entropy", x, target)
     params = {"ignore_index": ignore_index, "reduction": reduction}
-    if not _plain(x) or not _plain(target) or tracing():
-        return P.cross_entropy(x, target, **params)[0]
-    recorded = x._requires_grad and _recording()
-    loss, e = P.cross_entropy.kernel(x._array, target._array, ignore_index, reduction, bool(recorded))
-    out = _wrap(loss)
-    if recorded:
-        saved = cross_entropy_primitive.save((x, target), (True, False), (out, _wrap(e)))
-        node = attach(out, cross_entropy_primitive, edge_of(x), None, None, saved, -1, None, params, ())
-        node.shapes = ((loss.shape, loss.dtype), (e.shape, e.dtype))
-        out._node = output_edge(node, 0)
-    elif x._requires_grad:
-        cut("no_grad", x)
-    return out
-
-
-def _plain(x: Tensor) -> bool:
-    return type(x) is Tensor and (x._meta is None or type(synced(x)) is Tensor)
+    return apply(cross_entropy_primitive, (x, target), params)[0]
 
 
 def raise_unless_classes(name: str, x: Tensor, target: Tensor) -> None:

@@ -1,4 +1,3 @@
 from lucid.core.fields cimport TensorFields
-from lucid.core.node cimport Node
-from lucid.core.primitive cimport Primitive, apply, saved_at
-from lucid.ops.contraction cimport Labels
+from lucid.core.primitive cimport Primitive, apply
+from lucid.ops.contraction cimport Labels, pulled_left, pulled_right

@@ -4,18 +4,15 @@
 import math
 from typing import Any
 
-from lucid.core import kernels, modes
+from lucid.core import kernels
 from lucid.core.fields import TensorFields
-from lucid.core.node import Node
-from lucid.core.primitive import Primitive, apply, saved_at
+from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
-from lucid.ops.contraction import LETTERS, Labels, contract, labelled, multiplied
+from lucid.ops.contraction import LETTERS, Labels, contract, labelled, pulled_left, pulled_right
 from lucid.ops.promotion import KEEP, promote, raise_unless_alike
-from lucid.ops.rules import P, add_all, align, is_complex
+from lucid.ops.rules import P, add_all, align
 
-_recording = modes.recording.get
-_wrap = Tensor._wrap
 _NO_PARAMS: dict[str, Any] = {}
 
 
@@ -53,40 +50,31 @@ def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     return out + align((bias, out), (batched[2], batched[0] or batched[1]), size)[0]
 
 
-class _Linear(Primitive):
-    """A contraction with the sum as its epilogue."""
-
-    def vjp(self, node: Node, ct: Any) -> Any:
-        to_x, to_weight, to_bias = node.others  # type: ignore[misc]  # three edges
-        labels = _labels(len(node.shape))
-        is_tensor = isinstance(ct, TensorFields)
-        conjugate = is_complex(ct) if is_tensor else ct.dtype.kind == "c"
-        if to_x is not None:
-            to_x = multiplied(ct, saved_at(node, 1, ct), labels.pull(0, conjugate))
-        if to_weight is not None:
-            to_weight = multiplied(saved_at(node, 0, ct), ct, labels.pull(1, conjugate))
-        if to_bias is not None:
-            if len(node.shape) == 1:
-                to_bias = ct
-            elif is_tensor:
-                to_bias = P.sum(ct, dims=tuple(range(ct.ndim - 1)), keepdim=False)
-            else:
-                to_bias = kernels.table["column_sums"](ct)
-        return to_x, to_weight, to_bias
+def _pull_bias(ct: Any) -> Any:
+    rank = len(ct.shape)
+    if rank == 1:
+        return ct
+    if isinstance(ct, TensorFields):
+        return P.sum(ct, dims=tuple(range(rank - 1)), keepdim=False)
+    return kernels.table["column_sums"](ct)
 
 
 # x @ weight.T + bias for x of shape (..., in), weight (out, in), and bias (out,) or None.
-linear_primitive = _Linear(
+linear_primitive = Primitive(
     "linear",
     operands=("x", "weight", "bias"),
-    rules=(lambda ct, weight: None, lambda ct, x: None, lambda ct: None),  # what `vjp` reads
+    rules=(
+        lambda ct, weight: pulled_left(ct, weight, _labels(len(ct.shape))),
+        lambda ct, x: pulled_right(ct, x, _labels(len(ct.shape))),
+        _pull_bias,
+    ),
     jvp=_push,
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),
     category="fused",
 )
 linear_primitive.multiply_adds = lambda shapes, out, params: math.prod(out) * shapes[0][-1]
-linear_primitive.pulls_arrays = linear_primitive.pulls_new = True
+linear_primitive.pulls_arrays = True
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -83,7 +83,7 @@ batch_norm = Fused(
     "batch_norm",
     _batch_composite,
     operands=("x", "weight", "bias"),
-    results=3,
+    results=("out", "mean", "variance"),
     batch=_batch_of_batches,
     abstract=_with_statistics,
 )

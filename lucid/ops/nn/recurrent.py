@@ -131,14 +131,17 @@ def _steps_and_last(x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, *states:
 
 # Each gives the results of all steps and the state after the last one.
 rnn = Fused(
-    "rnn", _rnn_composite, operands=("x", *_WEIGHTS, "h0"), results=2, batch=_fold_examples(1),
-    abstract=_steps_and_last)  # fmt: skip
+    "rnn", _rnn_composite, operands=("x", *_WEIGHTS, "h0"), results=("steps", "h"), batch=_fold_examples(1),
+    abstract=_steps_and_last,
+)  # fmt: skip
 lstm = Fused(
-    "lstm", _lstm_composite, operands=("x", *_WEIGHTS, "h0", "c0", "w_hr"), results=3, batch=_fold_examples(2),
-    abstract=lambda *operands, **params: _steps_and_last(*operands[:7]))  # fmt: skip
+    "lstm", _lstm_composite, operands=("x", *_WEIGHTS, "h0", "c0", "w_hr"), results=("steps", "h", "c"), batch=_fold_examples(2),
+    abstract=lambda *operands, **params: _steps_and_last(*operands[:7]),
+)  # fmt: skip
 gru = Fused(
-    "gru", _gru_composite, operands=("x", *_WEIGHTS, "h0"), results=2, batch=_fold_examples(1),
-    abstract=_steps_and_last)  # fmt: skip
+    "gru", _gru_composite, operands=("x", *_WEIGHTS, "h0"), results=("steps", "h"), batch=_fold_examples(1),
+    abstract=_steps_and_last,
+)  # fmt: skip
 
 
 def run(layer: Fused, *operands: Any, sizes: Sizes, reverse: bool, **params: Any) -> tuple[Any, ...]:
