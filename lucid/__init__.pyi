@@ -357,7 +357,7 @@ from lucid.core.dtypes import get_default_dtype as get_default_dtype
 from lucid.core.dtypes import iinfo as iinfo
 from lucid.core.dtypes import promote_types as promote_types
 from lucid.core.dtypes import set_default_dtype as set_default_dtype
-from lucid.core.printing import set_printoptions as set_printoptions
+from lucid.api.printing import set_printoptions as set_printoptions
 from math import e as e
 from math import inf as inf
 from math import nan as nan

@@ -11,7 +11,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range
 from lucid.ops.out import takes_out
@@ -66,7 +66,7 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
     share = np.linspace(0, 1, count + 1)
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
-        return Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype))
+        return of_class((flat,), Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype)))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)

@@ -12,7 +12,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.core.tree import too_deep
 from lucid.ops.dims import by_name, shape_from
 from lucid.ops.promotion import exact
@@ -265,7 +265,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     Tensor([0, 0, 0])
     """
     shape, kind = _like(input, dtype)
-    return _made(np.zeros(shape, kind), None, requires_grad, device)
+    return of_class((input,), _made(np.zeros(shape, kind), None, requires_grad, device))
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -276,7 +276,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     Tensor([1., 1., 1.])
     """
     shape, kind = _like(input, dtype)
-    return _made(np.ones(shape, kind), None, requires_grad, device)
+    return of_class((input,), _made(np.ones(shape, kind), None, requires_grad, device))
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -287,7 +287,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     (2, 3)
     """
     shape, kind = _like(input, dtype)
-    return _made(np.empty(shape, kind), None, requires_grad, device)
+    return of_class((input,), _made(np.empty(shape, kind), None, requires_grad, device))
 
 
 def full_like(
@@ -300,7 +300,7 @@ def full_like(
     Tensor([0.5, 0.5])
     """
     shape, kind = _like(input, dtype)
-    return full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
+    return of_class((input,), full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad))
 
 
 def new_tensor(

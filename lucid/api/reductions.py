@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
@@ -171,7 +171,7 @@ def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
 
 def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
     if not x.ndim:
-        return lift(0)
+        return of_class((x,), lift(0))
     return getattr(P, prim)(x, dim=dim).unsqueeze(dim)
 
 
@@ -433,7 +433,7 @@ def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
     x = _ordered(input, name)
     d = one_dim(dim, x.ndim, name)
     if not x.ndim:
-        return ValuesIndices(x.clone(), lift(0))
+        return ValuesIndices(x.clone(), of_class((x,), lift(0)))
     positions = P.running_positions(x, dim=d, largest=largest)
     return ValuesIndices(indexing.take_along_dim(x, positions, d), positions)
 

@@ -12,7 +12,7 @@ from lucid.api.indexing import Put, counting, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.promotion import beside, cast, exact
@@ -565,10 +565,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     Tensor([[0, 1],
             [1, 0]])
     """
-    array = lift(input)._concrete("nonzero")
+    x = lift(input)
+    array = x._concrete("nonzero")
     if as_tuple:
-        return tuple(Tensor._wrap(found) for found in np.nonzero(array if array.ndim else array.reshape(1)))
-    return Tensor._wrap(np.argwhere(array))
+        found = np.nonzero(array if array.ndim else array.reshape(1))
+        return tuple([of_class((x,), Tensor._wrap(f)) for f in found])
+    return of_class((x,), Tensor._wrap(np.argwhere(array)))
 
 
 def argwhere(input: Any) -> Tensor:

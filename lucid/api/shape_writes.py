@@ -242,7 +242,7 @@ def set_(
     _raise_if_bound(self, "set_", source)
     if source.np_dtype != self.np_dtype:
         raise RuntimeError(f"set_: a tensor of {self.dtype} cannot show elements of {source.dtype}")
-    if type(source) is not type(self):
+    if type(source) is not type(self) and (source._level or self._level):
         raise RuntimeError("set_: one of the tensors belongs to a transform and the other does not; use copy_")
     if size is not None:
         sizes = shape_from((size,), "set_")

@@ -14,7 +14,7 @@ from lucid.api.reductions import ValuesIndices
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.promotion import KEEP, cast, lift_all, promote
@@ -336,7 +336,8 @@ def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse:
         inverse = inverse.reshape(x.shape)
     else:
         values = indexing.getitem(x, (*(slice(None),) * dim, Tensor._wrap(first)))
-    out = (values, *[Tensor._wrap(inverse)] * return_inverse, *[Tensor._wrap(counts)] * return_counts)
+    inverse, counts = (of_class((x,), Tensor._wrap(found)) for found in (inverse, counts))
+    out = (values, *[inverse] * return_inverse, *[counts] * return_counts)
     return out if len(out) > 1 else values
 
 

@@ -14,7 +14,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.geometry import overlaps
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
@@ -253,7 +253,7 @@ def new_empty_strided(
     lucid.int64
     """
     kind = np_dtype(self) if dtype is None else dtype
-    return empty_strided(size, stride, dtype=kind, device=device, requires_grad=requires_grad)
+    return of_class((self,), empty_strided(size, stride, dtype=kind, device=device, requires_grad=requires_grad))
 
 
 def empty_permuted(

@@ -54,7 +54,7 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
         seed = full(root.shape, 1, root.np_dtype)
     elif isinstance(seed, Tensor):
         _check_seed(root, seed.shape, seed.np_dtype)
-        if as_tensor or type(seed) is not Tensor:
+        if as_tensor or seed._level:
             return seed.to(root.np_dtype)
         seed = seed._array
     elif isinstance(seed, _NUMBERS):
@@ -65,7 +65,7 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
         seed = from_numpy(seed)
         _check_seed(root, seed.shape, seed.dtype)
     seed = as_array(seed, root.np_dtype)
-    return seed if type(root) is Tensor and not as_tensor else Tensor._wrap(seed)
+    return seed if not root._level and not as_tensor else Tensor._wrap(seed)
 
 
 def _check_seed(root: Tensor, shape: tuple[int, ...], dtype: Any) -> None:
@@ -229,7 +229,7 @@ def backward_method(
 
     A tensor with more than one element needs the seed `gradient`. See `lucid.autograd.backward`.
     """
-    if gradient is None and inputs is None and not create_graph and type(self) is Tensor and not self._array.shape:
+    if gradient is None and inputs is None and not create_graph and not self._level and not self._array.shape:
         # The loss of a training step, without the bookkeeping for everything else.
         _require((self,))
         kind = self._array.dtype

@@ -172,7 +172,7 @@ def _laid_out_like(primal: Tensor, tangent: Tensor) -> Tensor:
         return tangent
     out = tangent.clone()
     inside: Any = out
-    while type(inside) is not Tensor:
+    while inside._level:
         inside = inside._array
     dims = [*range(lead), *[lead + d for d in order]]
     inside._array = empty_in_order(other.shape, other.dtype, dims)

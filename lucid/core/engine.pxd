@@ -5,6 +5,7 @@ from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node
 from lucid.core.primitive cimport Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.storage cimport storage_of
+from lucid.core.tensor cimport class_of, of_class, wrapped, wrapped_as
 
 
 cdef class Targets:

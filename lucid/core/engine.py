@@ -28,7 +28,7 @@ from lucid.core.parts import Parts
 from lucid.core.place import here
 from lucid.core.primitive import Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, class_of, of_class, wrapped, wrapped_as
 
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
 _NO_MEMORY = frozenset({type(None), list, ARRAY, Freed})
@@ -457,7 +457,7 @@ def _replacement(result: Any, given: Tensor | None, ct: Any, what: str) -> Any:
         raise RuntimeError(f"a hook on {what} returned shape {result.shape} for a gradient of shape {given.shape}")
     if given is not None and result.is_complex() and not given.is_complex():
         raise RuntimeError(f"a hook on {what} returned a complex gradient for one of {given.dtype}")
-    return result if isinstance(ct, Tensor) or type(result) is not Tensor else result._array
+    return result if isinstance(ct, Tensor) or result._level else result._array
 
 
 def _replacements(result: Any, given: Sequence[Tensor | None], what: str) -> tuple[Any, ...]:
@@ -532,11 +532,14 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
     held[2] = False
     if isinstance(gradient, Tensor):
         if gradient.np_dtype != tensor.np_dtype:
-            return gradient.to(tensor.np_dtype)
-        return gradient if own and gradient._meta is None else gradient.clone()
-    if own and type(gradient) is ARRAY and gradient.dtype is tensor.np_dtype and table["owns_memory"](gradient):
-        return Tensor._wrap(gradient)
-    return Tensor._wrap(table["copy"](gradient, tensor.np_dtype, "K"))
+            gradient = gradient.to(tensor.np_dtype)
+        elif not own or gradient._meta is not None:
+            gradient = gradient.clone()
+    elif own and type(gradient) is ARRAY and gradient.dtype is tensor.np_dtype and table["owns_memory"](gradient):
+        gradient = wrapped(gradient)
+    else:
+        gradient = wrapped(table["copy"](gradient, tensor.np_dtype, "K"))
+    return of_class((tensor,), gradient)
 
 
 def _hooks_on(leaf: Tensor) -> Hooks | None:
@@ -567,11 +570,11 @@ def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
 def _into_plain_leaf(held: list[Any]) -> bool:
     """The first gradient of a leaf outside of transforms and hooks, an array that nobody else can reach, if it is that."""
     leaf, gradient, own = held
-    if type(leaf) is not Tensor or leaf._grad is not None or type(gradient) is not ARRAY or not leaf._requires_grad:
+    if leaf._level or leaf._grad is not None or type(gradient) is not ARRAY or not leaf._requires_grad:
         return False
     if not own or gradient.dtype is not leaf._array.dtype or not table["owns_memory"](gradient):
         return False
-    leaf._grad = Tensor._wrap(gradient)
+    leaf._grad = wrapped_as(class_of((leaf,)), gradient)
     return True
 
 
@@ -604,7 +607,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
         show_history(gradient._node)
     if held is None:
         tensor._grad = gradient
-    elif create_graph or type(held) is not Tensor or type(gradient) is not Tensor or held._requires_grad:
+    elif create_graph or held._level or gradient._level or held._requires_grad:
         tensor._grad = held + gradient
     else:
         # In place, as users who hold on to x.grad expect.

@@ -15,7 +15,7 @@ from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, attach, split_edges
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.native import in_use
 
 
@@ -41,7 +41,7 @@ def write(
     raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
     if target._meta is not None and target._meta.storage.followers is not None and (chain := _by_positions(target)):
         return _put_through(target, chain, name, compute, others, reads_old)
-    if direct is not None and not recorded and type(target) is Tensor:
+    if direct is not None and not recorded and not target._level:
         direct(target._array)
         _tied_again(target).bump(name)
         return target
@@ -180,17 +180,13 @@ def _follow(view: Tensor, origin: Tensor | None) -> None:
 
 def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:
     """Write `ufunc(target, *others)` without a temporary where nothing is to be recorded; whether it was done."""
-    if (
-        tracing()
-        or type(target) is not Tensor
-        or any(type(o) is not Tensor and type(o) not in (float, int) for o in others)
-    ):
+    if tracing() or target._level or not all(is_plain(o) or type(o) in (float, int) for o in others):
         return False
     array = target._array
-    arrays = [o._array if type(o) is Tensor else o for o in others]
+    arrays = [o._array if isinstance(o, Tensor) else o for o in others]
     if array.dtype not in dtypes.FLOATING or any(type(a) is ARRAY and a.dtype is not array.dtype for a in arrays):
         return False
-    recorded = any(t.requires_grad for t in (target, *others) if type(t) is Tensor) and modes.recording.get()
+    recorded = any(t.requires_grad for t in (target, *others) if isinstance(t, Tensor)) and modes.recording.get()
     if recorded or not arrays_of.is_writable(array) or _unrecorded_view(target):
         return False
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lucid.core.fields import TensorFields
 from lucid.core.place import here
-from lucid.core.primitive import apply, note_positions
+from lucid.core.primitive import apply, note_positions, synced
 from lucid.core.storage import DETACHED, View
 from lucid.core.tensor import Tensor
 
@@ -143,10 +143,10 @@ def plain_arrays(values: Sequence[Any]) -> bool:
     for v in values:
         if isinstance(v, TensorFields):
             fields: TensorFields = v
-            if type(v) is not Tensor:
+            if fields._level:
                 return False
             if fields._meta is not None:
-                v._synced()  # a view's history depends on what was written to its memory
+                synced(v)  # a view's history depends on what was written to its memory
             if fields._requires_grad:
                 return False
     return True

@@ -212,7 +212,7 @@ def packed(item: Any, operand: int | None) -> Any:
     shown = value.shell()
     storage = item.storage if type(item) is Saved else storage_of(value)
     shown._meta = new_view(None, None, {}, storage, DETACHED)
-    if type(value) is not Tensor:
+    if value._level:
         # What a batched or dual tensor holds may be on a tape of its own, which goes on through the hook.
         return Packed(pack(shown), unpack_hook, is_output, item.index if is_output else None, operand)
     token = modes.recording.set(modes.SILENT)
@@ -227,13 +227,13 @@ def save_input(tensor: Any) -> Any:
     """What to keep of an operand: never the tensor itself, which may get another history, unless it is a leaf."""
     if tensor._requires_grad and tensor._node is None:
         return tensor if tensor._meta is None else saved_of(tensor, tensor, None, False)
-    value = tensor._array if not tensor._level else tensor.shell()
+    value = tensor._array if type(tensor) is Tensor else tensor.shell()
     return saved_of(value, tensor, tensor._node, False)
 
 
 def save_output(out: Any) -> Saved:
     """What to keep of a result: not the tensor, which refers to the node."""
-    return saved_of(out._array if not out._level else out.shell(), out, None, True)
+    return saved_of(out._array if type(out) is Tensor else out.shell(), out, None, True)
 
 
 def raise_if_freed(node: Node) -> None:
@@ -303,9 +303,11 @@ def array_of(node: Node, saved: Any) -> Any:
         return value if type(value) is ARRAY else value._array if isinstance(value, Tensor) else value
     if kind is Packed:
         return _unpack(saved)._array
-    if isinstance(saved, Tensor) and saved._meta is not None:
-        # A plain tensor that became one of another kind when a transform's value was written into it.
-        _check_bare(node, saved._meta, saved._array)
+    if isinstance(saved, Tensor):
+        if saved._meta is not None:
+            _check_bare(node, saved._meta, saved._array)
+        # Or a plain tensor that became one of another kind when a transform's value was written into it.
+        return saved if saved._level else saved._array
     return saved
 
 

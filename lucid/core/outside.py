@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.core.kind import Kind
+from lucid.core.fields import TensorFields
 from lucid.core.node import ABSENT, Packed
 from lucid.core.primitive import edge_of
 from lucid.core.storage import Saved
@@ -12,7 +12,7 @@ from lucid.core.tensor import Tensor
 
 def carries_grad(tensor: Any) -> bool:
     """Whether something inside a batched or dual tensor is on a tape of its own."""
-    while type(tensor) is not Tensor and isinstance(tensor, Kind):
+    while isinstance(tensor, TensorFields) and tensor._level:
         fields = tensor
         tangent = fields._aux
         if isinstance(tangent, Tensor) and (tangent._requires_grad or carries_grad(tangent)):

@@ -5,7 +5,7 @@ from lucid.core.levels cimport tracing
 from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, pack_saved, save_input, save_output, saved_at, split_edges
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
-from lucid.core.tensor cimport shape_of, wrapped
+from lucid.core.tensor cimport class_of, shape_of, wrapped, wrapped_as
 
 
 cdef class Rule:

@@ -36,7 +36,7 @@ from lucid.core.node import (
     split_edges,
 )
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, new_view, storage_of
-from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.core.tensor import Tensor, class_of, shape_of, wrapped, wrapped_as
 
 ndarray = np.ndarray
 HOOKED = modes.HOOKED
@@ -380,9 +380,15 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
         result = prim.kernel(x, y, **params) if params else prim.kernel(x, y)
     else:
         result = prim.kernel(*[array_in(a, kind) for a in args], **params)
-    out: Any = result if prim.is_call else tuple([wrapped(r) for r in result]) if prim.multi else wrapped(result)
-    if prim.is_view:
-        note_view(prim, args[0], params, out)
+    kind_of_result = class_of(args)
+    out: Any = result
+    if prim.multi:
+        if not prim.is_call:
+            out = tuple([wrapped_as(kind_of_result, r) for r in result])
+    else:
+        out = wrapped_as(kind_of_result, result)
+        if prim.is_view:
+            note_view(prim, args[0], params, out)
     if need and prim.differentiable:
         put_on_tape(prim, args, kind, needs, out, params, residuals)
     return out

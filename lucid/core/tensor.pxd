@@ -5,5 +5,9 @@ from lucid.core.fields cimport TensorFields
 
 @cython.locals(fields=TensorFields)
 cpdef object shape_of(object value)
-@cython.locals(made=TensorFields)
 cpdef TensorFields wrapped(object array)
+@cython.locals(made=TensorFields)
+cpdef TensorFields wrapped_as(object kind, object array)
+cpdef bint is_plain(object value)
+cpdef object class_of(object operands)
+cpdef object of_class(object operands, object tensor)

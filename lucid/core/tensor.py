@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lucid.core import dtypes, levels, printing
+from lucid.core import dtypes, levels
 from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
@@ -40,6 +40,7 @@ class Tensor(TensorFields, Methods):
     _seq = 0  # the engine's order: leaves come last
     _level = 0  # of no transform
     __array_priority__ = 1000
+    passed_on = False  # whether what is computed of a tensor of this class is of this class too
 
     def __init__(self, data: Any = (), *, dtype: Any = None, requires_grad: bool = False) -> None:
         made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
@@ -48,6 +49,7 @@ class Tensor(TensorFields, Methods):
         self._born = newest()
 
     from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
+    describe_contents: Callable[..., str]  # set by lucid.api.printing
 
     _wrap: Callable[[Any], "Tensor"]  # `wrapped`, below
 
@@ -107,10 +109,8 @@ class Tensor(TensorFields, Methods):
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        if type(self) is Tensor:
-            fields: TensorFields = self
-            return fields._array.ndim
-        return len(self.shape)
+        fields: TensorFields = self
+        return len(self.shape) if fields._level else fields._array.ndim
 
     @property
     def itemsize(self) -> int:
@@ -228,7 +228,7 @@ class Tensor(TensorFields, Methods):
 
     @data.setter
     def data(self, value: "Tensor") -> None:
-        if not isinstance(value, Tensor) or type(value) is not type(self):
+        if not isinstance(value, Tensor) or (type(value) is not type(self) and (value._level or self._level)):
             raise TypeError(f".data must be set to a {type(self).__name__}, not {type(value).__name__}")
         if self._node is not None and self._requires_grad and value.shape != self.shape:
             raise RuntimeError(
@@ -374,7 +374,7 @@ class Tensor(TensorFields, Methods):
 
     def holds(self, new: "Tensor") -> bool:
         """Whether a value can be written into this tensor as it is, rather than after becoming of that value's kind."""
-        return type(new) is Tensor
+        return not new._level
 
     def _write(self, new: "Tensor", name: str) -> None:
         """Take over the elements of `new`, which has this tensor's shape and type."""
@@ -446,13 +446,6 @@ class Tensor(TensorFields, Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __repr__(self) -> str:
-        return printing.describe(self)
-
-    def describe_contents(self, prefix: str) -> str:
-        """The elements as text; continuation lines are indented below `prefix`."""
-        return printing.format_array(self._array, prefix)
-
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
@@ -485,12 +478,17 @@ class Tensor(TensorFields, Methods):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
-        return _rebuild, (self._concrete("pickling").copy("K"), self._requires_grad, self._grad)
+        return _rebuild, (self._concrete("pickling").copy("K"), self._requires_grad, self._grad, type(self))
 
 
 def wrapped(array: Any) -> Any:
     """A tensor around an array that is used as it is."""
-    made = _new(Tensor)
+    return wrapped_as(Tensor, array)
+
+
+def wrapped_as(kind: Any, array: Any) -> Any:
+    """The same, of a subclass."""
+    made = _new(kind)
     made._array = array if type(array) is ARRAY else table["as_array"](array)
     made._born = newest()
     made._requires_grad = False
@@ -499,6 +497,31 @@ def wrapped(array: Any) -> Any:
 
 
 Tensor._wrap = staticmethod(wrapped)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether something is a tensor of no transform, and so holds an array."""
+    return isinstance(value, TensorFields) and not value._level
+
+
+def class_of(operands: Any) -> Any:
+    """The class of what is computed of operands: that of the first which passes it on."""
+    for a in operands:
+        kind: Any = type(a)
+        if kind is not Tensor and isinstance(a, TensorFields) and kind.passed_on:
+            return kind
+    return Tensor
+
+
+def of_class(operands: Any, tensor: Any) -> Any:
+    """A new tensor that was made without an operation as one of the class of what is computed of the operands."""
+    kind = class_of(operands)
+    if kind is Tensor or tensor._level:
+        return tensor
+    out = wrapped_as(kind, tensor._array)
+    out._born, out._meta = tensor._born, tensor._meta
+    out._node, out._requires_grad = tensor._node, tensor._requires_grad
+    return out
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -510,7 +533,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return getattr(value, "shape", ())
 
 
-def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None) -> Tensor:
-    out = Tensor._wrap(array)
+def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None, kind: type = Tensor) -> Tensor:
+    out = wrapped_as(kind, array)
     out._requires_grad, out._grad = requires_grad, grad
     return out

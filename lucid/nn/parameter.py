@@ -84,10 +84,11 @@ def is_persistent(buffer: Tensor) -> bool:
 
 def _reduced(tensor: Tensor) -> tuple[Any, ...]:
     """How tensors are copied and pickled: marked ones stay marked, and leave their gradient behind."""
-    rebuild, (array, requires_grad, grad) = tensor.__reduce_ex__(4)
+    rebuild, found = tensor.__reduce_ex__(4)
     mark = _marks.get(id(tensor))
     if mark is None:
-        return rebuild, (array, requires_grad, grad)
+        return rebuild, found
+    array, requires_grad, *_ = found
     return _rebuilt, (array, mark[1], requires_grad, mark[2])
 
 

@@ -1,13 +1,11 @@
 """How tensors print."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lucid.core import dtypes
 from lucid.core.kernels import table
-
-if TYPE_CHECKING:
-    from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor
 
 
 @dataclass
@@ -43,11 +41,12 @@ def set_printoptions(
             setattr(_options, name, value)
 
 
-def format_array(array: Any, prefix: str) -> Any:
-    return table["format"](array, prefix, **vars(_options))
+def _contents(tensor: Tensor, prefix: str) -> Any:
+    """The elements as text; continuation lines are indented below `prefix`."""
+    return table["format"](tensor._array, prefix, **vars(_options))
 
 
-def describe(tensor: "Tensor") -> str:
+def _describe(tensor: Tensor) -> str:
     """`Tensor([2., 4., 6.])`, with what is not the default behind the numbers."""
     prefix = f"{type(tensor).__name__}("
     notes = []
@@ -60,3 +59,7 @@ def describe(tensor: "Tensor") -> str:
     elif tensor.requires_grad:
         notes.append("requires_grad=True")
     return prefix + ", ".join([tensor.describe_contents(prefix), *notes]) + ")"
+
+
+Tensor.__repr__ = _describe  # type: ignore[assignment, method-assign]  # printing is no business of core
+Tensor.describe_contents = _contents
