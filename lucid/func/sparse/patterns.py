@@ -25,6 +25,7 @@ from lucid.func.sparse.coloring import Matrix, Product, gather, movement, probed
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
 from lucid.ops.categories import Elementwise, bilinear_jvp
+from lucid.ops.contraction import contract
 from lucid.ops.rules import P, kept_shape
 
 # Matrices to multiply a pattern by, one after the other; None if nothing is passed on.
@@ -207,7 +208,7 @@ def transfer(application: Application, k: int) -> Steps:
         return everything(application, k)
     if isinstance(prim, Elementwise):
         return _elementwise(application, k)
-    if prim.category == "contraction":
+    if prim is contract:
         return _contraction(application, k)
     if prim.category == "elementwise":
         return []
@@ -301,7 +302,7 @@ def support(application: Application) -> np.ndarray | None:
 
 def _linear_operands(application: Application) -> tuple[int, ...]:
     linear_in: tuple[int, ...] | None = application.prim.linear_in
-    if application.prim.category == "contraction":
+    if application.prim is contract:
         return (min(range(len(application.operands)), key=lambda k: _share(application.supports[k])),)
     return tuple(range(len(application.operands))) if linear_in is None else linear_in
 
