@@ -126,11 +126,16 @@ def test_types_of_bodies_are_tracked():
     assert read(lambda x, y: x, [F32, F64], {}).result == Operand(0)
 
 
+def source_of_nan_to_num(**given):
+    return P.nan_to_num.source.body([F32], {"nan": 0.0, "posinf": None, "neginf": None} | given)
+
+
 def test_floats_are_left_open_unless_something_is_decided_by_them():
     source = P.leaky_relu.source
     assert source.body([F32], {"slope": 0.1}) is source.body([F32], {"slope": 0.2})
     deciding = Source(lambda x, slope: x if slope == 1 else x * slope)
     assert deciding.body([F32], {"slope": 1.0}).steps == () and len(deciding.body([F32], {"slope": 0.5}).steps) == 1
+    assert source_of_nan_to_num(posinf=1.0) is not source_of_nan_to_num(neginf=1.0)
     with pytest.raises(NeedsValueError):
         read(deciding.function, [F32], {"slope": 1.0}, opened=True)
 

@@ -1067,18 +1067,15 @@ def test_summary_of_models_that_write_and_look_at_values():
 
 def test_summary_counts_convolutions_and_fused_operations():
     """Whatever the layers are called: the work of a primitive follows from its shapes."""
-    from lucid.nn.summary import _PRODUCTS
+    from lucid.core.primitive import P
     from lucid.ops.contraction import labelled
 
-    w, x, y = lucid.zeros(8, 2, 3, 3), lucid.zeros(5, 4, 6, 6), lucid.zeros(5, 8, 4, 4)
+    w, x, y = (8, 2, 3, 3), (5, 4, 6, 6), (5, 8, 4, 4)
     work = 5 * 8 * 4 * 4 * 2 * 3 * 3
-    assert _PRODUCTS["convolution"]([x, w], y, {}) == work
-    assert _PRODUCTS["convolution_input"]([y, w], x, {}) == work
-    assert _PRODUCTS["convolution_weight"]([x, y], w, {}) == work
-    assert (
-        _PRODUCTS["contract"]([lucid.zeros(2, 3), lucid.zeros(3, 4)], None, {"labels": labelled("ij", "jk", "ik")})
-        == 24
-    )
+    assert P.convolution.multiply_adds([x, w], y, {}) == work
+    assert P.convolution_input.multiply_adds([y, w], x, {}) == work
+    assert P.convolution_weight.multiply_adds([x, y], w, {}) == work
+    assert P.contract.multiply_adds([(2, 3), (3, 4)], (2, 4), {"labels": labelled("ij", "jk", "ik")}) == 24
 
 
 def test_modules_can_be_called_in_threads():

@@ -78,17 +78,15 @@ def _always(instruction: Instruction) -> bool:
     return True
 
 
-_POLYNOMIALS = [f"{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw"]
-_POLYNOMIALS += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
-
 # Primitives that raise for some values: what they check, and in which instructions they do.
 CHECKS: dict[str, tuple[str, Callable[[Instruction], bool]]] = {
     "in_range": ("that indices are in range", _always),
     **dict.fromkeys(("cross_entropy", "pick_class", "place_class"), ("that targets are classes", _always)),
     "probability_entropy": ("that probabilities lie between 0 and 1", _always),
-    **dict.fromkeys(
-        ("floor_divide", "truncated_divide", "remainder", "fmod"), ("that no divisor is 0", _of_integers)
-    ),
+    **{
+        division.name: ("that no divisor is 0", _of_integers)
+        for division in (P.floor_divide, P.truncated_divide, P.remainder, P.fmod)
+    },
     "pow": ("that no exponent is negative", _of_integers),
     **dict.fromkeys(("inverse", "solve"), ("that matrices are not singular", _if("strict"))),
     **dict.fromkeys(("cholesky", "lu_factor", "ldl_factor"), ("that matrices have such factors", _if("checked"))),
@@ -103,7 +101,6 @@ CHECKS: dict[str, tuple[str, Callable[[Instruction], bool]]] = {
     ),
     "within_gauge": ("that a loss depends on no choice", _always),
     "overlap_reciprocal": ("that windows overlap", _always),
-    **dict.fromkeys(_POLYNOMIALS, ("that degrees are not too large", _always)),
     "poisson_quantile": ("that rates are not negative", _always),
     "binomial_quantile": ("that counts and probabilities are possible", _always),
     "weighted_pick": ("that weights are possible", _always),
@@ -113,6 +110,9 @@ CHECKS: dict[str, tuple[str, Callable[[Instruction], bool]]] = {
 def check_of(instruction: Instruction) -> str | None:
     """What an instruction checks of values, if it does."""
     primitive = instruction.primitive
+    if getattr(primitive, "checks", None) is not None:
+        found: str = primitive.checks
+        return found
     known = CHECKS.get(primitive.name)
     if known is None or registry.get(primitive.name) is not primitive:
         return None

@@ -266,6 +266,7 @@ class Elementwise(Primitive):
         self.broadcasts = self.pulls_arrays = self.pulls_new = self.is_scalar = True
         self.body, self.real, self.calls = body, real, calls
         self.linear_in = linear_in
+        self.checks: str | None = None  # what its kernel checks of values, and raises for
         self.source = Source(body or self)
         self.ways = tuple(
             None if p is None or r is None else Way(p, r) for p, r in zip(partials, self.rules, strict=True)

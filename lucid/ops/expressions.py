@@ -227,8 +227,8 @@ class Source:
         """What decides about the body."""
         if not params:
             return tuple(types)
-        fixed = [(type(v), v) for v in params.values() if type(v) is not float or not self.leaves_open]
-        return (*types, *fixed)
+        is_open = self.leaves_open
+        return (*types, *[Parameter if type(v) is float and is_open else (type(v), v) for v in params.values()])
 
     def body(self, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> Body:
         """The steps by which numbers of these types are computed, in base functions."""

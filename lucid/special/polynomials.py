@@ -16,7 +16,8 @@ def _public(name: str, text: str, result: str) -> Callable[..., Any]:
         return getattr(P, name)(x, n, by=by + 1)
 
     # The degree is a whole number (others lose their fraction), so nothing changes with it.
-    prim: Elementwise = declare(name, (slope, 0), "x n")
+    prim: Elementwise = declare(name, (slope, 0), "x n", calls="a recurrence")
+    prim.checks = "that degrees are not too large"
 
     def op(input: Any, n: Any, *, out: Any = None) -> Any:
         if out is not None:
