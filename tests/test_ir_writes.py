@@ -7,6 +7,7 @@ import pytest
 
 import lucid
 from lucid import autograd, nn
+from lucid.core.kind import NeedsValueError
 from lucid.func import grad, jvp, make_graph, vmap
 from lucid.optim import SGD
 
@@ -401,3 +402,27 @@ def test_optimizers_do_not_step_while_a_program_is_traced():
     with pytest.raises(RuntimeError, match="optimizer"):
         make_graph(lambda x: optimizer.step())(X)
     assert w.tolist() == [1.0] * 3
+
+
+def test_values_of_what_was_written_are_not_read_while_tracing():
+    w = lucid.tensor([1.0])
+
+    def f(x):
+        w.add_(x.sum())
+        return x * w.item()
+
+    with pytest.raises(NeedsValueError, match=r"item\(\) needs a concrete value.*from outside"):
+        make_graph(f)(lucid.ones(2))
+    assert w.item() == 1.0
+
+
+def test_gradients_of_tensors_from_outside_are_not_set_while_tracing():
+    p = lucid.ones(2, requires_grad=True)
+
+    def f(x):
+        p.grad = x * 2
+        return x
+
+    with pytest.raises(RuntimeError, match="written as a gradient"):
+        make_graph(f)(lucid.ones(2))
+    assert p.grad is None

@@ -208,6 +208,8 @@ class Tensor(TensorFields, Methods):
                 raise RuntimeError(f"a gradient must have its tensor's dtype {self.dtype}, not {value.dtype}")
             if value._requires_grad:
                 show_history(value._node)
+            if value._level and levels.tracing() and (trace := levels.trace.get()) is not None:
+                trace.raise_if_outside((self,), ".grad = ", "as a gradient")
         self._grad = value
 
     @grad.deleter
@@ -355,6 +357,8 @@ class Tensor(TensorFields, Methods):
 
     def _concrete(self, wanted_by: str) -> Any:
         """The same as NumPy sees it."""
+        if levels.tracing() and (trace := levels.trace.get()) is not None:
+            trace.raise_if_overwritten(self, wanted_by)
         return table["to_numpy"](self._held_array(wanted_by))
 
     def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:

@@ -165,11 +165,19 @@ class Trace:
         self._overwritten[id(below)] = max(self._overwritten.get(id(below), DROPPED), history)
         return inside
 
-    def raise_if_outside(self, tensors: Iterable[Tensor], name: str) -> None:
+    def raise_if_outside(self, tensors: Iterable[Tensor], name: str, how: str = "by an optimizer") -> None:
         """Refuse what writes to tensors by other means than operations."""
         for tensor in tensors:
             if self._is_outside(tensor):
-                self._refuse(tensor, name, "by an optimizer")
+                self._refuse(tensor, name, how)
+
+    def raise_if_overwritten(self, tensor: Tensor, wanted_by: str) -> None:
+        """Refuse to read a value that is there only when the program has run."""
+        if self._overwritten and self._is_outside(tensor) and self._is_overwritten(tensor):
+            raise NeedsValueError(
+                f"{wanted_by} needs a concrete value, but at {here()} a tensor of shape {tensor.shape} from outside of the "
+                "traced function has been written, and only a run of the program gives it that value"
+            )
 
     def _refuse(self, target: Tensor, name: str, where: str) -> NoReturn:
         raise RuntimeError(

@@ -8,7 +8,7 @@ from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Elementwise, elementwise_abstract
 from lucid.ops.rules import align, batched_to_front
 
-Elementwise("poisson_quantile", (None, None), ("chance", "rates"))
+Elementwise("poisson_quantile", (None, None), ("chance", "rates"), calls="scipy.special.pdtrik")
 
 
 def _batch_pick(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:

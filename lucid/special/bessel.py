@@ -11,24 +11,24 @@ from lucid.ops.rules import P
 from lucid.special.doors import declare, one
 
 
-def _family(name: str) -> Elementwise:
+def _family(name: str, calls: str) -> Elementwise:
     def slope(x: Any, order: float, by: int) -> Any:
         return getattr(P, name)(x, order=order, by=by + 1)
 
-    return declare(name, (slope,))
+    return declare(name, (slope,), calls=f"scipy.special.{calls}")
 
 
-bessel_j = _family("bessel_j")
-bessel_y = _family("bessel_y")
-bessel_i = _family("bessel_i")
-bessel_k = _family("bessel_k")
+bessel_j = _family("bessel_j", "jv")
+bessel_y = _family("bessel_y", "yv")
+bessel_i = _family("bessel_i", "iv")
+bessel_k = _family("bessel_k", "kv")
 # e^(-|x|) I_n(x), whose kink at 0 gets the mean of both slopes, and e^x K_n(x).
-scaled_bessel_i = _family("scaled_bessel_i")
-scaled_bessel_k = _family("scaled_bessel_k")
-spherical_bessel_j = _family("spherical_bessel_j")
+scaled_bessel_i = _family("scaled_bessel_i", "ive")
+scaled_bessel_k = _family("scaled_bessel_k", "kve")
+spherical_bessel_j = _family("spherical_bessel_j", "spherical_jn")
 
 
-airy = declare("airy_ai", (lambda x, by: P.airy_ai(x, by=by + 1),))
+airy = declare("airy_ai", (lambda x, by: P.airy_ai(x, by=by + 1),), calls="scipy.special.airy")
 airy_ai = one(airy, "The Airy function Ai(x). | [0.0, 1.0] -> Tensor([0.355 , 0.1353])", by=0)
 
 bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (

@@ -27,6 +27,7 @@ declare(
         lambda a, x, by_a, by_x: P.gamma_density(a, x, by_a=by_a, by_x=by_x + 1),
     ),
     "a x",
+    calls="closed forms",
 )
 declare(
     "gammainc_by_a",
@@ -35,6 +36,7 @@ declare(
         lambda a, x, order: P.gamma_density(a, x, by_a=order, by_x=0),
     ),
     "a x",
+    calls="quadrature",
 )
 _lower = declare(
     "gammainc",
@@ -43,6 +45,7 @@ _lower = declare(
         lambda a, x: P.gamma_density(a, x, by_a=0, by_x=0),
     ),
     "a x",
+    calls="scipy.special.gammainc",
 )
 _upper = declare(
     "gammaincc",
@@ -51,6 +54,7 @@ _upper = declare(
         lambda a, x: -P.gamma_density(a, x, by_a=0, by_x=0),
     ),
     "a x",
+    calls="scipy.special.gammaincc",
 )
 _LOWER = (
     "The part of ∫ t^(a-1) exp(-t) dt that lies below x, for a = input and x = other; differentiable by both."
@@ -112,6 +116,7 @@ beta = two(
             lambda x, y, out: out * (P.digamma(y) - P.digamma(x + y)),
         ),
         "x y",
+        calls="scipy.special.beta",
     ),
     "B(a, b) = Γ(a) Γ(b) / Γ(a + b). | [1.0, 2.0]; [2.0, 3.0] -> Tensor([0.5   , 0.0833])",
 )
@@ -120,6 +125,7 @@ betaln = two(
         "betaln",
         (lambda x, y: P.digamma(x) - P.digamma(x + y), lambda x, y: P.digamma(y) - P.digamma(x + y)),
         "x y",
+        calls="scipy.special.betaln",
     ),
     "log |B(a, b)|, without overflow. | [1.0, 2.0]; [2.0, 3.0] -> Tensor([-0.6931, -2.4849])",
 )
@@ -133,6 +139,7 @@ declare(
         lambda a, b, x, by_a, by_b, by_x: P.beta_density(a, b, x, by_a=by_a, by_b=by_b, by_x=by_x + 1),
     ),
     "a b x",
+    calls="closed forms",
 )
 declare(
     "betainc_by_parameters",
@@ -142,6 +149,7 @@ declare(
         lambda a, b, x, by_a, by_b: P.beta_density(a, b, x, by_a=by_a, by_b=by_b, by_x=0),
     ),
     "a b x",
+    calls="quadrature",
 )
 betainc_primitive = declare(
     "betainc",
@@ -151,6 +159,7 @@ betainc_primitive = declare(
         lambda a, b, x: P.beta_density(a, b, x, by_a=0, by_b=0, by_x=0),
     ),
     "a b x",
+    calls="scipy.special.betainc",
 )
 
 
@@ -176,7 +185,7 @@ def _zeta_by_q(x: Any, q: Any, order: int) -> Any:
 
 
 zeta = two(
-    declare("zeta", (lambda x, q, order: P.zeta(x, q, order=order + 1), _zeta_by_q), "x q"),
+    declare("zeta", (lambda x, q, order: P.zeta(x, q, order=order + 1), _zeta_by_q), "x q", calls="scipy.special.zeta"),
     "Hurwitz' zeta function Σ (q + k)^(-x) over k >= 0, for x = input and q = other; differentiable by both."
     " | [2.0, 3.0]; [1.0, 2.0] -> Tensor([1.6449, 0.2021])",
     order=0,
