@@ -50,7 +50,7 @@ def operands(prim, dtype, size=1):
     if prim.name == "probability_entropy":
         values = np.clip(np.nan_to_num(values), 0, 1)
     if prim.name == "overlap_reciprocal":  # which refuses 0
-        values = np.where(values == 0, 2.0, values)
+        values = np.where(np.isfinite(values) & (values != 0), values, 2.0)
     with np.errstate(all="ignore"):
         if dtype.kind == "c":
             values = values[::-1] + 1j * np.roll(values, 1)

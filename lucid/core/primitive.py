@@ -110,8 +110,7 @@ class Primitive:
         reason: str = "",
     ) -> None:
         self.name = name
-        self.category = category  # one of `ops.categories.CATEGORIES`
-        self.reason = reason  # why it is in none but "other"
+        self.category, self.reason = category, reason  # one of `ops.categories.CATEGORIES`, and why it is "other"
         self.operands = tuple(operands)
         self.results = tuple(results)
         self.multi = len(self.results) > 1
@@ -320,9 +319,7 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
     top: Any = None
     kind: Any = None
     found = given = need = numbers = False
-    needs = 0
-    bit = 1
-    highest = 0
+    needs, bit, highest = 0, 1, 0
     if type(args) is not tuple:
         args = tuple(args)
     for a in args:
@@ -382,13 +379,12 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
         result = prim.kernel(*[array_in(a, kind) for a in args], **params)
     kind_of_result = class_of(args)
     out: Any = result
-    if prim.multi:
-        if not prim.is_call:
-            out = tuple([wrapped_as(kind_of_result, r) for r in result])
-    else:
+    if not prim.multi:
         out = wrapped_as(kind_of_result, result)
         if prim.is_view:
             note_view(prim, args[0], params, out)
+    elif not prim.is_call:
+        out = tuple([wrapped_as(kind_of_result, r) for r in result])
     if need and prim.differentiable:
         put_on_tape(prim, args, kind, needs, out, params, residuals)
     return out
