@@ -508,7 +508,7 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, TensorFields) and not value._level
 
 
-def class_of(operands: Any) -> Any:
+def class_of(operands: tuple[Any, ...]) -> Any:
     """The class of what is computed of operands: that of the first which passes it on."""
     for a in operands:
         kind: Any = type(a)
@@ -519,7 +519,7 @@ def class_of(operands: Any) -> Any:
 
 def of_class(operands: Any, tensor: Any) -> Any:
     """A new tensor that was made without an operation as one of the class of what is computed of the operands."""
-    kind = class_of(operands)
+    kind = class_of(tuple(operands))
     if kind is Tensor or tensor._level:
         return tensor
     out = wrapped_as(kind, tensor._array)

@@ -1,4 +1,7 @@
-"""Products and sums as derivatives need them."""
+"""Products and sums as derivatives need them.
+
+The products have bodies; these forms look for nan first, which is rare, and so save the compiled loops' sources a mask.
+"""
 
 from typing import Any
 
