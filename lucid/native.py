@@ -9,10 +9,12 @@ LUCID_PURE=1 in the environment, the sources run as they are and do the same, mo
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
+from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
@@ -42,7 +44,7 @@ EXACT = ("backends.cpu.arithmetic", "backends.cpu.loops", "optim.steps")
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 ANY = "any"  # the level that every processor of an architecture has
 # Files of C types and functions that are no modules.
-HEADERS = ("backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")
+HEADERS = ("native", "backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel")
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # LUCID_NATIVE names another folder of compiled modules, such as those that tools/build_native.py --sanitize builds.
@@ -120,6 +122,10 @@ def compiled_first(path: list[str], package: str) -> None:
         path[:0] = [os.path.join(FOLDER, level, package)] * (level != ANY) + [os.path.join(FOLDER, package)]
 
 
+# What compiled code has as functions of C: `native.pxd` declares them.
+new_instance = object.__new__
+current_frame = sys._getframe
+PyFrame_GetCode, PyFrame_GetLasti = attrgetter("f_code"), attrgetter("f_lasti")
 # Compiled objects that refer to no other ones need not be on the lists of the garbage collector.
 PyObject_GC_Track = ctypes.pythonapi.PyObject_GC_Track
 PyObject_GC_UnTrack = ctypes.pythonapi.PyObject_GC_UnTrack

@@ -19,6 +19,7 @@ import numpy as np
 
 from lucid.core import dtypes, levels
 from lucid.core.device import as_device
+from lucid.core.fields import newest
 from lucid.core.forks import after_fork
 from lucid.core.tensor import Tensor
 from lucid.ir import rehearsal
@@ -56,7 +57,7 @@ class Generator:
         self._offset = 0
         self._bits: Any = None  # NumPy's generator of words, at `_offset`; None: somewhere else
         self._lock = threading.Lock()
-        self._born = levels.newest()
+        self._born = newest()
         _generators.add(self)
         if (trace := _trace()) is not None:
             SET_STATE.in_program(trace, self, (0, 0))

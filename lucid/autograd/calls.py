@@ -210,7 +210,7 @@ class Call(Primitive):
         )
         carriers = [self._written(o) if i in self.dirty else o for i, o in enumerate(out)]
         residuals = self.kept() if looped else [value for kind, value in self.saves if kind == VALUE]
-        write_results(call, args, 0, carriers, {}, residuals, self.undifferentiable)
+        write_results(call, args, 0, carriers, {}, residuals, modes.recording.get(), self.undifferentiable)
         for i in sorted(self.dirty - self.undifferentiable):
             rebase(out[i], carriers[i]._node)
 

@@ -1,6 +1,4 @@
-from lucid.core.fields cimport TensorFields
-from lucid.core.levels cimport newest
+from lucid.core.fields cimport TensorFields, new_tensor
 
 
-cdef object _around(object value, object level)
 cdef object _in_order(object prim, object result)

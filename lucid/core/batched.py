@@ -4,16 +4,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lucid.core.fields import TensorFields
+from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.kernels import table
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.levels import newest
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive
 from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
 
-_new = TensorFields.__new__
 _wrap = Tensor._wrap
 
 
@@ -49,18 +47,16 @@ class Batched(Kind):
 
     @staticmethod
     def make(value: Tensor, level: int) -> "Batched":
-        out: Batched = _around(value, level)
+        out: Batched = new_tensor(Batched, value, None, level)
         return out
 
     @staticmethod
     def shared(value: Tensor, level: int, size: int) -> "Batched":
-        out = Batched.make(value, level)
-        out._aux = size
+        out: Batched = new_tensor(Batched, value, size, level)
         return out
 
     def shell(self) -> "Batched":
-        out = Batched.make(self._array, self._level)
-        out._aux = self._aux
+        out: Batched = new_tensor(Batched, self._array, self._aux, self._level)
         return out
 
     def _detached_contents(self) -> "Batched":
@@ -156,18 +152,7 @@ class Batched(Kind):
         out = rule(prim, values, batched, size, params)
         if prim.multi:
             return tuple([Batched.make(_in_order(prim, o), level) for o in out])
-        return _around(out if prim.is_view else _in_order(prim, out), level)
-
-
-def _around(value: Any, level: Any) -> Any:
-    """A batched tensor that holds another one."""
-    out: TensorFields = _new(Batched)
-    out._array = value
-    out._level = level
-    out._born = newest()
-    out._requires_grad = False
-    out._aux = out._grad = out._node = out._meta = None
-    return out
+        return new_tensor(Batched, out if prim.is_view else _in_order(prim, out), None, level)
 
 
 def _in_order(prim: Primitive, result: Any) -> Any:

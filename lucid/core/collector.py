@@ -17,49 +17,18 @@ from typing import Any
 
 from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.storage import Saved
-from lucid.native import PyObject_GC_IsTracked, PyObject_GC_Track, PyObject_GC_UnTrack, in_use
+from lucid.native import PyObject_GC_IsTracked, PyObject_GC_Track, in_use
 
 _late = False  # whether an edge was opened that may have descendants
 
 
-def settle(node: Any) -> None:
-    """Hide a new node and what it keeps, unless it descends from something that may refer to newer things.
-
-    Called for every recorded operation, so written out: through lists and helpers it takes three times as long.
-    """
-    if not in_use or node._open:
-        return
-    left, right, others, saved, params = node.left, node.right, node.others, node.saved, node.params
-    if others is not None:
-        if _descends_from_open(node):
-            node._open = True
-            return
-        PyObject_GC_UnTrack(others)
-    elif (left is not None and left._open) or (isinstance(right, Edge) and right._open):
-        node._open = True
-        return
-    PyObject_GC_UnTrack(node)
-    if type(node.shapes) is tuple:  # of tuples of numbers: the collector would find that out in its second visit
-        PyObject_GC_UnTrack(node.shapes)
-    if params:
-        PyObject_GC_UnTrack(params)
-    if type(saved) is Saved:
-        PyObject_GC_UnTrack(saved)
-    elif type(saved) is tuple:
-        PyObject_GC_UnTrack(saved)
-        for item in saved:
-            if type(item) is Saved:
-                PyObject_GC_UnTrack(item)
-    elif type(saved) is list:
-        PyObject_GC_UnTrack(saved)
-
-
-def _descends_from_open(node: Any) -> bool:
-    return True in [isinstance(edge, Edge) and edge._open for edge in node.edges]
+def descends_from_open(edges: tuple[Any, ...]) -> bool:
+    """Whether one of a node's edges may refer to newer things."""
+    return True in [isinstance(edge, Edge) and edge._open for edge in edges]
 
 
 def _parts(node: Any) -> list[Any]:
-    """What `settle` hides with a node."""
+    """What `node.settle` hides with a node."""
     saved = node.saved
     parts = [p for p in (node.params, node.others) if p]
     if type(saved) in (Saved, tuple, list):
@@ -109,7 +78,7 @@ def _open_descendants(phase: str, info: dict[str, Any]) -> None:
         return
     _late = False
     for node in live_nodes():  # operands come first
-        if not node._open and _descends_from_open(node):
+        if not node._open and descends_from_open(node.edges):
             node._open = True
             show(node)
 

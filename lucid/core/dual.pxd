@@ -1,3 +1,2 @@
-from lucid.core.levels cimport newest
-from lucid.core.fields cimport TensorFields
+from lucid.core.fields cimport TensorFields, new_tensor
 from lucid.core.primitive cimport synced

@@ -8,14 +8,12 @@ import numpy as np
 
 from lucid.core.arrays import ARRAY, assign, copy, empty_in_order, owns_memory, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.fields import TensorFields
+from lucid.core.fields import new_tensor
 from lucid.core.kind import Kind, bottom
-from lucid.core.levels import newest
 from lucid.core.primitive import lift
 from lucid.core.storage import Storage, View, storage_of
 from lucid.core.tensor import Tensor
 
-_new = TensorFields.__new__
 _wrap = Tensor._wrap
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -44,14 +42,8 @@ class Dual(Kind):
 
     @staticmethod
     def make(primal: Tensor, tangent: Tensor | None, level: int) -> "Dual":
-        out: TensorFields = _new(Dual)
-        out._array = primal
-        out._aux = tangent
-        out._level = level
-        out._born = newest()
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
-        return out  # type: ignore[return-value]  # known by its fields here
+        out: Dual = new_tensor(Dual, primal, tangent, level)
+        return out
 
     def shell(self) -> "Dual":
         return Dual.make(self._array, self._aux, self._level)

@@ -1,6 +1,13 @@
 # The C layout of the classes in fields.py.
 
+cimport cython
+from lucid.native cimport new_instance
+
+cdef long long _newest
+
 cpdef long long next_seq()
+cpdef long long newest()
+cpdef object begin(long long level)
 
 
 cdef class Edge:
@@ -13,3 +20,7 @@ cdef class TensorFields(Edge):
     cdef public object _array, _aux, _grad, _meta, _node
     cdef public long long _born, _level
     cdef public bint _held, _requires_grad
+
+
+@cython.locals(made=TensorFields)
+cpdef TensorFields new_tensor(object kind, object array, object aux=*, long long level=*)

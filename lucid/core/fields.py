@@ -7,11 +7,14 @@ hot paths say so in annotations. The methods are in `Tensor`, which stays an ord
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from lucid.native import new_instance
+
 if TYPE_CHECKING:
     from lucid.core.tensor import Tensor
 
 
 _numbers = count(1)
+_newest = 0  # the number that the last transform was given: see `levels`
 
 
 def next_seq() -> int:
@@ -53,3 +56,27 @@ class TensorFields(Edge):
     _meta: Any
     _node: Any
     _requires_grad: bool
+
+
+def newest() -> int:
+    """The number of the last transform. Every tensor notes it at birth, so that a transform can tell those made inside."""
+    return _newest
+
+
+def begin(level: int) -> None:
+    """Say that a transform of this number begins."""
+    global _newest
+    _newest = level
+
+
+def new_tensor(kind: Any, array: Any, aux: Any = None, level: int = 0) -> Any:
+    """A tensor of any kind without history. Every result is made here."""
+    made = new_instance(kind)
+    made._array = array
+    made._aux = aux
+    if level:
+        made._level = level
+    made._born = _newest
+    made._requires_grad = False
+    made._grad = made._node = made._meta = None
+    return made

@@ -1,4 +1,3 @@
-cdef long long _newest, _traces
+cdef long long _traces
 
-cpdef long long newest()
 cpdef long long tracing() noexcept

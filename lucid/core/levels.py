@@ -5,13 +5,12 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
+from lucid.core.fields import begin
 from lucid.core.forks import after_fork
 
 OUTERMOST = 1  # the level of values outside of every transform that are no arrays: expressions
 _numbers = count(OUTERMOST + 1)
 _lock = Lock()
-
-_newest = 0  # the last number given
 
 # The transforms around the code that runs now, the innermost last. Each has `level`, and
 # `lifted` and `settled` for tensors from further out.
@@ -31,15 +30,10 @@ after_fork(_new_lock)
 
 def new_level() -> int:
     """A number higher than all given before, in any thread."""
-    global _newest
     with _lock:
-        _newest = next(_numbers)
-        return _newest
-
-
-def newest() -> int:
-    """The last number given. Every tensor notes it at birth, so that a transform can tell the tensors made inside it."""
-    return _newest
+        level = next(_numbers)
+        begin(level)
+        return level
 
 
 def tracing() -> int:

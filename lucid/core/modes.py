@@ -9,6 +9,7 @@ from typing import Any
 HOOKED = "hooked"
 SILENT = None
 recording: ContextVar[Any] = ContextVar("recording", default=True)
+recording.set(True)  # a default is searched for each time, a value that was set is found at once
 saved_hooks: ContextVar[tuple[Any, ...]] = ContextVar("saved_hooks", default=())
 inference: ContextVar[bool] = ContextVar("inference", default=False)
 autocast: ContextVar[Any] = ContextVar("autocast", default=None)  # what lucid.amp.autocast makes of operands

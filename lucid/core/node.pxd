@@ -1,8 +1,10 @@
 # The C layout of a node and of what it saves.
 
 cimport cython
+from lucid.core.collector cimport descends_from_open
 from lucid.core.fields cimport Edge, TensorFields, next_seq
 from lucid.core.storage cimport Saved, Storage, saved_of, storage_of
+from lucid.native cimport PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame
 
 
 cdef class Node(Edge):
@@ -46,7 +48,10 @@ cpdef object saved_at(Node node, int place, object ct)
 @cython.locals(node=Node, before=Node)
 cpdef Node attach(
     TensorFields out, object prim, Edge left, object right, tuple others, object saved, int place_of_saved,
-    object shapes, dict params, object shape,
+    object shapes, dict params, object shape, object mode=*
 )
+@cython.locals(left=Edge)
+cpdef object settle(Node node)
+cdef dict _known_files
 cpdef object pack_saved(Node node)
 cpdef object note_if_not_finite(Node node, object out)

@@ -1,26 +1,25 @@
 """The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
 
-import sys
 import weakref
 from typing import Any
 
 from lucid.core import modes
 from lucid.core.arrays import ARRAY
-from lucid.core.collector import expose, settle
+from lucid.core.collector import descends_from_open, expose
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.hooks import Hooks, hooks_of, users_hooks_of
 from lucid.core.kernels import table
-from lucid.core.place import DEPTH, Place, climb, known_files
+from lucid.core.place import Place, climb, known_files
 from lucid.core.storage import DETACHED, Saved, Storage, fingerprint, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
+from lucid.native import PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame, in_use
 
 ABSENT = object()
 NONFINITE = "lucid.nonfinite"
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
-_getframe = sys._getframe
-_is_ours = known_files.get
+_known_files: dict[str, bool] = known_files
 
 
 def split_edges(edges: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...] | None]:
@@ -478,8 +477,12 @@ def attach(
     shapes: Any,
     params: dict[str, Any],
     shape: Any,
+    mode: Any = None,
 ) -> Node:
-    """A node, for `out` if that is given. Called for every recorded operation, so written for speed."""
+    """A node, for `out` if that is given. Called for every recorded operation, so written for speed.
+
+    `mode` is how operations are recorded now, if that is known.
+    """
     node = Node()
     node.prim = prim
     node.left = left
@@ -496,21 +499,53 @@ def attach(
     node.shape = shape
     node.hooks = None
     node._seq = next_seq()
-    frame = _getframe(2 * DEPTH)
-    code = frame.f_code
-    if _is_ours(code.co_filename, True):
+    frame = current_frame()
+    code = PyFrame_GetCode(frame)
+    if _known_files.get(code.co_filename, True):
         frame = climb(frame)
-        code = frame.f_code
+        code = PyFrame_GetCode(frame)
     node.code = code
-    node.offset = frame.f_lasti
+    node.offset = PyFrame_GetLasti(frame)
     if out is not None:
         out._node = node
         out._requires_grad = True
-        if _recording() is HOOKED:
+        if (_recording() if mode is None else mode) is HOOKED:
             note_if_not_finite(node, out)
             pack_saved(node)
     settle(node)
     return node
+
+
+def settle(node: Any) -> None:
+    """Hide a new node and what it keeps, unless it descends from something that may refer to newer things.
+
+    Called for every recorded operation, so written out: through lists and helpers it takes three times as long.
+    """
+    if not in_use or node._open:
+        return
+    left, right, others, saved, params = node.left, node.right, node.others, node.saved, node.params
+    if others is not None:
+        if descends_from_open(others):
+            node._open = True
+            return
+        PyObject_GC_UnTrack(others)
+    elif (left is not None and left._open) or (isinstance(right, Edge) and right._open):
+        node._open = True
+        return
+    PyObject_GC_UnTrack(node)
+    if type(node.shapes) is tuple:  # of tuples of numbers: the collector would find that out in its second visit
+        PyObject_GC_UnTrack(node.shapes)
+    if params:
+        PyObject_GC_UnTrack(params)
+    if type(saved) is Saved:
+        PyObject_GC_UnTrack(saved)
+    elif type(saved) is tuple:
+        PyObject_GC_UnTrack(saved)
+        for item in saved:
+            if type(item) is Saved:
+                PyObject_GC_UnTrack(item)
+    elif type(saved) is list:
+        PyObject_GC_UnTrack(saved)
 
 
 def pack_saved(node: Node) -> None:

@@ -6,7 +6,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from lucid.native import PACKAGE, in_use
+from lucid.native import PACKAGE
 
 _PACKAGES = tuple(os.path.join(os.path.dirname(PACKAGE), name) + os.sep for name in ("lucid", "sorix"))
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
@@ -54,10 +54,6 @@ class Place:
 
     def __hash__(self) -> int:
         return hash((id(self.code), self.offset))
-
-
-# How many frames a call of one of the functions on the hot path has: none where they are compiled.
-DEPTH = int(not in_use)
 
 
 def climb(frame: FrameType) -> FrameType:

@@ -3,7 +3,7 @@
 cimport cython
 from lucid.core.levels cimport tracing
 from lucid.core.fields cimport Edge, TensorFields
-from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, pack_saved, save_input, save_output, saved_at, split_edges
+from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, pack_saved, save_input, save_output, saved_at, settle, split_edges
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
 from lucid.core.tensor cimport class_of, shape_of, wrapped, wrapped_as
 
@@ -41,6 +41,7 @@ cpdef object synced(TensorFields tensor)
     found=cython.bint, given=cython.bint, need=cython.bint, numbers=cython.bint,
 )
 cpdef object apply(Primitive prim, object args, dict params)
+@cython.locals(alone=TensorFields)
 cpdef object run_plain(Primitive prim, tuple args, object kind, bint need, long long needs, dict params)
 @cython.locals(fields=TensorFields)
 cpdef object array_in(object operand, object kind)
@@ -50,11 +51,11 @@ cpdef object put_on_tape(
 cpdef object constant(object value, object kind)
 @cython.locals(made=TensorFields, plan=Plan, count=cython.Py_ssize_t, i=cython.Py_ssize_t)
 cpdef object write_node(
-    Primitive prim, tuple args, object kind, long long needs, object out, dict params, object residuals
+    Primitive prim, tuple args, object kind, long long needs, object out, dict params, object residuals, object mode
 )
 @cython.locals(node=Node)
 cpdef object write_results(
-    Primitive prim, object args, long long needs, object outs, dict params, object residuals, object constant=*
+    Primitive prim, object args, long long needs, object outs, dict params, object residuals, object mode, object constant=*
 )
 @cython.locals(node=Node)
 cpdef object passed_shape(Edge edge, TensorFields operand)

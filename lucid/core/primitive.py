@@ -12,7 +12,7 @@ import numpy as np
 
 from lucid.core import levels, modes
 from lucid.core.arrays import ARRAY
-from lucid.core.collector import expose, settle
+from lucid.core.collector import expose
 from lucid.core.cuts import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
@@ -33,6 +33,7 @@ from lucid.core.node import (
     save_input,
     save_output,
     saved_at,
+    settle,
     split_edges,
 )
 from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, new_view, storage_of
@@ -370,7 +371,8 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     elif prim.gives_residuals and need and _recording():
         result, residuals = prim.kernel.forward(*[array_in(a, kind) for a in args], **params)
     elif len(args) == 1:
-        x = array_in(args[0], kind)
+        alone = args[0]
+        x = alone._array
         result = prim.kernel(x, **params) if params else prim.kernel(x)
     elif len(args) == 2:
         x, y = array_in(args[0], kind), array_in(args[1], kind)
@@ -404,14 +406,15 @@ def put_on_tape(
     prim: Any, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any], residuals: Any = ()
 ) -> None:
     """Record an application, unless nothing is recorded now."""
-    if not _recording():
+    mode = _recording()
+    if not mode:
         cut("no_grad", args[[e is not None for e in edges_of(args)].index(True)])
     elif prim.is_call:
         prim.record(args, out)
     elif prim.multi:
-        write_results(prim, args, needs, out, params, residuals)
+        write_results(prim, args, needs, out, params, residuals, mode)
     else:
-        write_node(prim, args, kind, needs, out, params, residuals)
+        write_node(prim, args, kind, needs, out, params, residuals, mode)
 
 
 # Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
@@ -432,7 +435,14 @@ def constant(value: Any, kind: Any) -> Any:
 
 
 def write_node(
-    prim: Primitive, args: tuple[Any, ...], kind: Any, needs: int, out: Any, params: dict[str, Any], residuals: Any
+    prim: Primitive,
+    args: tuple[Any, ...],
+    kind: Any,
+    needs: int,
+    out: Any,
+    params: dict[str, Any],
+    residuals: Any,
+    mode: Any,
 ) -> None:
     """Give the result of an operation its node, by the plan for the operands that need a gradient."""
     made = out
@@ -474,7 +484,7 @@ def write_node(
     else:
         saved = kept(plan, args, kind, out, residuals)
         alone = -1
-    attach(made, prim, left, right, others, saved, alone, shapes, params, shape)
+    attach(made, prim, left, right, others, saved, alone, shapes, params, shape, mode)
 
 
 def write_results(
@@ -484,6 +494,7 @@ def write_results(
     outs: Sequence[Any],
     params: dict[str, Any],
     residuals: Any,
+    mode: Any,
     constant: Any = (),
 ) -> None:
     """Give an operation with several results a node, and each differentiable result one in front of it.
@@ -500,7 +511,7 @@ def write_results(
             live = element_type(out) in DIFFERENTIABLE and i not in constant
             out._node, out._requires_grad = output_edge(node, i) if live else None, live
     node.saved = kept(prim.plan(needs), args, None, outs, residuals)
-    if _recording() is HOOKED:
+    if mode is HOOKED:
         for out in outs:
             note_if_not_finite(node, out)
         pack_saved(node)

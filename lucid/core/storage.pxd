@@ -2,9 +2,7 @@
 
 cimport cython
 from lucid.core.fields cimport TensorFields
-
-cdef extern from "Python.h":
-    cpdef void PyObject_GC_UnTrack(object o)
+from lucid.native cimport PyObject_GC_UnTrack
 
 
 cdef class Storage:

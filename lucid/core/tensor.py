@@ -10,17 +10,14 @@ from lucid.core import dtypes, levels
 from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
-from lucid.core.fields import TensorFields
+from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
-from lucid.core.levels import newest
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 
 if TYPE_CHECKING:
     from lucid.core._methods import Methods
 else:
     Methods = object
-
-_new = TensorFields.__new__
 
 
 class Tensor(TensorFields, Methods):
@@ -55,11 +52,7 @@ class Tensor(TensorFields, Methods):
 
     def shell(self) -> "Tensor":
         """A tensor of the same kind with the same contents, and no history."""
-        out: Tensor = _new(type(self))
-        out._array = self._array
-        out._born = newest()
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
+        out: Tensor = new_tensor(type(self), self._array)
         return out
 
     def _detached(self) -> "Tensor":
@@ -492,12 +485,7 @@ def wrapped(array: Any) -> Any:
 
 def wrapped_as(kind: Any, array: Any) -> Any:
     """The same, of a subclass."""
-    made = _new(kind)
-    made._array = array if type(array) is ARRAY else table["as_array"](array)
-    made._born = newest()
-    made._requires_grad = False
-    made._grad = made._node = made._meta = None
-    return made
+    return new_tensor(kind, array if type(array) is ARRAY else table["as_array"](array))
 
 
 Tensor._wrap = staticmethod(wrapped)

@@ -8,10 +8,10 @@ import numpy as np
 
 from lucid.core import levels, modes, tree
 from lucid.core.arrays import ARRAY, copy
-from lucid.core.fields import TensorFields
+from lucid.core.fields import new_tensor
 from lucid.core.inplace import raise_if_leaf
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.levels import Inside, newest
+from lucid.core.levels import Inside
 from lucid.core.place import here
 from lucid.core.primitive import P, Primitive, lift, put_on_tape
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
@@ -22,8 +22,6 @@ from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIE
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
 from lucid.ir.values import Instruction, Name, reachable, run
-
-_new = TensorFields.__new__
 
 
 class Trace:
@@ -336,13 +334,7 @@ class Traced(Kind):
 
     @staticmethod
     def make(value: Tensor, trace: Trace, name: Name) -> "Traced":
-        out = _new(Traced)
-        out._array = value
-        out._aux = Symbol(trace, name, 0)
-        out._level = trace.level
-        out._born = newest()
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
+        out: Traced = new_tensor(Traced, value, Symbol(trace, name, 0), trace.level)
         return out
 
     def shell(self) -> "Traced":

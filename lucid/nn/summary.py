@@ -8,9 +8,8 @@ from typing import Any
 import lucid
 from lucid import Tensor
 from lucid.core import levels
-from lucid.core.fields import TensorFields
+from lucid.core.fields import new_tensor
 from lucid.core.kind import Kind
-from lucid.core.levels import newest
 from lucid.nn.module import Module
 
 __all__ = ["Summary", "summary"]
@@ -168,11 +167,7 @@ class Watched(Kind):
 
     @staticmethod
     def make(value: Tensor, tally: "_Tally") -> "Watched":
-        out = TensorFields.__new__(Watched)
-        out._array, out._aux, out._level = value, tally, tally.level
-        out._born = newest()
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
+        out: Watched = new_tensor(Watched, value, tally, tally.level)
         return out
 
     def shell(self) -> "Watched":

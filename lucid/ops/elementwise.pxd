@@ -5,6 +5,5 @@ from lucid.core.primitive cimport Primitive, apply, element_type, run_plain, syn
 from lucid.core.storage cimport View
 
 
-@cython.locals(needs=cython.longlong, bit=cython.longlong, numbers=cython.bint, need=cython.bint)
+@cython.locals(needs=cython.longlong, bit=cython.longlong, inside=cython.bint, numbers=cython.bint, need=cython.bint)
 cpdef object called(Primitive prim, tuple args, str policy, dict params)
-cdef object _of_any_kind(Primitive prim, tuple args, str policy, dict params)

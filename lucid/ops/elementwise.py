@@ -29,17 +29,20 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
     """
     kind: Any = None
     numbers = need = False
+    inside = tracing() != 0  # whether a transform takes part
     needs, bit = 0, 1
     for a in args:
         if isinstance(a, TensorFields):
             fields: TensorFields = a
             if fields._level:
-                return _of_any_kind(prim, args, policy, params)
+                inside = True
+                own = element_type(a)
+            else:
+                own = fields._array.dtype
             if fields._meta is not None and type(fields._meta) is View:
                 view: View = fields._meta
                 if view.version != view.storage.version:
                     synced(fields)
-            own = fields._array.dtype
             if kind is None:
                 kind = own
             elif own is not kind:
@@ -52,34 +55,15 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
         else:
             return general(prim, args, policy, params)
         bit += bit
-    if tracing():
-        return _of_any_kind(prim, args, policy, params)
     common = kind is _F32 or kind is _F64
     if not common and prim.real:
         raise_if_complex(prim, kind)
-    if not common and (numbers or policy is INTEGRAL or (policy is FLOAT and kind not in _DIFFERENTIABLE)):
+    if not common and (inside or numbers or policy is INTEGRAL or (policy is FLOAT and kind not in _DIFFERENTIABLE)):
         return general(prim, args, policy, params)
     try:
+        if inside:
+            return apply(prim, args, params)
         return run_plain(prim, args, kind if numbers else None, need, needs, params)
-    except ValueError as error:
-        raise shape_error(prim.name, args, error) from None
-
-
-def _of_any_kind(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]) -> Any:
-    """The same where some are tensors of a transform."""
-    kind: Any = None
-    for a in args:
-        if isinstance(a, TensorFields):
-            own = element_type(a)
-            if kind is not None and own is not kind:
-                return general(prim, args, policy, params)
-            kind = own
-        elif type(a) is not float and type(a) is not int:
-            return general(prim, args, policy, params)
-    if kind is not _F32 and kind is not _F64:
-        return general(prim, args, policy, params)
-    try:
-        return apply(prim, args, params)
     except ValueError as error:
         raise shape_error(prim.name, args, error) from None
 

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core.arrays import item, zeros
-from lucid.core.fields import TensorFields
+from lucid.core.fields import new_tensor
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import OUTERMOST
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
 
-_new = TensorFields.__new__
 _ALWAYS = 1 << 62  # later than every transform, so that none takes an expression for a tensor from outside
 _NUMBERS = (bool, int, float, complex)
 _PRODUCTS = ("mul", "chain")
@@ -77,13 +76,8 @@ class Expression(Kind):
 
     @staticmethod
     def make(what: Any, dtype: np.dtype[Any], is_base: Callable[[Any], bool]) -> "Expression":
-        out = _new(Expression)
-        out._array = _typed(dtype)
-        out._aux = Term(what, is_base)
-        out._level = OUTERMOST
+        out: Expression = new_tensor(Expression, _typed(dtype), Term(what, is_base), OUTERMOST)
         out._born = _ALWAYS
-        out._requires_grad = False
-        out._grad = out._node = out._meta = None
         return out
 
     @property

@@ -106,14 +106,11 @@ def align(values: Any, batched: Any, size: Any) -> Any:
     """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
     if len(values) == 1:
         return values
-    rank = 0
-    for i, v in enumerate(values):
-        rank = max(rank, _rank(v) - batched[i])
+    ranks = [_rank(v) for v in values]
+    rank = max([r - b for r, b in zip(ranks, batched)])  # of one example
     return [
-        P.reshape(v, shape=(size, *(1,) * (rank - _rank(v) + 1), *v.shape[1:]))
-        if batched[i] and _rank(v) <= rank
-        else v
-        for i, v in enumerate(values)
+        P.reshape(v, shape=(size, *(1,) * (rank - r + 1), *v.shape[1:])) if b and r <= rank else v
+        for v, r, b in zip(values, ranks, batched)
     ]
 
 
