@@ -14,7 +14,7 @@ from lucid.core import dtypes
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
-from lucid.core.inplace import write
+from lucid.core.inplace import write, write_part
 from lucid.core.primitive import apply, lift, note_positions
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim
@@ -23,23 +23,13 @@ from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.ops.views import inverse
 
-_BASIC = (int, slice, type(None), type(Ellipsis))
-
 
 def getitem(input: Tensor, key: Any) -> Tensor:
     """`input[key]` with integers, slices, None, Ellipsis, masks and integer arrays, in any mixture."""
     if type(key) is not tuple:
         key = (key,)
-    for item in key:
-        if type(item) not in _BASIC or (type(item) is slice and _has_tensors(item)):
-            break
-    else:
-        if type(input) is not Tensor:
-            return _basic(input, key)
-        try:
-            return apply(P.slice, (input,), {"index": key})
-        except IndexError as error:
-            raise IndexError(f"{error} (indexing a tensor of shape {input.shape})") from None
+    if _is_basic(key):
+        return _basic(input, key)
     if len(key) == 1 and input.ndim and isinstance(key[0], Tensor) and key[0].ndim and key[0].np_dtype.kind in "iu":
         return P.index(input, in_range(key[0], input.shape[0]))
     seen, positions, place = _resolve(input, key)
@@ -54,12 +44,18 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     return P.permute(out, dims=(*range(rank, rank + place), *range(rank), *range(rank + place, out.ndim)))
 
 
-def _has_tensors(item: slice) -> bool:
-    return (
-        isinstance(item.start, TensorFields)
-        or isinstance(item.stop, TensorFields)
-        or isinstance(item.step, TensorFields)
-    )
+def _is_basic(key: tuple[Any, ...]) -> bool:
+    """Whether a key has only what makes a view."""
+    for item in key:
+        kind = type(item)
+        if kind is slice:
+            if isinstance(item.start, TensorFields) or isinstance(item.stop, TensorFields):
+                return False
+            if isinstance(item.step, TensorFields):
+                return False
+        elif kind is not int and item is not None and item is not Ellipsis:
+            return False
+    return True
 
 
 def known_number(item: Tensor) -> int | None:
@@ -82,9 +78,14 @@ def at_position(x: Tensor, dim: int, positions: Tensor) -> Tensor:
 
 def _basic(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     try:
-        return P.slice(x, index=key)
+        out: Tensor = apply(P.slice, (x,), {"index": key})
+        return out
     except IndexError as error:
-        raise IndexError(f"{error} (indexing a tensor of shape {x.shape})") from None
+        raise _index_error(x, error) from None
+
+
+def _index_error(x: Tensor, error: IndexError) -> IndexError:
+    return IndexError(f"{error} (indexing a tensor of shape {x.shape})")
 
 
 def _rank(positions: list[Tensor]) -> int:
@@ -195,7 +196,12 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     if type(key) is not tuple:
         key = (key,)
     source = _source(input, value)
-    if all(type(item) in _BASIC and not (type(item) is slice and _has_tensors(item)) for item in key):
+    if _is_basic(key):
+        try:
+            if write_part(input, P.slice, {"index": key}, source, "setitem"):
+                return
+        except IndexError as error:
+            raise _index_error(input, error) from None
         _copy(_basic(input, key), source)
         return
     if len(key) == 1 and _hides_its_count(key[0]) and key[0].shape == input.shape and not source.ndim:

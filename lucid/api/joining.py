@@ -9,22 +9,21 @@ import numpy as np
 
 from lucid.api import joining, shaping, splitting
 from lucid.core import dtypes
-from lucid.core.primitive import lift
+from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, one_dim, shape_from
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, cast, lift_all, promote
+from lucid.ops.promotion import KEEP, are_alike, cast, lift_all, promote
 from lucid.ops.rules import P, sum_to
 
 
 def _tensors(tensors: Any, name: str) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         tensors = tensors.unbind(0)
-    found = lift_all(*tensors)
+    found = list(tensors)
     if not found:
         raise ValueError(f"{name}: expected at least one tensor")
-    promoted: list[Tensor] = promote(name, found, KEEP)
-    return promoted
+    return found if are_alike(found) else promote(name, lift_all(*found), KEEP)
 
 
 @numpy_names
@@ -37,18 +36,20 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
             [0., 1., 1.]])
     """
     found = _tensors(tensors, "cat")
-    # As in PyTorch, empty 1-d tensors join with anything.
-    parts = [t for t in found if t.shape != (0,)] or found[:1]
-    first = parts[0]
-    if not first.ndim:
+    shapes = [t.shape for t in found]
+    if (0,) in shapes:  # as in PyTorch, empty 1-d tensors join with anything
+        found = [t for t in found if t.shape != (0,)] or found[:1]
+        shapes = [t.shape for t in found]
+    first = shapes[0]
+    if not first:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
-    d = one_dim(dim, first.ndim, "cat")
-    before, behind = first.shape[:d], first.shape[d + 1 :]
-    for t in parts[1:]:
-        shape = t.shape
-        if len(shape) != first.ndim or shape[:d] != before or shape[d + 1 :] != behind:
-            raise RuntimeError(f"cat: shapes {first.shape} and {t.shape} differ outside dimension {d}")
-    return P.cat(*parts, dim=d)
+    d = one_dim(dim, len(first), "cat")
+    before, behind = first[:d], first[d + 1 :]
+    for shape in shapes:
+        if shape != first and (len(shape) != len(first) or shape[:d] != before or shape[d + 1 :] != behind):
+            raise RuntimeError(f"cat: shapes {first} and {shape} differ outside dimension {d}")
+    joined: Tensor = apply(P.cat, found, {"dim": d})
+    return joined
 
 
 concat = concatenate = cat

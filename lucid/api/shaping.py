@@ -10,7 +10,7 @@ from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.cuts import cut
 from lucid.core.dual import Dual
-from lucid.core.primitive import lift
+from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
@@ -22,11 +22,16 @@ _ALL = slice(None)
 
 def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
     """Fill in a -1, and see that the number of elements is right."""
-    if any(n < -1 for n in shape) or shape.count(-1) > 1:
-        raise RuntimeError(f"{name}: {shape} is not a shape: sizes are positive, and at most one is -1")
+    known, open_sizes = 1, 0
+    for n in shape:
+        if n == -1:
+            open_sizes += 1
+        else:
+            known *= n
+        if n < -1 or open_sizes > 1:
+            raise RuntimeError(f"{name}: {shape} is not a shape: sizes are positive, and at most one is -1")
     count = x.numel()
-    known = math.prod(n for n in shape if n != -1)
-    if -1 in shape:
+    if open_sizes:
         if known == 0 or count % known:
             raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
         shape = tuple(count // known if n == -1 else n for n in shape)
@@ -45,7 +50,8 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
     """
     x = lift(input)
     wanted = shape_from(by_name(shape, named, "shape", "reshape"), "reshape")
-    return P.reshape(x, shape=_full_shape(x, wanted, "reshape"))
+    shown: Tensor = apply(P.reshape, (x,), {"shape": _full_shape(x, wanted, "reshape")})
+    return shown
 
 
 def view(input: Tensor, *size: Any, **named: Any) -> Tensor:

@@ -1,13 +1,14 @@
 """Forward mode of custom functions that have only a backward."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from lucid.core import modes
 from lucid.core.arrays import unit, zeros
 from lucid.core.engine import run
-from lucid.core.kind import plain_arrays
+from lucid.core.fields import TensorFields
 from lucid.core.outside import leads_outside
-from lucid.core.primitive import P, edge_of, variable
+from lucid.core.primitive import P, edge_of, synced, variable
 from lucid.core.tensor import Tensor
 
 
@@ -57,7 +58,7 @@ def by_transposing(prim: Any, primals: list[Any], tangents: list[Any], out: Any,
     The pulled-back cotangent is linear in the cotangent, so differentiating <pull(u), t> by u gives the tangent.
     """
     prim.raise_if_dirty("in forward mode, unless the Function has a jvp")
-    outer = bool(modes.recording.get()) and not plain_arrays([*primals, *tangents])
+    outer = bool(modes.recording.get()) and not _plain_arrays([*primals, *tangents])
     token = modes.recording.set(modes.recording_state(True))
     try:
         inputs = [variable(p) if t is not None else p for p, t in zip(primals, tangents, strict=True)]
@@ -92,3 +93,17 @@ def by_transposing(prim: Any, primals: list[Any], tangents: list[Any], out: Any,
     changes = [next(found) if o.requires_grad else None for o in outs]
     # The variables and seeds were only needed here.
     return [c if c is None or leads_outside([c], [*wanted, *seeds]) else c.shell() for c in changes]
+
+
+def _plain_arrays(values: Sequence[Any]) -> bool:
+    """Whether nothing among the values is recorded or of another kind, so that rules may run on bare arrays."""
+    for v in values:
+        if isinstance(v, TensorFields):
+            fields: TensorFields = v
+            if fields._level:
+                return False
+            if fields._meta is not None:
+                synced(v)  # a view's history depends on what was written to its memory
+            if fields._requires_grad:
+                return False
+    return True

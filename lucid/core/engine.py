@@ -212,8 +212,8 @@ def _sweep(
                     ct = None
                     continue
         splits = False
-        if acting.prim is WRITE_VIEW and hooks is None and own and _can_take(ct, ct):
-            grads = WRITE_VIEW.split(acting, ct)
+        if acting.prim is WRITE_VIEW and hooks is None and type(ct) is ARRAY and acting.left is not None:
+            grads = WRITE_VIEW.split(acting, ct if own and _can_take(ct, ct) else table["copy"](ct))
             splits = True
         elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
             grads = _take_out(acting, ct)

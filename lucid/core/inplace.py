@@ -12,7 +12,7 @@ from lucid.core.collector import show_history
 from lucid.core.geometry import seen_through
 from lucid.core.kind import Kind, bottom
 from lucid.core.levels import trace, tracing
-from lucid.core.node import Node, attach, split_edges
+from lucid.core.node import Node, attach
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
 from lucid.core.tensor import Tensor, is_plain
@@ -69,6 +69,32 @@ def write(
     elif isinstance(target._meta, View) and not followed:
         target._meta.version = target._meta.storage.version
     return target
+
+
+def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Tensor, name: str) -> bool:
+    """Write `source` where a view of `base` by `primitive` would show it, without making the view; whether it was done.
+
+    Not done are writes inside transforms, and those that need more than a copy of elements: `write` does them.
+    """
+    if base._level or source._level or tracing():
+        return False
+    synced(base)
+    synced(source)
+    storage = storage_of(base)
+    array, new = base._array, source._array
+    if storage.followers is not None or array.dtype != new.dtype:
+        return False
+    part = primitive.kernel(array, **params)
+    recorded = bool(base._requires_grad or source._requires_grad) and bool(modes.recording.get())
+    edge = edge_of(source) if recorded and source._requires_grad else None
+    if part.shape != new.shape and (edge is not None or new.shape):
+        return False
+    raise_if_not_writable(base, name, recorded or _unrecorded_view(base), "a view of ")
+    arrays_of.assign(part, new)
+    _tied_again(base).bump(name)
+    if recorded:
+        rebase(base, edge, [(primitive, params)])
+    return True
 
 
 def _by_positions(target: Tensor) -> list[Tensor]:
@@ -217,12 +243,12 @@ def _unrecorded_view(target: Tensor) -> bool:
     return base is not None and base._requires_grad
 
 
-def raise_if_not_writable(target: Tensor, name: str, recorded: bool) -> None:
+def raise_if_not_writable(target: Tensor, name: str, recorded: bool, of: str = "") -> None:
     """Refuse a write that memory or, if it is `recorded`, history does not allow."""
     target._raise_if_read_only(name)
     if not recorded:
         return
-    raise_if_leaf(target, name)
+    raise_if_leaf(target, name, of)
     view = target._meta
     while isinstance(view, View) and view.status != DETACHED:
         raise_if_leaf(view.base, name, "a view of ")
@@ -248,24 +274,27 @@ def raise_if_leaf(tensor: Tensor, name: str, of: str = "") -> None:
         )
 
 
-def rebase(target: Tensor, node: Node) -> None:
-    """Put `node` into the history of the tensor at the end of a chain of views, from which the others get theirs anew."""
-    view = target._meta
+def rebase(target: Tensor, node: Any, path: Any = ()) -> None:
+    """Put `node` into the history of the tensor at the end of a chain of views, from which the others get theirs anew.
+
+    `node` is where the gradient of what was written goes, and `path` says how that part of the target is seen.
+    """
     # Only in the order of the memory itself is a view through several others still a view.
-    at_once = isinstance(view, View) and arrays_of.is_contiguous(bottom(root_of(target)))
-    path: list[tuple[Any, dict[str, Any]]] = []
-    while isinstance(view, View) and view.status != DETACHED:
+    at_once = isinstance(target._meta, View) and arrays_of.is_contiguous(bottom(root_of(target)))
+    path = list(path)
+    while True:
+        if path and not (at_once and _is_passed(target, path[-1][0])):
+            edge = edge_of(target) if target._requires_grad else None
+            settings: dict[str, Any] = {}  # flat: the garbage collector would look at tuples in it
+            for i, (primitive, params) in enumerate(reversed(path)):
+                settings[f"view {i}"], settings[f"settings {i}"] = primitive, params
+            node = attach(target.shell(), WRITE_VIEW, edge, node, None, None, -1, None, settings, target.shape)
+            path = []
+        view = target._meta
+        if not isinstance(view, View) or view.status == DETACHED:
+            break
         path.append((view.primitive, view.params))
-        target, view = view.base, view.base._meta
-        if at_once and _is_passed(target, path[-1][0]):
-            continue
-        carrier = target.shell()
-        edges = (edge_of(target) if target._requires_grad else None, node)
-        settings: dict[str, Any] = {}  # flat: the garbage collector would look at tuples in it
-        for i, (primitive, params) in enumerate(reversed(path)):
-            settings[f"view {i}"], settings[f"settings {i}"] = primitive, params
-        node = attach(carrier, WRITE_VIEW, *split_edges(edges), None, -1, None, settings, target.shape)
-        path = []
+        target = view.base
     if in_use and target._held:
         show_history(node)
     move_retained_grad(target, node)
@@ -298,26 +327,25 @@ class _WriteView:
             inside = ct
             for primitive, settings in path:
                 inside = apply(primitive, (inside,), settings)
-            if node.edges[0] is None:
+            if node.left is None:
                 return None, inside
             mask = arrays_of.zeros(node.shape, dtypes.bool_.numpy)
             arrays_of.assign(seen_through(path, mask), True)
             return P.where(Tensor._wrap(mask), 0, ct), inside
-        outside = None
-        if node.edges[0] is not None:
-            outside = arrays_of.copy(ct)  # in another order, some views would be copies
-            arrays_of.assign(seen_through(path, outside), 0)
-        return outside, seen_through(path, ct)  # which may show memory of ct, that stays as it was
+        if node.left is not None:
+            return WRITE_VIEW.split(node, arrays_of.copy(ct))
+        return None, seen_through(path, ct)  # which may show memory of ct, that stays as it was
 
     @staticmethod
     def split(node: Node, ct: Any) -> tuple[Any, Any]:
         """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
-        if node.left is None or not arrays_of.is_contiguous(ct):
-            return WRITE_VIEW.vjp(node, ct)
-        part = seen_through(path_of(node), ct)
-        inside = arrays_of.copy(part)
+        whole = (
+            ct if arrays_of.is_contiguous(ct) else arrays_of.copy(ct)
+        )  # in another order, some views would be copies
+        part = seen_through(path_of(node), whole)
+        inside = None if node.right is None else arrays_of.copy(part)
         arrays_of.assign(part, 0)
-        return ct, inside
+        return whole, inside
 
 
 WRITE_VIEW = _WriteView()

@@ -1,12 +1,11 @@
 # cython: annotation_typing=True
 """What the kinds of tensor that hold another tensor have in common."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from lucid.core.fields import TensorFields
 from lucid.core.place import here
-from lucid.core.primitive import apply, note_positions, synced
+from lucid.core.primitive import apply, note_positions
 from lucid.core.storage import DETACHED, View
 from lucid.core.tensor import Tensor
 
@@ -136,17 +135,3 @@ def _by_positions(tensor: Tensor) -> bool:
             return True
         tensor = tensor._meta.base
     return False
-
-
-def plain_arrays(values: Sequence[Any]) -> bool:
-    """Whether nothing among the values is recorded or of another kind, so that rules may run on bare arrays."""
-    for v in values:
-        if isinstance(v, TensorFields):
-            fields: TensorFields = v
-            if fields._level:
-                return False
-            if fields._meta is not None:
-                synced(v)  # a view's history depends on what was written to its memory
-            if fields._requires_grad:
-                return False
-    return True

@@ -2,6 +2,7 @@
 """The tensor: an array with a place in the graph. Operations are attached to it by `lucid.ops`."""
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from lucid.core.collector import show_history
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
+from lucid.core.place import here
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 
 if TYPE_CHECKING:
@@ -233,7 +235,7 @@ class Tensor(TensorFields, Methods):
         storage_of(self).bump(".data = ")
         self._meta = new_storage()
         # Anything saved from before must not mistake the new contents for the old.
-        self._meta.version, self._meta.writer = 1, (".data = ", self._place())
+        self._meta.version, self._meta.writer = 1, (".data = ", here())
         self._array = value._array
 
     def _raise_unless_replaceable(self, value: "Tensor") -> None:
@@ -287,10 +289,7 @@ class Tensor(TensorFields, Methods):
         >>> lucid.zeros(2, 3).numel()
         6
         """
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count
+        return prod(self.shape)
 
     nelement = numel
 
@@ -466,11 +465,6 @@ class Tensor(TensorFields, Methods):
     def output_nr(self) -> int:
         """Which output of its operation this tensor is."""
         return getattr(self._synced()._node, "index", 0)
-
-    def _place(self) -> Any:
-        from lucid.core.place import here
-
-        return here()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:

@@ -78,10 +78,17 @@ def by_name(args: tuple[Any, ...], named: dict[str, Any], parameter: str, name: 
 
 def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
     """A shape given as several numbers or as one sequence."""
+    if len(args) == 1 and type(args[0]) is int:
+        return args
     if len(args) == 1 and not hasattr(args[0], "__index__"):
         args = tuple(args[0])
     elif len(args) == 1 and hasattr(args[0], "shape") and args[0].shape:
         args = tuple(args[0].tolist())
+    for a in args:
+        if type(a) is not int:
+            break
+    else:
+        return args
     try:
         return tuple(a.__index__() for a in args)
     except (AttributeError, TypeError):

@@ -88,7 +88,7 @@ def lift_all(*values: Any) -> list[Tensor]:
 
 def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     """Operands as tensors of one type and Python numbers that do not change it."""
-    if _are_alike(args) and (policy is KEEP or args[0].np_dtype in _DIFFERENTIABLE) and policy is not INTEGRAL:
+    if are_alike(args) and (policy is KEEP or args[0].np_dtype in _DIFFERENTIABLE) and policy is not INTEGRAL:
         return list(args)
     operands = [_operand(name, a) for a in args]
     if all(isinstance(a, NUMBERS) for a in operands):
@@ -113,7 +113,7 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     ]
 
 
-def _are_alike(args: Sequence[Any]) -> bool:
+def are_alike(args: Sequence[Any]) -> bool:
     """Whether all operands are tensors of one type."""
     kind = args[0].np_dtype if args and isinstance(args[0], Tensor) else None
     for a in args:
