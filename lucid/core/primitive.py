@@ -92,7 +92,7 @@ class Primitive:
     `kernel(*arrays, **params)` computes, and is found in `core.kernels`; `rules` has for each operand what its cotangent
     is, and `shared` values, by their names, that several rules read and that are computed once;
     `jvp(prim, primals, tangents, out, params)` gives the tangent of the result;
-    `batch(prim, values, batched, size, params)` the result with the batch in dimension 0.
+    `batch(prim, values, batched, size, params)` the result with the batch in dimension 0; `facts` are attributes below.
     """
 
     def __init__(
@@ -109,15 +109,12 @@ class Primitive:
         abstract: Callable[..., Any] | None = None,
         category: str = "other",
         reason: str = "",
+        **facts: Any,
     ) -> None:
-        self.name = name
-        self.category, self.reason = category, reason  # one of `ops.categories.CATEGORIES`, and why it is "other"
-        self.operands = tuple(operands)
-        self.results = tuple(results)
-        self.multi = len(self.results) > 1
-        self.jvp = jvp
-        self.batch = batch
-        self.is_view = is_view
+        self.name, self.category, self.reason = name, category, reason  # `ops.categories.CATEGORIES`, and why "other"
+        self.operands, self.results, self.multi = tuple(operands), tuple(results), len(results) > 1
+        self.jvp, self.batch, self.is_view = jvp, batch, is_view
+        self.abstract = abstract  # shape and type of the result, from `Abstract`s and params, without values
         self.pulls_arrays = False  # whether its rules take arrays as they are, and not only tensors
         # Whether no two cotangents that it gives, or is given, can share memory.
         self.pulls_new = type(self) is Primitive and not self.multi and not shared
@@ -134,13 +131,16 @@ class Primitive:
         self.is_polynomial = False  # whether operands enter it by sums and products alone
         self.multiply_adds: Any = None  # how many it takes, from the shapes of operands and result, and parameters
         self.fold: Any = None  # of a reduction or scan: how elements are put together, an `ops.categories.Fold`
+        self.checks: Any = None  # what its kernel checks of values, and raises for: an `ops.categories.Check`
         self._set_rules(rules, shared)
         self.differentiable = any(rule is not None for rule in self.rules)
         self.only_plan: Plan | None = None  # where it is the same for all combinations
         self.plans: list[Plan | None] = [None] * (1 << min(len(self.operands), _MOST_PLANNED))  # by the operands' bits
-        self.abstract = abstract  # shape and type of the result, from `Abstract`s and params, without values
         self.kernel = kernel_of(self)
         self.public: Any = None  # what users call, if it is declared with that
+        for fact in facts:
+            getattr(self, fact)  # raises for one that does not exist
+            setattr(self, fact, facts[fact])
         registry[name] = self
 
     def _set_rules(self, rules: Sequence[Callable[..., Any] | None], shared: Mapping[str, Callable[..., Any]]) -> None:

@@ -17,6 +17,7 @@ from lucid.core.dtypes import complex_of
 from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
+    FINITE,
     LAPACK,
     adjoint,
     column,
@@ -104,7 +105,7 @@ def _sizes(x: Any, **params: Any) -> Abstract:
 
 
 eigh_primitive = factorization(
-    "eigh", ("w", "V"), _pull_eigh, _push_eigh, abstract=lambda x, UPLO: (_sizes(x), same(x))
+    "eigh", ("w", "V"), _pull_eigh, _push_eigh, abstract=lambda x, UPLO: (_sizes(x), same(x)), checks=FINITE
 )
 
 
@@ -116,7 +117,7 @@ def _by_vectors(
     def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         return push(tangents[0], primals[0], **params)
 
-    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK)
+    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK, checks=FINITE)
 
 
 def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
@@ -190,7 +191,7 @@ def _abstract_eig(x: Any, is_real: bool) -> tuple[Abstract, Abstract]:
     return for_each(x, size=x.shape[-1:], dtype=dtype), Abstract(x.shape, dtype)
 
 
-eig_primitive = factorization("eig", ("w", "V"), _pull_eig, _push_eig, abstract=_abstract_eig)
+eig_primitive = factorization("eig", ("w", "V"), _pull_eig, _push_eig, abstract=_abstract_eig, checks=FINITE)
 
 
 def _pull_eigvals(ct: Any, x: Any, is_real: bool) -> Any:
@@ -306,7 +307,9 @@ def _abstract_svd(x: Any, full: bool) -> tuple[Abstract, Abstract, Abstract, Abs
 
 
 # The fourth result completes U, or the adjoint of Vh, to a square matrix.
-svd_primitive = factorization("svd", ("U", "S", "Vh", "rest"), _pull_svd, _push_svd, abstract=_abstract_svd)
+svd_primitive = factorization(
+    "svd", ("U", "S", "Vh", "rest"), _pull_svd, _push_svd, abstract=_abstract_svd, checks=FINITE
+)
 
 
 def _pull_svdvals(ct: Any, x: Any) -> Any:

@@ -16,8 +16,10 @@ import numpy as np
 from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
+    FACTORED,
     INT32,
     LAPACK,
+    PIVOTS,
     adjoint,
     columns,
     factorization,
@@ -35,6 +37,7 @@ from lucid.linalg.matrices import (
 from lucid.linalg.matrices import adjoint as conjugate_transpose
 from lucid.linalg.triangular import solve_left, solve_right
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.categories import Check
 from lucid.ops.contraction import matmul
 from lucid.ops.rules import np_dtype
 
@@ -68,6 +71,7 @@ cholesky_primitive = factorization(
     _pull_cholesky,
     _push_cholesky,
     abstract=lambda x, checked: (same(x), for_each(x, dtype=INT32)),
+    checks=FACTORED,
 )
 
 
@@ -123,7 +127,13 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
 
 
 # Looks at the diagonal of a factor, and gives nothing to anything.
-checked_factor = Primitive("checked_factor", batch=over_stacks, abstract=same, reason=LAPACK)
+checked_factor = Primitive(
+    "checked_factor",
+    batch=over_stacks,
+    abstract=same,
+    reason=LAPACK,
+    checks=Check("that factors have no 0 on their diagonal"),
+)
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -185,6 +195,7 @@ permutation = Primitive(
     batch=over_stacks,
     abstract=lambda x, m, type: Abstract((*x.shape[:-1], m, m), np.dtype(type)),
     category="source",
+    checks=PIVOTS,
 )
 
 
@@ -258,7 +269,9 @@ def abstract_factor(x: Any, **params: Any) -> tuple[Abstract, Abstract, Abstract
     return same(x), for_each(x, size=(min(x.shape[-2:]),), dtype=INT32), for_each(x, dtype=INT32)
 
 
-lu_primitive = factorization("lu_factor", ("lu", "pivots", "info"), _pull_lu, _push_lu, abstract=abstract_factor)
+lu_primitive = factorization(
+    "lu_factor", ("lu", "pivots", "info"), _pull_lu, _push_lu, abstract=abstract_factor, checks=FACTORED
+)
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:

@@ -19,7 +19,9 @@ from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.factorizations import abstract_factor
 from lucid.linalg.matrices import (
+    FACTORED,
     LAPACK,
+    PIVOTS,
     adjoint,
     factorization,
     identity,
@@ -69,6 +71,7 @@ settled = Primitive(
     batch=lambda prim, values, batched, size, params: prim(*batched_to_front(values, batched, size), **params),
     abstract=same,
     reason=LAPACK,
+    checks=PIVOTS,
 )
 
 
@@ -79,6 +82,7 @@ def _of_pivots(name: str) -> Primitive:
         batch=lambda prim, v, batched, size, params: prim(*v, **params),
         abstract=lambda x, type: Abstract((*x.shape, x.shape[-1]), np.dtype(type)),
         reason=LAPACK,
+        checks=PIVOTS,
     )
 
 
@@ -128,7 +132,9 @@ def _push_ldl(t: Any, ld: Any, pivots: Any, hermitian: bool) -> tuple[Any, Any, 
     return P.ldl_settled(change, pivots, back=True), None, None
 
 
-ldl_primitive = factorization("ldl_factor", ("ld", "pivots", "info"), _pull_ldl, _push_ldl, abstract=abstract_factor)
+ldl_primitive = factorization(
+    "ldl_factor", ("ld", "pivots", "info"), _pull_ldl, _push_ldl, abstract=abstract_factor, checks=FACTORED
+)
 
 
 def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:

@@ -19,6 +19,7 @@ from lucid.core.primitive import Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
+    FINITE,
     LAPACK,
     adjoint,
     column,
@@ -147,6 +148,7 @@ pinv_primitive = Primitive(
     batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, size=x.shape[:-3:-1]),
     reason=LAPACK,
+    checks=FINITE,
 )
 
 
@@ -190,6 +192,7 @@ rank_primitive = Primitive(
     batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, dtype=dtypes.INT64),
     reason=LAPACK,
+    checks=FINITE,
 )
 
 
@@ -265,6 +268,7 @@ lstsq_primitive = Primitive(
     batch=over_stacks,
     abstract=_abstract_lstsq,
     reason=LAPACK,
+    checks=FINITE,
 )
 
 

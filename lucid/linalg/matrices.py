@@ -13,6 +13,7 @@ from lucid.core.dtypes import dtype, int32, of_numpy, real_of
 from lucid.core.primitive import P, Primitive, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.categories import Check, asked_by
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import align, conj, is_complex, np_dtype
 
@@ -160,7 +161,16 @@ def rows(x: Any, start: int, stop: int) -> Any:
 
 
 # Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
-within_gauge = Primitive("within_gauge", batch=over_stacks, abstract=same, reason=LAPACK)
+within_gauge = Primitive(
+    "within_gauge",
+    batch=over_stacks,
+    abstract=same,
+    reason=LAPACK,
+    checks=Check("that a loss depends on no choice"),
+)
+FINITE = Check("that matrices are finite")
+FACTORED = Check("that matrices have such factors", asked_by("checked"))
+PIVOTS = Check("that pivots are possible")
 
 
 def raise_unless_phase_free(name: str, vectors: str, turning: Any) -> None:
@@ -175,7 +185,7 @@ def factorization(
     results: Sequence[str],
     pull: Callable[..., Any],
     push: Callable[..., Any],
-    abstract: Callable[..., Any] | None = None,
+    **declared: Any,
 ) -> Primitive:
     """A primitive of one operand with several results, from which alone its derivatives are made.
 
@@ -187,4 +197,4 @@ def factorization(
         known = {**dict(zip(results, out, strict=True)), **params}
         return push(tangents[0], *[known[n] for n in reads])
 
-    return Primitive(name, results=results, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK)
+    return Primitive(name, results=results, rules=(pull,), jvp=jvp, batch=over_stacks, reason=LAPACK, **declared)

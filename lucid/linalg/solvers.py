@@ -23,6 +23,7 @@ from lucid.linalg.matrices import (
     stack_shape,
 )
 from lucid.ops.abstract import same
+from lucid.ops.categories import Check, asked_by
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out
@@ -38,6 +39,8 @@ def singularity(x: Any) -> Tensor:
     return found
 
 
+_SINGULAR = Check("that matrices are not singular", asked_by("strict"))
+
 inverse_primitive = Primitive(
     "inverse",
     rules=(lambda ct, out: -product(adjoint(out), ct, adjoint(out)),),
@@ -45,6 +48,7 @@ inverse_primitive = Primitive(
     batch=over_stacks,
     abstract=same,
     reason=LAPACK,
+    checks=_SINGULAR,
 )
 
 
@@ -70,6 +74,7 @@ solve_primitive = Primitive(
     batch=over_stacks,
     abstract=solution,
     reason=LAPACK,
+    checks=_SINGULAR,
 )
 
 

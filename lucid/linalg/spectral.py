@@ -12,7 +12,18 @@ gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matri
 from typing import Any
 
 from lucid.core.primitive import Primitive
-from lucid.linalg.matrices import LAPACK, adjoint, column, identity, over_stacks, product, real, real_for_each, solution
+from lucid.linalg.matrices import (
+    FINITE,
+    LAPACK,
+    adjoint,
+    column,
+    identity,
+    over_stacks,
+    product,
+    real,
+    real_for_each,
+    solution,
+)
 from lucid.linalg.solvers import singularity
 from lucid.ops.abstract import same
 from lucid.ops.contraction import matmul
@@ -104,6 +115,7 @@ nuclear_norm = Primitive(
     batch=over_stacks,
     abstract=real_for_each,
     reason=LAPACK,
+    checks=FINITE,
 )
 extreme_singular_value = Primitive(
     "extreme_singular_value",
@@ -112,6 +124,7 @@ extreme_singular_value = Primitive(
     batch=over_stacks,
     abstract=real_for_each,
     reason=LAPACK,
+    checks=FINITE,
 )
 extreme_pair = Primitive(
     "extreme_pair",

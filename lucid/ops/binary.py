@@ -10,7 +10,7 @@ from lucid.core.arrays import as_array, has_negative
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
-from lucid.ops.categories import Change, Elementwise, Pair, Selects
+from lucid.ops.categories import Change, Check, Elementwise, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, shape_error
@@ -116,21 +116,26 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     raise ValueError(f"rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
 
 
+_DIVISORS = Check("that no divisor is 0", of_integers)
+
 floor_divide = binary(
     "floor_divide",
     (0, 0),
     "Quotient rounded down. | [7.0, -7.0]; [2.0, 2.0] -> Tensor([ 3., -4.])",
+    checks=_DIVISORS,
 )
-truncated_divide = binary("truncated_divide", (0, 0), "Quotient rounded towards 0.")
+truncated_divide = binary("truncated_divide", (0, 0), "Quotient rounded towards 0.", checks=_DIVISORS)
 remainder = binary(
     "remainder",
     (1, lambda x, y: -P.floor_divide(x, y)),
     "Remainder of the division rounded down; it has the sign of the divisor. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([1., 2.])",
+    checks=_DIVISORS,
 )
 fmod = binary(
     "fmod",
     (1, lambda x, y: -P.truncated_divide(x, y)),
     "Remainder of the division rounded towards 0; it has the sign of the dividend. | [7.0, -7.0]; [3.0, 3.0] -> Tensor([ 1., -1.])",
+    checks=_DIVISORS,
 )
 
 
@@ -149,7 +154,13 @@ def _d_exponent(x: Any, y: Any, out: Any) -> Any:
 
 _IN_BYTES = counting_truth(dtypes.int8.numpy)
 
-tensor_power = binary("pow", (_d_base, _d_exponent), "Each base to its exponent.", abstract=_IN_BYTES)
+tensor_power = binary(
+    "pow",
+    (_d_base, _d_exponent),
+    "Each base to its exponent.",
+    abstract=_IN_BYTES,
+    checks=Check("that no exponent is negative", of_integers),
+)
 
 
 def _power(x: Any, exponent: Any) -> Any:

@@ -249,7 +249,7 @@ class Elementwise(Primitive):
         body: Callable[..., Any] | None = None,
         real: bool = False,
         calls: str = "",
-        linear_in: tuple[int, ...] = (),
+        **facts: Any,
     ) -> None:
         if body is not None:
             partials = [Derivative(body, k) if p == DERIVED else p for k, p in enumerate(partials)]
@@ -262,11 +262,10 @@ class Elementwise(Primitive):
             batch=elementwise_batch,
             abstract=abstract or (elementwise_abstract if body is None else self._typed),
             category="elementwise",
+            **facts,
         )
         self.broadcasts = self.pulls_arrays = self.pulls_new = self.is_scalar = True
         self.body, self.real, self.calls = body, real, calls
-        self.linear_in = linear_in
-        self.checks: str | None = None  # what its kernel checks of values, and raises for
         self.source = Source(body or self)
         self.ways = tuple(
             None if p is None or r is None else Way(p, r) for p, r in zip(partials, self.rules, strict=True)
@@ -358,7 +357,7 @@ def linear(
     back: Impl | None = None,
     abstract: Impl | None = None,
     category: str = "movement",
-    reason: str = "",
+    **facts: Any,
 ) -> Primitive:
     """A linear map of one operand: `transpose(ct, …)` reverses it, `batch(x, size, …)` leaves dimension 0 alone."""
 
@@ -373,24 +372,34 @@ def linear(
         is_view=is_view,
         abstract=abstract,
         category=category,
-        reason=reason,
+        linear_in=(0,),
+        pulls_arrays=back is not None,
+        pulls_new=True,
+        **facts,
     )
-    prim.back, prim.linear_in = back, (0,)
-    prim.pulls_arrays = back is not None
-    prim.pulls_new = True
+    prim.back = back
     return prim
 
 
-def view(
-    name: str,
-    transpose: Impl,
-    batch: Impl,
-    back: Impl | None = None,
-    abstract: Impl | None = None,
-    category: str = "movement",
-) -> Primitive:
+def view(name: str, transpose: Impl, batch: Impl, **declared: Any) -> Primitive:
     """A linear map whose result shows the memory of its operand."""
-    return linear(name, transpose, batch, is_view=True, back=back, abstract=abstract, category=category)
+    return linear(name, transpose, batch, is_view=True, **declared)
+
+
+class Check(NamedTuple):
+    """What a kernel checks of values, and raises for: always, or if `applies(dtype, params)` for the result's type."""
+
+    what: str
+    applies: Callable[[np.dtype[Any], dict[str, Any]], bool] = lambda dtype, params: True
+
+
+def of_integers(dtype: np.dtype[Any], params: dict[str, Any]) -> bool:
+    return dtype.kind in "iu"
+
+
+def asked_by(param: str) -> Callable[[np.dtype[Any], dict[str, Any]], bool]:
+    """Whether a parameter asks for the check."""
+    return lambda dtype, params: bool(params[param])
 
 
 class Fold(NamedTuple):
@@ -422,9 +431,7 @@ def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced) -> 
     def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
 
-    prim = Primitive(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction")
-    prim.fold = fold
-    return prim
+    return Primitive(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
 
 
 # --- many operands -----------------------------------------------------------------------------
@@ -448,8 +455,9 @@ class Variadic(Primitive):
         reads: int | None,
         abstract: Impl | None = None,
         category: str = "movement",
+        **facts: Any,
     ) -> None:
-        super().__init__(name, operands=(), jvp=jvp, batch=batch, abstract=abstract, category=category)
+        super().__init__(name, operands=(), jvp=jvp, batch=batch, abstract=abstract, category=category, **facts)
         self.pull = pull
         self.only_plan = Plan((), 0, -1 if reads is None else reads)
         self.differentiable = self.is_variadic = True

@@ -75,12 +75,14 @@ real_part_primitive = view(
     transpose=lambda ct: P.complex_parts(ct, part=0),
     batch=lambda x, size: P.real(x),
     abstract=real_part,
+    is_scalar=True,
 )
 imaginary_part_primitive = view(
     "imag",
     transpose=lambda ct: P.complex_parts(ct, part=1),
     batch=lambda x, size: P.imag(x),
     abstract=real_part,
+    is_scalar=True,
 )
 
 
@@ -89,9 +91,8 @@ complex_parts_primitive = linear(
     transpose=lambda ct, part: P.imag(ct) if part else P.real(ct),
     batch=lambda x, size, part: P.complex_parts(x, part=part),
     abstract=as_complex,
+    is_scalar=True,
 )
-for _prim in (real_part_primitive, imaginary_part_primitive, complex_parts_primitive):
-    _prim.is_scalar = True
 
 
 def _pairs(x: Abstract) -> Abstract:

@@ -133,9 +133,9 @@ contract = Primitive(
     batch=lambda prim, values, batched, size, params: apply(prim, values, params["labels"].batched(*batched).params),
     abstract=_contract_abstract,
     category="contraction",
+    multiply_adds=lambda shapes, out, params: math.prod(params["labels"].sizes(*shapes).values()),
+    pulls_arrays=True,
 )
-contract.multiply_adds = lambda shapes, out, params: math.prod(params["labels"].sizes(*shapes).values())
-contract.pulls_arrays = True
 
 
 def mT(x: Any) -> Any:

@@ -87,11 +87,11 @@ def unary(
     body: Body = None,
     real: bool = False,
     calls: str = "",
-    linear_in: tuple[int, ...] = (),
+    **facts: Any,
 ) -> Callable[..., Any]:
     """Declare an elementwise primitive of one operand and give its function."""
     rule = _abstract(policy, abstract, body)
-    return of_one(Elementwise(name, (d,), ("x",), rule, body, real, calls, linear_in), policy, doc)
+    return of_one(Elementwise(name, (d,), ("x",), rule, body, real, calls, **facts), policy, doc)
 
 
 def of_one(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
@@ -114,11 +114,11 @@ def binary(
     body: Body = None,
     real: bool = False,
     calls: str = "",
-    linear_in: tuple[int, ...] = (),
+    **facts: Any,
 ) -> Callable[..., Any]:
     """Declare an elementwise primitive of two operands and give its function."""
     rule = _abstract(policy, abstract, body)
-    return of_two(Elementwise(name, d, ("x", "y"), rule, body, real, calls, linear_in), policy, doc)
+    return of_two(Elementwise(name, d, ("x", "y"), rule, body, real, calls, **facts), policy, doc)
 
 
 def of_two(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:

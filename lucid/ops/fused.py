@@ -51,6 +51,7 @@ class Fused(Primitive):
         results: Sequence[str] = ("out",),
         batch: Callable[..., Any] | None = None,
         abstract: Callable[..., Any] | None = None,
+        **facts: Any,
     ) -> None:
         super().__init__(
             name,
@@ -60,6 +61,7 @@ class Fused(Primitive):
             batch=batch_by_composite if batch is None else batch,
             abstract=abstract,
             category="fused",
+            **facts,
         )
         self.composite = composite
         self.only_plan = self.plan_of(range(len(operands)))

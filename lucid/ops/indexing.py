@@ -9,7 +9,7 @@ from lucid.core.arrays import steps, zeros
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
-from lucid.ops.categories import Variadic, each
+from lucid.ops.categories import Check, Variadic, each
 from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
 
 
@@ -42,8 +42,9 @@ index_primitive = Variadic(
     reads=1,
     abstract=lambda x, *positions: Abstract((*broadcast(*positions), *x.shape[len(positions) :]), x.dtype),
     category="gather",
+    positions=1,
+    linear_in=(0,),
 )
-index_primitive.positions, index_primitive.linear_in = 1, (0,)
 
 index_back_primitive = Variadic(
     "index_back",
@@ -57,8 +58,9 @@ index_back_primitive = Variadic(
     reads=1,
     abstract=lambda x, *positions, shape: Abstract(shape, x.dtype),
     category="scatter",
+    positions=1,
+    linear_in=(0,),
 )
-index_back_primitive.positions, index_back_primitive.linear_in = 1, (0,)
 
 
 def _put_pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -104,8 +106,9 @@ index_put_primitive = Variadic(
     reads=2,
     abstract=same,
     category="scatter",
+    positions=2,
+    linear_in=(0, 1),
 )
-index_put_primitive.positions, index_put_primitive.linear_in = 2, (0, 1)
 
 index_last_primitive = Primitive(
     "index_last",
@@ -122,6 +125,7 @@ in_range_primitive = Primitive(
     batch=lambda prim, values, batched, size, params: prim(*values, **params),
     abstract=of_type(dtypes.INT64),
     category="gather",
+    checks=Check("that indices are in range"),
 )
 
 

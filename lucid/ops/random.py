@@ -5,10 +5,16 @@ from typing import Any
 from lucid.core.dtypes import INT64
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
-from lucid.ops.categories import Elementwise, elementwise_abstract
+from lucid.ops.categories import Check, Elementwise, elementwise_abstract
 from lucid.ops.rules import align, batched_to_front
 
-Elementwise("poisson_quantile", (None, None), ("chance", "rates"), calls="scipy.special.pdtrik")
+Elementwise(
+    "poisson_quantile",
+    (None, None),
+    ("chance", "rates"),
+    calls="scipy.special.pdtrik",
+    checks=Check("that rates are not negative"),
+)
 
 
 def _batch_pick(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -21,6 +27,7 @@ Primitive(
     batch=_batch_pick,
     abstract=lambda weights, chance, count, replacement: Abstract((*weights.shape[:-1], count), INT64),
     reason="a search",
+    checks=Check("that weights are possible"),
 )
 
 
@@ -30,4 +37,5 @@ binomial_quantile = Primitive(
     batch=lambda prim, values, batched, size, params: prim(*align(values, batched, size)),
     abstract=elementwise_abstract,
     reason="SciPy's distributions",
+    checks=Check("that counts and probabilities are possible"),
 )

@@ -86,8 +86,8 @@ cumsum_primitive = linear(
     batch=lambda x, size, dim: P.cumsum(x, dim=dim + 1),
     abstract=same,
     category="scan",
+    fold=SUM,
 )
-cumsum_primitive.fold = SUM
 
 
 def _delayed(x: Any, dim: int) -> Any:
@@ -127,13 +127,13 @@ recurrence = Primitive(
     ),
     abstract=elementwise_abstract,
     category="scan",
-)
-# States are maps h ↦ a h + b.
-recurrence.fold = Fold(
-    combine=lambda one, next: (next[0] * one[0], next[0] * one[1] + next[1]),
-    unit=lambda dtype: (1, 0),
-    lift=lambda a, b, place: (a, b),
-    finish=lambda a, b: b,
+    # States are maps h ↦ a h + b.
+    fold=Fold(
+        combine=lambda one, next: (next[0] * one[0], next[0] * one[1] + next[1]),
+        unit=lambda dtype: (1, 0),
+        lift=lambda a, b, place: (a, b),
+        finish=lambda a, b: b,
+    ),
 )
 
 
@@ -159,8 +159,8 @@ cumprod_primitive = Primitive(
     batch=_shift_dim,
     abstract=same,
     category="scan",
+    fold=PRODUCT,
 )
-cumprod_primitive.fold = PRODUCT
 
 
 def _steps(out: Any, dim: int) -> Any:
@@ -185,8 +185,8 @@ logcumsumexp_primitive = Primitive(
     batch=_shift_dim,
     abstract=same,
     category="scan",
+    fold=of_pairs(lambda a, b: P.logaddexp(a, b), -math.inf),
 )
-logcumsumexp_primitive.fold = of_pairs(lambda a, b: P.logaddexp(a, b), -math.inf)
 
 
 def _joined(one: Any, other: Any) -> Any:
@@ -210,14 +210,13 @@ logsumexp_primitive = reduction(
 
 def _choice(name: str, dtype: np.dtype[Any], fold: Fold) -> Primitive:
     """A reduction that gives counts or truth values: nothing to differentiate."""
-    prim = Primitive(
+    return Primitive(
         name,
         batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
         abstract=lambda x, dims, keepdim=False: Abstract(without(x.shape, dims, keepdim), dtype),
         category="reduction",
+        fold=fold,
     )
-    prim.fold = fold
-    return prim
 
 
 all_primitive = _choice("all", dtypes.BOOL, of_pairs(lambda a, b: a & b, True, lambda x: x != 0))
@@ -247,17 +246,32 @@ def _place_of(ahead: Any, unit: Any, last: bool = False) -> Fold:
     return Fold(combine, lambda dtype: (unit(dtype), 0), lambda x, place: (x, place), lambda value, place: place)
 
 
-argmax_primitive = Primitive("argmax", batch=_shift_dim, abstract=_place, category="reduction")
-argmax_primitive.fold = _place_of(lambda a, b: a > b, _lowest)
+argmax_primitive = Primitive(
+    "argmax",
+    batch=_shift_dim,
+    abstract=_place,
+    category="reduction",
+    fold=_place_of(lambda a, b: a > b, _lowest),
+)
 
-argmin_primitive = Primitive("argmin", batch=_shift_dim, abstract=_place, category="reduction")
-argmin_primitive.fold = _place_of(lambda a, b: a < b, _highest)
+argmin_primitive = Primitive(
+    "argmin",
+    batch=_shift_dim,
+    abstract=_place,
+    category="reduction",
+    fold=_place_of(lambda a, b: a < b, _highest),
+)
 
-running_positions = Primitive("running_positions", batch=_shift_dim, abstract=of_type(dtypes.INT64), category="scan")
-running_positions.fold = lambda largest: (
-    _place_of(lambda a, b: a >= b, _lowest, last=True)
-    if largest
-    else _place_of(lambda a, b: a <= b, _highest, last=True)
+running_positions = Primitive(
+    "running_positions",
+    batch=_shift_dim,
+    abstract=of_type(dtypes.INT64),
+    category="scan",
+    fold=lambda largest: (
+        _place_of(lambda a, b: a >= b, _lowest, last=True)
+        if largest
+        else _place_of(lambda a, b: a <= b, _highest, last=True)
+    ),
 )
 
 
@@ -280,5 +294,5 @@ sum_primitive = linear(
     back=lambda ct, x_shape, dims, keepdim: P.spread.kernel(ct, x_shape, dims),
     abstract=_sum_abstract,
     category="reduction",
+    fold=SUM,
 )
-sum_primitive.fold = SUM

@@ -25,9 +25,9 @@ strided = view(
     ),
     abstract=lambda x, size, stride, offset, lead: Abstract((*x.shape[:lead], *size), x.dtype),
     category="gather",
+    shows_elements=True,
+    shows_part=True,
 )
-
-strided.shows_elements = strided.shows_part = True
 
 strided_back = linear(
     "as_strided_back",

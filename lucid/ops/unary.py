@@ -30,8 +30,8 @@ cast = linear(
     batch=lambda x, size, dtype, source: P.cast(x, dtype=dtype, source=source),
     abstract=lambda x, dtype, source: Abstract(x.shape, dtype),
     category="elementwise",
+    is_scalar=True,
 )
-cast.is_scalar = True
 
 
 def counted(x: Any) -> Any:

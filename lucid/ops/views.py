@@ -27,6 +27,7 @@ reshape = view(
     batch=lambda x, size, shape: P.reshape(x, shape=(size, *shape)),
     back=lambda ct, x_shape, shape: P.reshape.kernel(ct, x_shape),
     abstract=_reshape_abstract,
+    shows_elements=True,
 )
 
 permute = view(
@@ -34,6 +35,7 @@ permute = view(
     transpose=lambda ct, dims: P.permute(ct, dims=inverse(dims)),
     batch=lambda x, size, dims: P.permute(x, dims=(0, *shift(dims))),
     abstract=lambda x, dims: Abstract(tuple([x.shape[d] for d in dims]), x.dtype),
+    shows_elements=True,
 )
 
 
@@ -47,6 +49,7 @@ broadcast = view(
     transpose=lambda ct, x_shape: sum_to(ct, x_shape),
     batch=_batch_broadcast,
     abstract=shaped,
+    shows_elements=True,
 )
 
 
@@ -67,6 +70,8 @@ slice_ = view(
     batch=lambda x, size, index: P.slice(x, index=(slice(None), *index)),
     back=lambda ct, x_shape, index: P.slice_back.kernel(ct, index, x_shape),
     abstract=lambda x, index: Abstract(indexed(x.shape, index), x.dtype),
+    shows_elements=True,
+    shows_part=True,
 )
 
 
@@ -122,6 +127,8 @@ diagonal = view(
     ),
     batch=lambda x, size, offset, dim1, dim2: P.diagonal(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
     abstract=_diagonal_abstract,
+    shows_elements=True,
+    shows_part=True,
 )
 
 
@@ -149,6 +156,8 @@ unfold = view(
     batch=lambda x, size, dim, window, step: P.unfold(x, dim=dim + 1, window=window, step=step),
     abstract=_unfold_abstract,
     category="gather",
+    shows_elements=True,
+    shows_part=True,
 )
 
 unfold_back = linear(
@@ -180,6 +189,8 @@ clone = linear(
     transpose=lambda ct: ct,
     batch=lambda x, size: P.clone(x),
     abstract=same,
+    is_scalar=True,
+    body=lambda x: x,
 )
 
 # The same elements in the same memory, as a tensor of its own.
@@ -188,14 +199,10 @@ alias = view(
     transpose=lambda ct: ct,
     batch=lambda x, size: P.alias(x),
     abstract=same,
+    shows_elements=True,
+    is_scalar=True,
+    body=lambda x: x,
 )
-
-for _prim in (clone, alias):
-    _prim.is_scalar, _prim.body = True, lambda x: x
-for _prim in (reshape, permute, broadcast, slice_, diagonal, unfold, alias):
-    _prim.shows_elements = True
-for _prim in (slice_, diagonal, unfold):
-    _prim.shows_part = True
 
 # The lower or upper triangle of the last two dimensions; the rest becomes zero.
 tril = linear(
@@ -244,5 +251,5 @@ cat_primitive = Variadic(
     ),
     reads=None,
     abstract=_cat_abstract,
+    linear_in=None,
 )
-cat_primitive.linear_in = None

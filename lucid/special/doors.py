@@ -15,10 +15,10 @@ _NO_PARAMS: dict[str, Any] = {}
 
 
 def declare(
-    name: str, partials: tuple[Partial, ...], operands: str = "x", *, calls: str = "", body: Function | None = None
+    name: str, partials: tuple[Partial, ...], operands: str = "x", *, body: Function | None = None, **facts: Any
 ) -> Elementwise:
     """An elementwise primitive of real numbers by its partial derivatives, and its body or what computes it."""
-    return Elementwise(name, partials, operands.split(), body=body, real=True, calls=calls)
+    return Elementwise(name, partials, operands.split(), body=body, real=True, **facts)
 
 
 def one(prim: Elementwise, doc: str, home: str = "lucid.special", name: str = "", **params: Any) -> Function:

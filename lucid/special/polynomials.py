@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.ops.categories import Elementwise
+from lucid.ops.categories import Check
 from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
@@ -16,8 +16,8 @@ def _public(name: str, text: str, result: str) -> Callable[..., Any]:
         return getattr(P, name)(x, n, by=by + 1)
 
     # The degree is a whole number (others lose their fraction), so nothing changes with it.
-    prim: Elementwise = declare(name, (slope, 0), "x n", calls="a recurrence")
-    prim.checks = "that degrees are not too large"
+    checks = Check("that degrees are not too large")
+    prim = declare(name, (slope, 0), "x n", calls="a recurrence", checks=checks)
 
     def op(input: Any, n: Any, *, out: Any = None) -> Any:
         if out is not None:

@@ -132,6 +132,11 @@ def _result(x: Any, w: Any, *bias: Any, geometry: Geometry) -> Abstract:
     return Abstract((x.shape[0], w.shape[0], *geometry.out), x.dtype)
 
 
+def _window_work(result: tuple[int, ...], weight: tuple[int, ...]) -> int:
+    """Each element of the result of a convolution takes one filter."""
+    return math.prod(result) * math.prod(weight[1:])
+
+
 convolution = Primitive(
     "convolution",
     operands=("x", "w"),
@@ -143,15 +148,8 @@ convolution = Primitive(
     batch=_batch,
     abstract=_result,
     category="contraction",
+    multiply_adds=lambda shapes, out, params: _window_work(out, shapes[1]),
 )
-
-
-def _window_work(result: tuple[int, ...], weight: tuple[int, ...]) -> int:
-    """Each element of the result of a convolution takes one filter."""
-    return math.prod(result) * math.prod(weight[1:])
-
-
-convolution.multiply_adds = lambda shapes, out, params: _window_work(out, shapes[1])
 
 convolution_input = Primitive(
     "convolution_input",
@@ -164,8 +162,8 @@ convolution_input = Primitive(
     batch=_batch,
     abstract=lambda y, w, geometry: Abstract((y.shape[0], w.shape[1] * geometry.groups, *geometry.size), y.dtype),
     category="contraction",
+    multiply_adds=lambda shapes, out, params: _window_work(shapes[0], shapes[1]),
 )
-convolution_input.multiply_adds = lambda shapes, out, params: _window_work(shapes[0], shapes[1])
 
 convolution_weight = Primitive(
     "convolution_weight",
@@ -178,8 +176,8 @@ convolution_weight = Primitive(
     batch=_batch,
     abstract=lambda x, y, geometry: Abstract((y.shape[1], x.shape[1] // geometry.groups, *geometry.kernel), x.dtype),
     category="contraction",
+    multiply_adds=lambda shapes, out, params: _window_work(shapes[1], out),
 )
-convolution_weight.multiply_adds = lambda shapes, out, params: _window_work(shapes[1], out)
 
 
 def _by_example(name: str) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
+from lucid.ops.categories import Check
 from lucid.ops.rules import P, add_all, batched_to_front
 
 NONE, MEAN, SUM = "none", "mean", "sum"
@@ -38,6 +39,8 @@ def _like_targets(x: Any, target: Any, **params: Any) -> Abstract:
     return Abstract(target.shape, x.dtype)
 
 
+_CLASSES = Check("that targets are classes")
+
 # x[n, target[n, ...], ...], and 0 where the target is ignored.
 pick_class = Primitive(
     "pick_class",
@@ -52,6 +55,7 @@ pick_class = Primitive(
     batch=_batch_rows,
     abstract=_like_targets,
     category="gather",
+    checks=_CLASSES,
 )
 # Its transpose: zeros with x at the targets.
 place_class = Primitive(
@@ -62,6 +66,7 @@ place_class = Primitive(
     batch=_batch_rows,
     abstract=lambda x, target, classes, ignore_index: Abstract((x.shape[0], classes, *x.shape[1:]), x.dtype),
     category="scatter",
+    checks=_CLASSES,
 )
 
 
@@ -153,8 +158,8 @@ cross_entropy_back = Primitive(
     batch=_batch_back,
     abstract=same,
     category="fused",
+    is_polynomial=True,
 )
-cross_entropy_back.is_polynomial = True
 
 
 def _push_cross_entropy(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> tuple[Any, Any]:
@@ -190,6 +195,7 @@ cross_entropy_primitive = Primitive(
     batch=_batch_cross_entropy,
     abstract=lambda x, target, ignore_index, reduction: (_folded(x, target, ignore_index, reduction, 0), same(x)),
     category="fused",
+    checks=_CLASSES,
 )
 
 

@@ -72,9 +72,9 @@ linear_primitive = Primitive(
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),
     category="fused",
+    multiply_adds=lambda shapes, out, params: math.prod(out) * shapes[0][-1],
+    pulls_arrays=True,
 )
-linear_primitive.multiply_adds = lambda shapes, out, params: math.prod(out) * shapes[0][-1]
-linear_primitive.pulls_arrays = True
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, without
-from lucid.ops.categories import Elementwise
+from lucid.ops.categories import Check, Elementwise
 from lucid.ops.elementwise import of_two
 from lucid.ops.nn.activations import with_parameters
 from lucid.ops.promotion import FLOAT
@@ -98,6 +98,7 @@ probability_entropy = of_two(
         ("x", "y"),
         body=lambda x, y: _log_odds_against(x) * y - P.clamp(P.log(1 - x), lo=-100.0, hi=None),
         real=True,
+        checks=Check("that probabilities lie between 0 and 1"),
     ),
     FLOAT,
     "",

@@ -155,8 +155,8 @@ plane_take = Primitive(
     batch=_batch_planes,
     abstract=lambda x, index, size: Abstract(index.shape, x.dtype),
     category="gather",
+    positions=1,
 )
-plane_take.positions = 1
 
 # The transpose: values for one place add up.
 plane_put = Primitive(
@@ -167,8 +167,8 @@ plane_put = Primitive(
     batch=_batch_planes,
     abstract=lambda y, index, size: Abstract((*index.shape[:-1], size), y.dtype),
     category="scatter",
+    positions=1,
 )
-plane_put.positions = 1
 
 
 # --- interpolation -------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ softmax_back = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    is_polynomial=True,
 )
-softmax_back.is_polynomial = True
 
 
 def _push_log_softmax_back(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -81,8 +81,8 @@ log_softmax_back = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    is_polynomial=True,
 )
-log_softmax_back.is_polynomial = True
 
 
 def _floating(input: Any, name: str, dtype: Any = None) -> Tensor:
