@@ -10,8 +10,35 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, real_part, reduced
+from lucid.ops.categories import Fold
 from lucid.ops.contraction import matmul, mT
-from lucid.ops.rules import P, add_all, align, chained, expand_reduced, is_complex, kept_shape, shift, sum_to
+from lucid.ops.rules import (
+    P,
+    add_all,
+    align,
+    chained,
+    expand_reduced,
+    is_complex,
+    kept_shape,
+    np_dtype,
+    ones_like,
+    shift,
+    sum_to,
+)
+
+
+def _largest_part(x: Any, place: Any) -> tuple[Any]:
+    return (P.maximum(P.abs(P.real(x)), P.abs(P.imag(x))) if is_complex(x) else P.abs(x),)
+
+
+def _power_of_two(size: Any) -> Any:
+    """The power of 2 at or below each size that is not moderate."""
+    dtype = np_dtype(size)
+    bound = 2.0 ** (3 * np.finfo(dtype).maxexp // 8)
+    is_one = (size >= 1 / bound) & (size <= bound) | (size == 0) | (size == math.inf) | (size != size)
+    exponent = P.exponent(P.where(is_one, 1, size))
+    return P.where(is_one, 1, P.exp2(P.cast(exponent, dtype=dtype, source=np_dtype(exponent)) - 1))
+
 
 # For each set over dims, which are kept, the power of 2 near its largest |x| (or `least`), and 1 if that is moderate.
 # It is constant between powers of 2, so functions of x / unit need no derivative of it.
@@ -20,6 +47,12 @@ unit_size = Primitive(
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
     abstract=lambda x, dims, least: reduced(real_part(x), dims, True),
     category="reduction",
+    fold=lambda least: Fold(
+        combine=lambda a, b: (P.maximum(*a, *b),),
+        unit=lambda dtype: (least,),
+        lift=_largest_part,
+        finish=_power_of_two,
+    ),
 )
 
 
@@ -60,6 +93,25 @@ def _push_norm(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) ->
     return P.sum(change, dims=params["dims"], keepdim=params["keepdim"])
 
 
+def _norm_fold(p: float, divisor: float = 1.0, of: Any = lambda x: x) -> Fold:
+    """States are the size that leads, the largest or for p < 0 the smallest, and the sum of powers relative to it."""
+
+    def combine(one: Any, other: Any) -> Any:
+        (size, total), (size_2, total_2) = one, other
+        lead = (P.maximum if p > 0 else P.minimum)(size, size_2)
+        return lead, total * power(size, lead) + total_2 * power(size_2, lead)
+
+    def power(size: Any, lead: Any) -> Any:
+        return P.where(size == lead, 1, size / lead) ** p
+
+    return Fold(
+        combine,
+        unit=lambda dtype: (0.0 if p > 0 else math.inf, 0.0),
+        lift=lambda *operands: (P.abs(of(*operands[:-1])), ones_like(P.abs(of(*operands[:-1])))),
+        finish=lambda size, total: size * (total / divisor) ** (1 / p),
+    )
+
+
 # (Σ|x|ᵖ / divisor)^(1/p) over dims for p other than 0 and infinity.
 norm = Primitive(
     "norm",
@@ -68,6 +120,7 @@ norm = Primitive(
     batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
     abstract=lambda x, p, dims, keepdim, divisor=1.0: reduced(real_part(x), dims, keepdim),
     category="reduction",
+    fold=_norm_fold,
 )
 
 
@@ -109,4 +162,5 @@ euclidean = Primitive(
         (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2]), x.dtype
     ),
     category="reduction",
+    fold=_norm_fold(2.0, of=lambda x, y: x - y),
 )

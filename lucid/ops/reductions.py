@@ -22,7 +22,7 @@ def _equal_share(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
     return chosen / P.sum(chosen, dims=dims, keepdim=True)
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def lowest(dtype: np.dtype[Any]) -> Any:
     return False if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind in "iu" else -math.inf
 
 
@@ -36,7 +36,7 @@ def of_pairs(function: Any, unit: Any, lift: Any = None) -> Fold:
     return Fold(combine, start) if lift is None else Fold(combine, start, lambda x, place: (lift(x),))
 
 
-LARGEST, SMALLEST = of_pairs(lambda a, b: P.maximum(a, b), _lowest), of_pairs(lambda a, b: P.minimum(a, b), _highest)
+LARGEST, SMALLEST = of_pairs(lambda a, b: P.maximum(a, b), lowest), of_pairs(lambda a, b: P.minimum(a, b), _highest)
 SUM, PRODUCT = of_pairs(lambda a, b: a + b, 0), of_pairs(lambda a, b: a * b, 1)
 
 amax_primitive = reduction("amax", _equal_share, LARGEST)
@@ -234,8 +234,8 @@ def _place(x: Abstract, dim: int) -> Abstract:
     return Abstract(without(x.shape, (dim,)), dtypes.INT64)
 
 
-def _place_of(ahead: Any, unit: Any, last: bool = False) -> Fold:
-    """The place of the first element that is ahead of all others, or of the last; nan is ahead of everything."""
+def place_of(ahead: Any, unit: Any, last: bool = False) -> Fold:
+    """The place of the element that is ahead of all others; nan is ahead of everything, the first one or the last."""
 
     def combine(one: Any, other: Any) -> Any:
         (value, place), (value_2, place_2) = one, other
@@ -251,7 +251,7 @@ argmax_primitive = Primitive(
     batch=_shift_dim,
     abstract=_place,
     category="reduction",
-    fold=_place_of(lambda a, b: a > b, _lowest),
+    fold=place_of(lambda a, b: a > b, lowest),
 )
 
 argmin_primitive = Primitive(
@@ -259,7 +259,7 @@ argmin_primitive = Primitive(
     batch=_shift_dim,
     abstract=_place,
     category="reduction",
-    fold=_place_of(lambda a, b: a < b, _highest),
+    fold=place_of(lambda a, b: a < b, _highest),
 )
 
 running_positions = Primitive(
@@ -268,9 +268,9 @@ running_positions = Primitive(
     abstract=of_type(dtypes.INT64),
     category="scan",
     fold=lambda largest: (
-        _place_of(lambda a, b: a >= b, _lowest, last=True)
+        place_of(lambda a, b: a >= b, lowest, last=True)
         if largest
-        else _place_of(lambda a, b: a <= b, _highest, last=True)
+        else place_of(lambda a, b: a <= b, _highest, last=True)
     ),
 )
 

@@ -61,7 +61,7 @@ def _behind(x: Any) -> Any:
 _to_front = _behind
 
 # α[t] = emit[t] + log(exp α[t-1, s] + exp α[t-1, s-1] + exp(α[t-1, s-2] + skip)): emit has shape (T, ..., L), and skip,
-# which is 0 or -inf, shape (..., L).
+# which is 0 or -inf, shape (..., L). It has no fold: states see their neighbours of the step before.
 ctc_scan = Primitive(
     "ctc_scan",
     operands=("emit", "skip"),

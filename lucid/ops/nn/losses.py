@@ -6,7 +6,7 @@ from typing import Any
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, without
-from lucid.ops.categories import Check, Elementwise
+from lucid.ops.categories import Check, Elementwise, Fold
 from lucid.ops.elementwise import of_two
 from lucid.ops.nn.activations import with_parameters
 from lucid.ops.promotion import FLOAT
@@ -36,6 +36,12 @@ squares_primitive = Primitive(
     batch=_batch_squares,
     abstract=lambda x, y, dims, scale: Abstract(without(x.shape, dims), x.dtype),
     category="reduction",
+    fold=lambda scale: Fold(
+        combine=lambda a, b: (a[0] + b[0],),
+        unit=lambda dtype: (0,),
+        lift=lambda x, y, place: ((x - y) * (x - y),),
+        finish=lambda total: total * scale,
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
 from lucid.ops.nn.resampling import AxisMap, Group, by_turns, is_even, mapped
+from lucid.ops.reductions import LARGEST, lowest, place_of
 from lucid.ops.rules import P, batched_to_front
 
 
@@ -117,6 +118,7 @@ max_pool = Primitive(
     batch=_batch,
     abstract=mapped,
     category="reduction",
+    fold=LARGEST,
 )
 
 max_pool_indices = Primitive(
@@ -124,6 +126,8 @@ max_pool_indices = Primitive(
     batch=_batch,
     abstract=lambda x, maps: mapped(x, maps)._replace(dtype=dtypes.INT64),
     category="reduction",
+    # The first of equals, and the last nan, in its plane.
+    fold=place_of(lambda a, b: a > b, lowest, last=True),
 )
 
 # Elements of y at the places where the largest ones of x stand, and its transpose: elements of t from those places.
