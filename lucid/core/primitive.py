@@ -116,8 +116,7 @@ class Primitive:
         self.jvp, self.batch, self.is_view = jvp, batch, is_view
         self.abstract = abstract  # shape and type of the result, from `Abstract`s and params, without values
         self.pulls_arrays = False  # whether its rules take arrays as they are, and not only tensors
-        # Whether no two cotangents that it gives, or is given, can share memory.
-        self.pulls_new = type(self) is Primitive and not self.multi and not shared
+        self.pulls_new = type(self) is Primitive and not self.multi and not shared  # whether no cotangents share memory
         self.gives_residuals = False  # whether its kernel is `core.kernels.WithBackward`
         self.is_call = False  # whether it is a user's function, made of other primitives
         self.is_variadic = False  # whether it takes any number of operands, and its rule their shapes
@@ -126,6 +125,7 @@ class Primitive:
         self.shows_part = False  # whether it shows a part of them: its transpose is larger than what it gets, mostly 0
         self.is_scalar = False  # whether it is a function of single elements
         self.body: Callable[..., Any] | None = None  # that function, in terms of others
+        self.composite: Callable[..., Any] | None = None  # the definition of a fused one, in terms of others
         self.linear_in: tuple[int, ...] | None = ()  # operands in which it is linear together, None for all of them
         self.positions: int | None = None  # of a gather or scatter: the first operand that is a position
         self.is_polynomial = False  # whether operands enter it by sums and products alone

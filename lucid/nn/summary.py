@@ -211,7 +211,7 @@ class Watched(Kind):
 
     def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
         """Run a primitive on what is inside, and count its work; of a fused one, that of the primitives it fuses."""
-        if hasattr(prim, "composite"):
+        if getattr(prim, "composite", None) is not None:
             return prim.composite(*args, **params)
         inside = [self._inside(a) for a in args]
         out = prim(*inside, **params)

@@ -42,6 +42,8 @@ class Fused(Primitive):
     the composite, and the residuals of the kernel where it has run.
     """
 
+    composite: Callable[..., Any]
+
     def __init__(
         self,
         name: str,
@@ -61,9 +63,9 @@ class Fused(Primitive):
             batch=batch_by_composite if batch is None else batch,
             abstract=abstract,
             category="fused",
+            composite=composite,
             **facts,
         )
-        self.composite = composite
         self.only_plan = self.plan_of(range(len(operands)))
         self.differentiable = self.gives_residuals = self.pulls_arrays = self.pulls_new = True
 

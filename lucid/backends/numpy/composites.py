@@ -14,7 +14,7 @@ def _in_order(tensor: Any) -> Any:
 
 
 def _of_composite(primitive: Any) -> Any:
-    composite = getattr(primitive, "composite", None)
+    composite = primitive.composite
     if composite is None:
         return None
 

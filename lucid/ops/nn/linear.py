@@ -1,7 +1,6 @@
 # cython: annotation_typing=True
 """x Wᵀ + b in one step: what most layers are made of."""
 
-import math
 from typing import Any
 
 from lucid.core import kernels
@@ -9,9 +8,10 @@ from lucid.core.fields import TensorFields
 from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
-from lucid.ops.contraction import LETTERS, Labels, contract, labelled, pulled_left, pulled_right
+from lucid.ops.contraction import LETTERS, Labels, labelled, multiplied, pulled_left, pulled_right
+from lucid.ops.fused import batch_by_composite
 from lucid.ops.promotion import KEEP, promote, raise_unless_alike
-from lucid.ops.rules import P, add_all, align
+from lucid.ops.rules import P, add_all
 
 _NO_PARAMS: dict[str, Any] = {}
 
@@ -27,6 +27,11 @@ def _labels(rank: int) -> Labels:
     return _of_rank[rank]
 
 
+def _composite(x: Any, weight: Any, bias: Any) -> Any:
+    out = multiplied(x, weight, _labels(x.ndim))
+    return out if bias is None else out + bias
+
+
 def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     (x, weight, _), (tx, tw, tb) = primals, tangents
     terms = [] if tx is None else [prim(tx, weight, None if tw is not None else tb)]
@@ -38,16 +43,10 @@ def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 
 def _batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
-    x, weight, bias = values
-    if not batched[1]:
-        out = prim(x, weight, None if batched[2] else bias)
-        if not batched[2]:
-            return out
-    else:
-        out = apply(contract, (x, weight), _labels(x.ndim - batched[0]).batched(batched[0], True).params)
-    if bias is None:
-        return out
-    return out + align((bias, out), (batched[2], batched[0] or batched[1]), size)[0]
+    """More rows of an input are one product with its epilogue."""
+    if batched[1] or batched[2]:
+        return batch_by_composite(prim, values, batched, size, params)
+    return prim(*values)
 
 
 def _pull_bias(ct: Any) -> Any:
@@ -72,7 +71,7 @@ linear_primitive = Primitive(
     batch=_batch,
     abstract=lambda x, weight, bias: Abstract((*x.shape[:-1], weight.shape[0]), x.dtype),
     category="fused",
-    multiply_adds=lambda shapes, out, params: math.prod(out) * shapes[0][-1],
+    composite=_composite,
     pulls_arrays=True,
 )
 
