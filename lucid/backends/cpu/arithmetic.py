@@ -19,19 +19,9 @@ add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.true_divi
 negative = np.negative
 
 
-def doubled(x: Any) -> Any:
-    """x + x, also of tensors"""
-    return x + x
-
-
 def total(x: Any) -> Any:
     """The sum of all elements."""
     return np.add.reduce(x, axis=None)
-
-
-def sum_of_rows(x: Any) -> Any:
-    """The sum over the first dimension."""
-    return np.add.reduce(x, axis=0)
 
 
 # The functions here that do what NumPy's functions do, also by their own names; none of them needs a frame (`native`).

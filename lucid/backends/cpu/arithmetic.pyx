@@ -21,7 +21,6 @@ cdef object _add = framed(numpy.add, 2), _subtract = framed(numpy.subtract, 2)
 cdef object _multiply = framed(numpy.multiply, 2), _divide = framed(numpy.true_divide, 2)
 cdef object _negative = framed(numpy.negative, 1), _square = framed(numpy.square, 1)
 cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_into = numpy.add
-cdef object _sum_of_rows = framed(lambda x: numpy.add.reduce(x, axis=0), 1)
 
 
 cdef inline int real_type(object x) noexcept:
@@ -268,11 +267,6 @@ cpdef object square(object x):
     return x.astype(numpy.int64) if x.dtype.kind == "b" else _square(x)
 
 
-cpdef object doubled(object x):
-    out = binary(ADD, x, x)
-    return x + x if out is None else out
-
-
 cpdef object add_into(object x, object y):
     cdef int kind = plain(x)
     if kind < 0 or plain(y) != kind or not of_one_shape(x, y) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
@@ -320,28 +314,6 @@ cpdef object total(object x):
         (<float*>np.PyArray_DATA(out))[0] = pairwise(<const float*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
     else:
         (<double*>np.PyArray_DATA(out))[0] = pairwise(<const double*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
-    return out
-
-
-cdef void add_rows(const real* x, real* out, Py_ssize_t rows, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i, j
-    for j in range(n):
-        out[j] = 0
-    for i in range(rows):
-        for j in range(n):
-            out[j] += x[i * n + j]
-
-
-cpdef object sum_of_rows(object x):
-    cdef int kind = plain(x)
-    if kind < 0 or np.PyArray_NDIM(<np.ndarray>x) != 2:
-        return _sum_of_rows(x)
-    cdef np.ndarray a = <np.ndarray>x
-    cdef np.ndarray out = np.PyArray_SimpleNew(1, np.PyArray_DIMS(a) + 1, kind)
-    if kind == np.NPY_FLOAT:
-        add_rows(<const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), len(x), len(out))
-    else:
-        add_rows(<const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), len(x), len(out))
     return out
 
 

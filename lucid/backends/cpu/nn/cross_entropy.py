@@ -89,21 +89,20 @@ def _take_off(x: Any, places: Any, amount: float) -> None:
         loops.take_off(x, np.ascontiguousarray(places, np.int64), amount)
 
 
-def _losses(x: Any, places: Any, keeps_e: bool) -> tuple[Any, Any]:
-    """The loss of each row, and exp(x) up to a factor for each row, if it is to be kept."""
+def _losses(x: Any, places: Any) -> tuple[Any, Any]:
+    """The loss of each row, and exp(x) up to a factor for each row."""
     scores, places = flat(x, places)
     if not scores.size:
         return np.zeros(places.shape, x.dtype), np.empty(x.shape, x.dtype)
     parts = blocks(scores.shape)
+    e = np.empty(x.shape, x.dtype)
+    flat_e = e.reshape(scores.shape)
     if len(parts) == 1:
-        e = np.empty(x.shape, x.dtype)
-        return _block_losses(scores, places, e.reshape(scores.shape)), e
+        return _block_losses(scores, places, flat_e), e
     losses = np.empty(places.shape, x.dtype)
-    e = np.empty(x.shape if keeps_e else scores[parts[0]].shape, x.dtype)
-    flat_e = e.reshape(scores.shape) if keeps_e else e
     for b in parts:
-        losses[b] = _block_losses(scores[b], places[b], flat_e[b] if keeps_e else flat_e[: len(places[b])])
-    return losses, e if keeps_e else None
+        losses[b] = _block_losses(scores[b], places[b], flat_e[b])
+    return losses, e
 
 
 def _in_single(x: Any) -> Any:
@@ -112,9 +111,7 @@ def _in_single(x: Any) -> Any:
     return wide - np.maximum.reduce(wide, axis=1, keepdims=True) if wide.size else wide
 
 
-def _cross_entropy_array(
-    x: Any, target: Any, ignore_index: int, reduction: str, keeps_e: bool = True
-) -> tuple[Any, Any]:
+def _cross_entropy_array(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
     if _simple(x, target) and not 0 <= ignore_index < x.shape[1]:
         e, losses = np.empty(x.shape, x.dtype), np.empty(len(x), x.dtype)
         if rowwise.losses(x, target, e, losses):
@@ -123,10 +120,10 @@ def _cross_entropy_array(
             loss = total(losses)
             return np.asarray(loss / x.dtype.type(len(x)) if reduction == MEAN else loss), e
     if x.dtype in NARROW:
-        loss, e = _cross_entropy_array(_in_single(x), target, ignore_index, reduction, keeps_e)
-        return loss.astype(x.dtype), e if e is None else e.astype(x.dtype)
+        loss, e = _cross_entropy_array(_in_single(x), target, ignore_index, reduction)
+        return loss.astype(x.dtype), e.astype(x.dtype)
     places, keep = safe_targets(target, x.shape[1], ignore_index)
-    losses, e = _losses(x, places, keeps_e)
+    losses, e = _losses(x, places)
     if keep is not None:
         losses[~keep.reshape(losses.shape)] = 0
     if reduction == NONE:

@@ -85,7 +85,7 @@ def _spread(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -
 
 
 @in_single
-def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str, keeps_e: bool = True) -> tuple[Any, Any]:
+def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
     places, _ = safe_targets(target, x.shape[1], ignore_index)
     shifted = x - np.max(x, axis=1, keepdims=True, initial=-np.inf)
     e = np.exp(shifted)
