@@ -35,9 +35,9 @@ MODULES = (
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 LOOPS = (
-    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.slopes", "backends.cpu.thread_pool", "backends.cpu.gemm",
+    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.derivatives", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.activations", "backends.cpu.recurrent",
-    "backends.cpu.channels", "optim.steps",
+    "backends.cpu.batch_norm", "backends.cpu.windows", "optim.steps",
 )  # fmt: skip
 EXACT = ("backends.cpu.arithmetic", "backends.cpu.loops", "optim.steps")
 # Best first, with what NumPy must find in a processor.

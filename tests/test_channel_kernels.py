@@ -7,7 +7,7 @@ import pytest
 
 import lucid
 import lucid.nn.functional as F
-from lucid.backends.cpu import channels
+from lucid.backends.cpu import batch_norm, windows
 from lucid.backends.cpu.nn import convolution
 from lucid.ops.nn.convolution import geometry
 
@@ -51,14 +51,14 @@ def test_columns_and_back(how, dtype):
     g = slide(*how)
     x = numbers(2, 3, *g.size, dtype=dtype)
     columns = np.full((2, 3, *g.kernel, *g.out), 77, x.dtype)
-    channels.to_columns(x, g, 0, g.out[0], columns.reshape(2, 3 * g.taps, -1))
+    windows.im2col(x, g, 0, g.out[0], columns.reshape(2, 3 * g.taps, -1))
     expected, back = np.zeros_like(columns), np.ones_like(x)
     for tap, window, place in meetings(g):
         expected[(..., *tap, *window)] = x[(..., *place)]
         back[(..., *place)] += columns[(..., *tap, *window)]
     np.testing.assert_array_equal(columns, expected)
     out = np.ones_like(x)
-    channels.add_columns(columns.reshape(2, 3 * g.taps, -1), g, 0, g.out[0], out)
+    windows.col2im(columns.reshape(2, 3 * g.taps, -1), g, 0, g.out[0], out)
     np.testing.assert_array_equal(out, back)
 
 
@@ -67,15 +67,15 @@ def test_some_rows_of_columns_that_lie_apart(how):
     g = slide(*how)
     x = numbers(2, 3, *g.size)
     whole = np.empty((2, 3 * g.taps, *g.out))
-    channels.to_columns(x, g, 0, g.out[0], whole.reshape(2, 3 * g.taps, -1))
+    windows.im2col(x, g, 0, g.out[0], whole.reshape(2, 3 * g.taps, -1))
     out, expected = np.zeros_like(x), np.zeros_like(x)
-    channels.add_columns(whole.reshape(2, 3 * g.taps, -1), g, 0, g.out[0], expected)
+    windows.col2im(whole.reshape(2, 3 * g.taps, -1), g, 0, g.out[0], expected)
     for first in range(0, g.out[0], 2):
         part = whole[:, :, first : first + 2]
         columns = np.empty((3 * g.taps, 2, part[0, 0].size)).swapaxes(0, 1)
-        channels.to_columns(x, g, first, part.shape[2], columns)
+        windows.im2col(x, g, first, part.shape[2], columns)
         np.testing.assert_array_equal(columns.reshape(part.shape), part)
-        channels.add_columns(columns, g, first, part.shape[2], out)
+        windows.col2im(columns, g, first, part.shape[2], out)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -90,9 +90,9 @@ def test_depthwise(how, dtype):
         expected[0][(slice(None), q, *window)] += w[(q, 0, *tap)] * x[(slice(None), q // 2, *place)]
         expected[1][(slice(None), q // 2, *place)] += w[(q, 0, *tap)] * y[(slice(None), q, *window)]
         expected[2][(q, 0, *tap)] += x[(slice(None), q // 2, *place)] @ y[(slice(None), q, *window)]
-    channels.depthwise(x, w, g, found[0])
-    channels.depthwise_input(y, w, g, found[1])
-    channels.depthwise_weight(x, y, g, found[2])
+    windows.depthwise(x, w, g, found[0])
+    windows.depthwise_input(y, w, g, found[1])
+    windows.depthwise_weight(x, y, g, found[2])
     for one, other in zip(found, expected):
         np.testing.assert_array_equal(one, other)
 
@@ -134,7 +134,7 @@ def test_a_nan_stays_in_the_windows_that_see_it():
 
 
 def normalized(x, groups, eps):
-    """Mean, variance and result in double precision, for sets as channels.py has them."""
+    """Mean, variance and result in double precision, for sets as batch_norm.py has them."""
     x = x.astype(np.float64)
     split = x.reshape(len(x), groups, -1) if groups else x
     dims = 2 if groups else (0, 2)
@@ -147,7 +147,7 @@ def normalized(x, groups, eps):
 def forward(x, w, b, groups, eps=1e-5):
     mean, variance = np.empty((2, len(x), groups) if groups else (2, x.shape[1]))
     y = np.empty_like(x)
-    channels.normalize(x, w, b, groups, eps, y, mean, variance)
+    batch_norm.normalize(x, w, b, groups, eps, y, mean, variance)
     return y, mean, variance
 
 
@@ -178,7 +178,7 @@ def test_normalization_back(length, groups, dtype):
     by_mean, by_variance = drawn(*mean.shape), drawn(*mean.shape) / 2
     dx = np.empty_like(x)
     dw, db = np.empty((2, 3, 6) if groups else (2, 6))
-    channels.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, dx, dw, db)
+    batch_norm.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, dx, dw, db)
 
     def total(values):
         found, m, v = values
@@ -197,7 +197,7 @@ def test_normalization_back(length, groups, dtype):
     np.testing.assert_allclose(dw if not groups else dw.sum(0), (g * hat).sum((0, 2)), 1e-4, 1e-4)
     np.testing.assert_allclose(db if not groups else db.sum(0), g.astype(float).sum((0, 2)), 1e-5, 1e-5)
     only = np.empty_like(dw), np.empty_like(db)
-    channels.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, None, *only)
+    batch_norm.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, None, *only)
     np.testing.assert_array_equal(only, (dw, db))
 
 
@@ -223,5 +223,5 @@ def test_what_is_not_finite_stays_in_its_channel(bad):
 def test_affine(length, dtype):
     x, scale, shift = drawn(3, 5, length, dtype=dtype), drawn(5, dtype=dtype), drawn(5, dtype=dtype)
     y = np.empty_like(x)
-    channels.affine(x, scale, shift, y)
+    batch_norm.affine(x, scale, shift, y)
     np.testing.assert_allclose(y, x * scale[:, None] + shift[:, None], 1e-6, 1e-6)

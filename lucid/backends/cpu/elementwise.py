@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import activations, arithmetic, slopes
+from lucid.backends.cpu import activations, arithmetic, derivatives
 from lucid.backends.numpy.scalars import in_single
 from lucid.core import dtypes
 from lucid.core.kernels import fill
@@ -119,10 +119,7 @@ fill(
         "overwrite": overwrite,
         "rsqrt": lambda x: 1 / np.sqrt(x),
         "reciprocal": lambda x: 1 / x,
-        "tanh_slope": slopes.tanh_slope,
-        "tanh_bend": slopes.tanh_bend,
-        "sigmoid_slope": slopes.sigmoid_slope,
-        "sigmoid_bend": slopes.sigmoid_bend,
+        **derivatives.KERNELS,
     },
     "cpu",
 )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.cpu import channels
+from lucid.backends.cpu import windows
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.nn.convolution import in_wide_type
 from lucid.core.kernels import WithBackward, fill
@@ -94,7 +94,7 @@ def _windows(x: Any, g: Geometry, blocks: _Blocks) -> Iterator[tuple[slice, slic
             matrices = _as_matrices(block[:, :, rows], g.groups, blocks.are_joint)
         else:
             columns, matrices = _columns(memory, len(block), rows, g, blocks.are_joint)
-            channels.to_columns(block, g, rows.start, rows.stop - rows.start, columns)
+            windows.im2col(block, g, rows.start, rows.stop - rows.start, columns)
         yield examples, rows, matrices
 
 
@@ -131,7 +131,7 @@ def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
 
 def _correlate_each(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
     out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
-    channels.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
+    windows.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
@@ -186,12 +186,12 @@ def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
         np.matmul(weight.swapaxes(1, 2), results, out=matrices)
         if rows.start == 0:
             target[...] = 0
-        channels.add_columns(columns, g, rows.start, rows.stop - rows.start, target)
+        windows.col2im(columns, g, rows.start, rows.stop - rows.start, target)
 
 
 def _scatter_each(y: Any, weight: Any, g: Geometry, out: Any) -> None:
     out[...] = 0
-    channels.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
+    windows.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
@@ -221,7 +221,7 @@ def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
 
 def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
     total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
-    channels.depthwise_weight(x, y, g, total)
+    windows.depthwise_weight(x, y, g, total)
     return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
 
 
@@ -229,7 +229,7 @@ def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
 def _patches_array(x: Any, g: Geometry) -> Any:
     out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
     if out.size:
-        channels.to_columns(x, g, 0, g.out[0], out.reshape(len(x), x.shape[1] * g.taps, -1))
+        windows.im2col(x, g, 0, g.out[0], out.reshape(len(x), x.shape[1] * g.taps, -1))
     return out
 
 
@@ -237,7 +237,7 @@ def _patches_array(x: Any, g: Geometry) -> Any:
 def _patches_back_array(x: Any, g: Geometry) -> Any:
     out = np.zeros((*x.shape[:2], *g.size), x.dtype)
     if x.size:
-        channels.add_columns(x.reshape(len(x), x.shape[1] * g.taps, -1), g, 0, g.out[0], out)
+        windows.col2im(x.reshape(len(x), x.shape[1] * g.taps, -1), g, 0, g.out[0], out)
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import channels, rowwise
+from lucid.backends.cpu import batch_norm, rowwise
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, normalized_rows, power_of_two, safe_sums
@@ -101,7 +101,7 @@ def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -
 
     def work(some: slice) -> None:
         part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
-        channels.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
+        batch_norm.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
 
     _in_parts(work, planes, groups)
     rstd = 1 / np.sqrt(variance + eps)
@@ -160,7 +160,7 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups
 
     def work(some: slice) -> None:
         part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
-        channels.normalize_back(
+        batch_norm.normalize_back(
             g[part], planes[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
             dx if dx is None else dx[part], dweight[some], dbias[some],
         )  # fmt: skip
@@ -186,7 +186,7 @@ def _scaled(x: Any, scale: Any, shift: Any) -> Any:
     planes = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
     w, b = _affine(planes, scale, shift)
     y = np.empty_like(planes)
-    in_parts(lambda some: channels.affine(planes[some], w, b, y[some]), len(planes), planes.size * _PER_ELEMENT)
+    in_parts(lambda some: batch_norm.affine(planes[some], w, b, y[some]), len(planes), planes.size * _PER_ELEMENT)
     return y.reshape(x.shape)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy.nn.windows import add_columns, to_columns
+from lucid.backends.numpy.nn.windows import col2im, im2col
 from lucid.backends.numpy.precision import in_single
 from lucid.core import dtypes
 from lucid.core.kernels import fill
@@ -32,7 +32,7 @@ def in_wide_type(kernel: Callable[..., Any]) -> Callable[..., Any]:
 def _patches(x: Any, g: Geometry) -> Any:
     out = np.empty((*x.shape[:2], *g.kernel, *g.out), x.dtype)
     if out.size:
-        to_columns(x, g, 0, g.out[0], out)
+        im2col(x, g, 0, g.out[0], out)
     return out
 
 
@@ -40,7 +40,7 @@ def _patches(x: Any, g: Geometry) -> Any:
 def _patches_back(x: Any, g: Geometry) -> Any:
     out = np.zeros((*x.shape[:2], *g.size), x.dtype)
     if x.size:
-        add_columns(x, g, 0, g.out[0], out)
+        col2im(x, g, 0, g.out[0], out)
     return out
 
 

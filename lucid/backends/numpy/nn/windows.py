@@ -41,7 +41,7 @@ def padded(x: Any, g: Any, first: int, rows: int) -> Any:
     return out
 
 
-def to_columns(x: Any, g: Any, first: int, rows: int, out: Any) -> None:
+def im2col(x: Any, g: Any, first: int, rows: int, out: Any) -> None:
     """Windows laid out side by side, for `rows` rows of windows from the row `first` on."""
     field = padded(x, g, first, rows)
     columns = out.reshape(*x.shape[:2], *g.kernel, rows, *g.out[1:])
@@ -49,8 +49,8 @@ def to_columns(x: Any, g: Any, first: int, rows: int, out: Any) -> None:
         columns[(slice(None), slice(None), *tap)] = field[(..., *where)]
 
 
-def add_columns(columns: Any, g: Any, first: int, rows: int, out: Any) -> None:
-    """The transpose of `to_columns`: windows that overlap add up."""
+def col2im(columns: Any, g: Any, first: int, rows: int, out: Any) -> None:
+    """The transpose of `im2col`: windows that overlap add up."""
     sizes, here, there = seen(g, first, rows)
     columns = columns.reshape(*out.shape[:2], *g.kernel, rows, *g.out[1:])
     total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)

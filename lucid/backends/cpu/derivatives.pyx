@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See slopes.py, which says what each function computes. Arrays of several shapes or types go to NumPy."""
+"""See derivatives.py. The bodies say what each function computes. Arrays of several shapes or types go to NumPy."""
 
 import numpy
 from lucid.native import framed
@@ -90,3 +90,8 @@ def sigmoid_bend(x, y, z):
     if alike(x, y) and alike(x, z):
         return run(SIGMOID_BEND, x, y, z)
     return chain(x, times(y, 1 - times(2, z)))
+
+
+KERNELS = {
+    "tanh_slope": tanh_slope, "tanh_bend": tanh_bend, "sigmoid_slope": sigmoid_slope, "sigmoid_bend": sigmoid_bend,
+}

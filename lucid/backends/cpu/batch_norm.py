@@ -1,63 +1,15 @@
-"""Loops over the channels of examples: windows as columns and back, depthwise convolution, and normalisation.
+"""Normalisation by the mean and variance of channels, or of groups of them, over positions: batch and group norm.
 
-A geometry `g` is that of `lucid.ops.nn.convolution`; columns are (examples, channels · taps, places). The loops of
-channels.pyx need arrays of one type whose rows are contiguous, and do without copies of padded inputs and without
-temporary arrays.
+x is (examples, channels, positions). `groups` of channels share statistics in each example, or, if it is 0, each
+channel has its own over all examples. Statistics are in double precision, one number for each set of elements that
+share them: (channels,) or (examples, groups).
 
-Generation does not reach convolution, whose windows are read in place; normalisation is to be replaced by
-generated code.
+To be replaced by generated code.
 """
 
 from typing import Any
 
 import numpy as np
-
-from lucid.backends.numpy.nn.windows import add_columns as add_columns
-from lucid.backends.numpy.nn.windows import padded, seen, taps
-from lucid.backends.numpy.nn.windows import to_columns as to_columns
-
-
-def _multiplied(array: Any, channels: int) -> Any:
-    """(examples, channels · results, ...) with the results of each channel as a dimension of their own."""
-    return array.reshape(len(array), channels, array.shape[1] // channels, *array.shape[2:])
-
-
-def _weights(w: Any, channels: int, tap: tuple[int, ...]) -> Any:
-    """What a tap has for (channels, results), in the shape that broadcasts against results."""
-    return w[(slice(None), 0, *tap)].reshape(channels, -1, *(1,) * len(tap))
-
-
-def depthwise(x: Any, w: Any, g: Any, out: Any) -> None:
-    """out += the convolution of each channel of x with kernels of its own."""
-    field, results = padded(x, g, 0, g.out[0]), _multiplied(out, x.shape[1])
-    for tap, where in taps(g, g.out[0]):
-        results += field[(..., *where)][:, :, None] * _weights(w, x.shape[1], tap)
-
-
-def depthwise_input(y: Any, w: Any, g: Any, out: Any) -> None:
-    """out += what `depthwise` gives y from, going back."""
-    sizes, here, there = seen(g, 0, g.out[0])
-    total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
-    results = _multiplied(y, out.shape[1])
-    for tap, where in taps(g, g.out[0]):
-        total[(..., *where)] += np.add.reduce(results * _weights(w, out.shape[1], tap), axis=2)
-    out[(..., *there)] += total[(..., *here)]
-
-
-def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
-    """out += the gradient of the weights of `depthwise`, where y has that of its result."""
-    field, results = padded(x, g, 0, g.out[0]), _multiplied(y, x.shape[1])
-    dims = (0, *range(3, results.ndim))
-    for tap, where in taps(g, g.out[0]):
-        found = np.add.reduce(results * field[(..., *where)][:, :, None], axis=dims)
-        out[(slice(None), 0, *tap)] += found.reshape(-1)
-
-
-# --- normalisation -------------------------------------------------------------------------------
-#
-# x is (examples, channels, positions). `groups` of channels share statistics in each example, or, if it is 0, each
-# channel has its own over all examples. Statistics are in double precision, one number for each set of elements that
-# share them: (channels,) or (examples, groups).
 
 
 def _sums(sums: Any, groups: int) -> Any:
