@@ -130,7 +130,6 @@ ELEMENTWISE = {
 EXCEPTIONS = {
     "api/methods.py": "the operators of Python",
     "autograd/explaining.py": "why derivatives of these operations vanish",
-    "nn/functional/__init__.py": "functions with arguments of their own",
     "nn/functional/activations.py": "functions with arguments of their own",
     "nn/init.py": "the names by which its functions are asked for a gain",
     "nn/layers/recurrent.py": "choices of a nonlinearity",

@@ -25,6 +25,7 @@ and `:` before each column in which the row differs (`-column` is one that it la
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from lucid.ops.out import fills_out, takes_out
@@ -366,3 +367,9 @@ def standard(rows: Iterable[Row] = ROWS) -> dict[str, Row]:
     found = {name: row for row in having("standard", rows) for name in row.named("standard", row.name)}
     strict = "lucid.array_api.elementwise"
     return {n: Row(n, strict, (), {}) if r.home.startswith("lucid.ops.") else r for n, r in found.items()}
+
+
+def public(namespace: dict[str, Any], *modules: str) -> list[str]:
+    """The public names of a package: what it imported of its modules, and those modules that are public themselves."""
+    found = [name for name, value in namespace.items() if name[0] != "_" and not isinstance(value, ModuleType)]
+    return sorted([*found, *modules])

@@ -13,6 +13,8 @@ from lucid.ops.dims import one_dim
 from lucid.ops.out import fills_out
 from lucid.ops.rules import P
 
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
 
 def _spaced(name: str, numbers: Any, n: int, d: float, dtype: Any, **settings: Any) -> Tensor:
     """Whole numbers as frequencies, in cycles for each unit of `d`."""

@@ -9,6 +9,11 @@ from typing import Any
 from lucid.core.tensor import Tensor
 from lucid.fft.arguments import along_many, along_one, public
 
+__all__ = [
+    "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ihfft", "ihfft2", "ihfftn", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
+]  # fmt: skip
+
 
 @public
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:

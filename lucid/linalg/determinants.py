@@ -21,6 +21,8 @@ from lucid.ops.abstract import same
 from lucid.ops.contraction import mT
 from lucid.ops.rules import P, is_complex, np_dtype
 
+__all__ = ["det", "slogdet"]
+
 
 def _adjugate_change(x: Any, t: Any) -> Any:
     """The derivative of adj(X + hT) by h at 0, from n points on a circle around it.

@@ -42,6 +42,8 @@ from lucid.ops.abstract import Abstract, same
 from lucid.ops.contraction import matmul
 from lucid.ops.rules import add_all, is_complex
 
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals"]
+
 
 class Eigen(NamedTuple):
     """What `eig` and `eigh` give.

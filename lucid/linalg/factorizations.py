@@ -41,6 +41,11 @@ from lucid.ops.categories import Check
 from lucid.ops.contraction import matmul
 from lucid.ops.rules import np_dtype
 
+__all__ = [
+    "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "lu_unpack",
+]  # fmt: skip
+
 
 class CholeskyEx(NamedTuple):
     """What `cholesky_ex` gives: the factor and, for each matrix, 0 or the order of a minor that is not positive.

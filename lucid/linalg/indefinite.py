@@ -37,6 +37,8 @@ from lucid.ops.abstract import Abstract, same
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import batched_to_front, conj, np_dtype
 
+__all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve"]
+
 
 class LDLFactor(NamedTuple):
     """What `ldl_factor` gives: L and D in one matrix, and the exchanges of rows.

@@ -40,6 +40,8 @@ from lucid.ops.contraction import matmul
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, conj, sum_to
 
+__all__ = ["lstsq", "matrix_rank", "pinv"]
+
 # --- what counts as 0 ------------------------------------------------------------------------------
 
 

@@ -17,6 +17,8 @@ from lucid.ops.categories import Check, asked_by
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import align, conj, is_complex, np_dtype
 
+__all__ = ["LinAlgError"]
+
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
 INT32 = int32.numpy
 

@@ -21,6 +21,8 @@ from lucid.ops import unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.rules import P, kept_shape
 
+__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+
 Dims = int | tuple[int, ...] | list[int] | None
 
 

@@ -35,6 +35,8 @@ from lucid.ops.abstract import Abstract, same
 from lucid.ops.contraction import matmul
 from lucid.ops.rules import add_all, batched_to_front, is_complex, np_dtype, zeros_like
 
+__all__ = ["householder_product", "qr"]
+
 
 class QR(NamedTuple):
     """What `qr` gives: A = Q R.

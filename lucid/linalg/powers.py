@@ -16,6 +16,8 @@ from lucid.linalg.solvers import inv
 from lucid.ops.abstract import same
 from lucid.ops.rules import P, zeros_like
 
+__all__ = ["matrix_exp", "matrix_power", "vander"]
+
 
 def _change(x: Any, t: Any) -> Any:
     """The derivative along T: the upper right block of the exponential of [[A, T], [0, A]].

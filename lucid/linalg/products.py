@@ -18,6 +18,8 @@ from lucid.ops.out import takes_out
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, conj
 
+__all__ = ["cross", "diagonal", "matmul", "multi_dot", "vecdot"]
+
 
 def matmul(input: Any, other: Any) -> Tensor:
     """The product of matrices: `lucid.matmul`.

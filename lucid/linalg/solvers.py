@@ -30,6 +30,8 @@ from lucid.ops.out import takes_out
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, sum_to
 
+__all__ = ["inv", "inv_ex", "solve", "solve_ex", "tensorinv", "tensorsolve"]
+
 singular = Primitive("singularity", batch=over_stacks, abstract=lambda x: for_each(x, dtype=INT32), reason=LAPACK)
 
 

@@ -19,6 +19,8 @@ from lucid.linalg.matrices import (
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import sum_to
 
+__all__ = ["solve_triangular"]
+
 
 def triangle(x: Any, upper: bool, unit: bool = False) -> Any:
     """One triangle of each matrix, without the diagonal where that counts as ones."""

@@ -1,30 +1,7 @@
 """Reductions and normalisations of the elements that a mask lets take part."""
 
-from lucid.masked.normalization import (
-    cumprod,
-    cumsum,
-    log_softmax,
-    logaddexp,
-    normalize,
-    softmax,
-    softmin,
-)
-from lucid.masked.reductions import (
-    amax,
-    amin,
-    argmax,
-    argmin,
-    logsumexp,
-    mean,
-    median,
-    norm,
-    prod,
-    std,
-    sum,
-    var,
-)
+from lucid.api.names import public as _public
+from lucid.masked.normalization import *
+from lucid.masked.reductions import *
 
-__all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
-    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
-]  # fmt: skip
+__all__ = _public(globals())

@@ -12,6 +12,8 @@ from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.nn import softmax as softmaxes
 from lucid.ops.promotion import lift_all
 
+__all__ = ["cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin"]
+
 
 @numpy_names
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:

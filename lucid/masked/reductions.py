@@ -18,6 +18,8 @@ from lucid.ops.dims import many_dims, numpy_names
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P, kept_shape, np_dtype
 
+__all__ = ["amax", "amin", "argmax", "argmin", "logsumexp", "mean", "median", "norm", "prod", "std", "sum", "var"]
+
 
 @numpy_names
 def sum(input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:

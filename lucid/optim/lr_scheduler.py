@@ -1,35 +1,8 @@
 """Schedules for the learning rates of optimizers."""
 
-from lucid.optim.composed import ChainedScheduler, ReduceLROnPlateau, SequentialLR
-from lucid.optim.cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from lucid.optim.scheduler import (
-    ConstantLR,
-    CosineAnnealingLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    LRScheduler,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
+from lucid.api.names import public as _public
+from lucid.optim.composed import *
+from lucid.optim.cycles import *
+from lucid.optim.scheduler import *
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+__all__ = _public(globals())

@@ -8,7 +8,7 @@ from lucid.nn import *  # noqa: F403  # exactly what stands in its __all__
 from lucid.nn import __all__ as __all__
 
 
-class Linear(_nn.Linear):  # type: ignore[no-redef]  # takes the place of Lucid's
+class Linear(_nn.Linear):
     """Lucid's layer, which in Sorix also takes inputs of another type: it computes in what holds them and the weights.
 
     >>> import sorix
