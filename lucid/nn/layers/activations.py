@@ -6,7 +6,7 @@ import lucid
 from lucid import Tensor
 from lucid.nn import init
 from lucid.nn.functional import activations as functions
-from lucid.nn.module import Module
+from lucid.nn.layers.functions import OfOneTensor
 from lucid.nn.parameter import Parameter
 
 __all__ = [
@@ -16,15 +16,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Activation(Module):
-    """A layer that is a function with settings; those in `_shown` are printed, and `inplace` if it is set."""
+class _Activation(OfOneTensor):
+    """An activation function; `inplace` is printed if it is set."""
 
-    _shown: tuple[str, ...] = ()
     inplace: bool = False
 
     def extra_repr(self) -> str:
-        shown = [f"{name}={getattr(self, name)!r}" for name in self._shown]
-        return ", ".join([*shown, "inplace=True"] if self.inplace else shown)
+        shown = super().extra_repr()
+        if not self.inplace:
+            return shown
+        return f"{shown}, inplace=True" if shown else "inplace=True"
 
 
 class _InPlace(_Activation):
@@ -48,7 +49,7 @@ class ReLU(_InPlace):
         return functions.relu(input, True) if self.inplace else lucid.relu(input)
 
 
-class ReLU6(_InPlace):
+class ReLU6(_InPlace, function=functions.relu6):
     """min(max(x, 0), 6).
 
     >>> import lucid
@@ -57,11 +58,8 @@ class ReLU6(_InPlace):
     Tensor([0., 6.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.relu6(input, self.inplace)
 
-
-class SELU(_InPlace):
+class SELU(_InPlace, function=functions.selu):
     """A scaled elu that keeps mean 0 and variance 1 from layer to layer.
 
     >>> import lucid
@@ -70,11 +68,8 @@ class SELU(_InPlace):
     Tensor([-1.1113,  2.1014])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.selu(input, self.inplace)
 
-
-class SiLU(_InPlace):
+class SiLU(_InPlace, function=functions.silu):
     """x · sigmoid(x), also known as swish.
 
     >>> import lucid
@@ -83,11 +78,8 @@ class SiLU(_InPlace):
     Tensor([-0.2689,  1.7616])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.silu(input, self.inplace)
 
-
-class Mish(_InPlace):
+class Mish(_InPlace, function=functions.mish):
     """x · tanh(softplus(x)).
 
     >>> import lucid
@@ -96,11 +88,8 @@ class Mish(_InPlace):
     Tensor([-0.3034,  1.944 ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.mish(input, self.inplace)
 
-
-class Hardsigmoid(_InPlace):
+class Hardsigmoid(_InPlace, function=functions.hardsigmoid):
     """x / 6 + 1/2 limited to [0, 1].
 
     >>> import lucid
@@ -109,11 +98,8 @@ class Hardsigmoid(_InPlace):
     Tensor([0.  , 0.75])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.hardsigmoid(input, self.inplace)
 
-
-class Hardswish(_InPlace):
+class Hardswish(_InPlace, function=functions.hardswish):
     """x · hardsigmoid(x).
 
     >>> import lucid
@@ -122,11 +108,8 @@ class Hardswish(_InPlace):
     Tensor([1.125, 4.   ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.hardswish(input, self.inplace)
 
-
-class LeakyReLU(_Activation):
+class LeakyReLU(_Activation, function=functions.leaky_relu):
     """x above 0, and `negative_slope` · x below.
 
     >>> import lucid
@@ -141,9 +124,6 @@ class LeakyReLU(_Activation):
         super().__init__()
         self.negative_slope = negative_slope
         self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.leaky_relu(input, self.negative_slope, self.inplace)
 
 
 class PReLU(_Activation):
@@ -202,7 +182,7 @@ class _Exponential(_Activation):
         self.inplace = inplace
 
 
-class ELU(_Exponential):
+class ELU(_Exponential, function=functions.elu):
     """x above 0, and alpha · (exp(x) - 1) below.
 
     >>> import lucid
@@ -211,11 +191,8 @@ class ELU(_Exponential):
     Tensor([-0.6321,  2.    ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.elu(input, self.alpha, self.inplace)
 
-
-class CELU(_Exponential):
+class CELU(_Exponential, function=functions.celu):
     """x above 0, and alpha · (exp(x / alpha) - 1) below.
 
     >>> import lucid
@@ -224,11 +201,8 @@ class CELU(_Exponential):
     Tensor([-0.7869,  2.    ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.celu(input, self.alpha, self.inplace)
 
-
-class GELU(_Activation):
+class GELU(_Activation, function=functions.gelu):
     """x · Φ(x) with the normal distribution function Φ, or its approximation by tanh.
 
     >>> import lucid
@@ -243,11 +217,8 @@ class GELU(_Activation):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.gelu(input, self.approximate)
 
-
-class Hardtanh(_Activation):
+class Hardtanh(_Activation, function=functions.hardtanh):
     """x limited to [min_val, max_val].
 
     >>> import lucid
@@ -265,11 +236,8 @@ class Hardtanh(_Activation):
         self.min_val, self.max_val = min_val, max_val
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
-
-class Threshold(_Activation):
+class Threshold(_Activation, function=functions.threshold):
     """x where it exceeds `threshold`, and `value` elsewhere.
 
     >>> import lucid
@@ -285,11 +253,8 @@ class Threshold(_Activation):
         self.threshold, self.value = threshold, value
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.threshold(input, self.threshold, self.value, self.inplace)
 
-
-class Softplus(_Activation):
+class Softplus(_Activation, function=functions.softplus):
     """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`.
 
     >>> import lucid
@@ -304,9 +269,6 @@ class Softplus(_Activation):
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.softplus(input, self.beta, self.threshold)
-
 
 class _Shrink(_Activation):
     _shown = ("lambd",)
@@ -316,7 +278,7 @@ class _Shrink(_Activation):
         self.lambd = lambd
 
 
-class Softshrink(_Shrink):
+class Softshrink(_Shrink, function=functions.softshrink):
     """x moved towards 0 by `lambd`, and 0 where it would get past it.
 
     >>> import lucid
@@ -325,11 +287,8 @@ class Softshrink(_Shrink):
     Tensor([-0.5,  0. ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.softshrink(input, self.lambd)
 
-
-class Hardshrink(_Shrink):
+class Hardshrink(_Shrink, function=functions.hardshrink):
     """x where |x| exceeds `lambd`, and 0 elsewhere.
 
     >>> import lucid
@@ -337,9 +296,6 @@ class Hardshrink(_Shrink):
     >>> Hardshrink()(lucid.tensor([-1.0, 0.3]))
     Tensor([-1.,  0.])
     """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.hardshrink(input, self.lambd)
 
 
 class Sigmoid(_Activation):
@@ -355,7 +311,7 @@ class Sigmoid(_Activation):
         return lucid.sigmoid(input)
 
 
-class LogSigmoid(_Activation):
+class LogSigmoid(_Activation, function=lucid.log_sigmoid):
     """log(sigmoid(x)), without overflow.
 
     >>> import lucid
@@ -363,9 +319,6 @@ class LogSigmoid(_Activation):
     >>> LogSigmoid()(lucid.tensor([0.0, 2.0]))
     Tensor([-0.6931, -0.1269])
     """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return lucid.log_sigmoid(input)
 
 
 class Tanh(_Activation):
@@ -381,7 +334,7 @@ class Tanh(_Activation):
         return lucid.tanh(input)
 
 
-class Tanhshrink(_Activation):
+class Tanhshrink(_Activation, function=functions.tanhshrink):
     """x - tanh(x).
 
     >>> import lucid
@@ -390,11 +343,8 @@ class Tanhshrink(_Activation):
     Tensor([-0.2384,  1.036 ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.tanhshrink(input)
 
-
-class Softsign(_Activation):
+class Softsign(_Activation, function=functions.softsign):
     """x / (1 + |x|).
 
     >>> import lucid
@@ -403,11 +353,8 @@ class Softsign(_Activation):
     Tensor([-0.5 ,  0.75])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.softsign(input)
 
-
-class GLU(_Activation):
+class GLU(_Activation, function=functions.glu):
     """a · sigmoid(b), where a and b are the halves of the input along `dim`.
 
     >>> import lucid
@@ -422,9 +369,6 @@ class GLU(_Activation):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.glu(input, self.dim)
-
 
 class _Along(_Activation):
     _shown = ("dim",)
@@ -434,7 +378,7 @@ class _Along(_Activation):
         self.dim = dim
 
 
-class Softmax(_Along):
+class Softmax(_Along, function=functions.softmax):
     """exp(x) / Σ exp(x) along `dim`.
 
     >>> import lucid
@@ -443,11 +387,8 @@ class Softmax(_Along):
     Tensor([0., 0., 1.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.softmax(input, self.dim)
 
-
-class Softmin(_Along):
+class Softmin(_Along, function=functions.softmin):
     """softmax(-x) along `dim`.
 
     >>> import lucid
@@ -456,11 +397,8 @@ class Softmin(_Along):
     Tensor([0.5, 0.5, 0. ])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.softmin(input, self.dim)
 
-
-class LogSoftmax(_Along):
+class LogSoftmax(_Along, function=functions.log_softmax):
     """log(softmax(x)) along `dim`, without overflow.
 
     >>> import lucid
@@ -468,9 +406,6 @@ class LogSoftmax(_Along):
     >>> LogSoftmax(dim=0)(lucid.tensor([0.0, 1000.0]))
     Tensor([-1000.,     0.])
     """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.log_softmax(input, self.dim)
 
 
 class Softmax2d(_Activation):

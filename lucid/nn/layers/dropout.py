@@ -2,23 +2,25 @@
 
 from lucid import Tensor
 from lucid.nn import functional as functions
-from lucid.nn.module import Module
+from lucid.nn.layers.functions import FunctionLayer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _Dropout(FunctionLayer):
+    _shown = ("p", "inplace")
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"{self._get_name()}: the probability p must be between 0 and 1, got {p}")
         self.p, self.inplace = p, inplace
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+    def forward(self, input: Tensor) -> Tensor:
+        return self._call(input, training=self.training)
 
 
-class Dropout(_Dropout):
+class Dropout(_Dropout, function=functions.dropout):
     """In training, 0 with probability p and x / (1 - p) otherwise.
 
     >>> import lucid
@@ -27,11 +29,8 @@ class Dropout(_Dropout):
     Tensor([1., 2.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.dropout(input, self.p, self.training, self.inplace)
 
-
-class Dropout1d(_Dropout):
+class Dropout1d(_Dropout, function=functions.dropout1d):
     """Dropout of whole channels of inputs (N, C, L) or (C, L).
 
     >>> import lucid
@@ -40,11 +39,8 @@ class Dropout1d(_Dropout):
     Tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.dropout1d(input, self.p, self.training, self.inplace)
 
-
-class Dropout2d(_Dropout):
+class Dropout2d(_Dropout, function=functions.dropout2d):
     """Dropout of whole channels of inputs (N, C, H, W) or (C, H, W).
 
     >>> import lucid
@@ -53,11 +49,8 @@ class Dropout2d(_Dropout):
     Tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.dropout2d(input, self.p, self.training, self.inplace)
 
-
-class Dropout3d(_Dropout):
+class Dropout3d(_Dropout, function=functions.dropout3d):
     """Dropout of whole channels of inputs (N, C, D, H, W) or (C, D, H, W).
 
     >>> import lucid
@@ -66,11 +59,8 @@ class Dropout3d(_Dropout):
     Tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.dropout3d(input, self.p, self.training, self.inplace)
 
-
-class AlphaDropout(_Dropout):
+class AlphaDropout(_Dropout, function=functions.alpha_dropout):
     """Dropout for networks with selu: dropped elements get its lowest value, and mean and variance stay.
 
     >>> import lucid
@@ -79,11 +69,8 @@ class AlphaDropout(_Dropout):
     Tensor([1., 2.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.alpha_dropout(input, self.p, self.training, self.inplace)
 
-
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_Dropout, function=functions.feature_alpha_dropout):
     """Alpha dropout of whole channels, which stand in dimension 1.
 
     >>> import lucid
@@ -91,6 +78,3 @@ class FeatureAlphaDropout(_Dropout):
     >>> FeatureAlphaDropout(0.5)(lucid.ones(2, 3, 4)).shape
     (2, 3, 4)
     """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functions.feature_alpha_dropout(input, self.p, self.training, self.inplace)

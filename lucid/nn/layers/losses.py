@@ -5,7 +5,7 @@ from typing import Any
 
 from lucid import Tensor
 from lucid.nn.functional import classification, losses
-from lucid.nn.module import Module
+from lucid.nn.layers.functions import FunctionLayer
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Loss(Module):
+class _Loss(FunctionLayer):
     """A loss with a reduction."""
 
     _allowed: tuple[str, ...] = losses.REDUCTIONS
@@ -27,15 +27,22 @@ class _Loss(Module):
         self.reduction = reduction
 
 
-class _Plain(_Loss):
-    """A loss with no other setting."""
+class _OfTarget(_Loss):
+    """A loss of an input and a target."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return self._call(input, target)
+
+
+class _Plain(_OfTarget):
+    """One with no other setting."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
 
-class _Weighted(_Loss):
-    """A loss with weights, which belong to its state and are not trained."""
+class _Weighted(_OfTarget):
+    """One with weights, which belong to its state and are not trained."""
 
     weight: Tensor | None
 
@@ -44,7 +51,7 @@ class _Weighted(_Loss):
         self.register_buffer("weight", weight)
 
 
-class MSELoss(_Plain):
+class MSELoss(_Plain, function=losses.mse_loss):
     """(x - y)².
 
     >>> import lucid
@@ -53,11 +60,8 @@ class MSELoss(_Plain):
     Tensor(2.)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.mse_loss(input, target, reduction=self.reduction)
 
-
-class L1Loss(_Plain):
+class L1Loss(_Plain, function=losses.l1_loss):
     """|x - y|.
 
     >>> import lucid
@@ -66,11 +70,8 @@ class L1Loss(_Plain):
     Tensor(1.5)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.l1_loss(input, target, reduction=self.reduction)
 
-
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_OfTarget, function=losses.smooth_l1_loss):
     """(x - y)² / (2 β) where |x - y| < β, and |x - y| - β / 2 elsewhere.
 
     >>> import lucid
@@ -83,11 +84,8 @@ class SmoothL1Loss(_Loss):
         super().__init__(reduction)
         self.beta = beta
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
-
-class HuberLoss(_Loss):
+class HuberLoss(_OfTarget, function=losses.huber_loss):
     """(x - y)² / 2 where |x - y| < δ, and δ (|x - y| - δ / 2) elsewhere.
 
     >>> import lucid
@@ -100,11 +98,8 @@ class HuberLoss(_Loss):
         super().__init__(reduction)
         self.delta = delta
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.huber_loss(input, target, self.reduction, self.delta)
 
-
-class CrossEntropyLoss(_Weighted):
+class CrossEntropyLoss(_Weighted, function=classification.cross_entropy):
     """-log softmax(x)[y], with class indices or probabilities as targets.
 
     `weight` holds a factor for each class; indices equal to `ignore_index` do not count; `label_smoothing` moves that
@@ -128,18 +123,8 @@ class CrossEntropyLoss(_Weighted):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return classification.cross_entropy(
-            input,
-            target,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
-
-class NLLLoss(_Weighted):
+class NLLLoss(_Weighted, function=classification.nll_loss):
     """-x[y] for log-probabilities x and class indices y.
 
     >>> import lucid
@@ -152,13 +137,8 @@ class NLLLoss(_Weighted):
         super().__init__(weight, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return classification.nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
 
-
-class BCELoss(_Weighted):
+class BCELoss(_Weighted, function=losses.binary_cross_entropy):
     """-(y log x + (1 - y) log(1 - x)) for probabilities x.
 
     >>> import lucid
@@ -170,11 +150,8 @@ class BCELoss(_Weighted):
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         super().__init__(weight, reduction)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
-
-class BCEWithLogitsLoss(_Weighted):
+class BCEWithLogitsLoss(_Weighted, function=losses.binary_cross_entropy_with_logits):
     """The binary cross entropy of sigmoid(x); `pos_weight` multiplies the part of the positives.
 
     >>> import lucid
@@ -191,13 +168,8 @@ class BCEWithLogitsLoss(_Weighted):
         super().__init__(weight, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.binary_cross_entropy_with_logits(
-            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
 
-
-class KLDivLoss(_Loss):
+class KLDivLoss(_OfTarget, function=losses.kl_div):
     """y (log y - x) for log-probabilities x; "batchmean" divides the sum by the size of the batch.
 
     >>> import lucid
@@ -212,11 +184,8 @@ class KLDivLoss(_Loss):
         super().__init__(reduction)
         self.log_target = log_target
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
-
-class PoissonNLLLoss(_Loss):
+class PoissonNLLLoss(_Loss, function=losses.poisson_nll_loss):
     """exp(x) - y x for the logarithm x of a Poisson rate, or x - y log(x + eps) for the rate itself.
 
     >>> import lucid
@@ -232,12 +201,10 @@ class PoissonNLLLoss(_Loss):
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        return losses.poisson_nll_loss(
-            log_input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction
-        )
+        return self._call(log_input, target)
 
 
-class GaussianNLLLoss(_Loss):
+class GaussianNLLLoss(_Loss, function=losses.gaussian_nll_loss):
     """(log v + (x - y)² / v) / 2 for a normal distribution of mean x and variance v = max(var, eps).
 
     >>> import lucid
@@ -251,10 +218,10 @@ class GaussianNLLLoss(_Loss):
         self.full, self.eps = full, eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        return losses.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
+        return self._call(input, target, var)
 
 
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_OfTarget, function=losses.hinge_embedding_loss):
     """x where y is 1, and max(0, margin - x) where y is -1.
 
     >>> import lucid
@@ -267,11 +234,8 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(reduction)
         self.margin = margin
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
 
-
-class SoftMarginLoss(_Plain):
+class SoftMarginLoss(_Plain, function=losses.soft_margin_loss):
     """log(1 + exp(-y x)) for targets 1 and -1.
 
     >>> import lucid
@@ -279,9 +243,6 @@ class SoftMarginLoss(_Plain):
     >>> SoftMarginLoss()(lucid.tensor([0.0]), lucid.tensor([1.0]))
     Tensor(0.6931)
     """
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class _PairLoss(_Loss):
@@ -291,8 +252,11 @@ class _PairLoss(_Loss):
         super().__init__(reduction)
         self.margin = margin
 
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return self._call(input1, input2, target)
 
-class MarginRankingLoss(_PairLoss):
+
+class MarginRankingLoss(_PairLoss, function=losses.margin_ranking_loss):
     """max(0, margin - y (x1 - x2)).
 
     >>> import lucid
@@ -301,11 +265,8 @@ class MarginRankingLoss(_PairLoss):
     Tensor(3.)
     """
 
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return losses.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
-
-class CosineEmbeddingLoss(_PairLoss):
+class CosineEmbeddingLoss(_PairLoss, function=losses.cosine_embedding_loss):
     """1 - cos(x1, x2) where y is 1, and max(0, cos(x1, x2) - margin) where it is -1.
 
     >>> import lucid
@@ -315,11 +276,8 @@ class CosineEmbeddingLoss(_PairLoss):
     Tensor(1.)
     """
 
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return losses.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
-
-class TripletMarginLoss(_Loss):
+class TripletMarginLoss(_Loss, function=losses.triplet_margin_loss):
     """max(0, d(a, p) - d(a, n) + margin) with d the p-norm of the difference.
 
     >>> import lucid
@@ -337,12 +295,10 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return losses.triplet_margin_loss(
-            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, reduction=self.reduction
-        )
+        return self._call(anchor, positive, negative)
 
 
-class TripletMarginWithDistanceLoss(_Loss):
+class TripletMarginWithDistanceLoss(_Loss, function=losses.triplet_margin_with_distance_loss):
     """max(0, d(a, p) - d(a, n) + margin) with any distance d.
 
     >>> import lucid
@@ -367,18 +323,10 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return losses.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        return self._call(anchor, positive, negative)
 
 
-class MultiMarginLoss(_Weighted):
+class MultiMarginLoss(_Weighted, function=losses.multi_margin_loss):
     """Σ max(0, margin - x[y] + x[i])ᵖ / C over all classes i but the target y.
 
     >>> import lucid
@@ -395,11 +343,8 @@ class MultiMarginLoss(_Weighted):
             raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
         self.p, self.margin = p, margin
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.multi_margin_loss(input, target, self.p, self.margin, self.weight, reduction=self.reduction)
 
-
-class MultiLabelMarginLoss(_Plain):
+class MultiLabelMarginLoss(_Plain, function=losses.multilabel_margin_loss):
     """Σ max(0, 1 - x[j] + x[i]) / C over all labels j of a row and all classes i that are no label of it.
 
     >>> import lucid
@@ -408,11 +353,8 @@ class MultiLabelMarginLoss(_Plain):
     Tensor(0.85)
     """
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.multilabel_margin_loss(input, target, reduction=self.reduction)
 
-
-class MultiLabelSoftMarginLoss(_Weighted):
+class MultiLabelSoftMarginLoss(_Weighted, function=losses.multilabel_soft_margin_loss):
     """The mean over the classes of the binary cross entropy of logits.
 
     >>> import lucid
@@ -424,11 +366,8 @@ class MultiLabelSoftMarginLoss(_Weighted):
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
         super().__init__(weight, reduction)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return losses.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
 
-
-class CTCLoss(_Loss):
+class CTCLoss(_Loss, function=classification.ctc_loss):
     """-log of the probability that a sequence spells its target, over all alignments with blanks and repetitions.
 
     >>> import lucid
@@ -442,6 +381,4 @@ class CTCLoss(_Loss):
         self.blank, self.zero_infinity = blank, zero_infinity
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        return classification.ctc_loss(
-            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
-        )
+        return self._call(log_probs, targets, input_lengths, target_lengths)

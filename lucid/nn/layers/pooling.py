@@ -5,6 +5,7 @@ from typing import Any
 
 from lucid import Tensor
 from lucid.nn.functional import pooling as functions
+from lucid.nn.layers.functions import OfOneTensor
 from lucid.nn.layers.spatial import Spatial
 
 __all__ = [
@@ -29,13 +30,10 @@ __all__ = [
 ]
 
 
-class _Pool(Spatial):
-    """A layer that is its settings: those in `_shown` are printed."""
+class _Pool(Spatial, OfOneTensor):
+    """Pooling of one tensor."""
 
     _shown: tuple[str, ...] = ("kernel_size", "stride", "padding")
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
 
 
 class _MaxPool(_Pool, functions=functions, stem="max_pool"):
@@ -69,11 +67,6 @@ class _MaxPool(_Pool, functions=functions, stem="max_pool"):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
-        return self._function(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
-
 
 class MaxPool1d(_MaxPool, n=1):
     """Max pooling over sequences."""
@@ -87,7 +80,7 @@ class MaxPool3d(_MaxPool, n=3):
     """Max pooling over volumes."""
 
 
-class _MaxUnpool(_Pool, functions=functions, stem="max_unpool"):
+class _MaxUnpool(Spatial, functions=functions, stem="max_unpool"):
     """Elements put back to where `MaxPool{n}d` found them, by its indices; 0 elsewhere.
 
     >>> import lucid
@@ -97,6 +90,8 @@ class _MaxUnpool(_Pool, functions=functions, stem="max_unpool"):
     (2, 3, {s8})
     """
 
+    _shown = ("kernel_size", "stride", "padding")
+
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
         self.kernel_size = kernel_size
@@ -104,7 +99,7 @@ class _MaxUnpool(_Pool, functions=functions, stem="max_unpool"):
         self.padding = padding
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return self._call(input, indices, output_size=output_size)
 
 
 class MaxUnpool1d(_MaxUnpool, n=1):
@@ -145,17 +140,6 @@ class _AvgPool(_Pool, functions=functions, stem="avg_pool"):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
 
 class AvgPool1d(_AvgPool, n=1):
     """Mean pooling over sequences."""
@@ -187,9 +171,6 @@ class _LPPool(_Pool, functions=functions, stem="lp_pool"):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
-
 
 class LPPool1d(_LPPool, n=1):
     """Power-mean pooling over sequences."""
@@ -219,9 +200,6 @@ class _AdaptiveMaxPool(_Pool, functions=functions, stem="adaptive_max_pool"):
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Any:
-        return self._function(input, self.output_size, self.return_indices)
-
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, n=1):
     """Max pooling over sequences to a given size."""
@@ -249,9 +227,6 @@ class _AdaptiveAvgPool(_Pool, functions=functions, stem="adaptive_avg_pool"):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, n=1):

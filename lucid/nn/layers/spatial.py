@@ -1,16 +1,15 @@
 """What layers for one, two and three spatial dimensions share."""
 
-from collections.abc import Callable
 from inspect import cleandoc
 from types import ModuleType
 from typing import Any, ClassVar
 
-from lucid.nn.module import Module
+from lucid.nn.layers.functions import FunctionLayer
 
 __all__: list[str] = []
 
 
-class Spatial(Module):
+class Spatial(FunctionLayer):
     """The base of layers that exist for each number of spatial dimensions.
 
     A family is a subclass that names its function, as in `functions=pooling, stem="max_pool"`. Its members give their
@@ -19,21 +18,20 @@ class Spatial(Module):
 
     _n: ClassVar[int]
     _template: ClassVar[str] = ""
-    _function: ClassVar[Callable[..., Any]]
     _family: ClassVar[tuple[ModuleType, str]]
 
     def __init_subclass__(cls, functions: ModuleType | None = None, stem: str = "", n: int = 0, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
         if functions is not None:
             cls._family = functions, stem
+        module, stem = getattr(cls, "_family", (None, ""))
+        function = getattr(module, f"{stem}{n}d" if stem != "pad" else stem) if n else None
+        super().__init_subclass__(function, **rest)
         if "{name}" in (cls.__doc__ or ""):
             # The example is the members'; the family itself has none that could run.
             cls._template = cleandoc(cls.__doc__ or "")
             cls.__doc__ = cls._template.partition("\n\n>>>")[0]
         if n:
             cls._n = n
-            module, stem = cls._family
-            cls._function = staticmethod(getattr(module, f"{stem}{n}d" if stem != "pad" else stem))
             _document(cls, n)
 
 

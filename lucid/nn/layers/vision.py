@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from lucid import Tensor
 from lucid.nn.functional.convolution import fold, unfold
 from lucid.nn.functional.vision import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
-from lucid.nn.module import Module
+from lucid.nn.layers.functions import OfOneTensor
 
 __all__ = [
     "ChannelShuffle",
@@ -19,7 +18,7 @@ __all__ = [
 ]
 
 
-class Upsample(Module):
+class Upsample(OfOneTensor, function=interpolate):
     """Signals, images or volumes in another size, see `lucid.nn.functional.interpolate`.
 
     >>> import lucid
@@ -45,11 +44,6 @@ class Upsample(Module):
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
-        )
 
     def extra_repr(self) -> str:
         by = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
@@ -83,7 +77,7 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-class PixelShuffle(Module):
+class PixelShuffle(OfOneTensor, function=pixel_shuffle):
     """Channels spread out over space: (…, C·r², H, W) becomes (…, C, H·r, W·r).
 
     >>> import lucid
@@ -92,18 +86,14 @@ class PixelShuffle(Module):
     (1, 3, 8, 10)
     """
 
+    _shown = ("upscale_factor",)
+
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
-    def forward(self, input: Tensor) -> Tensor:
-        return pixel_shuffle(input, self.upscale_factor)
 
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
-
-
-class PixelUnshuffle(Module):
+class PixelUnshuffle(OfOneTensor, function=pixel_unshuffle):
     """Space folded into channels: (…, C, H·r, W·r) becomes (…, C·r², H, W).
 
     >>> import lucid
@@ -112,18 +102,14 @@ class PixelUnshuffle(Module):
     (1, 12, 4, 5)
     """
 
+    _shown = ("downscale_factor",)
+
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
 
-    def forward(self, input: Tensor) -> Tensor:
-        return pixel_unshuffle(input, self.downscale_factor)
 
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
-
-
-class ChannelShuffle(Module):
+class ChannelShuffle(OfOneTensor, function=channel_shuffle):
     """Channels dealt out anew: the first of each group, then the second of each, and so on.
 
     >>> import lucid
@@ -132,19 +118,17 @@ class ChannelShuffle(Module):
     Tensor([0, 2, 1, 3])
     """
 
+    _shown = ("groups",)
+
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
-    def forward(self, input: Tensor) -> Tensor:
-        return channel_shuffle(input, self.groups)
 
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
-
-
-class _Columns(Module):
+class _Columns(OfOneTensor):
     """What `Unfold` and `Fold` share."""
+
+    _shown: tuple[str, ...] = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> None:
         super().__init__()
@@ -153,12 +137,8 @@ class _Columns(Module):
         self.padding = padding
         self.stride = stride
 
-    def extra_repr(self) -> str:
-        names = ("kernel_size", "dilation", "padding", "stride")
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
 
-
-class Unfold(_Columns):
+class Unfold(_Columns, function=unfold):
     """The windows of images as columns: (N, C, H, W) becomes (N, C · taps, places).
 
     >>> import lucid
@@ -170,11 +150,8 @@ class Unfold(_Columns):
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__(kernel_size, dilation, padding, stride)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-
-class Fold(_Columns):
+class Fold(_Columns, function=fold):
     """Columns added up to images where they came from: the transpose of `Unfold`.
 
     >>> import lucid
@@ -183,14 +160,10 @@ class Fold(_Columns):
     (1, 3, 4, 4)
     """
 
+    _shown = ("output_size", *_Columns._shown)
+
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
     ) -> None:
         super().__init__(kernel_size, dilation, padding, stride)
         self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        return fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}, {super().extra_repr()}"
