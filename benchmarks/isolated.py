@@ -32,8 +32,7 @@ def _run(*arguments: str, **variables: str) -> str:
 
 def task(name: str, library: str) -> dict[str, Any]:
     """Run one task of `benchmarks.child` for one library."""
-    result: dict[str, Any] = json.loads(_run("-m", "benchmarks.child", name, library))
-    return result
+    return json.loads(_run("-m", "benchmarks.child", name, library))
 
 
 def median_peak(library: str, repeats: int) -> float:

@@ -52,8 +52,7 @@ def _factors(name: str, *operands: Any) -> list[Tensor]:
     """Operands as tensors of one type."""
     if (casting := _autocast()) is not None:
         operands = tuple(casting.low(*operands))
-    factors: list[Tensor] = promote(name, lift_all(*operands), KEEP)
-    return factors
+    return promote(name, lift_all(*operands), KEEP)
 
 
 class _Pair(NamedTuple):

@@ -12,8 +12,7 @@ from lucid.ops.rules import P
 
 def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     x = lift(input)
-    found: Tensor = x.movedim(dim, 0)[slice(start, end, step)].movedim(0, dim)
-    return found
+    return x.movedim(dim, 0)[slice(start, end, step)].movedim(0, dim)
 
 
 def _in_own_memory(found: Any) -> Any:

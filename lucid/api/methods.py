@@ -37,8 +37,7 @@ def _loaded_later(row: Row) -> Callable[..., Any]:
 
 def where_method(self: Tensor, condition: Any, other: Any) -> Tensor:
     """Elements of this tensor where `condition` holds, of `other` elsewhere."""
-    out: Tensor = binary.where(condition, self, other)
-    return out
+    return binary.where(condition, self, other)
 
 
 def split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:

@@ -581,5 +581,4 @@ def argwhere(input: Any) -> Tensor:
     Tensor([[1],
             [2]])
     """
-    found: Tensor = nonzero(input)
-    return found
+    return nonzero(input)

@@ -209,8 +209,7 @@ class Subset(Dataset[Any]):
 def samples(dataset: Any, indices: Iterable[Any]) -> list[Any]:
     """The samples with these numbers, all at once where the dataset can do that."""
     if hasattr(dataset, "__getitems__"):
-        found: list[Any] = dataset.__getitems__(list(indices))
-        return found
+        return dataset.__getitems__(list(indices))
     return [dataset[i] for i in indices]
 
 
@@ -255,5 +254,5 @@ def _sizes(total: int, lengths: Sequence[int | float]) -> list[int]:
 
 __all__ = [
     "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",
-    "random_split", "samples",
+    "random_split",
 ]  # fmt: skip

@@ -206,5 +206,4 @@ def _raise_unless_count(value: object, name: str) -> None:
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
-    "batch_count",
 ]  # fmt: skip

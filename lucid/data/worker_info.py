@@ -40,4 +40,4 @@ def set_worker_info(info: WorkerInfo) -> None:
     _here = info
 
 
-__all__ = ["WorkerInfo", "get_worker_info", "set_worker_info"]
+__all__ = ["get_worker_info"]

@@ -116,8 +116,7 @@ def _transformed(kind: str, name: str, x: Tensor, dims: Dims, sizes: Sequence[in
     size = own[-1]
     if kind in TAKES_HALF:
         own[-1] = size // 2 + 1
-    out: Tensor = KINDS[kind](resized(x, dims, own), dims, size, norm)
-    return out
+    return KINDS[kind](resized(x, dims, own), dims, size, norm)
 
 
 def along_one(kind: str, input: Any, n: Any, dim: Any, norm: str | None) -> Tensor:

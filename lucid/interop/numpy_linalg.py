@@ -113,8 +113,7 @@ def _solve(a: Any, b: Any) -> Tensor:
     x, y = _floats(a, b)
     if y.ndim > 1 and y.shape == x.shape[:-1]:  # which lucid takes for vectors, and NumPy for a matrix
         y = y.unsqueeze(0)
-    found: Tensor = _linalg("solve", x, y)
-    return found
+    return _linalg("solve", x, y)
 
 
 def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, ...]:
@@ -132,21 +131,18 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, ...]:
 def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NO_VALUE) -> Tensor:
     if rcond is None:
         rcond = 1e-15 if rtol is _NO_VALUE else rtol
-    found: Tensor = _linalg("pinv", as_floats(a), hermitian=hermitian, rtol=rcond)
-    return found
+    return _linalg("pinv", as_floats(a), hermitian=hermitian, rtol=rcond)
 
 
 def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:  # noqa: N803
     x = as_floats(A)
     if x.ndim < 2:
         return reductions.any(binary.ne(x, 0)).long()
-    found: Tensor = _linalg("matrix_rank", x, tol, hermitian, rtol=rtol)
-    return found
+    return _linalg("matrix_rank", x, tol, hermitian, rtol=rtol)
 
 
 def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
-    found: Tensor = _linalg("tensorsolve", *_floats(a, b), axes)
-    return found
+    return _linalg("tensorsolve", *_floats(a, b), axes)
 
 
 # --- norms and products ------------------------------------------------------------------------
@@ -163,8 +159,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
         dims = tuple(range(t.ndim))
     if len(dims) == 1:
         return reductions.norm(t, ord, dims, keepdims)
-    found: Tensor = _linalg("matrix_norm", t, ord, dims, keepdims)
-    return found
+    return _linalg("matrix_norm", t, ord, dims, keepdims)
 
 
 def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
@@ -177,13 +172,11 @@ def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: An
 
 
 def _matrix_power(a: Any, n: int) -> Tensor:
-    found: Tensor = _linalg("matrix_power", as_floats(a) if n < 0 else lift(a), n)
-    return found
+    return _linalg("matrix_power", as_floats(a) if n < 0 else lift(a), n)
 
 
 def _multi_dot(arrays: Any) -> Tensor:
-    found: Tensor = _linalg("multi_dot", _promoted(*arrays))
-    return found
+    return _linalg("multi_dot", _promoted(*arrays))
 
 
 def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:

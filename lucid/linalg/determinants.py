@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import LAPACK, adjoint, for_each, over_stacks, real_for_each, square_operand
+from lucid.linalg.matrices import adjoint, for_each, lapack, real_for_each, square_operand
 from lucid.linalg.scales import balance
 from lucid.ops import unary
 from lucid.ops.abstract import same
@@ -49,13 +48,11 @@ def _as(x: Any, target: np.dtype[Any]) -> Any:
     return x if np_dtype(x) == target else P.cast(x, dtype=target, source=np_dtype(x))
 
 
-adjugate = Primitive(
+adjugate = lapack(
     "adjugate",
     rules=(lambda ct, x: adjoint(_adjugate_change(x, adjoint(ct))),),
     jvp=lambda prim, primals, tangents, out, params: _adjugate_change(primals[0], tangents[0]),
-    batch=over_stacks,
     abstract=same,
-    reason=LAPACK,
 )
 
 
@@ -68,13 +65,11 @@ def _scaling(x: Any) -> Any:
     return P.reshape(x, shape=(*x.shape, 1, 1))
 
 
-det_primitive = Primitive(
+det_primitive = lapack(
     "det",
     rules=(lambda ct, x: _scaling(ct) * adjoint(P.adjugate(x)),),
     jvp=lambda prim, primals, tangents, out, params: _trace_of_product(P.adjugate(primals[0]), tangents[0]),
-    batch=over_stacks,
     abstract=for_each,
-    reason=LAPACK,
 )
 
 
@@ -94,14 +89,12 @@ def _pull_slogdet(cts: Any, x: Any) -> Any:
     return None if total is None else _scaling(total) * adjoint(P.inverse(x, strict=False))
 
 
-slogdet_primitive = Primitive(
+slogdet_primitive = lapack(
     "slogdet",
     results=("sign", "logabsdet"),
     rules=(_pull_slogdet,),
     jvp=_push_slogdet,
-    batch=over_stacks,
     abstract=lambda x: (for_each(x), real_for_each(x)),
-    reason=LAPACK,
 )
 
 
@@ -125,8 +118,7 @@ def det(A: Any) -> Tensor:
     Tensor([[ 4., -2.],
             [-2.,  1.]])
     """
-    out: Tensor = P.det(square_operand("linalg.det", A))
-    return out
+    return P.det(square_operand("linalg.det", A))
 
 
 def slogdet(A: Any) -> SlogdetResult:
@@ -152,5 +144,4 @@ def logdet(input: Any) -> Tensor:
     sign, size = P.slogdet(square_operand("logdet", input))
     if sign.is_complex():
         return unary.log(sign) + size
-    out: Tensor = P.where(sign < 0, math.nan, size)
-    return out
+    return P.where(sign < 0, math.nan, size)

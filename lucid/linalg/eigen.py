@@ -18,7 +18,6 @@ from lucid.core.primitive import P, Primitive
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     FINITE,
-    LAPACK,
     adjoint,
     column,
     diag,
@@ -27,8 +26,8 @@ from lucid.linalg.matrices import (
     for_each,
     hermitian_part,
     identity,
+    lapack,
     matrix_operand,
-    over_stacks,
     product,
     raise_unless_phase_free,
     real,
@@ -119,7 +118,7 @@ def _by_vectors(
     def jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
         return push(tangents[0], primals[0], **params)
 
-    return Primitive(name, rules=(pull,), jvp=jvp, batch=over_stacks, abstract=abstract, reason=LAPACK, checks=FINITE)
+    return lapack(name, rules=(pull,), jvp=jvp, abstract=abstract, checks=FINITE)
 
 
 def _pull_eigvalsh(ct: Any, x: Any, UPLO: str) -> Any:
@@ -161,8 +160,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
     Tensor([1., 3.])
     """
     x = square_operand("linalg.eigvalsh", A)
-    out: Tensor = P.eigvalsh(x, UPLO=_triangle(UPLO))
-    return out
+    return P.eigvalsh(x, UPLO=_triangle(UPLO))
 
 
 # --- any square matrices -----------------------------------------------------------------------------
@@ -237,8 +235,7 @@ def eigvals(A: Any) -> Tensor:
     Tensor([0.+2.j, 0.-2.j], dtype=lucid.complex64)
     """
     x = square_operand("linalg.eigvals", A)
-    out: Tensor = P.eigvals(x, is_real=not is_complex(x))
-    return out
+    return P.eigvals(x, is_real=not is_complex(x))
 
 
 # --- singular values ---------------------------------------------------------------------------------
@@ -364,5 +361,4 @@ def svdvals(A: Any, *, driver: str | None = None) -> Tensor:
     Tensor([2., 1.])
     """
     _raise_unless_default("linalg.svdvals", driver)
-    out: Tensor = P.svdvals(matrix_operand("linalg.svdvals", A))
-    return out
+    return P.svdvals(matrix_operand("linalg.svdvals", A))

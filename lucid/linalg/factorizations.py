@@ -18,7 +18,6 @@ from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     FACTORED,
     INT32,
-    LAPACK,
     PIVOTS,
     adjoint,
     columns,
@@ -26,6 +25,7 @@ from lucid.linalg.matrices import (
     for_each,
     hermitian_part,
     identity,
+    lapack,
     matrix_operand,
     over_stacks,
     raise_unless_same_type,
@@ -127,18 +127,11 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
         raise RuntimeError(f"{name}: a factor of shape {factor.shape} does not fit a right side of shape {right.shape}")
     stack_shape(name, factor, right)
     lower = adjoint(factor) if upper else factor
-    out: Tensor = solve_left(adjoint(lower), solve_left(lower, right, upper=False), upper=True)
-    return out
+    return solve_left(adjoint(lower), solve_left(lower, right, upper=False), upper=True)
 
 
 # Looks at the diagonal of a factor, and gives nothing to anything.
-checked_factor = Primitive(
-    "checked_factor",
-    batch=over_stacks,
-    abstract=same,
-    reason=LAPACK,
-    checks=Check("that factors have no 0 on their diagonal"),
-)
+checked_factor = lapack("checked_factor", abstract=same, checks=Check("that factors have no 0 on their diagonal"))
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -375,8 +368,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     stack_shape(name, factors, right)
     if left:
         return _solved(factors, exchanges, right, adjoint)
-    out: Tensor = conjugate_transpose(_solved(factors, exchanges, conjugate_transpose(right), not adjoint))
-    return out
+    return conjugate_transpose(_solved(factors, exchanges, conjugate_transpose(right), not adjoint))
 
 
 def _solved(factors: Tensor, pivots: Tensor, right: Tensor, flipped: bool) -> Any:

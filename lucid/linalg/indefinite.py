@@ -189,5 +189,4 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Tenso
     permuted, L, D, _ = _parts(factors, exchanges, bool(hermitian))
     inner = solve_left(L, matmul(permuted, right), upper=False, unit=True)
     inner = solve_left(_flipped(L, bool(hermitian)), solve_primitive(D, inner, strict=False), upper=True, unit=True)
-    out: Tensor = matmul(mT(permuted), inner)
-    return out
+    return matmul(mT(permuted), inner)

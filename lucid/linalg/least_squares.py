@@ -15,18 +15,17 @@ from lucid.api.joining import cat
 from lucid.api.splitting import tril
 from lucid.core import dtypes
 from lucid.core.kind import Kind
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svd
 from lucid.linalg.matrices import (
     FINITE,
-    LAPACK,
     adjoint,
     column,
     for_each,
     identity,
+    lapack,
     matrix_operand,
-    over_stacks,
     product,
     raise_unless_same_type,
     real,
@@ -142,14 +141,12 @@ def _push_pinv(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) ->
     return left - product(left, x, out) + right - product(out, x, right) - product(out, tangents[0], out)
 
 
-pinv_primitive = Primitive(
+pinv_primitive = lapack(
     "pinv",
     operands=("x", "atol", "rtol"),
     rules=(_pull_pinv, None, None),
     jvp=_push_pinv,
-    batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, size=x.shape[:-3:-1]),
-    reason=LAPACK,
     checks=FINITE,
 )
 
@@ -171,8 +168,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     limits = _tolerances("linalg.pinv", x, atol, relative)
     if atol is not None or _is_more_than_noise(x, relative):
         x = _of_that_rank(x + (_lower(x) - x).detach() if hermitian else x, *limits)
-    out: Tensor = P.pinv(x, *limits, hermitian=bool(hermitian))
-    return out
+    return P.pinv(x, *limits, hermitian=bool(hermitian))
 
 
 def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
@@ -188,12 +184,10 @@ def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
 # --- ranks -----------------------------------------------------------------------------------------
 
 
-rank_primitive = Primitive(
+rank_primitive = lapack(
     "matrix_rank",
     operands=("x", "atol", "rtol"),
-    batch=over_stacks,
     abstract=lambda x, atol, rtol, hermitian: for_each(x, atol, rtol, dtype=dtypes.INT64),
-    reason=LAPACK,
     checks=FINITE,
 )
 
@@ -211,8 +205,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
     if tol is not None:
         atol, rtol = tol, 0.0
     limits = _tolerances("linalg.matrix_rank", x, atol, rtol)
-    out: Tensor = P.matrix_rank(x, *limits, hermitian=bool(hermitian))
-    return out
+    return P.matrix_rank(x, *limits, hermitian=bool(hermitian))
 
 
 # --- least squares ---------------------------------------------------------------------------------
@@ -257,7 +250,7 @@ def _abstract_lstsq(a: Any, b: Any, rcond: float, driver: str) -> tuple[Abstract
     )
 
 
-lstsq_primitive = Primitive(
+lstsq_primitive = lapack(
     "lstsq",
     operands=("a", "b"),
     results=("x", "rank", "sizes"),
@@ -267,9 +260,7 @@ lstsq_primitive = Primitive(
         "force": lambda cts, p: None if cts[0] is None else matmul(adjoint(p), cts[0]),
     },
     jvp=_push_lstsq,
-    batch=over_stacks,
     abstract=_abstract_lstsq,
-    reason=LAPACK,
     checks=FINITE,
 )
 

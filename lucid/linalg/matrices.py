@@ -4,6 +4,7 @@ A matrix is the last two dimensions of a tensor; the dimensions before them are 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,6 @@ def stack_shape(name: str, *operands: Tensor) -> tuple[int, ...]:
         raise RuntimeError(f"{name}: the stacks of shapes {shapes} do not broadcast against each other") from None
 
 
-# --- arrays: which matrix of a stack failed ---------------------------------------------------------
-
-
 # --- shapes and types of results ------------------------------------------------------------------------
 
 
@@ -101,6 +99,10 @@ def solution(a: Any, b: Any, **params: Any) -> Abstract:
 def over_stacks(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     """A batch is one more dimension of the stack."""
     return prim(*align(values, batched, size), **params)
+
+
+# Declares a primitive that LAPACK computes, for each matrix of a stack.
+lapack = partial(Primitive, batch=over_stacks, reason=LAPACK)
 
 
 def real(x: Any) -> Any:
@@ -163,13 +165,7 @@ def rows(x: Any, start: int, stop: int) -> Any:
 
 
 # Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
-within_gauge = Primitive(
-    "within_gauge",
-    batch=over_stacks,
-    abstract=same,
-    reason=LAPACK,
-    checks=Check("that a loss depends on no choice"),
-)
+within_gauge = lapack("within_gauge", abstract=same, checks=Check("that a loss depends on no choice"))
 FINITE = Check("that matrices are finite")
 FACTORED = Check("that matrices have such factors", asked_by("checked"))
 PIVOTS = Check("that pivots are possible")
@@ -199,4 +195,4 @@ def factorization(
         known = {**dict(zip(results, out, strict=True)), **params}
         return push(tangents[0], *[known[n] for n in reads])
 
-    return Primitive(name, results=results, rules=(pull,), jvp=jvp, batch=over_stacks, reason=LAPACK, **declared)
+    return lapack(name, results=results, rules=(pull,), jvp=jvp, **declared)

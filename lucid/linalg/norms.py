@@ -78,8 +78,7 @@ def _extreme(x: Tensor, largest: bool) -> Tensor:
     """The largest or the smallest singular value."""
     if not min(x.shape[-2:]):
         return _largest(svdvals(x), 1 if largest else -1, x.ndim - 2)
-    out: Tensor = extreme_singular_value(x, largest=largest)
-    return out
+    return extreme_singular_value(x, largest=largest)
 
 
 _SPECTRAL = ("nuc", 2, -2)

@@ -256,8 +256,7 @@ def householder_product(A: Any, tau: Any) -> Tensor:
         raise RuntimeError(f"{name}: A must not have more columns than rows, but its matrices are {m} by {n}")
     v, factors = _reflectors(name, A, tau)
     unit = Tensor._wrap(np.eye(m, n, dtype=v.np_dtype))
-    out: Tensor = _reflected(v, factors, unit, adjoint_product=False)
-    return out
+    return _reflected(v, factors, unit, adjoint_product=False)
 
 
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:

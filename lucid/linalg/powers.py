@@ -8,9 +8,9 @@ import numpy as np
 
 from lucid.api.reductions import cumprod
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import LAPACK, adjoint, identity, over_stacks, square_operand
+from lucid.linalg.matrices import adjoint, identity, lapack, square_operand
 from lucid.linalg.scales import balance
 from lucid.linalg.solvers import inv
 from lucid.ops.abstract import same
@@ -32,13 +32,11 @@ def _change(x: Any, t: Any) -> Any:
     return P.slice(blocks, index=(Ellipsis, slice(0, n), slice(n, 2 * n))) / scale
 
 
-matrix_exp_primitive = Primitive(
+matrix_exp_primitive = lapack(
     "matrix_exp",
     rules=(lambda ct, x: _change(adjoint(x), ct),),
     jvp=lambda prim, primals, tangents, out, params: _change(primals[0], tangents[0]),
-    batch=over_stacks,
     abstract=same,
-    reason=LAPACK,
 )
 
 
@@ -53,8 +51,7 @@ def matrix_exp(A: Any) -> Tensor:
     x = lift(A)
     low = x.np_dtype in dtypes.FLOATING and x.np_dtype.itemsize == 2
     square_operand("linalg.matrix_exp", x.float() if low else x)  # the exponential of low precision is made in float32
-    out: Tensor = P.matrix_exp(x)
-    return out
+    return P.matrix_exp(x)
 
 
 def matrix_power(A: Any, n: int) -> Tensor:

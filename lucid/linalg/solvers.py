@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lucid.core.primitive import Primitive, lift
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
     INT32,
-    LAPACK,
     adjoint,
     column,
     for_each,
+    lapack,
     matrix_operand,
-    over_stacks,
     product,
     raise_unless_same_type,
     solution,
@@ -32,24 +31,21 @@ from lucid.ops.rules import P, sum_to
 
 __all__ = ["inv", "inv_ex", "solve", "solve_ex", "tensorinv", "tensorsolve"]
 
-singular = Primitive("singularity", batch=over_stacks, abstract=lambda x: for_each(x, dtype=INT32), reason=LAPACK)
+singular = lapack("singularity", abstract=lambda x: for_each(x, dtype=INT32))
 
 
 def singularity(x: Any) -> Tensor:
     """For each matrix 0, or the number of the first pivot that is 0 in its elimination."""
-    found: Tensor = P.singularity(x)
-    return found
+    return P.singularity(x)
 
 
 _SINGULAR = Check("that matrices are not singular", asked_by("strict"))
 
-inverse_primitive = Primitive(
+inverse_primitive = lapack(
     "inverse",
     rules=(lambda ct, out: -product(adjoint(out), ct, adjoint(out)),),
     jvp=lambda prim, primals, tangents, out, params: -product(out, tangents[0], out),
-    batch=over_stacks,
     abstract=same,
-    reason=LAPACK,
     checks=_SINGULAR,
 )
 
@@ -64,7 +60,7 @@ def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any
 
 
 # A X = B for matrices B.
-solve_primitive = Primitive(
+solve_primitive = lapack(
     "solve",
     operands=("a", "b"),
     rules=(
@@ -73,9 +69,7 @@ solve_primitive = Primitive(
     ),
     shared={"force": lambda ct, a, strict: P.solve(adjoint(a), ct, strict=strict)},
     jvp=_push_solution,
-    batch=over_stacks,
     abstract=solution,
-    reason=LAPACK,
     checks=_SINGULAR,
 )
 
@@ -102,8 +96,7 @@ def inv(A: Any) -> Tensor:
     Tensor([[0.5 , 0.  ],
             [0.  , 0.25]])
     """
-    out: Tensor = P.inverse(square_operand("linalg.inv", A), strict=True)
-    return out
+    return P.inverse(square_operand("linalg.inv", A), strict=True)
 
 
 @takes_out

@@ -11,14 +11,12 @@ gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matri
 
 from typing import Any
 
-from lucid.core.primitive import Primitive
 from lucid.linalg.matrices import (
     FINITE,
-    LAPACK,
     adjoint,
     column,
     identity,
-    over_stacks,
+    lapack,
     product,
     real,
     real_for_each,
@@ -108,47 +106,37 @@ def _along(gradient: Any, t: Any) -> Any:
     return P.sum(real(conj(gradient) * t), dims=_plane(t), keepdim=False)
 
 
-nuclear_norm = Primitive(
+nuclear_norm = lapack(
     "nuclear_norm",
     rules=(lambda ct, x: _each(ct) * P.polar_factor(x),),
     jvp=lambda prim, primals, tangents, out, params: _along(P.polar_factor(primals[0]), tangents[0]),
-    batch=over_stacks,
     abstract=real_for_each,
-    reason=LAPACK,
     checks=FINITE,
 )
-extreme_singular_value = Primitive(
+extreme_singular_value = lapack(
     "extreme_singular_value",
     rules=(lambda ct, x, largest: _each(ct) * P.extreme_pair(x, largest=largest),),
     jvp=lambda prim, primals, tangents, out, params: _along(P.extreme_pair(primals[0], **params), tangents[0]),
-    batch=over_stacks,
     abstract=real_for_each,
-    reason=LAPACK,
     checks=FINITE,
 )
-extreme_pair = Primitive(
+extreme_pair = lapack(
     "extreme_pair",
     rules=(lambda ct, x, out: _pair_change(x, out, ct),),
     jvp=lambda prim, primals, tangents, out, params: _pair_change(primals[0], out, tangents[0]),
-    batch=over_stacks,
     abstract=same,
-    reason=LAPACK,
 )
-polar_factor = Primitive(
+polar_factor = lapack(
     "polar_factor",
     rules=(lambda ct, x, out: _polar_change(x, out, ct),),
     jvp=lambda prim, primals, tangents, out, params: _polar_change(primals[0], out, tangents[0]),
-    batch=over_stacks,
     abstract=same,
-    reason=LAPACK,
 )
 # X H + H X = K for a positive H.
-sylvester = Primitive(
+sylvester = lapack(
     "sylvester",
     operands=("h", "k"),
     rules=(_pull_factor, lambda ct, h, k_shape: sum_to(P.sylvester(h, ct), k_shape)),
     jvp=_push_sylvester,
-    batch=over_stacks,
     abstract=solution,
-    reason=LAPACK,
 )

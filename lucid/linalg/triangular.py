@@ -4,13 +4,12 @@
 
 from typing import Any
 
-from lucid.core.primitive import P, Primitive
+from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.linalg.matrices import (
-    LAPACK,
     adjoint,
+    lapack,
     matrix_operand,
-    over_stacks,
     raise_unless_same_type,
     solution,
     square_operand,
@@ -45,14 +44,12 @@ def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any
     return prim(a, change, **params)
 
 
-solve_triangular_primitive = Primitive(
+solve_triangular_primitive = lapack(
     "solve_triangular",
     operands=("a", "b"),
     rules=(_pull_matrix, _pull_right_side),
     jvp=_push_solution,
-    batch=over_stacks,
     abstract=solution,
-    reason=LAPACK,
 )
 
 
@@ -86,5 +83,4 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
         raise RuntimeError(f"{name}: A of shape {a.shape} and B of shape {b.shape} do not fit the equation {equation}")
     stack_shape(name, a, b)
     solve = solve_left if left else solve_right
-    out: Tensor = solve(a, b, bool(upper), bool(unitriangular))
-    return out
+    return solve(a, b, bool(upper), bool(unitriangular))

@@ -28,8 +28,7 @@ def mask_of(x: Tensor, mask: Any, name: str) -> Tensor:
     extra = x.ndim - found.ndim
     if extra < 0 or any(m not in (1, n) for m, n in zip(found.shape, x.shape[extra:], strict=True)):
         raise IndexError(f"masked.{name}: a mask of shape {found.shape} does not fit an input of shape {x.shape}")
-    out: Tensor = broadcast_to(found, x.shape)
-    return out
+    return broadcast_to(found, x.shape)
 
 
 def filled(x: Tensor, mask: Any, value: Any, name: str) -> Tensor:
@@ -38,8 +37,7 @@ def filled(x: Tensor, mask: Any, value: Any, name: str) -> Tensor:
         return x
     if not math.isfinite(value) and x.np_dtype not in dtypes.DIFFERENTIABLE:
         raise TypeError(f"masked.{name} needs a floating-point tensor, not {x.dtype}; convert it, or give a dtype")
-    out: Tensor = P.where(mask_of(x, mask, name), x, Tensor._wrap(np.asarray(value, x.np_dtype)))
-    return out
+    return P.where(mask_of(x, mask, name), x, Tensor._wrap(np.asarray(value, x.np_dtype)))
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

@@ -96,5 +96,4 @@ def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = No
         filled(operand(v, dtype), mask, -math.inf, "logaddexp")
         for v, mask in zip(lift_all(input, other), (input_mask, other_mask), strict=True)
     )
-    out: Tensor = binary.logaddexp(x, y)
-    return out
+    return binary.logaddexp(x, y)

@@ -97,8 +97,7 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 
 def _place(x: Tensor, dim: int | None, keepdim: bool, mask: Any, name: str) -> Tensor:
     if mask is None:
-        plain: Tensor = getattr(reductions, name)(x, dim, keepdim)
-        return plain
+        return getattr(reductions, name)(x, dim, keepdim)
     best = (reductions.amax if name == "argmax" else reductions.amin)(
         filled(x, mask, _neutral(x, name), name), dim, True
     )
@@ -213,12 +212,10 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
     """
     x = operand(input, dtype)
     if mask is None:
-        found: Tensor = sorting.median(x, dim, keepdim).values
-        return found
+        return sorting.median(x, dim, keepdim).values
     if np_dtype(x) not in dtypes.FLOATING:
         raise TypeError(f"masked.median needs a floating-point tensor, not {x.dtype}; or give a dtype")
-    values: Tensor = sorting.nanmedian(filled(x, mask, math.nan, "median"), dim, keepdim).values
-    return values
+    return sorting.nanmedian(filled(x, mask, math.nan, "median"), dim, keepdim).values
 
 
 @numpy_names

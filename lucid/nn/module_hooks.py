@@ -10,8 +10,6 @@ from lucid import Tensor
 from lucid.autograd import Function
 from lucid.core.hooks import RemovableHandle
 
-__all__: list[str] = []
-
 Hook = Callable[..., Any]
 
 

@@ -14,8 +14,6 @@ from lucid.nn.parameter import Buffer, Parameter, is_persistent
 if TYPE_CHECKING:
     from lucid.nn.module import Module
 
-__all__: list[str] = []
-
 PARAMETER, BUFFER, TEMPORARY, MODULE = "parameter", "buffer", "non-persistent buffer", "module"
 BUFFERS = (BUFFER, TEMPORARY)
 _WANTED = {PARAMETER: "Parameter", BUFFER: "Tensor", TEMPORARY: "Tensor", MODULE: "Module"}
@@ -194,8 +192,7 @@ class Registry:
         module = self.get_submodule(path)
         if module._kinds.get(name) not in kinds:
             raise AttributeError(f"{type(module).__name__} has no {kinds[0]} {name!r} (looking for {target!r})")
-        found: Tensor = getattr(module, name)
-        return found
+        return getattr(module, name)
 
     def _own(self, *kinds: str) -> list[tuple[str, Any]]:
         """What is registered here as one of these kinds, by name."""

@@ -14,8 +14,6 @@ from lucid.nn.module_hooks import add_hook
 from lucid.nn.parameter import Parameter
 from lucid.nn.registry import BUFFER, MODULE, PARAMETER, Registry
 
-__all__: list[str] = []
-
 EXTRA = "_extra_state"
 
 

@@ -206,8 +206,7 @@ class Watched(Kind):
 
     def describe_contents(self, prefix: str) -> str:
         """The elements as text."""
-        text: str = self._array.describe_contents(prefix)
-        return text
+        return self._array.describe_contents(prefix)
 
     def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
         """Run a primitive on what is inside, and count its work; of a fused one, that of the primitives it fuses."""

@@ -6,25 +6,26 @@ programs and checkpoints carry over; they change nothing, since there is one imp
 """
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from lucid.api.names import public as _public
 from lucid.native import compiled_first as _compiled_first
 
 _compiled_first(__path__, "optim")
 
-from lucid.optim import lr_scheduler
-from lucid.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
-from lucid.optim.adaptive import Adadelta, Adagrad, RMSprop
-from lucid.optim.lbfgs import LBFGS
-from lucid.optim.minimization import minimize
-from lucid.optim.muon import Muon
-from lucid.optim.optimizer import Optimizer
-from lucid.optim.sgd import SGD
-from lucid.optim.signs import Lion, Rprop
+from lucid.optim import lr_scheduler as lr_scheduler
+from lucid.optim.adam import *
+from lucid.optim.adaptive import *
+from lucid.optim.lbfgs import *
+from lucid.optim.minimization import *
+from lucid.optim.muon import *
+from lucid.optim.optimizer import *
+from lucid.optim.sgd import *
+from lucid.optim.signs import *
 
-if TYPE_CHECKING:
-    from lucid.optim import swa_utils
+if _TYPE_CHECKING:
+    from lucid.optim import swa_utils as swa_utils
 
 
 def __getattr__(name: str) -> _Any:
@@ -34,22 +35,4 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'lucid.optim' has no attribute {name!r}")
 
 
-__all__ = [
-    "LBFGS",
-    "SGD",
-    "Adadelta",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Lion",
-    "Muon",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "lr_scheduler",
-    "minimize",
-    "swa_utils",
-]
+__all__ = _public(globals(), "lr_scheduler", "swa_utils")

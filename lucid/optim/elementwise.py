@@ -313,8 +313,7 @@ class Cell:
         if out is None:
             return Cell(result)
         out[0].value = result
-        found: Cell = out[0]
-        return found
+        return out[0]
 
 
 def _check_state(name: str, value: Any, p: Tensor) -> None:

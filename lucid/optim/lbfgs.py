@@ -59,8 +59,7 @@ class LBFGS(Optimizer):
         return _Descent(self, self.param_groups[0], closure).run()
 
     def _params(self) -> list[Tensor]:
-        params: list[Tensor] = self.param_groups[0]["params"]
-        return params
+        return self.param_groups[0]["params"]
 
     def _position(self) -> Any:
         """All parameters in one array."""

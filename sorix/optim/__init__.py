@@ -24,7 +24,7 @@ class SGDMomentum(_lucid.SGD):
         super().__init__(parameters, lr, momentum, **options)
 
 
-class RMSprop(_lucid.RMSprop):  # type: ignore[no-redef]  # in place of Lucid's
+class RMSprop(_lucid.RMSprop):
     """Steps divided by the root of a running mean of squares, which `decay` (Lucid's `alpha`) controls.
 
     >>> import sorix
@@ -41,7 +41,7 @@ class RMSprop(_lucid.RMSprop):  # type: ignore[no-redef]  # in place of Lucid's
         super().__init__(parameters, lr, **{"alpha": decay, "eps": epsilon} | options)
 
 
-class Adam(_lucid.Adam):  # type: ignore[no-redef]  # in place of Lucid's
+class Adam(_lucid.Adam):
     """Adam with its two decays as `beta1` and `beta2`; `betas` and the other arguments of Lucid's Adam work too.
 
     >>> import sorix

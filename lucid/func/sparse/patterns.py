@@ -61,8 +61,7 @@ class Application(NamedTuple):
     place: Place
 
     def shape(self, k: int) -> Shape:
-        shape: Shape = getattr(self.operands[k], "shape", ())
-        return shape
+        return getattr(self.operands[k], "shape", ())
 
 
 def linear_pattern(program: Program, direction: int) -> Matrix:

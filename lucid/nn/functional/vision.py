@@ -62,8 +62,7 @@ def interpolate(
     _raise_if_wrong_mode(mode, n, align_corners, antialias)
     sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        found: Tensor = getattr(pooling, f"adaptive_avg_pool{n}d")(x, sizes)
-        return found
+        return getattr(pooling, f"adaptive_avg_pool{n}d")(x, sizes)
     if mode not in _STEPS:
         require_fractions(x, f"interpolate: mode {mode!r}")
     maps = []

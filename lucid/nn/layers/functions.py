@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 from lucid import Tensor
 from lucid.nn.module import Module
 
-__all__: list[str] = []
-
 
 class FunctionLayer(Module):
     """A layer that calls one function, which a subclass names, as in `function=functions.elu`.

@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 
 from lucid.nn.layers.functions import FunctionLayer
 
-__all__: list[str] = []
-
 
 class Spatial(FunctionLayer):
     """The base of layers that exist for each number of spatial dimensions.

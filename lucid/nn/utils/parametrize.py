@@ -190,8 +190,7 @@ def _register_another(module: Module, name: str, parametrization: Module, unsafe
 
 
 def _entries(module: Module) -> ModuleDict:
-    found: ModuleDict = module.parametrizations
-    return found
+    return module.parametrizations
 
 
 def _computed(name: str) -> property:

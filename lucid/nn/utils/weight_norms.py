@@ -4,8 +4,6 @@ import lucid
 from lucid import Tensor
 from lucid.nn.module import Module
 
-__all__: list[str] = []
-
 EPSILON = 1e-12
 _FIRST_ITERATIONS = 15
 
