@@ -63,30 +63,33 @@ class Library:
         return run
 
 
-class Lucid(Library):
+class Torchlike(Library):
+    """A library with PyTorch's names."""
+
+    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
+        return self.namespace.autograd.grad(value, inputs, create_graph=create_graph)
+
+    def leaf(self, array: np.ndarray) -> Any:
+        return self.namespace.tensor(array, requires_grad=True)
+
+    def constant(self, array: np.ndarray) -> Any:
+        return self.namespace.tensor(array)
+
+    def shared(self, array: np.ndarray) -> Any:
+        return self.namespace.from_numpy(array)
+
+
+class Lucid(Torchlike):
     name = module = "lucid"
 
     def __init__(self) -> None:
         import lucid
 
-        self.lucid = self.namespace = lucid
-        self.func = lucid.func
+        self.namespace, self.func = lucid, lucid.func
         self.version = "this checkout"
 
-    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
-        return self.lucid.autograd.grad(value, inputs, create_graph=create_graph)
 
-    def leaf(self, array: np.ndarray) -> Any:
-        return self.lucid.tensor(array, requires_grad=True)
-
-    def constant(self, array: np.ndarray) -> Any:
-        return self.lucid.tensor(array)
-
-    def shared(self, array: np.ndarray) -> Any:
-        return self.lucid.from_numpy(array)
-
-
-class Torch(Library):
+class Torch(Torchlike):
     """PyTorch in eager mode on two threads."""
 
     name = module = "torch"
@@ -95,21 +98,8 @@ class Torch(Library):
         import torch
 
         torch.set_num_threads(2)
-        self.torch = self.namespace = torch
-        self.func = torch.func
+        self.namespace, self.func = torch, torch.func
         self.version = torch.__version__
-
-    def gradients(self, value: Any, inputs: Sequence[Any], create_graph: bool) -> Sequence[Any]:
-        return self.torch.autograd.grad(value, inputs, create_graph=create_graph)
-
-    def leaf(self, array: np.ndarray) -> Any:
-        return self.torch.tensor(array, requires_grad=True)
-
-    def constant(self, array: np.ndarray) -> Any:
-        return self.torch.tensor(array)
-
-    def shared(self, array: np.ndarray) -> Any:
-        return self.torch.from_numpy(array)
 
     def array(self, value: Any) -> np.ndarray:
         return value.detach().numpy()

@@ -1,61 +1,15 @@
 """The standard's linear algebra extension, over `lucid.linalg`."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import lucid
 from lucid.array_api.linear_algebra import matmul, matrix_transpose, tensordot, vecdot
 from lucid.array_api.promotion import array, same_type
 from lucid.array_api.statistics import sum as total
 from lucid.core.tensor import Tensor
-
-
-class Eigh(NamedTuple):
-    """Eigenvalues in ascending order and eigenvectors as columns.
-
-    >>> import lucid
-    >>> lucid.array_api.linalg.eigh(lucid.eye(2))._fields
-    ('eigenvalues', 'eigenvectors')
-    """
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class QR(NamedTuple):
-    """Orthonormal columns and an upper triangle whose product is the matrix.
-
-    >>> import lucid
-    >>> lucid.array_api.linalg.qr(lucid.eye(2))._fields
-    ('Q', 'R')
-    """
-
-    Q: Tensor
-    R: Tensor
-
-
-class SignedLog(NamedTuple):
-    """The sign of a determinant and the logarithm of its size.
-
-    >>> import lucid
-    >>> lucid.array_api.linalg.slogdet(lucid.eye(2))._fields
-    ('sign', 'logabsdet')
-    """
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-class SVD(NamedTuple):
-    """Orthonormal columns, singular values and orthonormal rows.
-
-    >>> import lucid
-    >>> lucid.array_api.linalg.svd(lucid.eye(2))._fields
-    ('U', 'S', 'Vh')
-    """
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
+from lucid.linalg.determinants import SlogdetResult
+from lucid.linalg.eigen import SVD, Eigen
+from lucid.linalg.orthogonal import QR
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
@@ -102,14 +56,14 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     return lucid.diagonal(array(x, "diagonal"), offset, -2, -1)
 
 
-def eigh(x: Any, /) -> Eigh:
+def eigh(x: Any, /) -> Eigen:
     """Eigenvalues and eigenvectors of Hermitian matrices.
 
     >>> import lucid
     >>> lucid.array_api.linalg.eigh(lucid.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Tensor([1., 2.])
     """
-    return Eigh(*lucid.linalg.eigh(array(x, "eigh")))
+    return lucid.linalg.eigh(array(x, "eigh"))
 
 
 def eigvalsh(x: Any, /) -> Tensor:
@@ -194,17 +148,17 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QR:
     """
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: mode must be 'reduced' or 'complete', not {mode!r}")
-    return QR(*lucid.linalg.qr(array(x, "qr"), mode))
+    return lucid.linalg.qr(array(x, "qr"), mode)
 
 
-def slogdet(x: Any, /) -> SignedLog:
+def slogdet(x: Any, /) -> SlogdetResult:
     """The sign of the determinant of square matrices and the logarithm of its size.
 
     >>> import lucid
     >>> lucid.array_api.linalg.slogdet(lucid.tensor([[-1.0, 0.0], [0.0, 1.0]])).sign
     Tensor(-1.)
     """
-    return SignedLog(*lucid.linalg.slogdet(array(x, "slogdet")))
+    return lucid.linalg.slogdet(array(x, "slogdet"))
 
 
 def solve(x1: Any, x2: Any, /) -> Tensor:
@@ -233,7 +187,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVD:
     >>> lucid.array_api.linalg.svd(lucid.tensor([[0.0, 2.0], [1.0, 0.0]])).S
     Tensor([2., 1.])
     """
-    return SVD(*lucid.linalg.svd(array(x, "svd"), full_matrices=full_matrices))
+    return lucid.linalg.svd(array(x, "svd"), full_matrices=full_matrices)
 
 
 def svdvals(x: Any, /) -> Tensor:

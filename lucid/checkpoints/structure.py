@@ -72,18 +72,6 @@ class Encoder:
             return self._array(value, path)
         raise TypeError(f"save: {_written(path)} is {_described(value)}, which a checkpoint cannot hold{_hint(value)}")
 
-    def _int(self, value: int, path: Path) -> Node:
-        return value if -_EXACT_INT <= value < _EXACT_INT else {"int": hex(value)}
-
-    def _float(self, value: float, path: Path) -> Node:
-        return value if math.isfinite(value) else {"float": struct.pack(">d", value).hex()}
-
-    def _complex(self, value: complex, path: Path) -> Node:
-        return {"complex": struct.pack(">dd", value.real, value.imag).hex()}
-
-    def _tuple(self, value: tuple[Any, ...], path: Path) -> Node:
-        return {"tuple": [self._node(v, (*path, i)) for i, v in enumerate(value)]}
-
     def _mapping(self, value: Any, path: Path) -> Node:
         pairs = [[self._key(k, path), self._node(v, (*path, k))] for k, v in value.items()]
         node = {_TAG_OF_MAPPING[type(value)]: pairs}
@@ -134,10 +122,10 @@ class Encoder:
 
 
 _ENCODERS: dict[type, Callable[[Encoder, Any, Path], Node]] = {
-    int: Encoder._int,
-    float: Encoder._float,
-    complex: Encoder._complex,
-    tuple: Encoder._tuple,
+    int: lambda self, value, path: value if -_EXACT_INT <= value < _EXACT_INT else {"int": hex(value)},
+    float: lambda self, value, path: value if math.isfinite(value) else {"float": struct.pack(">d", value).hex()},
+    complex: lambda self, value, path: {"complex": struct.pack(">dd", value.real, value.imag).hex()},
+    tuple: lambda self, value, path: {"tuple": self._node(list(value), path)},
     bytes: Encoder._bytes,
     np.ndarray: Encoder._array,
     dtypes.dtype: lambda self, value, path: {"dtype": value.name},

@@ -22,20 +22,13 @@ if TYPE_CHECKING:
     from lucid.func.sparse import Sparsity, hessian_pattern, jacobian_pattern, sparse_hessian, sparse_jacobian
 
 # What most programs do not use loads on first use.
-_ON_DEMAND = {
-    "Sparsity": "sparse",
-    "cond": "control",
-    "custom_jvp": "custom",
-    "custom_vjp": "custom",
-    "functional_call": "modules",
-    "hessian_pattern": "sparse",
-    "jacobian_pattern": "sparse",
-    "scan": "control",
-    "sparse_hessian": "sparse",
-    "sparse_jacobian": "sparse",
-    "stack_module_state": "modules",
-    "while_loop": "control",
+_MODULES = {
+    "control": "cond scan while_loop",
+    "custom": "custom_jvp custom_vjp",
+    "modules": "functional_call stack_module_state",
+    "sparse": "Sparsity hessian_pattern jacobian_pattern sparse_hessian sparse_jacobian",
 }
+_ON_DEMAND = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> _Any:

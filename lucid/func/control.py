@@ -286,6 +286,18 @@ class _Branch:
         return tuple(cond(pred, lambda *a: self.taken(a), lambda *a: self.not_taken(a), *tensors))
 
 
+def _of_some(program_of: Callable[..., Any], values: Sequence[Any], places: list[int]) -> tuple[Any, tuple[Any, ...]]:
+    """A program of the values at some places, the others fixed, and these values."""
+
+    def run(*chosen: Any) -> Any:
+        given = list(values)
+        for k, v in zip(places, chosen, strict=True):
+            given[k] = v
+        return tuple(program_of(given))
+
+    return run, tuple(values[k] for k in places)
+
+
 class _TracedCond(Function):
     """A branch that is being traced, with the derivative that it has: a branch of derivatives."""
 
@@ -321,15 +333,8 @@ class _TracedCond(Function):
 
         def pull(program_of: Callable[..., Any]) -> Callable[..., Any]:
             def of(*args: Any) -> Any:
-                fixed = list(args[:count])
-
-                def run(*chosen: Any) -> Any:
-                    values = list(fixed)
-                    for k, v in zip(floats, chosen, strict=True):
-                        values[k] = v
-                    return tuple(program_of(values))
-
-                return vjp(run, *[fixed[k] for k in floats])[1](tuple(args[count:]))
+                run, chosen = _of_some(program_of, args[:count], floats)
+                return vjp(run, *chosen)[1](tuple(args[count:]))
 
             return of
 
@@ -348,15 +353,8 @@ class _TracedCond(Function):
 
         def push(program_of: Callable[..., Any]) -> Callable[..., Any]:
             def of(*args: Any) -> Any:
-                fixed = list(args[:count])
-
-                def run(*chosen: Any) -> Any:
-                    values = list(fixed)
-                    for k, v in zip(floats, chosen, strict=True):
-                        values[k] = v
-                    return tuple(program_of(values))
-
-                return jvp(run, tuple(fixed[k] for k in floats), args[count:])[1]
+                run, chosen = _of_some(program_of, args[:count], floats)
+                return jvp(run, chosen, args[count:])[1]
 
             return of
 

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import contractions, creation, indexing, joining, reductions, scatter, shaping, sorting, splitting
+from lucid.api import (
+    contractions,
+    creation,
+    differences,
+    indexing,
+    joining,
+    reductions,
+    scatter,
+    shaping,
+    sorting,
+    splitting,
+)
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -45,8 +56,7 @@ def _reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) 
 
 
 def _ravel(a: Any, order: str = "C") -> Tensor:
-    _row_major(order)
-    return lift(a).reshape(-1)
+    return _reshape(a, -1, order)
 
 
 def _transpose(a: Any, axes: Any = None) -> Tensor:
@@ -83,25 +93,6 @@ def _concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Ten
     parts = [lift(a).reshape(-1) if axis is None else lift(a) for a in arrays]
     out = joining.cat(parts, 0 if axis is None else axis)
     return out if dtype is None else out.to(dtype)
-
-
-def _column_stack(tup: Any) -> Tensor:
-    columns = [lift(a) for a in tup]
-    return joining.cat([c if c.ndim > 1 else c.reshape(-1, 1) for c in columns], 1)
-
-
-def _at_least(rank: int) -> Function:
-    def function(*arys: Any) -> Any:
-        found = [lift(a) for a in arys]
-        # A vector becomes a row, and a matrix a stack of depth 1.
-        front = {1: 0, 2: 1, 3: 1}[rank]
-        grown = [
-            x.reshape((1,) * (front if x.ndim < 2 else 0) + x.shape) if x.ndim and x.ndim < rank else x for x in found
-        ]
-        full = [x.reshape(x.shape + (1,) * (rank - x.ndim)) if x.ndim < rank else x for x in grown]
-        return full[0] if len(full) == 1 else tuple(full)
-
-    return function
 
 
 def _cuts(indices_or_sections: Any) -> Any:
@@ -152,10 +143,6 @@ def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.to(target), y.to(target)
 
 
-def _vdot(x: Tensor, y: Tensor) -> Tensor:
-    return contractions.matmul(unary.conj(x.reshape(-1)), y.reshape(-1))
-
-
 def _cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
     x, y = _same_type(*lift_all(a, b))
     if x.shape[axis] != 3 or y.shape[axis] != 3:
@@ -190,14 +177,6 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 def _take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
     x, d = _flat_unless(a, axis)
     return x[(slice(None),) * one_dim(d, x.ndim, "take") + (lift(indices),)]
-
-
-def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
-    return indexing.take_along_dim(arr, indices, axis)
-
-
-def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    return shaping.repeat_interleave(a, lift(repeats), axis)
 
 
 def _like(make: Function) -> Function:
@@ -255,15 +234,6 @@ def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = 
     return reductions.sum(x * w, axis, keepdims) / total
 
 
-def _diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
-    x = lift(a)
-    d = one_dim(axis, x.ndim, "diff")
-    for _ in range(n):
-        later, earlier = (x[(slice(None),) * d + (part,)] for part in (slice(1, None), slice(None, -1)))
-        x = later != earlier if x.np_dtype == dtypes.BOOL else later - earlier
-    return x
-
-
 def _sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
     x, d = _flat_unless(a, axis)
     return sorting.sort(x, d).values
@@ -288,20 +258,8 @@ def _percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", kee
     return _quantile(a, np.true_divide(q, 100), axis, method=method, keepdims=keepdims)
 
 
-def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    return _quantile(a, 0.5, axis, keepdims=keepdims)
-
-
-def _searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
-    return sorting.searchsorted(*lift_all(a, v), right=side == "right")
-
-
 def _unique(ar: Any, *, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None) -> Any:
     return sorting.unique(lift(ar), return_inverse=return_inverse, return_counts=return_counts, dim=axis)
-
-
-def _real(val: Any) -> Tensor:
-    return unary.real(lift(val))
 
 
 def _imag(val: Any) -> Tensor:
@@ -339,14 +297,10 @@ def _fourier(name: str) -> Function:
 _FOURIER = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
 
 
-def _size(a: Any, axis: int | None = None) -> int:
-    return a.numel() if axis is None else a.shape[axis]
-
-
 FUNCTIONS: dict[Any, Function] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
-    np.size: _size,
+    np.size: lambda a, axis=None: a.numel() if axis is None else a.shape[axis],
     np.iscomplexobj: lambda x: x.is_complex(),
     np.isrealobj: lambda x: not x.is_complex(),
     np.sum: _total(reductions.sum),
@@ -369,13 +323,13 @@ FUNCTIONS: dict[Any, Function] = {
     np.count_nonzero: lambda a, axis=None, *, keepdims=False: reductions.sum(binary.ne(a, 0), axis, keepdims),
     np.cumsum: _scan(reductions.cumsum),
     np.cumprod: _scan(reductions.cumprod),
-    np.diff: _diff,
+    np.diff: lambda a, n=1, axis=-1: differences.diff(a, n, axis),
     np.sort: _sort,
     np.argsort: _argsort,
-    np.median: _median,
+    np.median: lambda a, axis=None, *, keepdims=False: _quantile(a, 0.5, axis, keepdims=keepdims),
     np.quantile: _quantile,
     np.percentile: _percentile,
-    np.searchsorted: _searchsorted,
+    np.searchsorted: lambda a, v, side="left": sorting.searchsorted(*lift_all(a, v), right=side == "right"),
     np.unique: _unique,
     np.nonzero: _nonzero,
     np.reshape: _reshape,
@@ -386,9 +340,9 @@ FUNCTIONS: dict[Any, Function] = {
     np.moveaxis: lambda a, source, destination: shaping.movedim(a, source, destination),
     np.squeeze: _squeeze,
     np.expand_dims: _expand_dims,
-    np.atleast_1d: _at_least(1),
-    np.atleast_2d: _at_least(2),
-    np.atleast_3d: _at_least(3),
+    np.atleast_1d: lambda *arys: joining.atleast_1d(*map(lift, arys)),
+    np.atleast_2d: lambda *arys: joining.atleast_2d(*map(lift, arys)),
+    np.atleast_3d: lambda *arys: joining.atleast_3d(*map(lift, arys)),
     np.broadcast_to: lambda array, shape: shaping.broadcast_to(
         array, (shape,) if hasattr(shape, "__index__") else shape
     ),
@@ -398,7 +352,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.hstack: lambda tup: joining.hstack([lift(a) for a in tup]),
     np.vstack: lambda tup: joining.vstack([lift(a) for a in tup]),
     np.dstack: lambda tup: joining.dstack([lift(a) for a in tup]),
-    np.column_stack: _column_stack,
+    np.column_stack: lambda tup: joining.column_stack(tup),
     np.append: lambda arr, values, axis=None: _concatenate((arr, values), axis),
     np.split: _split,
     np.array_split: _array_split,
@@ -410,9 +364,9 @@ FUNCTIONS: dict[Any, Function] = {
     np.roll: _roll,
     np.rot90: lambda m, k=1, axes=(0, 1): shaping.rot90(m, k, axes),
     np.tile: lambda A, reps: shaping.tile(A, reps),  # noqa: N803  (the name is NumPy's)
-    np.repeat: _repeat,
+    np.repeat: lambda a, repeats, axis=None: shaping.repeat_interleave(a, lift(repeats), axis),
     np.take: _take,
-    np.take_along_axis: _take_along_axis,
+    np.take_along_axis: lambda arr, indices, axis=-1: indexing.take_along_dim(arr, indices, axis),
     np.diagonal: lambda a, offset=0, axis1=0, axis2=1: splitting.diagonal(a, offset, axis1, axis2),
     np.diag: lambda v, k=0: splitting.diag(v, k),
     np.diagflat: lambda v, k=0: splitting.diag(lift(v).reshape(-1), k),
@@ -420,7 +374,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.triu: lambda m, k=0: splitting.triu(m, k),
     np.trace: _trace,
     np.dot: _dot,
-    np.vdot: lambda a, b, /: _vdot(*lift_all(a, b)),
+    np.vdot: lambda a, b, /: contractions.matmul(unary.conj(lift(a).reshape(-1)), lift(b).reshape(-1)),
     np.inner: lambda a, b, /: contractions.inner(*_same_type(*lift_all(a, b))),
     np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in lift_all(a, b)]),
     np.kron: lambda a, b: contractions.kron(*_same_type(*lift_all(a, b))),
@@ -434,7 +388,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.fix: lambda x: unary.trunc(x),
     np.sinc: lambda x: unary.sinc(x),
     np.nan_to_num: lambda x, copy=True, nan=0.0, posinf=None, neginf=None: unary.nan_to_num(x, nan, posinf, neginf),
-    np.real: _real,
+    np.real: lambda val: unary.real(lift(val)),
     np.imag: _imag,
     np.angle: _angle,
     np.isclose: lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: binary.isclose(a, b, rtol, atol, equal_nan),

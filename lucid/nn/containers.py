@@ -231,7 +231,27 @@ class ModuleList(_Listed):
         return f"{self._get_name()}(\n  " + "\n".join(lines).replace("\n", "\n  ") + "\n)"
 
 
-class ParameterList(_Listed):
+class _OfParameters(_Held):
+    """Entries that are parameters."""
+
+    _kind = PARAMETER
+
+    def _checked(self, value: Any) -> Any:
+        if value is None or isinstance(value, Parameter):
+            return value
+        if not isinstance(value, Tensor):
+            raise TypeError(f"containers of parameters hold tensors, not {type(value).__name__}")
+        return Parameter(value)
+
+    def extra_repr(self) -> str:
+        """The shapes and types of the parameters."""
+        return "\n".join(
+            f"({name}): None" if value is None else f"({name}): Parameter of shape {value.shape}, {value.dtype}"
+            for name, value in self._entries()
+        )
+
+
+class ParameterList(_OfParameters, _Listed):
     """A list of parameters that are registered; other tensors that are put in become parameters.
 
     >>> import lucid
@@ -241,19 +261,10 @@ class ParameterList(_Listed):
     [(2,), (3,)]
     """
 
-    _kind = PARAMETER
-
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         if values is not None:
             self.extend(values)
-
-    def _checked(self, value: Any) -> Any:
-        return _as_parameter(value)
-
-    def extra_repr(self) -> str:
-        """The shapes and types of the parameters."""
-        return "\n".join(_described(name, value) for name, value in self._entries())
 
 
 class _Mapped(_Held):
@@ -327,7 +338,7 @@ class ModuleDict(_Mapped):
             self.update(modules)
 
 
-class ParameterDict(_Mapped):
+class ParameterDict(_OfParameters, _Mapped):
     """A dictionary of parameters that are registered; other tensors that are put in become parameters.
 
     >>> import lucid
@@ -337,15 +348,10 @@ class ParameterDict(_Mapped):
     Tensor([0., 0.], requires_grad=True)
     """
 
-    _kind = PARAMETER
-
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
         if parameters is not None:
             self.update(parameters)
-
-    def _checked(self, value: Any) -> Any:
-        return _as_parameter(value)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The entry under `key`, which becomes `default` if there is none."""
@@ -383,19 +389,3 @@ class ParameterDict(_Mapped):
     def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
-
-    def extra_repr(self) -> str:
-        """The shapes and types of the parameters."""
-        return "\n".join(_described(name, value) for name, value in self._entries())
-
-
-def _as_parameter(value: Any) -> Any:
-    if value is None or isinstance(value, Parameter):
-        return value
-    if not isinstance(value, Tensor):
-        raise TypeError(f"containers of parameters hold tensors, not {type(value).__name__}")
-    return Parameter(value)
-
-
-def _described(name: str, value: Any) -> str:
-    return f"({name}): None" if value is None else f"({name}): Parameter of shape {value.shape}, {value.dtype}"

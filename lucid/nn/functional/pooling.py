@@ -112,28 +112,9 @@ def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, gi
     return total / divisor if x.np_dtype.kind != "i" else div(total, divisor, rounding_mode="trunc")
 
 
-def _avg_pooled(
-    n: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Tensor:
-    name = f"avg_pool{n}d"
-    x = _spatial(name, input, n)
-    if x.np_dtype.kind in "bu":
-        raise RuntimeError(f"{name}: expected numbers with a sign, not {x.dtype}; convert it, as in x.float()")
-    if divisor_override == 0:
-        raise ValueError(f"{name}: divisor_override must not be 0")
-    how = hashable(kernel_size), hashable(stride), hashable(padding)
-    found = _windows(name, x.shape, n, *how, 1, ceil_mode)
-    return _means(x, found, count_include_pad, divisor_override)
-
-
 def _avg_pool(n: int) -> Any:
+    name = f"avg_pool{n}d"
+
     def avg_pool(
         input: Any,
         kernel_size: Any,
@@ -143,7 +124,14 @@ def _avg_pool(n: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:
-        return _avg_pooled(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        x = _spatial(name, input, n)
+        if x.np_dtype.kind in "bu":
+            raise RuntimeError(f"{name}: expected numbers with a sign, not {x.dtype}; convert it, as in x.float()")
+        if divisor_override == 0:
+            raise ValueError(f"{name}: divisor_override must not be 0")
+        how = hashable(kernel_size), hashable(stride), hashable(padding)
+        found = _windows(name, x.shape, n, *how, 1, ceil_mode)
+        return _means(x, found, count_include_pad, divisor_override)
 
     return avg_pool
 
@@ -165,11 +153,13 @@ avg_pool1d, avg_pool2d, avg_pool3d = for_dimensions(
 
 
 def _lp_pool(n: int) -> Any:
+    average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
+
     def lp_pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
         name = f"lp_pool{n}d"
         kernel = each(kernel_size, n, f"{name}: kernel_size", 1)
         (x,), kind = in_working_type(name, input)
-        mean = _avg_pooled(n, power_of_size(x, norm_type), kernel, stride, 0, ceil_mode, True, None)
+        mean = average(power_of_size(x, norm_type), kernel, stride, ceil_mode=ceil_mode)
         out = power_of_size(mean * math.prod(kernel), 1.0 / norm_type)
         return given_back(out, kind)
 
