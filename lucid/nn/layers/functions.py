@@ -37,5 +37,5 @@ class FunctionLayer(Module):
 class OfOneTensor(FunctionLayer):
     """A layer whose function takes one tensor beside the settings."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return self._call(input)

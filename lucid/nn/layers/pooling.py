@@ -67,6 +67,9 @@ class _MaxPool(_Pool, functions=functions, stem="max_pool"):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
+    def forward(self, input: Tensor) -> Any:
+        return self._call(input)
+
 
 class MaxPool1d(_MaxPool, n=1):
     """Max pooling over sequences."""
@@ -199,6 +202,9 @@ class _AdaptiveMaxPool(_Pool, functions=functions, stem="adaptive_max_pool"):
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return self._call(input)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, n=1):
