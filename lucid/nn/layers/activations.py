@@ -69,7 +69,7 @@ class SELU(_InPlace, function=functions.selu):
     """
 
 
-class SiLU(_InPlace, function=functions.silu):
+class SiLU(_InPlace):
     """x · sigmoid(x), also known as swish.
 
     >>> import lucid
@@ -77,6 +77,9 @@ class SiLU(_InPlace, function=functions.silu):
     >>> SiLU()(lucid.tensor([-1.0, 2.0]))
     Tensor([-0.2689,  1.7616])
     """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functions.silu(input, self.inplace)
 
 
 class Mish(_InPlace, function=functions.mish):
@@ -202,7 +205,7 @@ class CELU(_Exponential, function=functions.celu):
     """
 
 
-class GELU(_Activation, function=functions.gelu):
+class GELU(_Activation):
     """x · Φ(x) with the normal distribution function Φ, or its approximation by tanh.
 
     >>> import lucid
@@ -216,6 +219,9 @@ class GELU(_Activation, function=functions.gelu):
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functions.gelu(input, self.approximate)
 
 
 class Hardtanh(_Activation, function=functions.hardtanh):

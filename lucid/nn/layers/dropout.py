@@ -17,7 +17,7 @@ class _Dropout(FunctionLayer):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._call(input, training=self.training)
+        return self._function(input, self.p, self.training, self.inplace)
 
 
 class Dropout(_Dropout, function=functions.dropout):

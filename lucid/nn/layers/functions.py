@@ -11,7 +11,8 @@ class FunctionLayer(Module):
     """A layer that calls one function, which a subclass names, as in `function=functions.elu`.
 
     What its constructor takes are attributes of the layer and arguments of the function, by the same names. Those in
-    `_shown` are printed.
+    `_shown` are printed. Handing them on by name costs half a microsecond, so layers that every network has call their
+    function themselves.
     """
 
     _function: ClassVar[Callable[..., Any]]

@@ -51,7 +51,7 @@ class _Weighted(_OfTarget):
         self.register_buffer("weight", weight)
 
 
-class MSELoss(_Plain, function=losses.mse_loss):
+class MSELoss(_Plain):
     """(x - y)².
 
     >>> import lucid
@@ -59,6 +59,9 @@ class MSELoss(_Plain, function=losses.mse_loss):
     >>> MSELoss()(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 2.0]))
     Tensor(2.)
     """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return losses.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Plain, function=losses.l1_loss):
@@ -99,7 +102,7 @@ class HuberLoss(_OfTarget, function=losses.huber_loss):
         self.delta = delta
 
 
-class CrossEntropyLoss(_Weighted, function=classification.cross_entropy):
+class CrossEntropyLoss(_Weighted):
     """-log softmax(x)[y], with class indices or probabilities as targets.
 
     `weight` holds a factor for each class; indices equal to `ignore_index` do not count; `label_smoothing` moves that
@@ -122,6 +125,16 @@ class CrossEntropyLoss(_Weighted, function=classification.cross_entropy):
         super().__init__(weight, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return classification.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class NLLLoss(_Weighted, function=classification.nll_loss):

@@ -68,7 +68,9 @@ class _MaxPool(_Pool, functions=functions, stem="max_pool"):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        return self._call(input)
+        return self._function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
 
 class MaxPool1d(_MaxPool, n=1):
