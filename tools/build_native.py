@@ -15,6 +15,7 @@ import platform
 import runpy
 import shutil
 import sys
+import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -162,6 +163,9 @@ def compiled(native: SimpleNamespace, levels: list[str], sanitize: bool) -> dict
     """Run Cython and the C compiler; returns the libraries by their places in the folder of machine code."""
     from Cython.Compiler.Options import get_directive_defaults
 
+    if not accepted(()):
+        compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
+        raise RuntimeError(f"there is no C compiler that works ({compiler})")
     # Freeing a chain of a million nodes must not recurse a million deep. Only decorators could say so for one class,
     # and those would need Cython where the sources run.
     get_directive_defaults()["trashcan"] = True
