@@ -8,7 +8,7 @@ from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.kernels import table
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.place import here
-from lucid.core.primitive import P, Primitive
+from lucid.core.primitive import P, Primitive, apply
 from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
 
@@ -121,7 +121,7 @@ class Batched(Kind):
         super()._raise_unless_replaceable(value)
         self._aux = value._aux  # whether the examples share the contents goes with these
 
-    def interpret(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on all examples at once, by its batching rule."""
         level = self._level
         values: list[Any] = []
@@ -141,7 +141,7 @@ class Batched(Kind):
             values.append(a)
             batched.append(False)
         if not any_batched:
-            out = prim(*values, **params)
+            out = apply(prim, values, params)
             size = self.batch_size
             if prim.multi:
                 return tuple([Batched.shared(o, level, size) for o in out])

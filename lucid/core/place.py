@@ -11,7 +11,6 @@ from lucid.native import PACKAGE
 _PACKAGES = tuple(os.path.join(os.path.dirname(PACKAGE), name) + os.sep for name in ("lucid", "sorix"))
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
 known_files: dict[str, bool] = {}
-_is_ours = known_files.get
 
 
 def is_internal(filename: str) -> bool:
@@ -59,14 +58,9 @@ class Place:
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
     found: Any = frame
-    try:
-        while True:
-            while _is_ours(found.f_code.co_filename):
-                found = found.f_back
-            if not is_internal(found.f_code.co_filename):
-                return found
-    except AttributeError:  # above the outermost frame
-        return frame
+    while found is not None and is_internal(found.f_code.co_filename):
+        found = found.f_back
+    return frame if found is None else found
 
 
 def here() -> Place:

@@ -3,6 +3,6 @@ from lucid.core.fields cimport TensorFields
 from lucid.core.primitive cimport apply, element_type
 
 
-@cython.locals(rank=cython.Py_ssize_t)
+@cython.locals(rank=cython.Py_ssize_t, lowest=cython.Py_ssize_t, own=cython.Py_ssize_t)
 cpdef object align(object values, object batched, object size)
 cdef Py_ssize_t _rank(object value)

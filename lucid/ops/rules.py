@@ -5,6 +5,7 @@ They are in terms of primitives and work on tensors of every kind: plain ones co
 batch and push forward, expressions become kernels. `P.name` is the primitive called `name`.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -106,11 +107,17 @@ def align(values: Any, batched: Any, size: Any) -> Any:
     """Give batched values equal ranks, so that the batch dimension is the outermost of the broadcast."""
     if len(values) == 1:
         return values
-    ranks = [_rank(v) for v in values]
-    rank = max([r - b for r, b in zip(ranks, batched)])  # of one example
+    rank, lowest = 0, sys.maxsize  # of one example: of all values, and of those that are batched
+    for v, b in zip(values, batched):
+        own = _rank(v) - 1 if b else _rank(v)
+        rank = max(rank, own)
+        if b:
+            lowest = min(lowest, own)
+    if lowest >= rank:
+        return values
     return [
-        P.reshape(v, shape=(size, *(1,) * (rank - r + 1), *v.shape[1:])) if b and r <= rank else v
-        for v, r, b in zip(values, ranks, batched)
+        P.reshape(v, shape=(size, *(1,) * (rank - _rank(v) + 1), *v.shape[1:])) if b and _rank(v) <= rank else v
+        for v, b in zip(values, batched)
     ]
 
 
