@@ -294,8 +294,8 @@ from lucid.api.scatter import index_put as index_put
 from lucid.api.scatter import index_put_ as index_put_
 from lucid.api.scatter import masked_fill as masked_fill
 from lucid.api.scatter import masked_scatter as masked_scatter
-from lucid.api.put import index_reduce as index_reduce
-from lucid.api.put import put as put
+from lucid.api.scatter import index_reduce as index_reduce
+from lucid.api.scatter import put as put
 from lucid.api.inplace import conj_physical_ as conj_physical_
 from lucid.api.inplace import detach_ as detach_
 from lucid.api.inplace import fill as fill

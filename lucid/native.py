@@ -21,9 +21,9 @@ from zlib import crc32
 # A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So kernels in
 # compiled modules are `framed`, or call NumPy's functions by such a frame.
 MODULES = (
-    "core.arrays", "core.fields", "core.place", "core.storage", "core.tensor", "core.node", "core.cuts", "core.collector",
+    "core.arrays", "core.fields", "core.source_lines", "core.storage", "core.tensor", "core.node", "core.detachments", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "core.tree", "core.outside", "core.levels", "core.inplace",
+    "core.kind", "core.dual", "core.batched", "core.tree", "autograd.dependencies", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "api.indexing", "api.joining", "api.reductions", "api.shaping",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",

@@ -10,7 +10,7 @@ import pytest
 import lucid
 from lucid.autograd import Function
 from lucid.autograd.explaining import Explanation, explain
-from lucid.core import cuts
+from lucid.core import detachments
 
 
 def leaf(*values, **options):
@@ -19,7 +19,7 @@ def leaf(*values, **options):
 
 @pytest.fixture(autouse=True)
 def no_memory_of_other_tests():
-    cuts.log.clear()
+    detachments.log.clear()
 
 
 @pytest.fixture
@@ -332,9 +332,9 @@ def test_nothing_changes(x):
     h.register_hook(lambda g: calls.append(g))
     h.retain_grad()
     loss = (h * h).sum()
-    noted = len(cuts.log)
+    noted = len(detachments.log)
     only(explain(loss, x), "hooks on the result of `mul`")
-    assert not calls and x.grad is None and h.grad is None and len(cuts.log) == noted
+    assert not calls and x.grad is None and h.grad is None and len(detachments.log) == noted
     loss.backward()
     assert np.array_equal(x.grad.numpy(), 8 * np.array([1.0, -2.0]))
 
@@ -379,6 +379,6 @@ def test_cuts_keep_nothing_alive():
 
 
 def test_cuts_are_bounded(x):
-    for _ in range(cuts.log.maxlen + 10):
+    for _ in range(detachments.log.maxlen + 10):
         x.detach()
-    assert len(cuts.log) == cuts.log.maxlen
+    assert len(detachments.log) == detachments.log.maxlen

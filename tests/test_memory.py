@@ -12,7 +12,7 @@ import pytest
 import lucid
 from lucid.autograd import Function, backward, checkpoint, grad
 from lucid.autograd.graph import saved_tensors_hooks
-from lucid.core import cuts
+from lucid.core import detachments
 
 
 @pytest.fixture(autouse=True)
@@ -432,12 +432,12 @@ def _grown(step, warm, steps):
     try:
         for _ in range(warm):
             step()
-        cuts.log.clear()
+        detachments.log.clear()
         gc.collect()  # also empties the interpreter's free lists, which would count as growth
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(steps):
             step()
-        cuts.log.clear()
+        detachments.log.clear()
         assert gc.collect() == 0, "the steps left reference cycles behind"
         after, _ = tracemalloc.get_traced_memory()
     finally:
@@ -448,9 +448,9 @@ def _grown(step, warm, steps):
 def test_log_of_cuts_is_bounded():
     x = leaf(1.0)
     with lucid.no_grad():
-        for _ in range(2 * cuts.log.maxlen):
+        for _ in range(2 * detachments.log.maxlen):
             x * 2
-    assert len(cuts.log) == cuts.log.maxlen
+    assert len(detachments.log) == detachments.log.maxlen
 
 
 def test_a_thousand_training_steps_leave_memory_flat():

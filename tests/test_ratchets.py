@@ -46,8 +46,8 @@ MEASURES = {
         lambda: matches(r"type\(\w+\) is (?:not )?Tensor\b", *ABOVE_THE_KERNELS, "nn", "interop"),
         43,
     ),
-    "modules in one folder": (widest_room, 26),
-    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 5027),
+    "modules in one folder": (widest_room, 25),
+    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 4957),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, modes
-from lucid.core.cuts import cut
+from lucid.core.detachments import cut
 from lucid.core.device import as_device, device
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of

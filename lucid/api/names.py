@@ -127,7 +127,7 @@ lucid.api.scatter: lazy method out
     index_fill_:unlisted:-out index_put:-out index_put_:-out index_select masked_fill:-out
     masked_fill_:unlisted:-out masked_scatter:-out masked_scatter_:unlisted:-out masked_select nonzero scatter
     scatter_:unlisted:-out scatter_add scatter_add_:unlisted:-out scatter_reduce scatter_reduce_:unlisted:-out take
-lucid.api.put: lazy method
+lucid.api.scatter: lazy method
     index_reduce index_reduce_:unlisted put put_:unlisted
 lucid.api.inplace: method
     apply_:unlisted conj_physical_ copy_:unlisted detach_ fill:-method fill_ fill_diagonal_:unlisted map2_:unlisted

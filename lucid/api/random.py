@@ -14,8 +14,8 @@ from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
 from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
-from lucid.core.place import here
 from lucid.core.primitive import lift
+from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary
 from lucid.ops.promotion import KEEP, lift_all, promote

@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.api import indexing
 from lucid.core import dtypes
-from lucid.core.cuts import cut
+from lucid.core.detachments import cut
 from lucid.core.dual import Dual
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of

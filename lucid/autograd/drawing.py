@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from lucid.core.node import Node, OutputNode
-from lucid.core.place import is_internal
 from lucid.core.primitive import edge_of, synced
+from lucid.core.source_lines import is_internal
 from lucid.core.tensor import Tensor
 
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"

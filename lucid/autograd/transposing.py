@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from lucid.autograd.dependencies import leads_outside
 from lucid.core import modes
 from lucid.core.arrays import unit, zeros
 from lucid.core.engine import run
 from lucid.core.fields import TensorFields
-from lucid.core.outside import leads_outside
 from lucid.core.primitive import P, edge_of, synced, variable
 from lucid.core.tensor import Tensor
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.kernels import table
 from lucid.core.kind import Kind, NeedsValueError
-from lucid.core.place import here
 from lucid.core.primitive import P, Primitive, apply
+from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor
 
@@ -148,7 +148,7 @@ class Batched(Kind):
             return Batched.shared(out, level, size)
         rule = _one_by_one if prim.batch is None else prim.batch
         if prim.is_call:
-            prim.called_in(level, args)
+            prim.called_in(level, args)  # type: ignore[attr-defined]  # every call has it
         out = rule(prim, values, batched, size, params)
         if prim.multi:
             return tuple([Batched.make(_in_order(prim, o), level) for o in out])

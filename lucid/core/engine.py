@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
+from lucid.core.accumulation import Parts
 from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
 from lucid.core.geometry import geometry_of, is_passed, placed
@@ -24,9 +25,8 @@ from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kernels import table
 from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, NONFINITE, Freed, Node, Pruned, accumulator, accumulators
-from lucid.core.parts import Parts
-from lucid.core.place import here
 from lucid.core.primitive import Primitive, edge_of, pulled_by_tensors, synced
+from lucid.core.source_lines import here
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, of_class, wrapped, wrapped_as
 

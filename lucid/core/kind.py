@@ -4,8 +4,8 @@
 from typing import Any
 
 from lucid.core.fields import TensorFields
-from lucid.core.place import here
 from lucid.core.primitive import apply, note_positions
+from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, View
 from lucid.core.tensor import Tensor
 

@@ -10,7 +10,7 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.hooks import Hooks, hooks_of, users_hooks_of
 from lucid.core.kernels import table
-from lucid.core.place import Place, climb, known_files
+from lucid.core.source_lines import Place, climb, known_files
 from lucid.core.storage import DETACHED, Saved, Storage, fingerprint, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame, in_use

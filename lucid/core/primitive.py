@@ -13,7 +13,7 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.collector import expose
-from lucid.core.cuts import cut
+from lucid.core.detachments import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
 from lucid.core.hooks import hooks_of
@@ -277,6 +277,9 @@ def synced(tensor: Any) -> Any:
     for t in reversed(stale):
         _regenerate(t, t._meta)
     return tensor
+
+
+Tensor._synced = lambda self: synced(self)
 
 
 def _regenerate(tensor: Tensor, view: View) -> None:

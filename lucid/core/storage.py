@@ -6,7 +6,7 @@ from weakref import ref
 from lucid.core import arrays
 from lucid.core.arrays import ARRAY
 from lucid.core.fields import TensorFields
-from lucid.core.place import Place, here
+from lucid.core.source_lines import Place, here
 from lucid.native import PyObject_GC_UnTrack, in_use
 
 if TYPE_CHECKING:

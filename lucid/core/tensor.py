@@ -10,10 +10,11 @@ import numpy as np
 from lucid.core import dtypes, levels
 from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
+from lucid.core.detachments import cut
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
-from lucid.core.place import here
+from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Tensor(TensorFields, Methods):
         self._born = newest()
 
     from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
+    _synced: Callable[..., "Tensor"]  # `core.primitive.synced`
     describe_contents: Callable[..., str]  # set by lucid.api.printing
 
     _wrap: Callable[[Any], "Tensor"]  # `wrapped`, below
@@ -136,14 +138,6 @@ class Tensor(TensorFields, Methods):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
-
-    def _synced(self) -> "Tensor":
-        """The tensor itself, with its history up to date if it is a view of memory that was written."""
-        if self._meta is not None:
-            from lucid.core.primitive import synced
-
-            synced(self)
-        return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Start (or stop) recording operations on this leaf; returns it.
@@ -396,8 +390,6 @@ class Tensor(TensorFields, Methods):
                 f"item() needs a tensor with exactly one element; this one has {array.size} (shape {self.shape})"
             )
         if self._requires_grad:
-            from lucid.core.cuts import cut
-
             cut("item()", self)
         value = array.item()
         return float(value) if self.dtype is dtypes.bfloat16 else value

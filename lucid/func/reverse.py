@@ -5,11 +5,11 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
+from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes, tree
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.levels import active
-from lucid.core.outside import carries_grad, leads_outside
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable

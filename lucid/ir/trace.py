@@ -12,8 +12,8 @@ from lucid.core.fields import new_tensor
 from lucid.core.inplace import raise_if_leaf
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import Inside
-from lucid.core.place import here
 from lucid.core.primitive import P, Primitive, lift, put_on_tape
+from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir import placeholders, rehearsal

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from lucid.core.place import Place
+from lucid.core.source_lines import Place
 
 
 class Name(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from lucid.autograd.modes import enable_grad
 from lucid.core.hooks import RemovableHandle
 from lucid.core.levels import trace, tracing
-from lucid.core.place import here
+from lucid.core.source_lines import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
 from lucid.core.tree import flatten

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.place import Place
 from lucid.core.primitive import Primitive
+from lucid.core.source_lines import Place
 from lucid.core.tensor import Tensor
 from lucid.func.control import _Branch, _Loop
 from lucid.func.sparse.coloring import Matrix, Product, gather, movement, probed, scatter, scipy_sparse

@@ -11,7 +11,7 @@ from weakref import ref
 
 from lucid.core import modes
 from lucid.core.fields import next_seq
-from lucid.core.place import Place, climb
+from lucid.core.source_lines import Place, climb
 
 _getframe = sys._getframe
 _WALK_LIMIT = 12  # nodes looked at for each cut
