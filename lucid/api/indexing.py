@@ -15,8 +15,8 @@ from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.inplace import write, write_part
-from lucid.core.primitive import apply, lift, note_positions
-from lucid.core.tensor import Tensor
+from lucid.core.primitive import apply, constant, element_type, lift, note_positions
+from lucid.core.tensor import Tensor, wrapped
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.promotion import exact
@@ -240,11 +240,11 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 
 def _source(input: Tensor, value: Any) -> Tensor:
     """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
-    kind = input.np_dtype
-    if isinstance(value, Tensor) and value.np_dtype is kind:
+    kind = element_type(input)
+    if isinstance(value, Tensor) and element_type(value) is kind:
         return value
     if type(value) is float and kind in dtypes.SINGLE_AND_DOUBLE and -1e38 < value < 1e38:
-        return Tensor._wrap(np.asarray(value, kind))
+        return wrapped(constant(value, kind))
     dtypes.raise_if_outside(value, kind, "setitem")
     source = exact(value)
     is_number = source.ndim == 0 and not isinstance(value, Tensor)

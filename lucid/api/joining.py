@@ -10,7 +10,7 @@ import numpy as np
 from lucid.api import joining, shaping, splitting
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, are_alike, cast, lift_all, promote
@@ -36,10 +36,10 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
             [0., 1., 1.]])
     """
     found = _tensors(tensors, "cat")
-    shapes = [t.shape for t in found]
+    shapes = [shape_of(t) for t in found]
     if (0,) in shapes:  # as in PyTorch, empty 1-d tensors join with anything
         found = [t for t in found if t.shape != (0,)] or found[:1]
-        shapes = [t.shape for t in found]
+        shapes = [shape_of(t) for t in found]
     first = shapes[0]
     if not first:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")

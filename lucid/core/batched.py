@@ -121,8 +121,9 @@ class Batched(Kind):
         super()._raise_unless_replaceable(value)
         self._aux = value._aux  # whether the examples share the contents goes with these
 
-    def interpret(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def interpret(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run a primitive on all examples at once, by its batching rule."""
+        prim: Primitive = primitive
         level = self._level
         values: list[Any] = []
         batched: list[bool] = []
@@ -146,9 +147,9 @@ class Batched(Kind):
             if prim.multi:
                 return tuple([Batched.shared(o, level, size) for o in out])
             return Batched.shared(out, level, size)
-        rule = _one_by_one if prim.batch is None else prim.batch
+        rule = primitive.batch or _one_by_one  # that of a user's function is a method
         if prim.is_call:
-            prim.called_in(level, args)  # type: ignore[attr-defined]  # every call has it
+            primitive.called_in(level, args)
         out = rule(prim, values, batched, size, params)
         if prim.multi:
             return tuple([Batched.make(_in_order(prim, o), level) for o in out])

@@ -5,13 +5,9 @@ hot paths say so in annotations. The methods are in `Tensor`, which stays an ord
 """
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lucid.native import new_instance
-
-if TYPE_CHECKING:
-    from lucid.core.tensor import Tensor
-
 
 _numbers = count(1)
 _newest = 0  # the number that the last transform was given: see `levels`
@@ -50,7 +46,7 @@ class TensorFields(Edge):
     _array: Any
     _aux: Any
     _born: int
-    _grad: "Tensor | None"
+    _grad: Any
     _held: bool
     _level: int
     _meta: Any

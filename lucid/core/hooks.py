@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lucid.core.collector import expose
-
-if TYPE_CHECKING:
-    from lucid.core.node import Node
 
 _ids = count()
 
@@ -52,13 +49,13 @@ class Hooks:
         return handle
 
 
-def hooks_of(node: "Node") -> Hooks:
+def hooks_of(node: Any) -> Hooks:
     if node.hooks is None:
         node.hooks = Hooks()
     return node.hooks
 
 
-def users_hooks_of(node: "Node") -> Hooks:
+def users_hooks_of(node: Any) -> Hooks:
     """The same for something of the user's, which may refer to anything."""
     leaf = getattr(node, "leaf", None)
     expose(node if leaf is None else leaf())

@@ -6,6 +6,6 @@ from lucid.core.primitive cimport Primitive, apply, edge_of, synced
 from lucid.core.storage cimport Storage, View, storage_of
 
 
-@cython.locals(storage=Storage, recorded=cython.bint)
+@cython.locals(recorded=cython.bint)
 cpdef bint write_part(TensorFields base, Primitive primitive, dict params, TensorFields source, str name)
 cpdef object rebase(TensorFields target, object node, object path=*)

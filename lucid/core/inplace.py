@@ -78,11 +78,12 @@ def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Ten
     """
     if base._level or source._level or tracing():
         return False
-    synced(base)
-    synced(source)
-    storage = storage_of(base)
+    if type(base._meta) is View:
+        synced(base)
+    if type(source._meta) is View:
+        synced(source)
     array, new = base._array, source._array
-    if storage.followers is not None or array.dtype != new.dtype:
+    if array.dtype != new.dtype or (base._meta is not None and base._meta.storage.followers is not None):
         return False
     part = primitive.kernel(array, **params)
     recorded = bool(base._requires_grad or source._requires_grad) and bool(modes.recording.get())

@@ -58,9 +58,12 @@ class Place:
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
     found: Any = frame
-    while found is not None and is_internal(found.f_code.co_filename):
+    while found is not None:
+        name = found.f_code.co_filename
+        if not (known_files[name] if name in known_files else is_internal(name)):
+            return found
         found = found.f_back
-    return frame if found is None else found
+    return frame
 
 
 def here() -> Place:

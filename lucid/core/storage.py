@@ -1,6 +1,6 @@
 """What tensors that share memory have in common: a version counter, and how each view was made."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 from lucid.core import arrays
@@ -8,9 +8,6 @@ from lucid.core.arrays import ARRAY
 from lucid.core.fields import TensorFields
 from lucid.core.source_lines import Place, here
 from lucid.native import PyObject_GC_UnTrack, in_use
-
-if TYPE_CHECKING:
-    from lucid.core.tensor import Tensor
 
 # How a view came about decides whether it may be written to while gradients are recorded.
 NORMAL, UNRECORDED, ONE_OF_MANY, DETACHED = range(4)
@@ -46,7 +43,7 @@ class Storage:
         """Whether NumPy code has written to an array that was saved before the memory was exposed."""
         return self.print is not None and self.print[0] == _identity(array) and self.print[1] != fingerprint(array)
 
-    def show(self, view: "Tensor", origin: "Tensor") -> None:
+    def show(self, view: Any, origin: Any) -> None:
         """Remember, without keeping it alive, that a tensor shows what `origin` holds: see `inplace.absorb`."""
         if self.views is None:
             self.views = []

@@ -8,7 +8,8 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array
-from lucid.core.primitive import apply, lift
+from lucid.core.fields import TensorFields
+from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.categories import Elementwise
 from lucid.ops.rules import P
@@ -115,9 +116,14 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
 
 def are_alike(args: Sequence[Any]) -> bool:
     """Whether all operands are tensors of one type."""
-    kind = args[0].np_dtype if args and isinstance(args[0], Tensor) else None
+    kind: Any = None
     for a in args:
-        if not isinstance(a, Tensor) or a.np_dtype is not kind:
+        if not isinstance(a, TensorFields):
+            return False
+        own = element_type(a)
+        if kind is None:
+            kind = own
+        elif own is not kind:
             return False
     return kind is not None
 
