@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import lucid
-from lucid import Tensor
+from lucid import Tensor, func
 from lucid.api import indexing, scatter, sorting
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
@@ -704,3 +704,38 @@ def test_bad_keys(key: Any, error: str) -> None:
     with pytest.raises(IndexError, match=error):
         x[key] = 0.0
     same(x, np.ones((3, 2)))
+
+
+def _written(x, v):
+    y = x * 1.0
+    y[1:3] = v * v
+    y[0] += v[1]
+    y[3] = 2.0
+    y.view(2, 2).t()[1] = v * 3
+    return (y * y * x).sum()
+
+
+def _joined(x, v):
+    y = lucid.stack([x[0] + v[1], v[0] * 3, v[1] * v[1], v[1] * 3])
+    return (y * y * x).sum()
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_assigned_parts_differentiate_as_joined_ones(operand):
+    x, v = lucid.randn(4, dtype=lucid.float64), lucid.randn(2, dtype=lucid.float64)
+    expected = func.grad(_joined, operand)(x, v).numpy()
+    assert np.allclose(func.grad(_written, operand)(x, v).numpy(), expected)
+    assert np.allclose(func.jacfwd(_written, operand)(x, v).numpy(), expected)
+    assert np.allclose(func.hessian(_written, operand)(x, v).numpy(), func.hessian(_joined, operand)(x, v).numpy())
+
+
+def test_a_leaf_assigned_to_several_parts_adds_up_to_second_order():
+    leaf = lucid.tensor([2.0, -3.0], dtype=lucid.float64, requires_grad=True)
+    whole = lucid.zeros(3, 2, dtype=lucid.float64)
+    whole[0] = leaf
+    whole[2] = leaf
+    whole[0] = leaf * 2
+    (grad,) = lucid.autograd.grad((whole * whole).sum(), (leaf,), create_graph=True)
+    assert grad.tolist() == [20.0, -30.0]
+    grad.sum().backward()
+    assert leaf.grad.tolist() == [10.0, 10.0]

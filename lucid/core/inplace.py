@@ -340,9 +340,8 @@ class _WriteView:
     @staticmethod
     def split(node: Node, ct: Any) -> tuple[Any, Any]:
         """The same for an array that nobody else holds: what is outside stays where it is, so n parts take one whole."""
-        whole = (
-            ct if arrays_of.is_contiguous(ct) else arrays_of.copy(ct)
-        )  # in another order, some views would be copies
+        # In another order than that of rows, some views would be copies.
+        whole = ct if arrays_of.is_contiguous(ct) else arrays_of.copy(ct)
         part = seen_through(path_of(node), whole)
         inside = None if node.right is None else arrays_of.copy(part)
         arrays_of.assign(part, 0)

@@ -279,7 +279,7 @@ def synced(tensor: Any) -> Any:
     return tensor
 
 
-Tensor._synced = lambda self: synced(self)
+Tensor._synced = lambda self: synced(self)  # a compiled function would not become a method
 
 
 def _regenerate(tensor: Tensor, view: View) -> None:
