@@ -1,0 +1,1 @@
+"""Machine code from declarations: expressions become functions of vectors, these loops, and LLVM compiles them."""

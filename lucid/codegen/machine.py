@@ -1,0 +1,78 @@
+"""LLVM, through llvmlite, which is imported when it is first needed: from text to machine code in memory."""
+
+import platform
+import threading
+from typing import Any
+
+_lock = threading.RLock()
+
+
+class Compiler:
+    """Translates text of LLVM for one processor: this one, or another of which only the code is wanted."""
+
+    def __init__(self, triple: str = "", cpu: str = "", features: str | None = None) -> None:
+        import llvmlite.binding as llvm
+
+        self.llvm: Any = llvm
+        if triple:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        else:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+        self.triple = triple or llvm.get_process_triple()
+        self.cpu = cpu or llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten() if features is None else features
+        self.is_host = not triple
+        self.machine = self.new_machine()
+
+    def new_machine(self) -> Any:
+        """What LLVM calls a target machine; each loader owns one."""
+        model = "jitdefault" if self.is_host else "default"
+        target = self.llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel=model
+        )
+
+    def optimized(self, text: str) -> Any:
+        """The module of a text, checked and made better without changing what it computes."""
+        llvm = self.llvm
+        module = llvm.parse_assembly(f'target triple = "{self.triple}"\n{text}')
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = False  # vectors are written as such
+        builder = llvm.create_pass_builder(self.machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+    def object_code(self, text: str) -> bytes:
+        """The object file of a text."""
+        with _lock:
+            code: bytes = self.machine.emit_object(self.optimized(text))
+        return code
+
+    def assembly(self, text: str) -> str:
+        with _lock:
+            code: str = self.machine.emit_assembly(self.optimized(text))
+        return code
+
+
+class Loaded:
+    """Machine code in memory, of which functions are asked by their names."""
+
+    def __init__(self, compiler: Compiler, code: bytes) -> None:
+        llvm = compiler.llvm
+        with _lock:
+            empty = llvm.parse_assembly(f'target triple = "{compiler.triple}"')
+            self._engine = llvm.create_mcjit_compiler(empty, compiler.new_machine())
+            self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        found: int = self._engine.get_function_address(name)
+        return found
+
+
+def processor() -> str:
+    """The architecture, as LLVM calls it."""
+    return platform.machine()
