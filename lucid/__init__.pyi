@@ -174,9 +174,9 @@ from lucid.ops.floating import isposinf as isposinf
 from lucid.api.inplace import ldexp_ as ldexp_
 from lucid.ops.floating import nextafter as nextafter
 from lucid.ops.floating import signbit as signbit
-from lucid.ops.integers import gcd as gcd
+from lucid.ops.binary import gcd as gcd
 from lucid.api.inplace import gcd_ as gcd_
-from lucid.ops.integers import lcm as lcm
+from lucid.ops.binary import lcm as lcm
 from lucid.api.inplace import lcm_ as lcm_
 from lucid.api.reductions import count_nonzero as count_nonzero
 from lucid.api.sorting import unique as unique

@@ -23,7 +23,7 @@ from zlib import crc32
 MODULES = (
     "core.arrays", "core.fields", "core.source_lines", "core.storage", "core.tensor", "core.node", "core.detachments", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "core.tree", "autograd.dependencies", "core.levels", "core.inplace",
+    "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "api.indexing", "api.joining", "api.reductions", "api.shaping",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
@@ -35,11 +35,18 @@ MODULES = (
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 LOOPS = (
-    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.derivatives", "backends.cpu.thread_pool", "backends.cpu.gemm",
-    "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.activations", "backends.cpu.recurrent",
-    "backends.cpu.batch_norm", "backends.cpu.windows", "optim.steps",
+    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
+    "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
+    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.launch", "backends.cpu.launch_folds",
+    "optim.steps",
 )  # fmt: skip
-EXACT = ("backends.cpu.arithmetic", "backends.cpu.loops", "optim.steps")
+EXACT = (
+    "backends.cpu.arithmetic",
+    "backends.cpu.loops",
+    "backends.cpu.launch",
+    "backends.cpu.launch_folds",
+    "optim.steps",
+)
 # Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 ANY = "any"  # the level that every processor of an architecture has

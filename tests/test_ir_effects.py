@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lucid
-import lucid.signal.spectra  # which declares the primitive of overlaps
+import lucid.ops.fft  # which declares the primitive of overlaps
 from lucid import linalg, nn, special
 from lucid.core.primitive import P, registry
 from lucid.func import make_graph

@@ -16,6 +16,7 @@ from typing import Any
 import lucid  # attaches the methods
 from lucid.api import names
 from lucid.api.methods import method_table, operator_table
+from lucid.array_api.elementwise import standard
 from lucid.autograd.methods import METHODS
 
 PACKAGE = Path(__file__).parent.parent / "lucid"
@@ -172,7 +173,7 @@ STUBS = {
     PACKAGE / "core" / "_methods.pyi": stub,
     PACKAGE / "__init__.pyi": namespace_stub,
     PACKAGE / "special" / "__init__.pyi": lambda: package_stub("lucid.special", names.special()),
-    PACKAGE / "array_api" / "__init__.pyi": lambda: package_stub("lucid.array_api", names.standard()),
+    PACKAGE / "array_api" / "__init__.pyi": lambda: package_stub("lucid.array_api", standard()),
 }
 
 

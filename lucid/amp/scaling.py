@@ -10,7 +10,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.core.tree import flatten
+from lucid.ops.tree import flatten
 
 if TYPE_CHECKING:
     from lucid.optim.optimizer import Optimizer

@@ -13,9 +13,9 @@ from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, of_class
-from lucid.core.tree import too_deep
 from lucid.ops.dims import by_name, shape_from
 from lucid.ops.promotion import exact
+from lucid.ops.tree import too_deep
 
 _MOST_DIMS = 64  # of NumPy's arrays
 _NUMBERS = (bool, int, float, complex)

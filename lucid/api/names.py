@@ -69,7 +69,7 @@ lucid.ops.complex_parts:
     complex:out imag:standard polar:out real:standard view_as_complex view_as_real
 lucid.ops.floating: method
     frexp:out isneginf isposinf ldexp:out:inplace=listed:numpy nextafter:inplace:standard signbit:standard:numpy
-lucid.ops.integers: method inplace=listed numpy
+lucid.ops.binary: method inplace=listed numpy
     gcd lcm
 lucid.ops.contraction: method out numpy
     matmul
@@ -360,13 +360,6 @@ def of_scipy(rows: Iterable[Row] = ROWS) -> dict[str, Row]:
     """What stands for the functions of `scipy.special`, by their names."""
     known = having("scipy", rows)
     return {name: row for row in known for name in row.named("scipy") or row.named("special", row.name)}
-
-
-def standard(rows: Iterable[Row] = ROWS) -> dict[str, Row]:
-    """What `lucid.array_api` has, by name; of operations, the form that is as strict as the standard."""
-    found = {name: row for row in having("standard", rows) for name in row.named("standard", row.name)}
-    strict = "lucid.array_api.elementwise"
-    return {n: Row(n, strict, (), {}) if r.home.startswith("lucid.ops.") else r for n, r in found.items()}
 
 
 def public(namespace: dict[str, Any], *modules: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Reductions over dimensions and scans along one."""
 
 import math
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from lucid.api import indexing
@@ -13,7 +12,7 @@ from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast
 from lucid.ops.reductions import count_at
-from lucid.ops.rules import P
+from lucid.ops.rules import P, kept_shape
 
 Dims = int | tuple[int, ...] | list[int] | None
 
@@ -300,7 +299,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dty
     """
     x = _floats(input if dtype is None else cast(lift(input), dtypes.as_numpy(dtype)), "norm")
     if p == "nuc":
-        return import_module("lucid.linalg").matrix_norm(x, p, (0, 1) if dim is None else dim, keepdim)
+        return _nuclear_norm(x, (0, 1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
         raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', not {p!r}")
     p = 2 if p == "fro" else p
@@ -312,6 +311,20 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dty
     if p == 1:
         return P.sum(unary.abs(x), dims=dims, keepdim=keepdim)
     return _norm_primitive(x, p=float(p), dims=dims, keepdim=keepdim, divisor=1.0)
+
+
+def _nuclear_norm(x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """The sum of the singular values of the matrices that stand in two dimensions."""
+    from lucid.ops.linalg.matrices import raise_unless_lapack  # loads on first use, like lucid.linalg
+    from lucid.ops.linalg.spectral import nuclear_norm
+
+    raise_unless_lapack("norm", x, "input")
+    dims = many_dims(dim, x.ndim, "norm")
+    if len(dims) != 2:
+        raise RuntimeError(f"norm: with p='nuc' dim must be two dimensions, not {dim!r}")
+    others = [d for d in range(x.ndim) if d not in dims]
+    out = nuclear_norm(P.permute(x, dims=(*others, *dims)))
+    return P.reshape(out, shape=kept_shape(x.shape, dims)) if keepdim else out
 
 
 @numpy_names

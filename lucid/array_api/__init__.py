@@ -8,10 +8,10 @@ has the standard's names too, except where PyTorch means something else by them.
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from lucid.api import names as _names
 from lucid.array_api import fft, linalg  # noqa: F401 -- extensions of the standard
+from lucid.array_api.elementwise import standard as _standard
 
-_ROWS = _names.standard()
+_ROWS = _standard()
 
 
 def __getattr__(name: str) -> _Any:

@@ -29,6 +29,12 @@ def _strict(name: str, compute: Function) -> Function:
     return function
 
 
+def standard(rows: Iterable[Row] = ROWS) -> dict[str, Row]:
+    """What `lucid.array_api` has, by name; of operations, the form that is as strict as the standard."""
+    found = {name: row for row in having("standard", rows) for name in row.named("standard", row.name)}
+    return {n: Row(n, __name__, (), {}) if r.home.startswith("lucid.ops.") else r for n, r in found.items()}
+
+
 def derived(rows: Iterable[Row] = ROWS) -> dict[str, Function]:
     """What the table of names says that the standard has of lucid's operations."""
     operations = [row for row in having("standard", rows) if row.home.startswith("lucid.ops.")]

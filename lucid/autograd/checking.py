@@ -12,12 +12,13 @@ import numpy as np
 
 from lucid.autograd.calls import Call
 from lucid.autograd.differentiate import grad
+from lucid.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from lucid.autograd.modes import enable_grad
-from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import next_seq
 from lucid.core.primitive import edge_of, variable
 from lucid.core.tensor import Tensor
+from lucid.ops import tree
 
 Array = np.ndarray[Any, Any]
 
@@ -318,7 +319,6 @@ def _numerical(problem: _Problem, k: int, eps: float) -> Array:
 
 def _forward_jacobian(problem: _Problem, k: int, rows: int) -> Array:
     """The Jacobian of all outputs by input `k`, column by column from pushforwards of unit vectors."""
-    from lucid.func import jvp  # lucid.func is built on lucid.autograd
 
     def at(primal: Tensor) -> list[Tensor]:
         return problem.evaluate(
@@ -328,9 +328,16 @@ def _forward_jacobian(problem: _Problem, k: int, rows: int) -> Array:
     primal = Tensor.from_data(problem.arrays[k])
     columns = []
     for component in range(_parts(problem.arrays[k]).size):
-        _, tangents = jvp(at, (primal,), (Tensor.from_data(_unit(primal, component)),))
-        columns.append(_joined([_parts(_double(t)) for t in tangents]))
+        with dual_level():
+            outputs = at(make_dual(primal, Tensor.from_data(_unit(primal, component))))
+            duals = [unpack_dual(out) for out in outputs]
+        columns.append(_joined([_parts(_changes(*dual)) for dual in duals]))
     return np.array(columns).reshape(len(columns), rows).T
+
+
+def _changes(primal: Tensor, tangent: Tensor | None) -> Array:
+    """A tangent in double precision: zeros where there is none."""
+    return np.zeros_like(_double(primal)) if tangent is None else _double(tangent)
 
 
 def _replaced(arrays: Sequence[Array], k: int, array: Array) -> list[Array]:

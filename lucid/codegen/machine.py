@@ -1,6 +1,5 @@
 """LLVM, through llvmlite, which is imported when it is first needed: from text to machine code in memory."""
 
-import platform
 import threading
 from typing import Any
 
@@ -24,25 +23,26 @@ class Compiler:
         self.cpu = cpu or llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features().flatten() if features is None else features
         self.is_host = not triple
+        version = ".".join(map(str, llvm.llvm_version_info))
+        self.identity = f"{version} {self.triple} {self.cpu} {self.features}"  # what decides about the code of a text
         self.machine = self.new_machine()
 
     def new_machine(self) -> Any:
         """What LLVM calls a target machine; each loader owns one."""
         model = "jitdefault" if self.is_host else "default"
         target = self.llvm.Target.from_triple(self.triple)
-        return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel=model
-        )
+        return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel=model)
 
     def optimized(self, text: str) -> Any:
         """The module of a text, checked and made better without changing what it computes."""
         llvm = self.llvm
         module = llvm.parse_assembly(f'target triple = "{self.triple}"\n{text}')
         module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = options.slp_vectorization = False  # vectors are written as such
-        builder = llvm.create_pass_builder(self.machine, options)
-        builder.getModulePassManager().run(module, builder)
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_instruction_combine_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, llvm.create_pass_builder(self.machine, llvm.create_pipeline_tuning_options(speed_level=1)))
         return module
 
     def object_code(self, text: str) -> bytes:
@@ -71,8 +71,3 @@ class Loaded:
     def address(self, name: str) -> int:
         found: int = self._engine.get_function_address(name)
         return found
-
-
-def processor() -> str:
-    """The architecture, as LLVM calls it."""
-    return platform.machine()

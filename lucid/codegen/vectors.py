@@ -6,14 +6,17 @@ it says so: what a function computes does not depend on the width of vectors or 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
 _FLOATS = {"half": 2, "bfloat": 2, "float": 4, "double": 8}
 _BYTES = {**_FLOATS, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-_HEX = {"half": ("0xH", np.float16, np.uint16, 4), "double": ("0x", np.float64, np.uint64, 16)}
+_HEX: dict[str, tuple[str, Any, Any, int]] = {
+    "half": ("0xH", np.float16, np.uint16, 4),
+    "double": ("0x", np.float64, np.uint64, 16),
+}
 
 
 class Type(NamedTuple):
@@ -160,7 +163,7 @@ class Value:
         return self._compare("uno", "", self)
 
 
-Number = Union[Value, bool, int, float]
+Number = Value | bool | int | float
 
 
 class Function:
@@ -225,7 +228,7 @@ class Function:
         step: int,
         body: Callable[..., Sequence[Value]],
         carried: Sequence[Value] = (),
-        start: Union[Value, int] = 0,
+        start: Value | int = 0,
     ) -> list[Value]:
         """`body(i, *carried)` for i from `start` below `stop`; it gives the next of what is carried, and so does this."""
         count = Type("i64")
@@ -267,6 +270,24 @@ class Function:
         one = self.write(f"insertelement {wide} poison, {value.type} {value.text}, i64 0", wide)
         mask = f"<{lanes} x i32> zeroinitializer"
         return self.write(f"shufflevector {wide} {one.text}, {wide} poison, {mask}", wide)
+
+    def places(self, lanes: int) -> Value:
+        """The numbers 0, 1, 2, … of the places of a vector."""
+        numbers = ", ".join(f"i64 {k}" for k in range(lanes))
+        return Value(self, f"<{numbers}>", Type("i64", lanes))
+
+    def halves(self, value: Value) -> tuple[Value, Value]:
+        """The first and the second half of a vector."""
+        n = value.type.lanes // 2
+        type = Type(value.type.of, n, value.type.is_signed)
+        found = []
+        for start in (0, n):
+            chosen = ", ".join(f"i32 {k}" for k in range(start, start + n))
+            text = f"shufflevector {value.type} {value.text}, {value.type} poison, <{n} x i32> <{chosen}>"
+            if n == 1:
+                text = f"extractelement {value.type} {value.text}, i64 {start}"
+            found.append(self.write(text, type))
+        return found[0], found[1]
 
     def call(self, name: str, type: Type, *arguments: Value) -> Value:
         """A function that is defined elsewhere and has no effects."""
@@ -347,7 +368,23 @@ class Function:
             return Value(self, x.text, to)
         if to.of == "i1":
             return x.differs(0)
+        if x.type.of == "bfloat":
+            upper = self.convert(self.bits(x), x.type.with_("i32", False)) & 0xFFFF
+            return self.convert(self.from_bits(upper << 16, "float"), to)
+        if x.type.of == "half" and to.of != "float":
+            return self.convert(self.convert(x, x.type.with_("float")), to)
+        if to.of == "half" and x.type.of != "float":
+            return self.convert(self.convert(x, x.type.with_("float")), to)
+        if to.of == "bfloat":
+            return self._bfloat(self.convert(x, x.type.with_("float")))
         return self.write(f"{_conversion(x.type, to)} {x.type} {x.text} to {to}", to)
+
+    def _bfloat(self, x: Value) -> Value:
+        """The upper half of the bits of a single-precision number, rounded to the nearest, to even ones of two."""
+        bits = self.bits(x)
+        rounded = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
+        upper = self.select(x.is_nan(), (bits >> 16) | 0x40, rounded)
+        return self.from_bits(self.convert(upper, x.type.with_("i16")), "bfloat")
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """Σ c[k]·x^k by Horner's rule, each step rounded once."""

@@ -24,6 +24,9 @@ on_demand: list[Callable[[], object]] = []  # what fills in more, in the order i
 derive: list[Callable[[Any], Any]] = []  # functions that make the kernel of a primitive from its declaration, or None
 last_resort: list[Callable[[Any], Any]] = []  # the same, for what no module that is loaded on demand has either
 derived: dict[str, Any] = {}  # those that were made so
+generators: dict[str, Callable[[Any], Any]] = {}  # for a backend, what makes the kernel of a primitive, or None
+_tried: set[tuple[str, str]] = set()  # backends and primitives of which they have a kernel, or cannot make one
+switched: list[Callable[[], object]] = []  # what is called when another backend is used
 scalar: Any = None  # makes a kernel of a function of single elements (`ops.expressions.Source`)
 _declared: dict[str, list[Any]] = {}
 
@@ -58,20 +61,18 @@ class Waiting:
 
     def _found(self) -> Any:
         name = self.primitive.name
-        _derive(self.primitive, derive)
-        for load in on_demand:
-            if name in table:
-                break
-            load()
-        _derive(self.primitive, last_resort)
+        _generate(self.primitive)
         if name not in table:
-            raise NotImplementedError(f"`{name}` has no kernel: fill() the table with one in lucid.backends.numpy")
-        return table[name]
+            _derive(self.primitive, derive)
+            _load_until(table, name)
+        return table[name] if name in table else reference(self.primitive)
 
 
-def has_own(primitive: Any) -> bool:
-    """Whether a primitive has a kernel that was written, and not made of its declaration."""
-    return primitive.name in table and table[primitive.name] is not derived.get(primitive.name)
+def has_own(primitive: Any, among: tuple[str, ...] = BACKENDS) -> bool:
+    """Whether a backend has a kernel of a primitive that was written, and not made of its declaration."""
+    name = primitive.name
+    known = [tables[b][name] for b in among if name in tables[b] and (b, name) not in _tried]
+    return any(kernel is not derived.get(name) for kernel in known)
 
 
 def resolved(primitive: Any) -> Any:
@@ -89,13 +90,54 @@ def load_all() -> None:
 def kernel_of(primitive: Any) -> Any:
     """The kernel of a primitive that is being declared."""
     _declared.setdefault(primitive.name, []).append(primitive)
-    return table.get(primitive.name) or Waiting(primitive)
+    return _in_use(primitive.name) or Waiting(primitive)
+
+
+def generate(backend: str, rule: Callable[[Any], Any]) -> None:
+    """Let a backend make kernels of declarations, each when it is first needed, where it has none of its own."""
+    generators[backend] = rule
+    for name in list(_declared):
+        _bind(name)
+
+
+def _generate(primitive: Any) -> None:
+    """Let backends make a kernel of the declaration, where they have none of their own."""
+    name = primitive.name
+    for backend in in_use:
+        if name in tables[backend]:
+            break
+        if backend in generators and (backend, name) not in _tried:
+            _tried.add((backend, name))
+            made = generators[backend](primitive)
+            if made is not None:
+                tables[backend][name] = made
+                break
+    _bind(name)
+
+
+def reference(primitive: Any) -> Any:
+    """The kernel of a primitive that obviously computes what is declared."""
+    name = primitive.name
+    known = tables[REFERENCE]
+    _derive(primitive, derive)
+    _load_until(known, name)
+    _derive(primitive, last_resort)
+    if name not in known:
+        raise NotImplementedError(f"`{name}` has no kernel: fill() the table with one in lucid.backends.numpy")
+    return known[name]
+
+
+def _load_until(known: dict[str, Any], name: str) -> None:
+    for load in on_demand:
+        if name in known:
+            break
+        load()
 
 
 def _derive(primitive: Any, rules: list[Callable[[Any], Any]]) -> None:
     name = primitive.name
     for rule in rules:
-        if name not in table and (made := rule(primitive)) is not None:
+        if name not in tables[REFERENCE] and (made := rule(primitive)) is not None:
             fill({name: made})
             derived[name] = tables[REFERENCE][name]
 
@@ -111,13 +153,24 @@ def fill(kernels: Mapping[str, Any], backend: str = REFERENCE, has_frames: bool 
             kernel = framed(kernel, getattr(kernel, "nin", None))
         if name in tables[backend]:
             _declared.pop(name, None)
+        _tried.discard((backend, name))
         tables[backend][name] = kernel
         _bind(name)
 
 
+def _in_use(name: str) -> Any:
+    """The kernel of the first backend in use that has one; None if a backend before it may still make one."""
+    for backend in in_use:
+        if name in tables[backend]:
+            return tables[backend][name]
+        if backend in generators and name in _declared and (backend, name) not in _tried:
+            return None
+    return None
+
+
 def _bind(name: str) -> None:
     """Give primitives of this name the kernel that is in use."""
-    found = next((tables[backend][name] for backend in in_use if name in tables[backend]), None)
+    found = _in_use(name)
     table.pop(name, None)
     if found is not None:
         table[name] = found
@@ -131,3 +184,5 @@ def use(backend: str) -> None:
     in_use = BACKENDS[BACKENDS.index(backend) :]
     for name in {name for kernels in tables.values() for name in kernels}:
         _bind(name)
+    for call in switched:
+        call()

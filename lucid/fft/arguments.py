@@ -7,8 +7,8 @@ from typing import Any
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.fft.primitives import OTHER_NORM
 from lucid.ops.dims import one_dim
+from lucid.ops.fft import OTHER_NORM
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P

@@ -14,7 +14,6 @@ import numpy as np
 from lucid.api.creation import zeros
 from lucid.api.joining import stack
 from lucid.autograd.function import Function
-from lucid.core import tree
 from lucid.core.arrays import all_nonzero, any_nonzero
 from lucid.core.batched import Batched, pick
 from lucid.core.dual import Dual
@@ -28,6 +27,7 @@ from lucid.func.reverse import vjp
 from lucid.ir.effects import moved_streams, of_instruction, of_programs
 from lucid.ir.program import Program
 from lucid.ir.trace import Traced, traced
+from lucid.ops import tree
 from lucid.ops.binary import where
 
 

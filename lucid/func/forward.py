@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.core import tree
 from lucid.core.arrays import zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.dual import Dual, Pushforward
@@ -12,6 +11,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, raise_if_not_differentiable
 from lucid.ir.trace import traced
+from lucid.ops import tree
 from lucid.ops.promotion import exact
 
 

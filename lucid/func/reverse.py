@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from lucid.autograd.dependencies import carries_grad, leads_outside
-from lucid.core import engine, modes, tree
+from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.levels import active
@@ -14,6 +14,7 @@ from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
+from lucid.ops import tree
 from lucid.ops.promotion import exact
 
 _run = framed(engine.run)

@@ -1,6 +1,7 @@
 """Which of these functions stands for which of SciPy's ufuncs, so that `scipy.special.gammainc(a, x)` takes tensors."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 from lucid.api.names import ROWS, Row, of_scipy
 from lucid.core.tensor import Tensor
 from lucid.interop.numpy_functions import NoCounterpartError
-from lucid.special.doors import Function
-from lucid.special.doors import special as scipy
+from lucid.special.functions import Function
 from lucid.special.gamma_functions import zeta
+
+scipy: Any = import_module("scipy.special")  # which has no types
 
 
 def _number(value: Any) -> Any:

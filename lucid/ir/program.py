@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.core import engine, modes, tree
+from lucid.core import engine, modes
 from lucid.core.node import Node, attach, split_edges
 from lucid.core.primitive import edge_of, lift
 from lucid.core.tensor import Tensor
 from lucid.ir.effects import Effect, Write, gradient_of, is_part, of_program, owners, share_memory
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
+from lucid.ops import tree
 
 INPUT = object()  # marks the arguments that are tensors
 

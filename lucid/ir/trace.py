@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.core import levels, modes, tree
+from lucid.core import levels, modes
 from lucid.core.arrays import ARRAY, copy
 from lucid.core.fields import new_tensor
 from lucid.core.inplace import raise_if_leaf
@@ -22,6 +22,7 @@ from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIE
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
 from lucid.ir.values import Instruction, Name, reachable, run
+from lucid.ops import tree
 
 
 class Trace:

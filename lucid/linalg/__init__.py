@@ -7,13 +7,14 @@ from lucid.linalg.eigen import *
 from lucid.linalg.factorizations import *
 from lucid.linalg.indefinite import *
 from lucid.linalg.least_squares import *
-from lucid.linalg.matrices import *
 from lucid.linalg.norms import *
+from lucid.linalg.operands import *
 from lucid.linalg.orthogonal import *
 from lucid.linalg.powers import *
 from lucid.linalg.products import *
 from lucid.linalg.solvers import *
 from lucid.linalg.triangular import *
+from lucid.ops import linalg as _declared  # noqa: F401 -- as primitives, by name
 from lucid.ops.out import takes_out as _takes_out
 
 # Those to which PyTorch gives no `out=`.

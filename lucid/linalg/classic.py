@@ -10,8 +10,9 @@ from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.linalg import eigen, factorizations, orthogonal, triangular
 from lucid.linalg.factorizations import LUFactor
-from lucid.linalg.matrices import adjoint, matrix_operand, square_operand
+from lucid.linalg.operands import matrix_operand, square_operand
 from lucid.linalg.orthogonal import QR, geqrf, ormqr
+from lucid.ops.linalg.matrices import adjoint
 from lucid.ops.out import takes_out
 
 

@@ -1,11 +1,4 @@
-"""Factorizations into triangles: Cholesky's A = L L^H of positive-definite matrices, and A = P L U.
-
-Cholesky: with F = L^-1 dA L^-H, the change of L is L·half(F), where half takes the lower triangle with half of the
-diagonal. Only one triangle of A is read; gradients are hermitian, as A is taken to be.
-
-LU: with F = L^-1 P^H dA U^-1 for square matrices, the change of L is L·(F below the diagonal) and that of U is
-(F from the diagonal upwards)·U. Rows or columns beyond the square follow from L2 = A2 U^-1 or U2 = L^-1 A2.
-"""
+"""Factorizations into triangles: Cholesky's A = L L^H of positive-definite matrices, and A = P L U."""
 
 # ruff: noqa: N803, N806 -- matrices have the names that PyTorch gives them
 
@@ -13,33 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core.primitive import P, Primitive, lift
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import (
-    FACTORED,
-    INT32,
-    PIVOTS,
-    adjoint,
-    columns,
-    factorization,
-    for_each,
-    hermitian_part,
-    identity,
-    lapack,
-    matrix_operand,
-    over_stacks,
-    raise_unless_same_type,
-    rows,
-    square_operand,
-    stack_shape,
-    upper_half,
-)
-from lucid.linalg.matrices import adjoint as conjugate_transpose
-from lucid.linalg.triangular import solve_left, solve_right
-from lucid.ops.abstract import Abstract, same
-from lucid.ops.categories import Check
+from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square_operand, stack_shape
 from lucid.ops.contraction import matmul
-from lucid.ops.rules import np_dtype
+from lucid.ops.linalg.factorizations import exchanged, unit_lower
+from lucid.ops.linalg.matrices import adjoint, identity, rows
+from lucid.ops.linalg.matrices import adjoint as conjugate_transpose
+from lucid.ops.linalg.triangular import solve_left
+from lucid.ops.rules import P
 
 __all__ = [
     "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
@@ -57,27 +32,6 @@ class CholeskyEx(NamedTuple):
 
     L: Tensor
     info: Tensor
-
-
-def _pull_cholesky(cts: Any, L: Any) -> Any:
-    inner = adjoint(upper_half(adjoint(matmul(adjoint(L), cts[0]))))
-    both = solve_left(adjoint(L), inner, upper=True)
-    return hermitian_part(solve_right(L, both, upper=False))
-
-
-def _push_cholesky(t: Any, L: Any) -> tuple[Any, Any]:
-    inner = solve_right(adjoint(L), solve_left(L, hermitian_part(t), upper=False), upper=True)
-    return matmul(L, adjoint(upper_half(adjoint(inner)))), None
-
-
-cholesky_primitive = factorization(
-    "cholesky",
-    ("L", "info"),
-    _pull_cholesky,
-    _push_cholesky,
-    abstract=lambda x, checked: (same(x), for_each(x, dtype=INT32)),
-    checks=FACTORED,
-)
 
 
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
@@ -128,10 +82,6 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
     stack_shape(name, factor, right)
     lower = adjoint(factor) if upper else factor
     return solve_left(adjoint(lower), solve_left(lower, right, upper=False), upper=True)
-
-
-# Looks at the diagonal of a factor, and gives nothing to anything.
-checked_factor = lapack("checked_factor", abstract=same, checks=Check("that factors have no 0 on their diagonal"))
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -188,88 +138,8 @@ class PLU(NamedTuple):
     U: Tensor
 
 
-permutation = Primitive(
-    "permutation",
-    batch=over_stacks,
-    abstract=lambda x, m, type: Abstract((*x.shape[:-1], m, m), np.dtype(type)),
-    category="source",
-    checks=PIVOTS,
-)
-
-
-def _exchanged(x: Any, pivots: Any) -> Any:
-    """P, by which the factorization of matrices like `x` begins."""
-    return P.permutation(pivots, m=x.shape[-2], type=np_dtype(x))
-
-
-def unit_lower(lu: Any) -> Any:
-    """The triangle below the diagonal, and ones on it."""
-    k = min(lu.shape[-2:])
-    return P.tril(columns(lu, 0, k), diagonal=-1) + np.eye(lu.shape[-2], k, dtype=np_dtype(lu))
-
-
 def _upper(lu: Any) -> Any:
     return P.triu(rows(lu, 0, min(lu.shape[-2:])), diagonal=0)
-
-
-def _core(lu: Any) -> tuple[Any, int]:
-    """The square part of a factorization, or of anything of its shape, and its size."""
-    k = min(lu.shape[-2:])
-    return columns(rows(lu, 0, k), 0, k), k
-
-
-def pull_unpivoted(g: Any, lu: Any) -> Any:
-    """The cotangent of L U from that of both factors in one matrix."""
-    m, n = lu.shape[-2:]
-    core, k = _core(lu)
-    flipped = adjoint(core)
-    g_lower = g_upper = _core(g)[0]
-    beyond = None
-    if m > k:
-        beyond = solve_right(flipped, rows(g, k, m), upper=False)
-        g_upper = g_upper - matmul(adjoint(rows(lu, k, m)), beyond)
-    if n > k:
-        beyond = solve_left(flipped, columns(g, k, n), upper=True, unit=True)
-        g_lower = g_lower - matmul(beyond, adjoint(columns(lu, k, n)))
-    inner = P.tril(matmul(adjoint(unit_lower(core)), g_lower), diagonal=-1)
-    inner = inner + P.triu(matmul(g_upper, adjoint(P.triu(core, diagonal=0))), diagonal=0)
-    out = solve_right(flipped, solve_left(flipped, inner, upper=True, unit=True), upper=False)
-    return out if beyond is None else P.cat(out, beyond, dim=out.ndim - (2 if m > k else 1))
-
-
-def push_unpivoted(t: Any, lu: Any) -> Any:
-    """The tangent of both factors in one matrix from that of L U."""
-    m, n = lu.shape[-2:]
-    core, k = _core(lu)
-    inner = solve_right(core, solve_left(core, _core(t)[0], upper=False, unit=True), upper=True)
-    d_lower = matmul(unit_lower(core), P.tril(inner, diagonal=-1))
-    d_upper = matmul(P.triu(inner, diagonal=0), P.triu(core, diagonal=0))
-    out = d_lower + d_upper
-    if m > k:
-        below = rows(t, k, m) - matmul(rows(lu, k, m), d_upper)
-        out = P.cat(out, solve_right(core, below, upper=True), dim=out.ndim - 2)
-    if n > k:
-        beside = columns(t, k, n) - matmul(d_lower, columns(lu, k, n))
-        out = P.cat(out, solve_left(core, beside, upper=False, unit=True), dim=out.ndim - 1)
-    return out
-
-
-def _pull_lu(cts: Any, lu: Any, pivots: Any) -> Any:
-    return matmul(_exchanged(lu, pivots), pull_unpivoted(cts[0], lu))
-
-
-def _push_lu(t: Any, lu: Any, pivots: Any) -> tuple[Any, Any, Any]:
-    return push_unpivoted(matmul(adjoint(_exchanged(lu, pivots)), t), lu), None, None
-
-
-def abstract_factor(x: Any, **params: Any) -> tuple[Abstract, Abstract, Abstract]:
-    """The factors in one matrix, pivots, and a number that says whether all went well."""
-    return same(x), for_each(x, size=(min(x.shape[-2:]),), dtype=INT32), for_each(x, dtype=INT32)
-
-
-lu_primitive = factorization(
-    "lu_factor", ("lu", "pivots", "info"), _pull_lu, _push_lu, abstract=abstract_factor, checks=FACTORED
-)
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
@@ -313,7 +183,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     lu, pivots = matrix_operand("lu_unpack", LU_data, "LU_data"), _pivots("lu_unpack", LU_data, LU_pivots)
     permuted = lower = upper = Tensor._wrap(np.zeros(0, lu.np_dtype))
     if unpack_pivots:
-        permuted = _exchanged(lu, pivots)
+        permuted = exchanged(lu, pivots)
     if unpack_data:
         lower, upper = unit_lower(lu), _upper(lu)
     return PLU(permuted, lower, upper)
@@ -372,7 +242,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 
 
 def _solved(factors: Tensor, pivots: Tensor, right: Tensor, flipped: bool) -> Any:
-    permuted = _exchanged(factors, pivots)
+    permuted = exchanged(factors, pivots)
     if not flipped:
         inner = solve_left(factors, matmul(conjugate_transpose(permuted), right), upper=False, unit=True)
         return solve_left(factors, inner, upper=True)

@@ -14,11 +14,10 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svdvals
-from lucid.linalg.matrices import column, identity, matrix_operand, square_operand
-from lucid.linalg.solvers import singularity
-from lucid.linalg.spectral import extreme_singular_value, nuclear_norm
+from lucid.linalg.operands import matrix_operand, square_operand
 from lucid.ops import unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.linalg.matrices import column, identity
 from lucid.ops.rules import P, kept_shape
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
@@ -78,7 +77,7 @@ def _extreme(x: Tensor, largest: bool) -> Tensor:
     """The largest or the smallest singular value."""
     if not min(x.shape[-2:]):
         return _largest(svdvals(x), 1 if largest else -1, x.ndim - 2)
-    return extreme_singular_value(x, largest=largest)
+    return P.extreme_singular_value(x, largest=largest)
 
 
 _SPECTRAL = ("nuc", 2, -2)
@@ -103,12 +102,12 @@ def matrix_norm(
     if x.ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: expected at least 2 dimensions, not shape {x.shape}")
     rows, columns = _plane(x, dim)
-    if ord == "fro":
-        return reductions.norm(x, 2, (rows, columns), keepdim)
-    if ord in _SPECTRAL:
+    if ord in ("fro", "nuc"):
+        return reductions.norm(x, ord, (rows, columns), keepdim)
+    if ord in (2, -2):
         others = [d for d in range(x.ndim) if d not in (rows, columns)]
         moved = matrix_operand("linalg.matrix_norm", P.permute(x, dims=(*others, rows, columns)))
-        out = nuclear_norm(moved) if ord == "nuc" else _extreme(moved, ord > 0)
+        out = _extreme(moved, ord > 0)
     elif ord in _SUMS:
         summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
         out = _largest(P.sum(unary.abs(x), dims=(summed,), keepdim=True), ord, chosen)
@@ -173,7 +172,7 @@ def cond(A: Any, p: Any = None) -> Tensor:
     if not min(x.shape[-2:]):
         return unary.real(P.sum(x, dims=(x.ndim - 2, x.ndim - 1), keepdim=False))
     if p in ("fro", "nuc", *_SUMS):
-        singular = singularity(x) > 0
+        singular = P.singularity(x) > 0
         regular = P.where(column(column(singular)), identity(x.shape[-1], x), x)
         return P.where(singular, math.inf, matrix_norm(x, p) * matrix_norm(P.inverse(regular, strict=True), p))
     largest, smallest = _extreme(x, True), _extreme(x, False)

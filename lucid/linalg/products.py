@@ -11,7 +11,7 @@ from lucid.api.shaping import broadcast_tensors
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import raise_unless_same_type
+from lucid.linalg.operands import raise_unless_same_type
 from lucid.linalg.powers import powers_of
 from lucid.ops.dims import one_dim
 from lucid.ops.out import takes_out

@@ -8,70 +8,15 @@ from typing import Any, NamedTuple
 
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.linalg.matrices import (
-    INT32,
-    adjoint,
-    column,
-    for_each,
-    lapack,
-    matrix_operand,
-    product,
-    raise_unless_same_type,
-    solution,
-    square_operand,
-    stack_shape,
-)
-from lucid.ops.abstract import same
-from lucid.ops.categories import Check, asked_by
-from lucid.ops.contraction import matmul, mT
+from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square_operand, stack_shape
+from lucid.ops.contraction import mT
 from lucid.ops.dims import one_dim
+from lucid.ops.linalg.matrices import column
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import lift_all
-from lucid.ops.rules import P, sum_to
+from lucid.ops.rules import P
 
 __all__ = ["inv", "inv_ex", "solve", "solve_ex", "tensorinv", "tensorsolve"]
-
-singular = lapack("singularity", abstract=lambda x: for_each(x, dtype=INT32))
-
-
-def singularity(x: Any) -> Tensor:
-    """For each matrix 0, or the number of the first pivot that is 0 in its elimination."""
-    return P.singularity(x)
-
-
-_SINGULAR = Check("that matrices are not singular", asked_by("strict"))
-
-inverse_primitive = lapack(
-    "inverse",
-    rules=(lambda ct, out: -product(adjoint(out), ct, adjoint(out)),),
-    jvp=lambda prim, primals, tangents, out, params: -product(out, tangents[0], out),
-    abstract=same,
-    checks=_SINGULAR,
-)
-
-
-def _push_solution(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    (a, _), (ta, tb) = primals, tangents
-    if ta is None:
-        change = tb
-    else:
-        change = -matmul(ta, out) if tb is None else tb - matmul(ta, out)
-    return P.solve(a, change, **params)
-
-
-# A X = B for matrices B.
-solve_primitive = lapack(
-    "solve",
-    operands=("a", "b"),
-    rules=(
-        lambda ct, force, out, a_shape: sum_to(-matmul(force, adjoint(out)), a_shape),
-        lambda ct, force, b_shape: sum_to(force, b_shape),
-    ),
-    shared={"force": lambda ct, a, strict: P.solve(adjoint(a), ct, strict=strict)},
-    jvp=_push_solution,
-    abstract=solution,
-    checks=_SINGULAR,
-)
 
 
 class InvExResult(NamedTuple):
@@ -120,7 +65,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InvExResult:
     InvExResult(inverse=Tensor([[nan]]), info=Tensor(1, dtype=lucid.int32))
     """
     x = square_operand("linalg.inv_ex", A)
-    return InvExResult(P.inverse(x, strict=check_errors), singularity(x))
+    return InvExResult(P.inverse(x, strict=check_errors), P.singularity(x))
 
 
 def _is_vector(a: Tensor, b: Tensor) -> bool:
@@ -167,7 +112,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     Tensor([3.])
     """
     out, a = _solution("linalg.solve_ex", A, B, left, strict=check_errors)
-    return SolveExResult(out, singularity(a))
+    return SolveExResult(out, P.singularity(a))
 
 
 def tensorinv(A: Any, ind: int = 2) -> Tensor:

@@ -17,7 +17,7 @@ MOST_PRINTED = 50  # levels of modules in modules
 _printing: ContextVar[tuple[int, ...]] = ContextVar("printing", default=())  # the modules around the one printed now
 
 
-class Module(Hooked, Stateful):
+class Module(Hooked, Stateful["Module"]):
     """The base of all layers and models.
 
     Assigning a `Parameter`, a `Buffer` or another module to an attribute registers it. A subclass defines `forward`;

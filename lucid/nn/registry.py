@@ -6,13 +6,12 @@ what, in order of registration.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lucid import Tensor
 from lucid.nn.parameter import Buffer, Parameter, is_persistent
 
-if TYPE_CHECKING:
-    from lucid.nn.module import Module
+M = TypeVar("M", bound="Registry[Any]")  # the class of submodules
 
 PARAMETER, BUFFER, TEMPORARY, MODULE = "parameter", "buffer", "non-persistent buffer", "module"
 BUFFERS = (BUFFER, TEMPORARY)
@@ -20,7 +19,7 @@ _WANTED = {PARAMETER: "Parameter", BUFFER: "Tensor", TEMPORARY: "Tensor", MODULE
 _set, _delete = object.__setattr__, object.__delattr__
 
 
-class Registry:
+class Registry(Generic[M]):
     """The part of `Module` that deals with what belongs to it."""
 
     _kinds: dict[str, str] | Any = None
@@ -121,7 +120,7 @@ class Registry:
             raise TypeError(f"register_buffer: {name!r} must be a Tensor or None, not {type(tensor).__name__}")
         self._register(name, tensor, BUFFER if persistent else TEMPORARY)
 
-    def register_module(self, name: str, module: "Module | None") -> None:
+    def register_module(self, name: str, module: M | None) -> None:
         """Add a submodule under a name.
 
         >>> import lucid
@@ -159,7 +158,7 @@ class Registry:
     def _modules(self) -> "Registered":
         return Registered(self, MODULE)
 
-    def get_submodule(self, target: str) -> "Module":
+    def get_submodule(self, target: str) -> M:
         """The submodule at a dotted path; "" is the module itself."""
         module: Any = self
         for part in target.split(".") if target else ():
@@ -169,7 +168,7 @@ class Registry:
             module = found
         return module
 
-    def set_submodule(self, target: str, module: "Module") -> None:
+    def set_submodule(self, target: str, module: M) -> None:
         """Put a module at a dotted path, in place of the one that is there."""
         path, _, name = target.rpartition(".")
         if not name:
@@ -264,7 +263,7 @@ class Registry:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+    def named_children(self) -> Iterator[tuple[str, M]]:
         """Name and value of each submodule registered here, without theirs."""
         seen: set[int] = set()
         for name, module in self._own(MODULE):
@@ -272,14 +271,14 @@ class Registry:
                 seen.add(id(module))
                 yield name, module
 
-    def children(self) -> Iterator["Module"]:
+    def children(self) -> Iterator[M]:
         """Each submodule registered here, without theirs."""
         for _, module in self.named_children():
             yield module
 
     def named_modules(
         self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, "Module"]]:
+    ) -> Iterator[tuple[str, M]]:
         """Path and value of the module itself and of everything below it, parents first."""
         memo = set() if memo is None else memo
         above: set[int] = set()  # of use where duplicates stay
@@ -303,7 +302,7 @@ class Registry:
                 if kind == MODULE and (child := getattr(module, name)) is not None:
                     frontier.append((f"{path}.{name}" if path else name, child))
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator["Module"]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[M]:
         """The module itself and everything below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
@@ -312,7 +311,7 @@ class Registry:
 class Registered(MutableMapping[str, Any]):
     """A module's parameters, buffers or submodules as a dictionary; writing to it registers."""
 
-    def __init__(self, module: Registry, *kinds: str) -> None:
+    def __init__(self, module: Registry[Any], *kinds: str) -> None:
         self._module = module
         self._allowed = kinds
 

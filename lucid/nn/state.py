@@ -9,10 +9,10 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.core.hooks import RemovableHandle
-from lucid.core.tree import MAX_DEPTH
 from lucid.nn.module_hooks import add_hook
 from lucid.nn.parameter import Parameter
-from lucid.nn.registry import BUFFER, MODULE, PARAMETER, Registry
+from lucid.nn.registry import BUFFER, MODULE, PARAMETER, M, Registry
+from lucid.ops.tree import MAX_DEPTH
 
 EXTRA = "_extra_state"
 
@@ -47,7 +47,7 @@ class Errors(list[str]):
         self.writes: list[Callable[[], Any]] = []
 
 
-class Stateful(Registry):
+class Stateful(Registry[M]):
     """The part of `Module` that deals with saving and loading."""
 
     _version: int = 1

@@ -595,6 +595,20 @@ def equal(input: Any, other: Any) -> bool:
     return x.shape == y.shape and bool(eq(x, y).all())
 
 
+# Functions of whole numbers.
+gcd = binary(
+    "gcd",
+    (None, None),
+    "The greatest number that divides both. | [12, 5]; [18, 0] -> Tensor([6, 5])",
+    INTEGRAL,
+)
+lcm = binary(
+    "lcm",
+    (None, None),
+    "The least positive number that both divide. | [4, 5]; [6, 0] -> Tensor([12,  0])",
+    INTEGRAL,
+)
+
 # What a write leaves of the old elements x and the new ones y.
 overwrite = Elementwise(
     "overwrite",

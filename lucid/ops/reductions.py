@@ -239,8 +239,12 @@ def place_of(ahead: Any, unit: Any, last: bool = False) -> Fold:
 
     def combine(one: Any, other: Any) -> Any:
         (value, place), (value_2, place_2) = one, other
-        is_first = value_2 != value_2 if last else (value_2 != value_2) & (value == value)
-        better = ahead(value_2, value) | is_first
+        is_nan, is_nan_2 = value != value, value_2 != value_2
+        if last:
+            better = ahead(value_2, value) | is_nan_2
+        else:  # in any order: of equal ones the first
+            is_same = (value == value_2) | (is_nan & is_nan_2)
+            better = (ahead(value_2, value) & ~is_nan) | (is_nan_2 & ~is_nan) | (is_same & (place_2 < place))
         return P.where(better, value_2, value), P.where(better, place_2, place)
 
     return Fold(combine, lambda dtype: (unit(dtype), 0), lambda x, place: (x, place), lambda value, place: place)

@@ -383,7 +383,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
             x = P.where((x > high) | (high != high), high, x)
         return x
     if x.np_dtype in dtypes.SINGLE_AND_DOUBLE and type(min) in _BOUNDS and type(max) in _BOUNDS:
-        return called(clamp_primitive, (x,), KEEP, {"lo": min, "hi": max})
+        low, high = [float(b) if type(b) is int else b for b in (min, max)]
+        return called(clamp_primitive, (x,), KEEP, {"lo": low, "hi": high})
     target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
     if target.kind in "iu":
         min, max = _bounds_within(target, min, max)

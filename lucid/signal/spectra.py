@@ -10,20 +10,9 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.fft import fft, ifft, irfft, rfft
 from lucid.fft.arguments import resized, whole
-from lucid.ops.categories import Check, Elementwise
 from lucid.ops.nn.padding import MODES, padding_map
 from lucid.ops.promotion import beside
 from lucid.ops.rules import P
-
-# The check stands in the kernel, where numbers are at hand in every transform.
-Elementwise(
-    "overlap_reciprocal",
-    [lambda out: -(out * out)],
-    ("x",),
-    body=lambda x: 1 / x,
-    checks=Check("that windows overlap"),
-)
-
 
 # --- pieces of a signal ------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Tensor([-0.1974])
 
 from lucid.api import names as _names
 from lucid.backends.numpy import special as _kernels  # noqa: F401 -- they fill the table
+from lucid.ops import special as _declared  # noqa: F401 -- as primitives, by name
 
 _ROWS = _names.special()
 globals().update({name: row.value() for name, row in _ROWS.items()})

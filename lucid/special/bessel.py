@@ -8,49 +8,30 @@ from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import called
 from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
-from lucid.special.doors import declare, one
+from lucid.special.functions import one
 
-
-def _family(name: str, calls: str) -> Elementwise:
-    def slope(x: Any, order: float, by: int) -> Any:
-        return getattr(P, name)(x, order=order, by=by + 1)
-
-    return declare(name, (slope,), calls=f"scipy.special.{calls}")
-
-
-bessel_j = _family("bessel_j", "jv")
-bessel_y = _family("bessel_y", "yv")
-bessel_i = _family("bessel_i", "iv")
-bessel_k = _family("bessel_k", "kv")
-# e^(-|x|) I_n(x), whose kink at 0 gets the mean of both slopes, and e^x K_n(x).
-scaled_bessel_i = _family("scaled_bessel_i", "ive")
-scaled_bessel_k = _family("scaled_bessel_k", "kve")
-spherical_bessel_j = _family("spherical_bessel_j", "spherical_jn")
-
-
-airy = declare("airy_ai", (lambda x, by: P.airy_ai(x, by=by + 1),), calls="scipy.special.airy")
-airy_ai = one(airy, "The Airy function Ai(x). | [0.0, 1.0] -> Tensor([0.355 , 0.1353])", by=0)
+airy_ai = one(P.airy_ai, "The Airy function Ai(x). | [0.0, 1.0] -> Tensor([0.355 , 0.1353])", by=0)
 
 bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (
     one(family, f"{text} of order {order}. | [1.0, 2.0] -> Tensor([{result}])", name=name, order=order, by=0)
     for family, text, order, name, result in (
-        (bessel_j, "Bessel function of the first kind", 0, "bessel_j0", "0.7652, 0.2239"),
-        (bessel_j, "Bessel function of the first kind", 1, "bessel_j1", "0.4401, 0.5767"),
-        (bessel_y, "Bessel function of the second kind", 0, "bessel_y0", "0.0883, 0.5104"),
-        (bessel_y, "Bessel function of the second kind", 1, "bessel_y1", "-0.7812, -0.107 "),
-        (bessel_i, "Modified Bessel function of the first kind", 0, "i0", "1.2661, 2.2796"),
-        (bessel_i, "Modified Bessel function of the first kind", 1, "i1", "0.5652, 1.5906"),
-        (scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 0, "i0e", "0.4658, 0.3085"),
-        (scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 1, "i1e", "0.2079, 0.2153"),
-        (bessel_i, "Modified Bessel function of the first kind", 0, "modified_bessel_i0", "1.2661, 2.2796"),
-        (bessel_i, "Modified Bessel function of the first kind", 1, "modified_bessel_i1", "0.5652, 1.5906"),
-        (bessel_k, "Modified Bessel function of the second kind", 0, "modified_bessel_k0", "0.421 , 0.1139"),
-        (bessel_k, "Modified Bessel function of the second kind", 1, "modified_bessel_k1", "0.6019, 0.1399"),
-        (scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 0,
+        (P.bessel_j, "Bessel function of the first kind", 0, "bessel_j0", "0.7652, 0.2239"),
+        (P.bessel_j, "Bessel function of the first kind", 1, "bessel_j1", "0.4401, 0.5767"),
+        (P.bessel_y, "Bessel function of the second kind", 0, "bessel_y0", "0.0883, 0.5104"),
+        (P.bessel_y, "Bessel function of the second kind", 1, "bessel_y1", "-0.7812, -0.107 "),
+        (P.bessel_i, "Modified Bessel function of the first kind", 0, "i0", "1.2661, 2.2796"),
+        (P.bessel_i, "Modified Bessel function of the first kind", 1, "i1", "0.5652, 1.5906"),
+        (P.scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 0, "i0e", "0.4658, 0.3085"),
+        (P.scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 1, "i1e", "0.2079, 0.2153"),
+        (P.bessel_i, "Modified Bessel function of the first kind", 0, "modified_bessel_i0", "1.2661, 2.2796"),
+        (P.bessel_i, "Modified Bessel function of the first kind", 1, "modified_bessel_i1", "0.5652, 1.5906"),
+        (P.bessel_k, "Modified Bessel function of the second kind", 0, "modified_bessel_k0", "0.421 , 0.1139"),
+        (P.bessel_k, "Modified Bessel function of the second kind", 1, "modified_bessel_k1", "0.6019, 0.1399"),
+        (P.scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 0,
          "scaled_modified_bessel_k0", "1.1445, 0.8416"),
-        (scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 1,
+        (P.scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 1,
          "scaled_modified_bessel_k1", "1.6362, 1.0335"),
-        (spherical_bessel_j, "Spherical Bessel function of the first kind", 0, "spherical_bessel_j0", "0.8415, 0.4546"),
+        (P.spherical_bessel_j, "Spherical Bessel function of the first kind", 0, "spherical_bessel_j0", "0.8415, 0.4546"),
     )
 )  # fmt: skip
 (
@@ -84,9 +65,11 @@ def _of_any_order(family: Elementwise, name: str, kind: str, result: str) -> Cal
     return op
 
 
-jv = _of_any_order(bessel_j, "jv", "Bessel function of the first kind", "0.1149")
-yv = _of_any_order(bessel_y, "yv", "Bessel function of the second kind", "-1.6507")
-iv = _of_any_order(bessel_i, "iv", "Modified Bessel function of the first kind", "0.1357")
-kv = _of_any_order(bessel_k, "kv", "Modified Bessel function of the second kind", "1.6248")
-ive = _of_any_order(scaled_bessel_i, "ive", "exp(-|z|) times the modified Bessel function of the first kind", "0.0499")
-kve = _of_any_order(scaled_bessel_k, "kve", "exp(z) times the modified Bessel function of the second kind", "4.4168")
+jv = _of_any_order(P.bessel_j, "jv", "Bessel function of the first kind", "0.1149")
+yv = _of_any_order(P.bessel_y, "yv", "Bessel function of the second kind", "-1.6507")
+iv = _of_any_order(P.bessel_i, "iv", "Modified Bessel function of the first kind", "0.1357")
+kv = _of_any_order(P.bessel_k, "kv", "Modified Bessel function of the second kind", "1.6248")
+ive = _of_any_order(
+    P.scaled_bessel_i, "ive", "exp(-|z|) times the modified Bessel function of the first kind", "0.0499"
+)
+kve = _of_any_order(P.scaled_bessel_k, "kve", "exp(z) times the modified Bessel function of the second kind", "4.4168")

@@ -3,21 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.ops.categories import Check
 from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
-from lucid.special.doors import declare, documented
+from lucid.special.functions import documented
 
 
 def _public(name: str, text: str, result: str) -> Callable[..., Any]:
-    def slope(x: Any, n: Any, by: int) -> Any:
-        return getattr(P, name)(x, n, by=by + 1)
-
-    # The degree is a whole number (others lose their fraction), so nothing changes with it.
-    checks = Check("that degrees are not too large")
-    prim = declare(name, (slope, 0), "x n", calls="a recurrence", checks=checks)
+    prim = getattr(P, name)
 
     def op(input: Any, n: Any, *, out: Any = None) -> Any:
         if out is not None:

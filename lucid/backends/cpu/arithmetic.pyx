@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See arithmetic.py. What is not small, contiguous and of one floating-point type goes to NumPy."""
+"""See arithmetic.py. What is not small, contiguous and of one floating-point type goes to generated loops."""
 
 import numpy
 from lucid.native import framed
@@ -15,11 +15,21 @@ ctypedef fused real:
 cdef enum Operation:
     ADD, SUBTRACT, MULTIPLY, CHAIN, CHAIN_BOTH, DIVIDE, NEGATIVE, SQUARE
 
-cdef Py_ssize_t MOST = 1 << 14  # elements; from here on NumPy's set-up is a small part
+cdef Py_ssize_t MOST = 256  # elements; from here on the set-up of generated loops is a small part
 
-cdef object _add = framed(numpy.add, 2), _subtract = framed(numpy.subtract, 2)
-cdef object _multiply = framed(numpy.multiply, 2), _divide = framed(numpy.true_divide, 2)
-cdef object _negative = framed(numpy.negative, 1), _square = framed(numpy.square, 1)
+cdef dict _known = {}
+
+
+cdef object general(str name):
+    """What computes a primitive on arrays of any size, shape and type."""
+    found = _known.get(name)
+    if found is None:
+        from lucid.backends.cpu.generated import general_kernel
+
+        found = _known[name] = general_kernel(name)
+    return found
+
+
 cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_into = numpy.add
 
 
@@ -37,15 +47,6 @@ cdef inline int plain(object x) noexcept:
     if kind < 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x) or np.PyArray_SIZE(<np.ndarray>x) > MOST:
         return -1
     return kind
-
-
-cdef inline bint is_spread(np.ndarray x) noexcept:
-    """Whether all elements are one place in memory, as in the cotangent of what was summed."""
-    cdef int i
-    for i in range(np.PyArray_NDIM(x)):
-        if np.PyArray_STRIDE(x, i) != 0:
-            return False
-    return np.PyArray_SIZE(x) > 0 and np.PyArray_ISALIGNED(x)
 
 
 cdef inline Py_ssize_t rows_of(np.ndarray x, np.ndarray row) noexcept:
@@ -184,87 +185,42 @@ cdef inline object unary(Operation operation, object x):
 
 cpdef object add(object x, object y):
     out = binary(ADD, x, y)
-    return _add(x, y) if out is None else out
+    return general("add")(x, y) if out is None else out
 
 
 cpdef object subtract(object x, object y):
     out = binary(SUBTRACT, x, y)
-    return _subtract(x, y) if out is None else out
+    return general("sub")(x, y) if out is None else out
 
 
 cpdef object multiply(object x, object y):
     out = binary(MULTIPLY, x, y)
-    return _multiply(x, y) if out is None else out
-
-
-cdef object of_any_size(Operation operation, object x, object y):
-    """For two arrays of one shape and type, the first of which may be one element that is spread; or None."""
-    cdef int kind = real_type(x)
-    if kind < 0 or kind != real_type(y) or not of_one_shape(x, y) or not np.PyArray_ISCARRAY_RO(<np.ndarray>y):
-        return None
-    if not np.PyArray_ISCARRAY_RO(<np.ndarray>x) and not is_spread(x):
-        return None
-    return long_loop(operation, x, y, kind)
-
-
-cdef object long_loop(Operation operation, np.ndarray x, np.ndarray y, int kind):
-    cdef np.ndarray out = np.PyArray_SimpleNew(np.PyArray_NDIM(y), np.PyArray_DIMS(y), kind)
-    cdef bint one = is_spread(x)
-    cdef void* p = np.PyArray_DATA(x)
-    cdef void* q = np.PyArray_DATA(y)
-    cdef void* r = np.PyArray_DATA(out)
-    cdef Py_ssize_t n = np.PyArray_SIZE(out)
-    with nogil:
-        if kind == np.NPY_FLOAT:
-            binary_loop(operation, <const float*>p, <const float*>q, <float*>r, n, one, False)
-        else:
-            binary_loop(operation, <const double*>p, <const double*>q, <double*>r, n, one, False)
-    return out
-
-
-cdef bint _has_nan(object x):
-    return numpy.isnan(x).any() if isinstance(x, np.ndarray) else x != x
-
-
-cdef object with_zeros(object out, object where):
-    return numpy.where(numpy.isnan(out) & where, out.dtype.type(0), out)
+    return general("mul")(x, y) if out is None else out
 
 
 cpdef object chain(object x, object y):
     out = binary(CHAIN, x, y)
-    if out is None:
-        out = of_any_size(CHAIN, x, y)
-    if out is not None:
-        return out
-    out = _multiply(x, y)
-    return with_zeros(out, x == 0) if _has_nan(out) else out
+    return general("chain")(x, y) if out is None else out
 
 
 cpdef object chain_both(object x, object y):
     out = binary(CHAIN_BOTH, x, y)
-    if out is None:
-        out = of_any_size(CHAIN_BOTH, x, y)
-    if out is not None:
-        return out
-    out = _multiply(x, y)
-    return with_zeros(out, (x == 0) | (y == 0)) if _has_nan(out) else out
+    return general("chain_both")(x, y) if out is None else out
 
 
 cpdef object divide(object x, object y):
     out = binary(DIVIDE, x, y)
-    return _divide(x, y) if out is None else out
+    return general("div")(x, y) if out is None else out
 
 
 cpdef object negative(object x):
     out = unary(NEGATIVE, x)
-    return _negative(x) if out is None else out
+    return general("neg")(x) if out is None else out
 
 
 cpdef object square(object x):
     out = unary(SQUARE, x)
-    if out is not None:
-        return out
-    return x.astype(numpy.int64) if x.dtype.kind == "b" else _square(x)
+    return general("square")(x) if out is None else out
 
 
 cpdef object add_into(object x, object y):
@@ -315,11 +271,3 @@ cpdef object total(object x):
     else:
         (<double*>np.PyArray_DATA(out))[0] = pairwise(<const double*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
     return out
-
-
-OWN = {
-    numpy.add: add, numpy.subtract: subtract, numpy.multiply: multiply, numpy.true_divide: divide,
-    numpy.negative: negative, square: square,
-}
-OWN |= {chain: chain, chain_both: chain_both}
-OWN |= {own: own for own in OWN.values()}

@@ -102,7 +102,7 @@ def _made(source: Source, arrays: Sequence[Any], params: dict[str, Any]) -> Call
 
 def _is_base(primitive: Any) -> bool:
     """Whether a step is left as it is: a base function, or one that has a kernel which is better than its body."""
-    return primitive.body is None or kernels.has_own(primitive)
+    return primitive.body is None or kernels.has_own(primitive, (kernels.REFERENCE,))
 
 
 def _compiled(body: Body, params: dict[str, Any], first: int) -> Callable[..., Any]:
@@ -192,7 +192,7 @@ class _Printer:
                 (frozenset(self.reads[p]), self.body.steps[p].dtype, f"r{p}") for p in dying if self._is_new(p)
             ]
             if ufunc is None:
-                self.names[f"f{k}"] = kernels.resolved(step.primitive)
+                self.names[f"f{k}"] = kernels.reference(step.primitive)
                 call = f"f{k}({arguments})"
                 lines.append(f"    out[...] = {call}" if into and k == count - 1 else f"    {name} = {call}")
                 free = room

@@ -1,4 +1,4 @@
-"""Fourier transforms, by NumPy's pocketfft."""
+"""Fourier transforms, by NumPy's pocketfft or SciPy's."""
 
 import os
 from functools import cache
@@ -38,10 +38,25 @@ def _run(name: str, x: Any, dims: tuple[int, ...], norm: str, size: int | None =
     return getattr(np.fft, name + "n")(x, sizes, dims, norm)
 
 
+_LEAST_OVERLAP = 1e-11
+
+
+def _reciprocal_array(x: Any) -> Any:
+    """1/x for sums of squared windows, refused where they vanish."""
+    least = np.abs(x).min(initial=np.inf)
+    if not least > _LEAST_OVERLAP:
+        raise RuntimeError(
+            f"istft: window overlap add min: {least:.3g}; the squared windows must not add up to zero anywhere in the "
+            "result. Use a smaller hop_length, center=True, or a window that is not zero at its ends"
+        )
+    return 1 / x
+
+
 fill(
     {
         "fft_c2c": lambda x, dims, inverse, norm, real: _run("ifft" if inverse else "fft", x, dims, norm),
         "fft_r2c": lambda x, dims, norm: _run("rfft", x, dims, norm),
         "fft_c2r": lambda x, dims, size, norm: _run("irfft", x, dims, norm, size),
+        "overlap_reciprocal": _reciprocal_array,
     }
 )

@@ -155,7 +155,7 @@ def gated(
         back,
         (Pair(lambda ct, x: getattr(P, back)(ct, x)), lambda g, x: g * curvature(x)),
         ("g", "x"),
-        body=lambda g, x: g * slope(x),
+        body=lambda g, x: chained(g, slope(x)),
         real=True,
     )
     return activation(name, body, Pair(lambda ct, x: getattr(P, back)(ct, x)))
@@ -163,12 +163,12 @@ def gated(
 
 def _silu_slope(x: Any) -> Any:
     s = P.sigmoid(x)
-    return s * (1 + chained(1 - s, x))
+    return chained(s, 1 + chained(1 - s, x))
 
 
 def _silu_curvature(x: Any) -> Any:
     s = P.sigmoid(x)
-    return s * (1 - s) * (2 + x * (1 - 2 * s))
+    return chained(s * (1 - s), 2 + x * (1 - 2 * s))
 
 
 def _normal(x: Any) -> Any:
@@ -183,24 +183,29 @@ def _density(x: Any) -> Any:
 def _gelu_tanh_slope(x: Any) -> Any:
     square = x * x
     s = P.sigmoid(x * (A + B * square))
-    return s * (1 + x * (1 - s) * (A + 3 * B * square))
+    return chained(s, 1 + chained(1 - s, x * (A + 3 * B * square)))
 
 
 def _gelu_tanh_curvature(x: Any) -> Any:
     square = x * x
     s = P.sigmoid(x * (A + B * square))
     growth = A + 3 * B * square
-    return s * (1 - s) * (2 * growth + x * (growth * growth * (1 - 2 * s) + 6 * B * x))
+    return chained(s * (1 - s), 2 * growth + x * (growth * growth * (1 - 2 * s) + 6 * B * x))
 
 
-silu = gated("silu", lambda x: x * P.sigmoid(x), _silu_slope, _silu_curvature)
+silu = gated("silu", lambda x: chained(P.sigmoid(x), x), _silu_slope, _silu_curvature)
 gelu = gated(
     "gelu",
-    lambda x: x * _normal(x),
-    lambda x: _normal(x) + x * _density(x),
-    lambda x: _density(x) * (2 - x * x),
+    lambda x: chained(_normal(x), x),
+    lambda x: _normal(x) + chained(_density(x), x),
+    lambda x: chained(_density(x), 2 - x * x),
 )
-gelu_tanh = gated("gelu_tanh", lambda x: x * P.sigmoid(x * (A + B * (x * x))), _gelu_tanh_slope, _gelu_tanh_curvature)
+gelu_tanh = gated(
+    "gelu_tanh",
+    lambda x: chained(P.sigmoid(x * (A + B * (x * x))), x),
+    _gelu_tanh_slope,
+    _gelu_tanh_curvature,
+)
 
 
 def _mish_curvature(x: Any) -> Any:

@@ -7,7 +7,6 @@ from lucid.native import compiled_first
 compiled_first(__path__, "backends/cpu/nn")
 
 for _name in (
-    "activations",
     "attention",
     "convolution",
     "cross_entropy",

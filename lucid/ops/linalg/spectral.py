@@ -11,20 +11,9 @@ gradient of all of them at a matrix of zeros is 0, and "nuc" at a singular matri
 
 from typing import Any
 
-from lucid.linalg.matrices import (
-    FINITE,
-    adjoint,
-    column,
-    identity,
-    lapack,
-    product,
-    real,
-    real_for_each,
-    solution,
-)
-from lucid.linalg.solvers import singularity
 from lucid.ops.abstract import same
 from lucid.ops.contraction import matmul
+from lucid.ops.linalg.matrices import FINITE, adjoint, column, identity, lapack, product, real, real_for_each, solution
 from lucid.ops.norms import unit_size
 from lucid.ops.rules import P, conj, is_complex, sum_to
 
@@ -47,7 +36,7 @@ def _polar_change(x: Any, w: Any, t: Any) -> Any:
 
 def _solved(matrix: Any, force: Any) -> Any:
     """The solution of a linear system, and 0 where the matrix is singular: at kinks of the norm."""
-    singular = column(column(singularity(matrix) > 0))
+    singular = column(column(P.singularity(matrix) > 0))
     regular = P.where(singular, identity(matrix.shape[-1], matrix), matrix)
     return P.solve(regular, P.where(singular, 0, force), strict=False)
 

@@ -1,4 +1,4 @@
-"""What the operations on matrices share: reading operands, stacks and batches, adjoints and triangles, errors.
+"""What the operations on matrices share: types, stacks and batches, adjoints and triangles, checks.
 
 A matrix is the last two dimensions of a tensor; the dimensions before them are a stack of matrices.
 """
@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy.linalg.errors import LinAlgError as LinAlgError
 from lucid.core.dtypes import dtype, int32, of_numpy, real_of
-from lucid.core.primitive import P, Primitive, lift
+from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check, asked_by
 from lucid.ops.contraction import matmul, mT
-from lucid.ops.rules import align, conj, is_complex, np_dtype
-
-__all__ = ["LinAlgError"]
+from lucid.ops.rules import P, align, conj, is_complex, np_dtype
 
 LAPACK_TYPES = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
 INT32 = int32.numpy
@@ -26,52 +23,14 @@ INT32 = int32.numpy
 LAPACK = "a routine of LAPACK"  # why primitives here are in no other category
 
 
-# --- operands ------------------------------------------------------------------------------------
-
-
-def matrix_operand(name: str, value: Any, operand: str = "A") -> Tensor:
-    """An operand that is a matrix or a stack of matrices, of a type that LAPACK works in."""
-    x = lift(value)
-    if x.ndim < 2:
-        raise RuntimeError(f"{name}: {operand} must have at least 2 dimensions, not shape {x.shape}")
-    raise_unless_lapack(name, x, operand)
-    return x
-
-
 def raise_unless_lapack(name: str, x: Tensor, operand: str = "A") -> None:
+    """Refuse operands of types that LAPACK does not work in."""
     if x.np_dtype not in LAPACK_TYPES:
         found: dtype = of_numpy(x.np_dtype)
         raise RuntimeError(
             f"{name}: expected {operand} of type float32, float64, complex64 or complex128, not {found}; "
             f"convert it, as in {operand}.float()"
         )
-
-
-def square_operand(name: str, value: Any, operand: str = "A") -> Tensor:
-    """An operand that is a square matrix or a stack of them."""
-    x = matrix_operand(name, value, operand)
-    if x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(
-            f"{name}: {operand} must be a square matrix or a stack of them, "
-            f"but its matrices are {x.shape[-2]} by {x.shape[-1]}"
-        )
-    return x
-
-
-def raise_unless_same_type(name: str, *operands: Tensor) -> None:
-    """Operands of one operation must have one type."""
-    if len({x.np_dtype for x in operands}) > 1:
-        found = " and ".join(str(of_numpy(x.np_dtype)) for x in operands)
-        raise RuntimeError(f"{name}: the operands are of {found}; convert them to one type")
-
-
-def stack_shape(name: str, *operands: Tensor) -> tuple[int, ...]:
-    """The dimensions in front of the matrices, broadcast against each other."""
-    try:
-        return np.broadcast_shapes(*[x.shape[:-2] for x in operands])
-    except ValueError:
-        shapes = " and ".join(str(x.shape) for x in operands)
-        raise RuntimeError(f"{name}: the stacks of shapes {shapes} do not broadcast against each other") from None
 
 
 # --- shapes and types of results ------------------------------------------------------------------------
@@ -163,6 +122,11 @@ def columns(x: Any, start: int, stop: int) -> Any:
 def rows(x: Any, start: int, stop: int) -> Any:
     return P.slice(x, index=(Ellipsis, slice(start, stop), slice(None)))
 
+
+# The factor that makes each matrix of `t` as long as that of `x`, or as `least` if that is longer: how far to go from a
+# matrix along another one, where a derivative is made from values elsewhere. Results do not depend on it but for
+# rounding, so it has no derivative.
+balance = lapack("balance", operands=("x", "t"), abstract=lambda x, t, least: real_for_each(x, t, size=(1, 1)))
 
 # Looks at how a loss changes under a choice that a factorization leaves open: not at all, or there is no derivative.
 within_gauge = lapack("within_gauge", abstract=same, checks=Check("that a loss depends on no choice"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.ops.abstract import Abstract
-from lucid.ops.categories import linear
+from lucid.ops.categories import Check, Elementwise, linear
 from lucid.ops.rules import P, np_dtype, shift
 
 # The adjoint turns the direction around and keeps the factor, which has another name in that direction.
@@ -85,4 +85,14 @@ fft_c2r = linear(
     abstract=lambda x, dims, size, norm: _resized(x, dims[-1], size, dtypes.real_of(x.dtype)),
     category="other",
     reason="a library of Fourier transforms",
+)
+
+# What short-time transforms are divided by on the way back. The check stands in the kernel, where numbers are at hand in
+# every transform.
+overlap_reciprocal = Elementwise(
+    "overlap_reciprocal",
+    [lambda out: -(out * out)],
+    ("x",),
+    body=lambda x: 1 / x,
+    checks=Check("that windows overlap"),
 )

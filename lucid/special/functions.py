@@ -1,24 +1,15 @@
-"""How special functions are declared: computed in double precision, found under `lucid.special`."""
+"""The functions that users call, of primitives of one and two operands."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
-from lucid.ops.categories import Elementwise, Partial
+from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import called
 from lucid.ops.out import into
 from lucid.ops.promotion import FLOAT
 
-special: Any = import_module("scipy.special")  # which has no types
 Function = Callable[..., Any]
 _NO_PARAMS: dict[str, Any] = {}
-
-
-def declare(
-    name: str, partials: tuple[Partial, ...], operands: str = "x", *, body: Function | None = None, **facts: Any
-) -> Elementwise:
-    """An elementwise primitive of real numbers by its partial derivatives, and its body or what computes it."""
-    return Elementwise(name, partials, operands.split(), body=body, real=True, **facts)
 
 
 def one(prim: Elementwise, doc: str, home: str = "lucid.special", name: str = "", **params: Any) -> Function:

@@ -1,0 +1,87 @@
+"""Kernels of elementwise operations and of their derivatives, generated from the bodies of their declarations."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from lucid.backends.cpu import launch
+from lucid.core import kernels
+from lucid.core.kind import NeedsValueError
+from lucid.core.primitive import P
+from lucid.ops.expressions import NotScalarError, Source
+
+in_use = launch.is_there and importlib.util.find_spec("llvmlite") is not None
+_of_reference = kernels.scalar
+_MOST = 64  # loops of one kernel that differ only in parameters
+
+
+def _maker(source: Source) -> Callable[..., Any]:
+    made: list[Any] = []
+
+    def make(types: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        from lucid.codegen import bodies, compiled  # loaded when first needed, and LLVM with it
+
+        if params and len(made) >= _MOST:
+            return None
+        try:
+            plan = bodies.Plan(source, types, params)
+            (address,), code = compiled.elementwise(plan)
+        except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
+            return None
+        made.append(launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, code))
+        return made[-1]
+
+    return make
+
+
+def _kernel(source: Source, count: int, has_params: bool, reference: Callable[..., Any]) -> Callable[..., Any]:
+    made = launch.Kernel(_maker(source), source.key, reference)
+    if has_params or count > 2:
+        return made
+    return launch.of_one(made) if count == 1 else launch.of_two(made)
+
+
+def scalar_kernel(source: Source, count: int, has_params: bool) -> Callable[..., Any]:
+    """A kernel of a function of so many operands: generated loops, and the reference where there are none."""
+    return _kernel(source, count, has_params, _of_reference(source, count, has_params))
+
+
+def _generated(primitive: Any) -> Callable[..., Any] | None:
+    """The kernel of an elementwise primitive, by generated loops where its steps have code."""
+    from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
+
+    if primitive.fold is not None:
+        from lucid.backends.cpu.generated_folds import of_reduction
+
+        return of_reduction(primitive)
+    name, body = primitive.name, getattr(primitive, "body", None)
+    if not getattr(primitive, "is_scalar", False) or primitive.is_view:
+        return None
+    if (
+        name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,))
+    ):  # which may ask for more than a body says
+        return None
+
+    def reference(*arrays: Any, **params: Any) -> Any:
+        return kernels.reference(primitive)(*arrays, **params)
+
+    source = getattr(primitive, "source", None) or Source(primitive)
+    count = len(primitive.operands)
+    has_params = name in WITH_PARAMETERS if body is None else body.__code__.co_argcount > count
+    return _kernel(source, count, has_params, reference)
+
+
+def general_kernel(name: str) -> Callable[..., Any]:
+    """The kernel of an elementwise primitive for arrays of any size, shape and type."""
+    primitive = getattr(P, name)
+    return (_generated(primitive) if in_use else None) or kernels.reference(primitive)
+
+
+def is_enabled() -> bool:
+    return "cpu" in kernels.in_use
+
+
+if in_use:
+    kernels.scalar = scalar_kernel
+    kernels.generate("cpu", _generated)
+    kernels.switched.append(lambda: launch.enable(is_enabled()))

@@ -1,0 +1,39 @@
+"""Kernels of reductions, generated from the folds of their declarations."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lucid.backends.cpu import launch_folds
+from lucid.core import kernels
+from lucid.ops.abstract import Abstract
+
+_WITH_KEEPDIM = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any")
+_WITHOUT = ("count_nonzero",)
+
+
+def _make(primitive: Any, dtype: Any) -> Any:
+    """The loops for elements of a type, or None where there is no code."""
+    from lucid.codegen import bodies, compiled, folds  # loaded when first needed, and LLVM with it
+
+    kept = {"keepdim": False} if primitive.name in _WITH_KEEPDIM else {}
+    result = primitive.abstract(Abstract((1,), dtype), dims=(0,), **kept).dtype
+    try:
+        plan = folds.FoldPlan(primitive.fold, dtype, result)
+        addresses, code = compiled.fold(plan)
+    except bodies.NotGeneratedError:
+        return None
+    return launch_folds.Reduction(addresses, tuple([t.bytes for t in plan.states]), result, plan.cost, code)
+
+
+def of_reduction(primitive: Any) -> Callable[..., Any] | None:
+    """The kernel of a reduction by generated loops, and by the reference where there are none."""
+    name = primitive.name
+    if name not in _WITH_KEEPDIM and name not in _WITHOUT:
+        return None
+
+    def reference(x: Any, **params: Any) -> Any:
+        return kernels.reference(primitive)(x, **params)
+
+    kernel = launch_folds.Kernel(partial(_make, primitive), reference)
+    return launch_folds.with_keepdim(kernel) if name in _WITH_KEEPDIM else launch_folds.without_keepdim(kernel)

@@ -1,0 +1,2 @@
+# Whether generated loops are used.
+cdef bint is_enabled() noexcept

@@ -1,0 +1,50 @@
+"""Runs generated loops over arrays of any shapes and strides, in threads where that pays.
+
+It belongs to compiled code (launch.pyx): without it there are no generated loops, and the reference computes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+is_there = False
+
+
+def enable(on: bool) -> None:
+    """Use generated loops, or let the reference compute."""
+
+
+class Loop:
+    """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is."""
+
+    def __init__(
+        self, address: int, types: tuple[Any, ...], result: Any, numbers: tuple[str, ...], cost: float, code: Any
+    ) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+class Kernel:
+    """A kernel of generated loops, one for each combination of types that it meets.
+
+    `make(types, params)` gives the loop of a combination, or None if there is none: then `reference` computes.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        key: Callable[..., Any],
+        reference: Callable[..., Any],
+    ) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+def of_one(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel as a function of one operand and no parameters, which is called in less time."""
+    return kernel
+
+
+def of_two(kernel: Kernel) -> Callable[..., Any]:
+    """The same for two operands."""
+    return kernel

@@ -1,0 +1,378 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch.py.
+
+Dimensions in which all operands go on alike are one; those that are left are in the order of memory, and the result
+lies in memory like the operands, as NumPy's functions have it. The innermost dimension is the loop's own. Where an
+operand goes through memory in large steps, the others are taken in tiles, so that what is near in memory is read while
+it is in the cache.
+"""
+
+import numpy
+
+cimport numpy as np
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.string cimport memset
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
+np.import_array()
+
+cdef object _ndarray = numpy.ndarray
+
+is_there = True
+
+cdef enum:
+    MOST = 8  # operands, the result among them
+    DIMS = 64
+    NUMBERS = 8
+
+ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+
+cdef bint _is_enabled = True
+
+
+cdef bint is_enabled() noexcept:
+    return _is_enabled
+
+
+def enable(bint on):
+    global _is_enabled
+    _is_enabled = on
+
+
+cdef Py_ssize_t _TILE = 128  # elements, where memory is read in large steps
+cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
+cdef double _PIECE = 20000.0  # nanoseconds, below which nobody is handed work
+
+
+cdef class Loop:
+    cdef Inner inner
+    cdef int count  # operands, without the result
+    cdef int types[MOST]
+    cdef np.dtype result
+    cdef tuple numbers
+    cdef double cost  # nanoseconds for an element
+    cdef object code
+
+    def __init__(self, address, types, result, numbers, cost, code):
+        self.inner = <Inner><void*><size_t>address
+        self.count = len(types)
+        for k, kind in enumerate(types):
+            self.types[k] = kind.num
+        self.result = result
+        self.numbers = numbers
+        self.cost = cost
+        self.code = code
+
+
+cdef struct Task:
+    Inner inner
+    int operands  # the result is the last
+    int dims
+    Py_ssize_t shape[DIMS]
+    Py_ssize_t strides[DIMS][MOST]
+    char* data[MOST]
+    double numbers[NUMBERS]
+    Py_ssize_t rows, pieces, piece, parts
+
+
+cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    """Pieces of rows; all rows of one piece, then those of the next."""
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t unit = task.rows * task.pieces * part // task.parts
+    cdef Py_ssize_t stop = task.rows * task.pieces * (part + 1) // task.parts
+    cdef Py_ssize_t row, count, first
+    cdef Py_ssize_t index[DIMS]
+    cdef char* data[MOST]
+    cdef int d, k, inner = task.dims - 1
+    while unit < stop:
+        first = unit // task.rows * task.piece
+        row = unit % task.rows
+        count = min(task.piece, task.shape[inner] - first)
+        for k in range(task.operands):
+            data[k] = task.data[k] + first * task.strides[inner][k]
+        for d in range(inner - 1, -1, -1):
+            index[d] = row % task.shape[d]
+            row //= task.shape[d]
+            for k in range(task.operands):
+                data[k] += index[d] * task.strides[d][k]
+        row = unit % task.rows
+        while row < task.rows and unit < stop:
+            task.inner(data, task.strides[inner], count, task.numbers)
+            row += 1
+            unit += 1
+            for d in range(inner - 1, -1, -1):
+                index[d] += 1
+                if index[d] < task.shape[d]:
+                    for k in range(task.operands):
+                        data[k] += task.strides[d][k]
+                    break
+                for k in range(task.operands):
+                    data[k] -= (index[d] - 1) * task.strides[d][k]
+                index[d] = 0
+
+
+cdef void _run(Task* task, double cost, bint is_far) noexcept nogil:
+    """Divide the work and do it."""
+    cdef int d, threads = 1
+    cdef Py_ssize_t count = task.shape[task.dims - 1], most
+    cdef double work
+    task.rows = 1
+    for d in range(task.dims - 1):
+        task.rows *= task.shape[d]
+    work = cost * task.rows * count
+    if work >= _LEAST_WORK:
+        threads = pool_size()
+    task.piece = count
+    task.parts = 1
+    if threads > 1:
+        task.parts = min(<Py_ssize_t>(work / _PIECE), 8 * threads)
+        if task.rows < task.parts:  # rows alone are too few
+            most = (task.parts + task.rows - 1) // task.rows
+            task.piece = ((count + most - 1) // most + 255) & ~<Py_ssize_t>255
+    if is_far and task.rows > 1:
+        task.piece = min(task.piece, _TILE)
+    task.pieces = (count + task.piece - 1) // task.piece
+    if threads > 1:
+        share(_run_part, task, task.parts, threads)
+    else:
+        _run_part(task, 0, 0)
+
+
+cdef bint _before(Task* task, int a, int b) noexcept nogil:
+    """Whether dimension b should be outside of dimension a, which is before it: by the first operand that says so."""
+    cdef int k
+    cdef Py_ssize_t x, y
+    for k in range(task.operands - 1):
+        x, y = task.strides[a][k], task.strides[b][k]
+        if x != 0 and y != 0:
+            x, y = (x if x > 0 else -x), (y if y > 0 else -y)
+            return x < y
+    return False
+
+
+cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
+    """The general case: shapes are broadcast, and dimensions put in order and joined."""
+    cdef int d, e, k, own, dims = 0, n = loop.count, kept
+    cdef np.ndarray a
+    cdef Py_ssize_t size
+    cdef np.npy_intp shape[DIMS]
+    cdef np.npy_intp strides[DIMS]
+    cdef int order[DIMS]
+    for k in range(n):
+        dims = max(dims, np.PyArray_NDIM(<np.ndarray>arrays[k]))
+    for d in range(dims):
+        shape[d] = 1
+        order[d] = d
+        for k in range(n):
+            a = <np.ndarray>arrays[k]
+            own = d - dims + np.PyArray_NDIM(a)
+            task.strides[d][k] = 0
+            if own < 0:
+                continue
+            size = np.PyArray_DIM(a, own)
+            if size != 1:
+                if shape[d] != 1 and shape[d] != size:
+                    shapes = " ".join([str((<object>arrays[k]).shape) for k in range(n)])
+                    raise ValueError(f"operands could not be broadcast together with shapes {shapes}")
+                shape[d] = size
+                task.strides[d][k] = np.PyArray_STRIDE(a, own)
+    # The order of memory: an insertion sort, which leaves alone what no operand orders.
+    for d in range(1, dims):
+        e = d
+        while e > 0 and _before(task, order[e - 1], order[e]):
+            order[e - 1], order[e] = order[e], order[e - 1]
+            e -= 1
+    size = loop.result.itemsize
+    for d in range(dims - 1, -1, -1):
+        strides[order[d]] = size
+        task.strides[order[d]][n] = size
+        size *= shape[order[d]] if shape[order[d]] else 1
+    Py_INCREF(loop.result)
+    out = PyArray_NewFromDescr(_ndarray, loop.result, dims, shape, strides, NULL, 0, None)
+    if np.PyArray_SIZE(out) == 0:
+        return out
+    task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
+    # Join dimensions, from the innermost outwards; kept ones stand at the end of a second table.
+    cdef Task joined
+    kept = 0
+    for d in range(dims - 1, -1, -1):
+        e = order[d]
+        if shape[e] == 1:
+            continue
+        if kept and _goes_on(task, e, &joined, kept - 1, n):
+            joined.shape[kept - 1] *= shape[e]
+            continue
+        joined.shape[kept] = shape[e]
+        for k in range(n + 1):
+            joined.strides[kept][k] = task.strides[e][k]
+        kept += 1
+    if kept == 0:
+        kept = 1
+        joined.shape[0] = 1
+        memset(joined.strides[0], 0, sizeof(joined.strides[0]))
+    # A short inner dimension inside of a long one would call the loop too often.
+    if kept > 1 and joined.shape[0] < 16 and joined.shape[1] > joined.shape[0]:
+        _swap(&joined, 0, 1, n)
+    cdef bint is_far = False
+    for d in range(kept):
+        task.shape[kept - 1 - d] = joined.shape[d]
+        for k in range(n + 1):
+            task.strides[kept - 1 - d][k] = joined.strides[d][k]
+    for k in range(n + 1):
+        if task.strides[kept - 1][k] > 64 or task.strides[kept - 1][k] < -64:
+            is_far = True
+    task.dims = kept
+    with nogil:
+        _run(task, loop.cost, is_far)
+    return out
+
+
+cdef void _swap(Task* table, int a, int b, int n) noexcept nogil:
+    cdef int k
+    table.shape[a], table.shape[b] = table.shape[b], table.shape[a]
+    for k in range(n + 1):
+        table.strides[a][k], table.strides[b][k] = table.strides[b][k], table.strides[a][k]
+
+
+cdef bint _goes_on(Task* task, int outer, Task* joined, int inner, int n) noexcept nogil:
+    """Whether all operands step over the end of an inner dimension as within it."""
+    cdef int k
+    for k in range(n + 1):
+        if task.strides[outer][k] != joined.strides[inner][k] * joined.shape[inner]:
+            return False
+    return True
+
+
+cdef object launch(Loop loop, PyObject** arrays, dict params):
+    """The result of a loop over arrays, which are of its types."""
+    cdef Task task
+    cdef int k, d, dims, n = loop.count
+    cdef np.ndarray a, like = <np.ndarray>arrays[0]
+    cdef bint is_simple = True
+    cdef Py_ssize_t size
+    task.inner = loop.inner
+    task.operands = n + 1
+    if params is not None:
+        for k, name in enumerate(loop.numbers):
+            task.numbers[k] = params[name]
+    for k in range(n):
+        a = <np.ndarray>arrays[k]
+        task.data[k] = <char*>np.PyArray_DATA(a)
+        if np.PyArray_NDIM(a) > np.PyArray_NDIM(like):
+            like = a
+    dims = np.PyArray_NDIM(like)
+    for k in range(n):
+        a = <np.ndarray>arrays[k]
+        if np.PyArray_NDIM(a) == 0:
+            task.strides[0][k] = 0
+            continue
+        if np.PyArray_NDIM(a) != dims or not np.PyArray_IS_C_CONTIGUOUS(a):
+            is_simple = False
+            break
+        for d in range(dims):
+            if np.PyArray_DIM(a, d) != np.PyArray_DIM(like, d):
+                is_simple = False
+        if not is_simple:
+            break
+        task.strides[0][k] = np.PyArray_ITEMSIZE(a)
+    if not is_simple:
+        return _of_any_strides(loop, arrays, &task)
+    Py_INCREF(loop.result)
+    out = PyArray_NewFromDescr(_ndarray, loop.result, dims, np.PyArray_DIMS(like), NULL, NULL, 0, None)
+    size = np.PyArray_SIZE(out)
+    if size == 0:
+        return out
+    task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
+    task.strides[0][n] = np.PyArray_ITEMSIZE(<np.ndarray>out)
+    if size * loop.cost < _LEAST_WORK:
+        loop.inner(task.data, task.strides[0], size, task.numbers)
+        return out
+    task.dims = 1
+    task.shape[0] = size
+    with nogil:
+        _run(&task, loop.cost, False)
+    return out
+
+
+cdef inline bint _is_plain(object x) noexcept:
+    return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
+
+
+cdef class Kernel:
+    cdef object make, key, reference
+    cdef list loops  # those without parameters
+    cdef dict known
+
+    def __init__(self, make, key, reference):
+        self.make = make
+        self.key = key
+        self.reference = reference
+        self.loops = []
+        self.known = {}
+
+    def __call__(self, *arrays, **params):
+        cdef PyObject* given[MOST]
+        cdef int k, n = len(arrays)
+        if not _is_enabled or n >= MOST:
+            return self.reference(*arrays, **params)
+        for k in range(n):
+            array = arrays[k]
+            if not _is_plain(array):
+                return self.reference(*arrays, **params)
+            given[k] = <PyObject*>array
+        found = self.find(given, n, params)
+        if found is None:
+            return self.reference(*arrays, **params)
+        return launch(<Loop>found, given, params)
+
+    cdef object find(self, PyObject** arrays, int n, dict params):
+        """The loop for operands and parameters like these, made now if it was not yet; or None."""
+        cdef Loop loop
+        cdef int k
+        cdef Py_ssize_t i
+        if not params:
+            for i in range(len(self.loops)):
+                loop = <Loop>self.loops[i]
+                for k in range(n):
+                    if np.PyArray_TYPE(<np.ndarray>arrays[k]) != loop.types[k]:
+                        break
+                else:
+                    return loop
+        types = tuple([(<object>arrays[k]).dtype for k in range(n)])
+        key = self.key(types, params or {})
+        if key in self.known:
+            return self.known[key]
+        found = self.make(types, params or {})
+        self.known[key] = found
+        if found is not None and not params:
+            self.loops.append(found)
+        return found
+
+
+def of_one(Kernel kernel):
+    def call(x):
+        cdef PyObject* given = <PyObject*>x
+        if _is_enabled and _is_plain(x):
+            found = kernel.find(&given, 1, None)
+            if found is not None:
+                return launch(<Loop>found, &given, None)
+        return kernel.reference(x)
+
+    return call
+
+
+def of_two(Kernel kernel):
+    def call(x, y):
+        cdef PyObject* given[2]
+        if _is_enabled and _is_plain(x) and _is_plain(y):
+            given[0], given[1] = <PyObject*>x, <PyObject*>y
+            found = kernel.find(given, 2, None)
+            if found is not None:
+                return launch(<Loop>found, given, None)
+        return kernel.reference(x, y)
+
+    return call

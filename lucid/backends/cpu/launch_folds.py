@@ -1,0 +1,36 @@
+"""Runs generated reductions over arrays of any shapes and strides, in threads where that pays.
+
+It belongs to compiled code (launch_folds.pyx), as launch.py does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Reduction:
+    """Generated loops of a fold over elements of a type: `run`, `merge`, `columns` and `merge_columns` of codegen.folds."""
+
+    def __init__(
+        self, addresses: tuple[int, ...], states: tuple[int, ...], result: Any, cost: float, code: Any
+    ) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+class Kernel:
+    """A reduction by generated loops, one for each type that it meets, which `make(dtype)` gives.
+
+    Where that gives None, and where no elements are put together, `reference` computes.
+    """
+
+    def __init__(self, make: Callable[[Any], Any], reference: Callable[..., Any]) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+def with_keepdim(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel as a function of an array, `dims` and `keepdim`."""
+    raise NotImplementedError("generated loops need the compiled modules")
+
+
+def without_keepdim(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel as a function of an array and `dims`."""
+    raise NotImplementedError("generated loops need the compiled modules")

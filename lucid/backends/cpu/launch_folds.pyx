@@ -1,0 +1,306 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_folds.py.
+
+The elements that are put together are divided into blocks. What a block gives is a state, in memory of its own, and the
+states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
+"""
+
+import numpy
+
+cimport numpy as np
+from cpython.ref cimport Py_INCREF
+from libc.stdlib cimport free, malloc
+from lucid.backends.cpu.launch cimport is_enabled
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
+np.import_array()
+
+cdef object _ndarray = numpy.ndarray
+
+cdef enum:
+    DIMS = 64
+    STATES = 4
+
+cdef Py_ssize_t _BLOCK = 4096  # elements in a row
+cdef Py_ssize_t _ROWS = 64  # of columns
+cdef Py_ssize_t _PIECE = 2048  # columns that are taken together
+cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
+
+ctypedef void (*Run)(char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place) noexcept nogil
+ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
+ctypedef void (*Columns)(
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place
+) noexcept nogil
+ctypedef void (*MergeColumns)(
+    char* out, char** states, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t count
+) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+
+
+cdef struct Dims:
+    int count
+    Py_ssize_t shape[DIMS]
+    Py_ssize_t strides[DIMS]
+
+
+cdef struct Task:
+    Run run
+    Merge merge
+    Columns columns
+    MergeColumns merge_columns
+    int states
+    Py_ssize_t sizes[STATES]
+    char* memory[STATES]
+    char* x
+    char* out
+    Py_ssize_t itemsize, size  # of results and elements
+    Dims kept, outer  # dimensions of results, and those that are put together, but for the innermost
+    Py_ssize_t count, stride  # of the innermost
+    Py_ssize_t width, pieces  # columns of all and of one piece, rounded up; 0 where there are none
+    Py_ssize_t piece, results, blocks, inner_blocks, block, parts
+    bint merges
+
+
+cdef inline Py_ssize_t _product(Dims* dims) noexcept nogil:
+    cdef Py_ssize_t found = 1
+    cdef int d
+    for d in range(dims.count):
+        found *= dims.shape[d]
+    return found
+
+
+cdef inline Py_ssize_t _offset(Dims* dims, Py_ssize_t index) noexcept nogil:
+    cdef Py_ssize_t found = 0
+    cdef int d
+    for d in range(dims.count - 1, -1, -1):
+        found += index % dims.shape[d] * dims.strides[d]
+        index //= dims.shape[d]
+    return found
+
+
+cdef inline void _add(Dims* dims, Py_ssize_t size, Py_ssize_t stride) noexcept nogil:
+    """One more dimension, inside of the others, joined with the last one where it goes on as that does."""
+    cdef int last = dims.count - 1
+    if size == 1:
+        return
+    if dims.count and dims.strides[last] == stride * size:
+        dims.shape[last] *= size
+        dims.strides[last] = stride
+        return
+    dims.shape[dims.count], dims.strides[dims.count] = size, stride
+    dims.count += 1
+
+
+cdef void _merge_one(Task* task, Py_ssize_t result, Py_ssize_t piece, char** states) noexcept nogil:
+    cdef Py_ssize_t first
+    if task.width == 0:
+        task.merge(task.out + result * task.itemsize, states, task.blocks)
+        return
+    first = piece * task.piece
+    task.merge_columns(
+        task.out + (result * task.width + first) * task.itemsize, states, task.blocks, (task.piece + 15) & ~15,
+        min(task.piece, task.width - first),
+    )
+
+
+cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
+    """One block of one result, or of some columns."""
+    cdef Py_ssize_t b = unit % task.blocks, group = unit // task.blocks
+    cdef Py_ssize_t piece = group % task.pieces, result = group // task.pieces
+    cdef Py_ssize_t first = b % task.inner_blocks * task.block
+    cdef Py_ssize_t count = min(task.block, task.count - first)
+    cdef Py_ssize_t place = group * task.blocks + b
+    cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, b // task.inner_blocks)
+    cdef char* states[STATES]
+    cdef char own[STATES][64]
+    cdef int k
+    x += first * task.stride
+    if task.width:
+        place *= (task.piece + 15) & ~15
+    for k in range(task.states):
+        if task.merges or task.width:
+            states[k] = task.memory[k] + place * task.sizes[k]
+        else:
+            states[k] = own[k]
+    if task.width:
+        x += piece * task.piece * task.size
+        task.columns(states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first)
+    else:
+        task.run(states, x, task.stride, count, first)
+    if not task.merges:
+        _merge_one(task, result, piece, states)
+
+
+cdef void _do_merge(Task* task, Py_ssize_t group) noexcept nogil:
+    cdef char* states[STATES]
+    cdef Py_ssize_t place = group * task.blocks
+    cdef int k
+    if task.width:
+        place *= (task.piece + 15) & ~15
+    for k in range(task.states):
+        states[k] = task.memory[k] + place * task.sizes[k]
+    _merge_one(task, group // task.pieces, group % task.pieces, states)
+
+
+cdef void _part_of_blocks(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t all = task.results * task.pieces * task.blocks, unit
+    for unit in range(all * part // task.parts, all * (part + 1) // task.parts):
+        _do_unit(task, unit)
+
+
+cdef void _part_of_merges(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t all = task.results * task.pieces, group
+    for group in range(all * part // task.parts, all * (part + 1) // task.parts):
+        _do_merge(task, group)
+
+
+cdef void _do_all(Task* task, double work) noexcept nogil:
+    cdef int threads = pool_size() if work >= _LEAST_WORK else 1
+    cdef Py_ssize_t units = task.results * task.pieces * task.blocks
+    task.parts = min(units, 8 * threads) if threads > 1 else 1
+    if task.parts > 1:
+        share(_part_of_blocks, task, task.parts, threads)
+    else:
+        _part_of_blocks(task, 0, 0)
+    if task.merges:
+        task.parts = min(task.results * task.pieces, 8 * threads) if threads > 1 else 1
+        if task.parts > 1:
+            share(_part_of_merges, task, task.parts, threads)
+        else:
+            _part_of_merges(task, 0, 0)
+
+
+cdef class Reduction:
+    cdef Task start
+    cdef np.dtype result
+    cdef double cost
+    cdef object code
+
+    def __init__(self, addresses, states, result, cost, code):
+        self.start.run = <Run><void*><size_t>addresses[0]
+        self.start.merge = <Merge><void*><size_t>addresses[1]
+        self.start.columns = <Columns><void*><size_t>addresses[2]
+        self.start.merge_columns = <MergeColumns><void*><size_t>addresses[3]
+        self.start.states = len(states)
+        for k, size in enumerate(states):
+            self.start.sizes[k] = size
+        self.result = result
+        self.cost = cost
+        self.code = code
+
+    cdef object reduce(self, np.ndarray x, tuple dims, bint keepdim):
+        cdef Task task = self.start
+        cdef bint is_reduced[DIMS]
+        cdef np.npy_intp shape[DIMS]
+        cdef Dims reduced
+        cdef int d, k, best, n = np.PyArray_NDIM(x), kept = 0
+        cdef Py_ssize_t total, size
+        cdef char* memory
+        for d in range(n):
+            is_reduced[d] = False
+        for d in dims:
+            is_reduced[d if d >= 0 else d + n] = True
+        reduced.count = task.kept.count = 0
+        for d in range(n):
+            if is_reduced[d]:
+                _add(&reduced, np.PyArray_DIM(x, d), np.PyArray_STRIDE(x, d))
+                if keepdim:
+                    shape[kept] = 1
+                    kept += 1
+            else:
+                _add(&task.kept, np.PyArray_DIM(x, d), np.PyArray_STRIDE(x, d))
+                shape[kept] = np.PyArray_DIM(x, d)
+                kept += 1
+        if np.PyArray_SIZE(x) == 0:
+            return None
+        Py_INCREF(self.result)
+        out = PyArray_NewFromDescr(_ndarray, self.result, kept, shape, NULL, NULL, 0, None)
+        task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
+        task.size, task.itemsize = np.PyArray_ITEMSIZE(x), self.result.itemsize
+        # The innermost of the dimensions that are put together is the one with the smallest steps.
+        best = -1
+        for d in range(reduced.count):
+            if best < 0 or abs(reduced.strides[d]) <= abs(reduced.strides[best]):
+                best = d
+        task.outer.count = 0
+        task.count, task.stride = 1, task.size
+        for d in range(reduced.count):
+            if d == best:
+                task.count, task.stride = reduced.shape[d], reduced.strides[d]
+            else:
+                task.outer.shape[task.outer.count] = reduced.shape[d]
+                task.outer.strides[task.outer.count] = reduced.strides[d]
+                task.outer.count += 1
+        task.width, task.pieces, task.piece, task.block = 0, 1, 1, _BLOCK
+        k = task.kept.count - 1
+        if k >= 0 and task.kept.strides[k] == task.size and task.stride != task.size and reduced.count:
+            task.width = task.kept.shape[k]
+            task.kept.count = k
+            task.piece = min(task.width, _PIECE)
+            task.pieces = (task.width + task.piece - 1) // task.piece
+            task.block = _ROWS
+        task.results = _product(&task.kept)
+        task.inner_blocks = (task.count + task.block - 1) // task.block
+        task.blocks = task.inner_blocks * _product(&task.outer)
+        task.merges = task.blocks > 1
+        memory = NULL
+        if task.merges or task.width:
+            total = task.results * task.pieces * task.blocks
+            total = (total * ((task.piece + 15) & ~15) if task.width else total) + 64
+            size = 0
+            for k in range(task.states):
+                size += (total * task.sizes[k] + 63) & ~63
+            memory = <char*>malloc(size)
+            if memory == NULL:
+                raise MemoryError
+            size = 0
+            for k in range(task.states):
+                task.memory[k] = memory + size
+                size += (total * task.sizes[k] + 63) & ~63
+        if self.cost * np.PyArray_SIZE(x) < _LEAST_WORK:
+            _do_all(&task, 0)
+        else:
+            with nogil:
+                _do_all(&task, self.cost * np.PyArray_SIZE(x))
+        free(memory)
+        return out
+
+
+cdef class Kernel:
+    cdef object make, reference
+    cdef dict known
+
+    def __init__(self, make, reference):
+        self.make = make
+        self.reference = reference
+        self.known = {}
+
+    cdef object run(self, object x, tuple dims, bint keepdim):
+        """The result, or None if the reference is to compute it."""
+        if not is_enabled() or not np.PyArray_CheckExact(x) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>x) or not dims:
+            return None
+        dtype = <object>np.PyArray_DESCR(<np.ndarray>x)
+        found = self.known.get(dtype, self)
+        if found is self:
+            found = self.known[dtype] = self.make(dtype)
+        return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim)
+
+
+def with_keepdim(Kernel kernel):
+    def call(x, dims, keepdim=False):
+        out = kernel.run(x, dims, keepdim)
+        return kernel.reference(x, dims=dims, keepdim=keepdim) if out is None else out
+
+    return call
+
+
+def without_keepdim(Kernel kernel):
+    def call(x, dims):
+        out = kernel.run(x, dims, False)
+        return kernel.reference(x, dims=dims) if out is None else out
+
+    return call

@@ -1,0 +1,279 @@
+"""The bodies of elementwise operations as vector code: each step by the function that writes it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.vectors import Function, Number, Type, Value
+from lucid.core import dtypes
+from lucid.ops.expressions import Body, Constant, Operand, Parameter, Result, Source, Step
+
+NARROW = {dtypes.float16.numpy: "half", dtypes.bfloat16.numpy: "bfloat"}
+_F32 = np.dtype(np.float32)
+_NAMES = {"f4": "float", "f8": "double", "b1": "i1"}
+
+
+_NO_NUMBERS: Mapping[str, Value] = {}
+
+
+class NotGeneratedError(TypeError):
+    """An operation or a type that there is no code for; the reference computes it."""
+
+
+def type_of(dtype: np.dtype[Any]) -> Type:
+    """The type of numbers in memory."""
+    if dtype in NARROW:
+        return Type(NARROW[dtype])
+    if not dtype.isnative or dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise NotGeneratedError(f"numbers of type {dtype}")
+    if dtype.kind in "iu":
+        return Type(f"i{8 * dtype.itemsize}", 1, dtype.kind == "i")
+    return Type(_NAMES[dtype.str[1:]])
+
+
+# --- steps: what is written for a base function ----------------------------------------------------
+
+Writer = Callable[..., Value]
+
+
+def _add(f: Function, x: Value, y: Value) -> Value:
+    return x | y if x.type.of == "i1" else x + y
+
+
+def _sub(f: Function, x: Value, y: Value) -> Value:
+    if x.type.of == "i1":
+        raise NotGeneratedError("differences of truth values")
+    return x - y
+
+
+def _mul(f: Function, x: Value, y: Value) -> Value:
+    return x & y if x.type.of == "i1" else x * y
+
+
+def _neg(f: Function, x: Value) -> Value:
+    if x.type.of == "i1":
+        raise NotGeneratedError("negative truth values")
+    return -x
+
+
+def _abs(f: Function, x: Value) -> Value:
+    return x if x.type.of == "i1" else f.abs(x)
+
+
+def _fmax(f: Function, x: Value, y: Value) -> Value:
+    return f.select((x >= y) | y.is_nan(), x, y) if x.type.is_float else f.maximum(x, y)
+
+
+def _fmin(f: Function, x: Value, y: Value) -> Value:
+    return f.select((x <= y) | y.is_nan(), x, y) if x.type.is_float else f.minimum(x, y)
+
+
+def _sign(f: Function, x: Value) -> Value:
+    if x.type.of == "i1":
+        return x
+    if not x.type.is_float:
+        return f.select(x > 0, 1, f.select(x < 0, f.constant(-1, x.type), f.constant(0, x.type)))
+    whole = f.select(x > 0.0, f.constant(1.0, x.type), f.select(x < 0.0, f.constant(-1.0, x.type), 0.0 * x))
+    return f.select(x.is_nan() | x.equals(0.0), x + 0.0, whole)
+
+
+def _unless_whole(function: Callable[[Function, Value], Value]) -> Writer:
+    return lambda f, x: function(f, x) if x.type.is_float else x
+
+
+def _false_of(f: Function, x: Value) -> Value:
+    return f.constant(False, x.type.with_("i1"))
+
+
+def _is_nan(f: Function, x: Value) -> Value:
+    return x.is_nan() if x.type.is_float else _false_of(f, x)
+
+
+def _is_inf(f: Function, x: Value) -> Value:
+    return f.abs(x).equals(np.inf) if x.type.is_float else _false_of(f, x)
+
+
+def _is_finite(f: Function, x: Value) -> Value:
+    return f.abs(x) < np.inf if x.type.is_float else f.constant(True, x.type.with_("i1"))
+
+
+def _signbit(f: Function, x: Value) -> Value:
+    if x.type.of == "i1" or not x.type.is_signed:
+        return _false_of(f, x)
+    return f.bits(x) < 0 if x.type.is_float else x < 0
+
+
+def _not(f: Function, x: Value) -> Value:
+    return x ^ True if x.type.of == "i1" else ~x
+
+
+def _shift_left(f: Function, x: Value, y: Value) -> Value:
+    bits = x.type.bits
+    fits = Value(f, y.text, y.type.with_(y.type.of, False)) < bits
+    return f.select(fits, x << f.select(fits, y, 0), 0)
+
+
+def _shift_right(f: Function, x: Value, y: Value) -> Value:
+    bits = x.type.bits
+    fits = Value(f, y.text, y.type.with_(y.type.of, False)) < bits
+    return x >> f.select(fits, y, bits - 1) if x.type.is_signed else f.select(fits, x >> f.select(fits, y, 0), 0)
+
+
+# Operands have the type of the result.
+OF_RESULT: dict[str, Writer] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "div": lambda f, x, y: x / y,
+    "neg": _neg,
+    "abs": _abs,
+    "sqrt": lambda f, x: f.sqrt(x),
+    "maximum": lambda f, x, y: f.maximum(x, y),
+    "minimum": lambda f, x, y: f.minimum(x, y),
+    "fmax": _fmax,
+    "fmin": _fmin,
+    "copysign": lambda f, x, y: f.copysign(x, y),
+    "sign": _sign,
+    "floor": _unless_whole(Function.floor),
+    "ceil": _unless_whole(Function.ceil),
+    "trunc": _unless_whole(Function.trunc),
+    "bitwise_and": lambda f, x, y: x & y,
+    "bitwise_or": lambda f, x, y: x | y,
+    "bitwise_xor": lambda f, x, y: x ^ y,
+    "bitwise_not": _not,
+    "bitwise_left_shift": _shift_left,
+    "bitwise_right_shift": _shift_right,
+    **FUNCTIONS,
+}
+_INTEGERS_ONLY = frozenset(name for name in OF_RESULT if name.startswith("bitwise"))
+_FLOATS_ONLY = frozenset(["div", "sqrt", "copysign", *FUNCTIONS])
+# Operands have one type, that of none or all; the result is a truth value.
+OF_COMMON: dict[str, Writer] = {
+    "eq": lambda f, x, y: x.equals(y),
+    "ne": lambda f, x, y: x.differs(y),
+    "lt": lambda f, x, y: x < y,
+    "le": lambda f, x, y: x <= y,
+    "gt": lambda f, x, y: x > y,
+    "ge": lambda f, x, y: x >= y,
+    "isnan": _is_nan,
+    "isinf": _is_inf,
+    "isfinite": _is_finite,
+    "signbit": _signbit,
+}
+# Operands are truth values.
+OF_TRUTH: dict[str, Writer] = {
+    "logical_and": lambda f, x, y: x & y,
+    "logical_or": lambda f, x, y: x | y,
+    "logical_xor": lambda f, x, y: x ^ y,
+    "logical_not": lambda f, x: x ^ True,
+}
+WITH_PARAMETERS = frozenset(["cast", "round"])
+WRITTEN = frozenset([*OF_RESULT, *OF_COMMON, *OF_TRUTH, "where", *WITH_PARAMETERS])  # functions that are written here
+
+
+def is_base(primitive: Any) -> bool:
+    """Whether a step of this function is written as it is, and not by its body."""
+    return primitive.body is None or primitive.name in WRITTEN
+
+
+class Plan:
+    """A body for operands of certain types, and the types in which it reads, computes and writes.
+
+    Numbers of half precision are computed in single, and rounded once.
+    """
+
+    def __init__(self, source: Source, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> None:
+        self.dtype = source.read(types, params, is_base).dtype
+        self.types = [type_of(t) for t in types]
+        self.result = type_of(self.dtype)
+        self.body: Body = source.read([_F32 if t in NARROW else t for t in types], params, is_base)
+        self.numbers = sorted({o.name for s in self.body.steps for o in s.operands if isinstance(o, Parameter)})
+        widths = [t.itemsize for t in (*self.body.types, *[s.dtype for s in self.body.steps], self.body.dtype)]
+        self.lanes = 8 if max(widths) > 4 else 16
+        self.cost = 1 + sum(12 if s.primitive.name in FUNCTIONS else 1 for s in self.body.steps)
+
+    def compute(self, f: Function, operands: Sequence[Value], numbers: dict[str, Value]) -> Value:
+        """Write all steps; operands as they are in memory, parameters in double precision."""
+        working = next((t for t in self.body.types if t.kind in "fV"), self.body.types[0])
+        given = [
+            f.convert(v, Type("float")) if v.type.of in NARROW.values() else v for v in operands
+        ]  # fmt: skip
+        opened = {n: f.constant(f.convert(v, type_of(working)), Type("", self.lanes)) for n, v in numbers.items()}
+        return _converted(f, write_body(f, self.body, given, self.lanes, opened), self.result)
+
+
+def write_body(
+    f: Function, body: Body, operands: Sequence[Value], lanes: int, parameters: Mapping[str, Value] = _NO_NUMBERS
+) -> Value:
+    """Write the steps of a body, of vectors of its types."""
+    found: list[Value] = []
+
+    def typed(what: Any) -> Any:
+        if isinstance(what, Operand):
+            return operands[what.place]
+        if isinstance(what, Result):
+            return found[what.place]
+        if isinstance(what, Parameter):
+            return parameters[what.name]
+        if isinstance(what, Constant):
+            return f.constant(what.value, Type(type_of(what.dtype).of, lanes, what.dtype.kind != "u"))
+        return what
+
+    for step in body.steps:
+        found.append(_written(f, step, [typed(o) for o in step.operands], lanes))
+    result = typed(body.result)
+    return _number(f, result, Type(type_of(body.dtype).of, lanes, body.dtype.kind != "u"))
+
+
+def _converted(f: Function, x: Value, type: Type) -> Value:
+    """A value as it is stored. LLVM has no code of its own that rounds double precision to half."""
+    if x.type.of == "double" and type.of in NARROW.values():
+        raise NotGeneratedError("a cast from double to half precision")
+    return f.convert(x, type)
+
+
+def _number(f: Function, value: Number, type: Type) -> Value:
+    """An operand of a step in the type that it computes in."""
+    if isinstance(value, Value):
+        return f.convert(value, type)
+    if isinstance(value, complex) or (not type.is_float and value != int(value)):
+        raise NotGeneratedError(f"{value!r} beside numbers of type {type.of}")
+    return f.constant(value, type)
+
+
+def _written(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Value:
+    name = step.primitive.name
+    kind = type_of(step.dtype)
+    type = Type(kind.of, lanes, kind.is_signed)
+    if name in OF_RESULT and not step.params:
+        if (name in _INTEGERS_ONLY and type.is_float) or (name in _FLOATS_ONLY and not type.is_float):
+            raise NotGeneratedError(f"{name} of numbers of type {type.of}")
+        return OF_RESULT[name](f, *[_number(f, o, type) for o in operands])
+    if name in OF_COMMON and not step.params:
+        common = _common([o for o in operands if isinstance(o, Value)])
+        return OF_COMMON[name](f, *[_number(f, o, common) for o in operands])
+    if name in OF_TRUTH and not step.params:
+        truth = Type("i1", lanes)
+        return OF_TRUTH[name](f, *[_number(f, o, truth) for o in operands])
+    if name == "where":
+        condition = _number(f, operands[0], Type("i1", lanes))
+        return f.select(condition, *[_number(f, o, type) for o in operands[1:]])
+    if name == "cast":
+        x = operands[0]
+        if x.type.is_float and not type.is_float and type.of != "i1":
+            raise NotGeneratedError("a cast that is checked")
+        return _converted(f, x, type)
+    if name == "round" and step.params == {"decimals": 0}:
+        return f.round(operands[0]) if type.is_float else operands[0]
+    raise NotGeneratedError(f"{name} has no code")
+
+
+def _common(values: Sequence[Value]) -> Type:
+    """The type that comparisons of these are made in."""
+    first = values[0].type
+    for v in values[1:]:
+        if v.type.of != first.of or v.type.is_signed != first.is_signed:
+            raise NotGeneratedError(f"comparisons of {first} with {v.type}")
+    return first

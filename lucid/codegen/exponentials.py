@@ -1,0 +1,261 @@
+"""Functions by way of the exponential: x = n·ln 2 + r with a whole number n, a polynomial of r, and 2^n by its bits.
+
+`# minimax …` beside a table of coefficients stands for `python tools/minimax.py …`, the command that computes them.
+"""
+
+from decimal import Decimal
+
+from . import floats
+from .floats import clamp, even_odd, format_of, parts, quotient
+from .vectors import Function, Type, Value
+
+LN2 = parts(floats.LN2, 2)
+LOG2_E = parts(quotient(1, floats.LN2), 1)
+TWO_BY_ROOT_PI = parts(Decimal("1.12837916709551257389615890312154517168810125865799771368817144"), 2)
+
+# (e^r - 1 - r) / r²
+# minimax "(exp(x) - 1 - x) / x**2" "[-log(2)/2, log(2)/2]" --degree 4 --weight "x**2 / expm1(x)" --precision 24
+# minimax "(exp(x) - 1 - x) / x**2" "[-log(2)/2, log(2)/2]" --degree 9 --weight "x**2 / expm1(x)"
+EXP = {
+    "float": (0.49999997, 0.16666543, 0.0416672, 0.008366512, 0.001388254),
+    "double": (
+        *(0.5000000000000006, 0.16666666666666588, 0.04166666666657682, 0.008333333333389478, 0.001388888893154119),
+        *(0.00019841269719141866, 2.4801505304846202e-05, 2.7557407453591776e-06, 2.7626024689656765e-07),
+        2.5053791027176592e-08,
+    ),
+}
+# (2^r - 1) / r
+# minimax "(2**x - 1) / x" "[-0.5, 0.5]" --degree 5 --weight "x" --precision 24
+# minimax "(2**x - 1) / x" "[-0.5, 0.5]" --degree 10 --weight "x"
+EXP2 = {
+    "float": (0.6931472, 0.2402265, 0.05550328, 0.009618004, 0.0013400267, 0.00015476279),
+    "double": (
+        *(0.6931471805599453, 0.24022650695910133, 0.05550410866482174, 0.009618129107593331, 0.0013333558146379318),
+        *(0.0001540353045807932, 1.5252733867328969e-05, 1.3215434817110988e-06, 1.0178046533760038e-07),
+        *(7.073860135168042e-09, 4.4573779449168857e-10),
+    ),
+}
+# (sinh(r) - r) / r³ as a polynomial of r²
+# minimax "(sinh(sqrt(x))/sqrt(x) - 1)/x" "[0, (log(2)/2)**2]" --degree 2 --weight "x" --precision 24
+# minimax "(sinh(sqrt(x))/sqrt(x) - 1)/x" "[0, (log(2)/2)**2]" --degree 4 --weight "x"
+SINH = {
+    "float": (0.16666667, 0.008333289, 0.00019904948),
+    "double": (
+        *(0.16666666666666677, 0.008333333333321626, 0.00019841269886132243, 2.7557244211441926e-06),
+        2.5109033624893307e-08,
+    ),
+}
+# (cosh(r) - 1) / r² as a polynomial of r²
+# minimax "(cosh(sqrt(x)) - 1)/x" "[0, (log(2)/2)**2]" --degree 2 --weight "x" --precision 24
+# minimax "(cosh(sqrt(x)) - 1)/x" "[0, (log(2)/2)**2]" --degree 4 --weight "x"
+COSH = {
+    "float": (0.5, 0.041666266, 0.0013946218),
+    "double": (
+        *(0.5000000000000013, 0.04166666666651442, 0.0013888888947224819, 2.4801489763468298e-05),
+        2.7631334362274775e-07,
+    ),
+}
+# (tanh(x) - x) / x³ as a polynomial of x²
+# minimax "(tanh(sqrt(x))/sqrt(x) - 1)/x" "[0, 0.55**2]" --degree 4 --weight "x*sqrt(x)/tanh(sqrt(x))" --precision 24
+# minimax "(tanh(sqrt(x))/sqrt(x) - 1)/x" "[0, 0.55**2]" --degree 9 --weight "x*sqrt(x)/tanh(sqrt(x))"
+TANH = {
+    "float": (-0.33333316, 0.13332586, -0.053852316, 0.0210717, -0.00627427),
+    "double": (
+        *(-0.33333333333332316, 0.1333333333316873, -0.05396825387608989, 0.021869485975055537),
+        *(-0.008863194507398454, 0.0035917197232819284, -0.0014532168800018722, 0.0005791373706828612),
+        *(-0.00021030296477911396, 5.1021861040536605e-05),
+    ),
+}
+# (-log(erfc(x)) - 2x/√π) / x²
+# minimax "(-log(erfc(x))/x - 2/sqrt(pi))/x" "[0, 4]" --degree 7 --weight "erfc(x)*x**2/erf(x)" --precision 24
+# minimax "(-log(erfc(x))/x - 2/sqrt(pi))/x" "[0, 6]" --degree 22 --weight "erfc(x)*x**2/erf(x)"
+ERF = {
+    "float": (
+        *(0.6366195, 0.1027768, -0.0191496, -0.00016634639, 0.0016726365, -0.00063575734, 0.000118425334),
+        -9.340626e-06,
+    ),
+    "double": (
+        *(0.6366197723675876, 0.10277260330144221, -0.019128446995325076, -0.00020919483169184045),
+        *(0.0016962075290746512, -0.0005901318213076525, 2.5902612081467816e-05, 6.442481563308077e-05),
+        *(-2.9583273977689776e-05, 3.179996953922591e-06, 3.121951485316401e-06, -2.0278778213742543e-06),
+        *(5.643529482834068e-07, -8.32152906654465e-09, -6.719308655212292e-08, 3.508531366561955e-08),
+        *(-1.0908706606285943e-08, 2.3889786074992485e-09, -3.806210024175956e-10, 4.355122097403726e-11),
+        *(-3.4075298418188635e-12, 1.636417918109822e-13, -3.642082066651718e-15),
+    ),
+}
+# exp(u²)·erfc(u)·(u + 4) as a polynomial of (u - 4) / (u + 4)
+# minimax "(lambda u: exp(u**2)*erfc(u)*(u+4))(4*(1+x)/(1-x))" "[-1, (10.1-4)/(10.1+4)]" --degree 10
+#   --weight "1/(lambda u: exp(u**2)*erfc(u)*(u+4))(4*(1+x)/(1-x))"
+# minimax "(lambda u: exp(u**2)*erfc(u)*(u+4))(4*(1+x)/(1-x))" "[-1, (27.3-4)/(27.3+4)]" --degree 21
+#   --weight "1/(lambda u: exp(u**2)*erfc(u)*(u+4))(4*(1+x)/(1-x))"
+ERFC = {
+    "float": (
+        *(1.0959956609105865, -0.9765487453523967, 0.7732087256257819, -0.5408529535359079, 0.33085137351618543),
+        *(-0.17402420541040037, 0.076373316200748, -0.026295122576314656, 0.006215179302563047),
+        *(-0.0003923181497553008, -0.0007575972736294658),
+    ),
+    "double": (
+        *(1.095995661000491, -0.9765487290808824, 0.7732087022652409, -0.540853831313188, 0.33085158787779106),
+        *(-0.174010937241477, 0.0763815149142244, -0.02637005331661514, 0.006112055601937627),
+        *(-0.0002809590710904671, -0.00045505235735693154, 0.00017681391773785078, -3.6363273757032988e-06),
+        *(-1.8864653681906758e-05, 4.696756686758459e-06, 1.4324899716884427e-06, -8.485387374424826e-07),
+        *(-8.687263112877123e-08, 1.2435421314738448e-07, 9.615000887719696e-09, -1.3840543119332676e-08),
+        -2.7665725791732597e-09,
+    ),
+}
+
+# Beyond these, e^x and 2^x are infinite, or nearer to 0 than to the smallest subnormal number.
+EXP_BOUNDS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
+EXP2_BOUNDS = {"float": (-151.0, 128.0), "double": (-1076.0, 1024.0)}
+SINH_BOUND = {"float": 89.7, "double": 710.7}
+
+
+def whole_part(f: Function, x: Value, factor: float) -> tuple[Value, Value]:
+    """The whole number n nearest to x · factor, as the low bits of a sum and as a number."""
+    rounder = format_of(x).rounder
+    total = f.fma(x, factor, rounder)
+    return total, total - rounder
+
+
+def two_to(f: Function, total: Value) -> Value:
+    """2^n of a sum of `whole_part`, where that is a normal number."""
+    format = format_of(total)
+    return f.from_bits((f.bits(total) << format.digits) + format.one, total.type.of)
+
+
+def scaled(f: Function, x: Value, total: Value) -> Value:
+    """x · 2^n of a sum of `whole_part` by two factors, so that the result may be subnormal or infinite."""
+    format = format_of(x)
+    n = floats.unsigned_bits(f, total)
+    half = n >> 1
+    for part in (half, n - half):
+        x = x * f.from_bits((part << format.digits) + format.one, x.type.of)
+    return x
+
+
+def exp_within(f: Function, x: Value, low: Value | None = None, is_normal: bool = False) -> Value:
+    """e^(x + low) for x within `EXP_BOUNDS` and a small number beside it; of a normal number, 2^n is one factor."""
+    of = x.type.of
+    total, n = whole_part(f, x, LOG2_E[of][0])
+    high = f.fma(n, -LN2[of][0], x)  # exact
+    low = n * -LN2[of][1] if low is None else f.fma(n, -LN2[of][1], low)
+    r = high + low
+    square = r * r
+    found = (f.fma(square, even_odd(f, r, square, EXP[of]), low) + high) + 1.0
+    return found * two_to(f, total) if is_normal else scaled(f, found, total)
+
+
+def exp(f: Function, x: Value) -> Value:
+    return exp_within(f, clamp(f, x, *EXP_BOUNDS[x.type.of]))
+
+
+def exp_of_minus_abs(f: Function, x: Value) -> Value:
+    """e^-|x|."""
+    return exp_within(f, clamp(f, -f.abs(x), low=EXP_BOUNDS[x.type.of][0]))
+
+
+def exp2(f: Function, x: Value) -> Value:
+    of = x.type.of
+    x = clamp(f, x, *EXP2_BOUNDS[of])
+    total, n = whole_part(f, x, 1.0)
+    r = x - n
+    return scaled(f, f.fma(r, even_odd(f, r, r * r, EXP2[of]), 1.0), total)
+
+
+def _expm1(f: Function, x: Value, exponent: int = 0) -> Value:
+    """(e^x - 1) · 2^exponent, where 2^(n + exponent) is a normal number."""
+    of, format = x.type.of, format_of(x)
+    total, n = whole_part(f, x, LOG2_E[of][0])
+    high, low = f.fma(n, -LN2[of][0], x), n * -LN2[of][1]  # the first is exact
+    r = high + low
+    square = r * r
+    rest = f.fma(square, even_odd(f, r, square, EXP[of]), low)
+    scale = two_to(f, total)
+    if exponent:
+        scale = f.from_bits((f.bits(total) << format.digits) + (format.bias + exponent << format.digits), of)
+    return f.fma(scale, rest, f.fma(scale, high, scale - 2.0**exponent))
+
+
+def expm1(f: Function, x: Value) -> Value:
+    near_zero = f.abs(x) < 2.0 ** -(format_of(x).digits + 2)
+    found = _expm1(f, clamp(f, x, -40.0, EXP_BOUNDS[x.type.of][1]), -1) * 2.0
+    return f.select(near_zero, x, found)
+
+
+def tanh(f: Function, x: Value) -> Value:
+    u = f.abs(x)
+    square = u * u
+    small = f.fma(u * square, even_odd(f, square, square * square, TANH[x.type.of]), u)
+    large = 1.0 - 2.0 / (exp_within(f, clamp(f, u * 2.0, high=40.0), is_normal=True) + 1.0)
+    return f.copysign(f.select(u < 0.55, small, large), x)
+
+
+def sigmoid(f: Function, x: Value) -> Value:
+    """1 / (1 + e^-x)."""
+    e = exp_of_minus_abs(f, x)
+    total, low = floats.fast_two_sum(f.constant(1.0, x.type), e)
+    found = f.select(x < 0.0, e, 1.0) / total
+    inverse = f.fma(total, -0.4857, 1.4571)  # nearly, which is enough for what the rounding of the sum changes
+    return f.fma(found * low, -inverse, found)
+
+
+def _hyperbolic(f: Function, x: Value) -> tuple[Value, ...]:
+    """Of x = n·ln 2 + r: 2^n/4, 2^-n/4, and r without its last digits, sinh(r) without that, cosh(r) without 1."""
+    of, format = x.type.of, format_of(x)
+    total, n = whole_part(f, x, LOG2_E[of][0])
+    high, low = f.fma(n, -LN2[of][0], x), n * -LN2[of][1]
+    r = high + low
+    square = r * r
+    sinh_rest = f.fma(r * square, f.polynomial(square, SINH[of]), low)
+    cosh_rest = square * f.polynomial(square, COSH[of])
+    quarter = format.bias - 2 << format.digits
+    whole = f.bits(total) - f.bits(f.constant(format.rounder, x.type))
+    grown = f.from_bits((whole << format.digits) + quarter, of)
+    shrunk = f.from_bits(quarter - (f.minimum(whole, format.bias - 3) << format.digits), of)
+    return grown, shrunk, high, sinh_rest, cosh_rest
+
+
+def sinh(f: Function, x: Value) -> Value:
+    u = f.abs(x)
+    grown, shrunk, high, sinh_rest, cosh_rest = _hyperbolic(f, clamp(f, u, high=SINH_BOUND[x.type.of]))
+    total, difference = grown + shrunk, grown - shrunk
+    found = f.fma(total, high, difference) + f.fma(difference, cosh_rest, total * sinh_rest)
+    near_zero = u < 2.0 ** -(format_of(x).digits // 2 + 2)
+    return f.select(near_zero, x, f.copysign(found * 2.0, x))
+
+
+def cosh(f: Function, x: Value) -> Value:
+    grown, shrunk, high, sinh_rest, cosh_rest = _hyperbolic(f, clamp(f, f.abs(x), high=SINH_BOUND[x.type.of]))
+    total, difference = grown + shrunk, grown - shrunk
+    rest = f.fma(total, cosh_rest, f.fma(difference, sinh_rest, shrunk))
+    return (f.fma(difference, high, grown) + rest) * 2.0
+
+
+def erf(f: Function, x: Value) -> Value:
+    """1 - e^-y, where y = -log(erfc(x)) is nearly a parabola."""
+    of = x.type.of
+    u = clamp(f, f.abs(x), high=4.0 if of == "float" else 6.0)
+    first, rest = TWO_BY_ROOT_PI[of]
+    y = f.fma(u, -first, u * -f.fma(u, even_odd(f, u, u * u, ERF[of]), rest))
+    return f.copysign(_expm1(f, y), x)
+
+
+def erfc(f: Function, x: Value) -> Value:
+    """e^(-x²) times a slowly varying function; for float in double, where the degree for float suffices."""
+    if x.type.of == "float":
+        wide = f.convert(x, Type("double"))
+        return f.convert(_erfc(f, wide, ERFC["float"], 10.1), x.type)
+    return _erfc(f, x, ERFC["double"], 27.3)
+
+
+def _erfc(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
+    u = clamp(f, f.abs(x), high=end)
+    under = u + 4.0
+    t = (under - 8.0) / under
+    slow = even_odd(f, t, t * t, coefficients) / under
+    # That is e^(u²)·erfc(u) at u = under - 4, which differs by the rounding of the sum. Its derivative takes that back.
+    moved = u - (under - 4.0)
+    slow = f.fma(moved, f.fma(u + u, slow, -TWO_BY_ROOT_PI["double"][0]), slow)
+    high, low = floats.two_product(f, u, u)
+    tail = slow * exp_within(f, -high, -low)
+    return f.select(x < 0.0, 2.0 - tail, tail)

@@ -1,0 +1,303 @@
+"""Reductions as vector code: from how elements are put together (`ops.categories.Fold`) to loops.
+
+The tree by which elements are put together depends on the shape alone. The elements of a run are divided into blocks; in
+a block, element i goes into accumulator i mod 64, in order; accumulators are put together in halves, and so are the
+blocks, again by 64 accumulators. Vectors of any width give the same bits, and so do threads, which take whole blocks.
+Where the elements that are put together lie apart and their neighbours belong to other results, each result has one
+accumulator in a block of rows, and vectors hold neighbours.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_body
+from lucid.codegen.vectors import Function, Type, Value
+from lucid.ops.categories import Fold
+from lucid.ops.expressions import Body, read
+
+ACCUMULATORS = 64
+_COUNT, _POINTER = Type("i64"), Type("ptr")
+_I64, _F32 = np.dtype(np.int64), np.dtype(np.float32)
+
+
+class FoldPlan:
+    """A fold over elements of a type, with the types of its states."""
+
+    def __init__(self, fold: Fold, dtype: np.dtype[Any], result: np.dtype[Any]) -> None:
+        self.element = type_of(dtype)
+        self.result = type_of(result)
+        working = _F32 if dtype in NARROW else dtype
+        self.lift = _parts(fold.lift, [working, _I64])
+        types = [b.dtype for b in self.lift]
+        self.combine = _parts(lambda *a: fold.combine(a[: len(types)], a[len(types) :]), [*types, *types])
+        if [b.dtype for b in self.combine] != types:
+            raise NotGeneratedError("a fold whose states change their types")
+        (self.finish,) = _parts(lambda *a: (fold.finish(*a),), types)
+        self.unit = fold.unit(working)
+        self.states = [type_of(t) for t in types]
+        self.lanes = 8 if max(t.itemsize for t in (working, *types)) > 4 else 16
+        self.cost = 0.1 * sum(1 + len(b.steps) for b in (*self.lift, *self.combine))
+        self.reads_place = any(_reads(b, 1) for b in self.lift)
+
+    def lifted(self, f: Function, x: Value, place: Value) -> list[Value]:
+        if x.type.of in NARROW.values():
+            x = f.convert(x, Type("float"))
+        return [write_body(f, b, [x, place], x.type.lanes) for b in self.lift]
+
+    def combined(self, f: Function, one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
+        return [write_body(f, b, [*one, *other], one[0].type.lanes) for b in self.combine]
+
+    def finished(self, f: Function, state: Sequence[Value]) -> Value:
+        found = write_body(f, self.finish, list(state), state[0].type.lanes)
+        if found.type.of == "double" and self.result.of in NARROW.values():
+            raise NotGeneratedError("a result of half precision")
+        return f.convert(found, self.result)
+
+    def units(self, f: Function, lanes: int) -> list[Value]:
+        return [f.constant(u, Type(t.of, lanes, t.is_signed)) for u, t in zip(self.unit, self.states, strict=True)]
+
+
+def _parts(function: Callable[..., Any], types: Sequence[np.dtype[Any]]) -> list[Body]:
+    """The bodies of the numbers of a state."""
+    count = len(function(*[_probe(t) for t in types])) if types else 0
+    return [read(lambda *a, k=k: function(*a)[k], types, {}, is_base) for k in range(count)]
+
+
+def _probe(dtype: np.dtype[Any]) -> Any:
+    from lucid.ops.expressions import Expression, Operand
+
+    return Expression.make(Operand(0), dtype, is_base)
+
+
+def _reads(body: Body, place: int) -> bool:
+    from lucid.ops.expressions import Operand
+
+    wanted = Operand(place)
+    return body.result == wanted or any(o == wanted for s in body.steps for o in s.operands if isinstance(o, Operand))
+
+
+def _at(f: Function, base: Value, offset: Value) -> Value:
+    return f.write(f"getelementptr i8, ptr {base.text}, i64 {offset.text}", _POINTER)
+
+
+def _pointer(f: Function, table: str, k: int) -> Value:
+    place = f.write(f"getelementptr ptr, ptr {table}, i64 {k}", _POINTER)
+    return f.write(f"load ptr, ptr {place.text}", _POINTER)
+
+
+def _wide(type: Type, lanes: int) -> Type:
+    return Type(type.of, lanes, type.is_signed)
+
+
+def _together(f: Function, plan: FoldPlan, accumulators: list[list[Value]]) -> list[Value]:
+    """One state of all places of all accumulators: by halves."""
+    while len(accumulators) > 1:
+        half = len(accumulators) // 2
+        accumulators = [plan.combined(f, a, b) for a, b in zip(accumulators[:half], accumulators[half:])]
+    state = accumulators[0]
+    while state[0].type.lanes > 1:
+        pairs = [f.halves(v) for v in state]
+        state = plan.combined(f, [a for a, _ in pairs], [b for _, b in pairs])
+    return state
+
+
+def _fold_run(
+    f: Function,
+    plan: FoldPlan,
+    count: Value,
+    load: Callable[[Value, int], list[Value]],
+    tail: Callable[[Value, int], list[Value]],
+) -> list[Value]:
+    """The state of so many elements, or states: `load(i, offset)` gives a vector of states from element i + offset."""
+    lanes = plan.lanes
+    vectors = ACCUMULATORS // lanes
+    start = [v for _ in range(vectors) for v in plan.units(f, lanes)]
+    width = len(plan.states)
+
+    def grouped(values: Sequence[Value]) -> list[list[Value]]:
+        return [list(values[k : k + width]) for k in range(0, len(values), width)]
+
+    def whole(i: Value, *values: Value) -> Sequence[Value]:
+        found = [plan.combined(f, acc, load(i, k * lanes)) for k, acc in enumerate(grouped(values))]
+        return [v for state in found for v in state]
+
+    rounded = count & -ACCUMULATORS
+    values = f.loop(rounded, ACCUMULATORS, whole, start)
+
+    def rest(i: Value, *values: Value) -> Sequence[Value]:
+        """What is left, with the places behind the last one as they are."""
+        out: list[Value] = []
+        for k, acc in enumerate(grouped(values)):
+            there = (f.places(lanes) + (k * lanes)) < f.spread(count - i, lanes)
+            new = plan.combined(f, acc, tail(i, k * lanes))
+            out += [f.select(there, n, a) for n, a in zip(new, acc)]
+        return out
+
+    return _together(f, plan, grouped(f.loop(count, ACCUMULATORS, rest, values, start=rounded)))
+
+
+def _spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, first: Value, count: Value) -> None:
+    """Copy so many elements that lie apart into a buffer."""
+    stored = Type(f"i{8 * type.bytes}")
+
+    def one(j: Value) -> Sequence[Value]:
+        value = f.load(_at(f, base, (first + j) * stride).text, stored)
+        f.store(value, _at(f, buffer, j * type.bytes).text)
+        return []
+
+    f.loop(count, 1, one)
+
+
+def run(plan: FoldPlan, name: str) -> Function:
+    """`name(states, x, stride, count, place)`: the state of elements in a row, which goes to `states[k]`."""
+    parameters = [("states", "ptr"), ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("place", "i64")]
+    f = Function(name, parameters)
+    x, stride, count, place = [Value(f, f"%{n}", _POINTER if k == "ptr" else _COUNT) for n, k in parameters[1:]]
+    size = plan.element.bytes
+    buffer = f.write(f"alloca [{ACCUMULATORS} x i{8 * size}], align 64", _POINTER)
+    f.effect(f"call void @llvm.memset.p0.i64(ptr {buffer.text}, i8 0, i64 {ACCUMULATORS * size}, i1 false)")
+    f.declarations["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    lanes = plan.lanes
+    is_dense = stride.equals(size)
+
+    def state_of(vector: Value, i: Value, offset: int) -> list[Value]:
+        places = f.spread(place + i + offset, lanes) + f.places(lanes) if plan.reads_place else f.places(lanes)
+        return plan.lifted(f, vector, places)
+
+    def from_(base: Value) -> Callable[[Value, int], list[Value]]:
+        def load(i: Value, offset: int) -> list[Value]:
+            vector = f.load(_at(f, base, (i + offset) * size).text, _wide(plan.element, lanes))
+            return state_of(vector, i, offset)
+
+        return load
+
+    copied: dict[str, bool] = {}
+
+    def buffered(i: Value, offset: int) -> list[Value]:
+        if i.text not in copied:
+            copied[i.text] = True
+            _spaced(f, x, stride, plan.element, buffer, i, f.minimum(count - i, ACCUMULATORS))
+        vector = f.load(_at(f, buffer, f.constant(offset * size, _COUNT)).text, _wide(plan.element, lanes))
+        return state_of(vector, i, offset)
+
+    dense, apart, done = f.fresh("dense"), f.fresh("apart"), f.fresh("stored")
+    f.branch(is_dense, dense, apart)
+    for block, load in ((dense, from_(x)), (apart, buffered)):
+        f.begin(block)
+        for k, value in enumerate(_fold_run(f, plan, count, load, buffered)):
+            f.store(value, _pointer(f, "%states", k).text)
+        f.jump(done)
+    f.begin(done)
+    f.effect("ret void")
+    return f
+
+
+def merge(plan: FoldPlan, name: str) -> Function:
+    """`name(out, states, count)`: the result of the states of so many blocks, which follow each other in `states[k]`."""
+    f = Function(name, [("out", "ptr"), ("states", "ptr"), ("count", "i64")])
+    count = Value(f, "%count", _COUNT)
+    bases = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    one, many, done = f.fresh("one"), f.fresh("many"), f.fresh("stored")
+    f.branch(count.equals(1), one, many)
+    f.begin(one)
+    only = [f.load(b.text, t) for b, t in zip(bases, plan.states)]
+    f.store(plan.finished(f, only), "%out")
+    f.jump(done)
+    f.begin(many)
+
+    def load(i: Value, offset: int) -> list[Value]:
+        return [
+            f.load(_at(f, b, (i + offset) * t.bytes).text, _wide(t, plan.lanes)) for b, t in zip(bases, plan.states)
+        ]
+
+    state = _fold_run(f, plan, count, load, load)  # there is room behind the last state
+    f.store(plan.finished(f, state), "%out")
+    f.jump(done)
+    f.begin(done)
+    f.effect("ret void")
+    return f
+
+
+def columns(plan: FoldPlan, name: str) -> Function:
+    """`name(states, x, stride, rows, count, place)`: the states of so many columns, side by side, of rows apart."""
+    parameters = [
+        ("states", "ptr"),
+        ("x", "ptr"),
+        ("stride", "i64"),
+        ("rows", "i64"),
+        ("count", "i64"),
+        ("place", "i64"),
+    ]
+    f = Function(name, parameters)
+    x, stride, rows, count, place = [Value(f, f"%{n}", _POINTER if k == "ptr" else _COUNT) for n, k in parameters[1:]]
+    lanes, size = plan.lanes, plan.element.bytes
+    buffer = f.write(f"alloca [{lanes} x i{8 * size}], align 64", _POINTER)
+    f.store(f.constant(0, Type(f"i{8 * size}", lanes)), buffer.text)
+    targets = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    is_narrow = count < lanes
+
+    def tiles(i: Value, width: int) -> Sequence[Value]:
+        """So many vectors of columns at once; the last ones overlap those before them."""
+        last = f.select(is_narrow, 0, count - lanes)
+        starts = [f.minimum(i + k * lanes, last) for k in range(width)]
+
+        def row(r: Value, *values: Value) -> Sequence[Value]:
+            at = _at(f, x, r * stride)
+            source = at
+            if width == 1:  # columns that are fewer than a vector has places are copied
+                _spaced(
+                    f,
+                    at,
+                    f.constant(size, _COUNT),
+                    plan.element,
+                    buffer,
+                    f.constant(0, _COUNT),
+                    f.select(is_narrow, count, 0),
+                )
+                source = f.select(is_narrow, buffer, at)
+            places = f.spread(place + r, lanes)
+            out: list[Value] = []
+            for k, start in enumerate(starts):
+                vector = f.load(_at(f, source, start * size).text, _wide(plan.element, lanes))
+                n = len(plan.states)
+                out += plan.combined(f, values[k * n : k * n + n], plan.lifted(f, vector, places))
+            return out
+
+        found = f.loop(rows, 1, row, [v for _ in range(width) for v in plan.units(f, lanes)])
+        for k, start in enumerate(starts):
+            for j, (target, t) in enumerate(zip(targets, plan.states)):
+                f.store(found[k * len(plan.states) + j], _at(f, target, start * t.bytes).text)
+        return []
+
+    wide = f.select(is_narrow, f.constant(0, _COUNT), count - (count.rest(4 * lanes)))
+    f.loop(wide, 4 * lanes, lambda i: tiles(i, 4))
+    f.loop(count, lanes, lambda i: tiles(i, 1), start=wide)
+    f.effect("ret void")
+    return f
+
+
+def merge_columns(plan: FoldPlan, name: str) -> Function:
+    """`name(out, states, rows, width, count)`: results of states of columns, each row of which is `width` elements long."""
+    f = Function(name, [("out", "ptr"), ("states", "ptr"), ("rows", "i64"), ("width", "i64"), ("count", "i64")])
+    rows, width, count = [Value(f, f"%{n}", _COUNT) for n in ("rows", "width", "count")]
+    bases = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    lanes = plan.lanes
+    buffer = f.write(f"alloca [{lanes} x i{8 * plan.result.bytes}], align 64", _POINTER)
+
+    def load(r: Value, i: Value) -> list[Value]:
+        return [f.load(_at(f, b, (r * width + i) * t.bytes).text, _wide(t, lanes)) for b, t in zip(bases, plan.states)]
+
+    def tile(i: Value) -> Sequence[Value]:
+        first = load(f.constant(0, _COUNT), i)
+        state = f.loop(rows, 1, lambda r, *acc: plan.combined(f, acc, load(r, i)), first, start=1)
+        f.store(plan.finished(f, state), buffer.text)
+        out = _at(f, Value(f, "%out", _POINTER), i * plan.result.bytes)
+        step = f.constant(plan.result.bytes, _COUNT)
+        _spaced(f, buffer, step, plan.result, out, f.constant(0, _COUNT), f.minimum(count - i, lanes))
+        return []
+
+    f.loop(count, lanes, tile)
+    f.effect("ret void")
+    return f

@@ -1,0 +1,327 @@
+"""The elementary functions of the code generator: errors against mpmath, special values, the same bits in all lanes."""
+
+import ctypes
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+mp = pytest.importorskip("mpmath")
+pytest.importorskip("llvmlite")
+
+from lucid.codegen import exponentials, logarithms, powers, trigonometry  # noqa: E402  needs llvmlite
+from lucid.codegen.functions import FUNCTIONS  # noqa: E402
+from lucid.codegen.machine import Compiler, Loaded  # noqa: E402
+from lucid.codegen.vectors import Function, Type, Value  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+KINDS = {"float": np.float32, "double": np.float64}
+BOUNDS = {"float": 2.0, "double": 4.0}  # units in the last place
+WIDTHS = {"float": 16, "double": 8}
+OF_TWO = ("atan2", "hypot", "pow")
+INF, NAN = np.inf, np.nan
+
+
+# --- how a function is compiled and called --------------------------------------------------------
+
+
+def loop(name, of, lanes):
+    """A loop over arrays, whose length is a multiple of the lanes."""
+    operands = ["x", "y"][: 1 + (name in OF_TWO)]
+    f = Function(f"{name}_{of}_{lanes}", [(p, "ptr") for p in [*operands, "out"]] + [("n", "i64")])
+
+    def body(i):
+        def at(pointer):
+            return f.write(f"getelementptr {of}, ptr %{pointer}, i64 {i.text}", Type("ptr")).text
+
+        f.store(FUNCTIONS[name](f, *[f.load(at(p), Type(of, lanes)) for p in operands]), at("out"))
+        return []
+
+    f.loop(Value(f, "%n", Type("i64")), lanes, body)
+    f.effect("ret void")
+    return f
+
+
+def module(functions):
+    declarations = {}
+    for f in functions:
+        declarations.update(f.declarations)
+    return "\n".join([*declarations.values(), *map(str, functions)])
+
+
+class Kernels:
+    """Loops in memory."""
+
+    def __init__(self, keys):
+        compiler = Compiler()
+        self.loaded = Loaded(compiler, compiler.object_code(module([loop(*key) for key in keys])))
+
+    def __call__(self, name, of, lanes, *arrays):
+        padded = [np.concatenate([a, np.ones(-len(a) % 16, a.dtype)]) for a in arrays]
+        out = np.empty_like(padded[0])
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (len(arrays) + 1), ctypes.c_int64)
+        address = self.loaded.address(f"{name}_{of}_{lanes}")
+        call(address)(*[a.ctypes.data for a in [*padded, out]], len(out))
+        return out[: len(arrays[0])]
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return Kernels([(name, of, WIDTHS[of]) for name in FUNCTIONS for of in KINDS])
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+
+def sigmoid(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def softplus(x):
+    return max(x, 0) + mp.log1p(mp.exp(-abs(x)))
+
+
+REFERENCES = {
+    **{name: getattr(mp, name) for name in "exp expm1 log log10 log1p sin cos tan tanh sinh cosh".split()},
+    **{name: getattr(mp, name) for name in "asin acos atan asinh acosh atanh atan2 hypot".split()},
+    "exp2": lambda x: mp.mpf(2) ** x,
+    "log2": lambda x: mp.log(x, 2),
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+    "log_sigmoid": lambda x: -softplus(-x),
+    "erf": lambda x: mp.erf(max(-100, min(x, 100))),
+    "erfc": lambda x: mp.erfc(max(-100, min(x, 100))),
+    "pow": lambda x, y: mp.power(x, y),
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+}
+
+
+def reference(name, *numbers):
+    """The exact value, None where there is no real one, and a number whose last place errors are counted in."""
+    with mp.workprec(180):
+        x, *others = numbers
+        if (name in ("log", "log2", "log10", "rsqrt") and x <= 0) or (name == "log1p" and x <= -1):
+            return None, None
+        if (
+            (name == "acosh" and x < 1)
+            or (name in ("asin", "acos") and abs(x) > 1)
+            or (name == "atanh" and abs(x) >= 1)
+        ):
+            return None, None
+        if name == "atan2" and x == 0:  # mpmath knows no sign of 0
+            return None, None
+        if name == "pow" and (x == 0 or (x < 0 and others[0] != np.floor(others[0]))):
+            return None, None
+        if name in ("exp", "exp2", "expm1", "sinh", "cosh"):
+            numbers = [np.clip(x, -2000, 2000)]  # beyond, they are too long to compute and as good as infinite or 0
+        exact = REFERENCES[name](*[mp.mpf(float(v)) for v in numbers])
+        return exact, exact
+
+
+def error_in_ulps(got, exact, scale, kind):
+    """|got - exact| in units of the last place, where what is too large counts as the power of two after all others."""
+    info = np.finfo(kind)
+    end = mp.mpf(2) ** info.maxexp
+    with mp.workprec(180):
+        got = mp.sign(got) * min(abs(mp.mpf(float(got))), end)
+        exact, scale = mp.sign(exact) * min(abs(exact), end), min(abs(scale), end)
+        exponent = mp.frexp(scale)[1] - 1 if scale else info.minexp
+        exponent = min(max(exponent, info.minexp), info.maxexp - 1)
+        return float(abs(got - exact) / mp.mpf(2) ** (exponent - info.nmant))
+
+
+def worst(name, of, got, *arrays):
+    """The largest error, and where it is."""
+    found = (0.0, ())
+    for y, *numbers in zip(got, *arrays, strict=True):
+        exact, scale = reference(name, *numbers)
+        if exact is None:
+            continue
+        error = INF if np.isnan(y) else error_in_ulps(y, exact, scale, KINDS[of])
+        if error > found[0]:
+            found = (error, (*numbers, y))
+    return found
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+
+def points(of, count, rng):
+    """Numbers of all magnitudes, of common ones, near multiples of π/2, powers of two, and ends of ranges."""
+    kind, info = KINDS[of], np.finfo(KINDS[of])
+    bits = rng.integers(0, 256, (count, info.bits // 8), np.uint8).view(kind).ravel()
+    common = rng.standard_normal(count) * rng.choice([0.01, 0.3, 1, 3, 30, 300, 1e4], count)
+    turns = np.round(rng.uniform(-1, 1, count) * rng.choice([3, 100, 6e4], count)) * (np.pi / 2)
+    near = rng.choice([1, 0.5, 2, np.sqrt(0.5), np.sqrt(2)], count) * (1 + 10 ** rng.uniform(-17, -1, count))
+    ends = np.array([np.log(float(info.max)), np.log(float(info.smallest_normal)), np.log(2.0), 1.0, 1e5, 9.0, 26.5])
+    ends = rng.choice(ends, count) * (1 + rng.uniform(-0.04, 0.04, count)) * rng.choice([-1, 1], count)
+    tiny = rng.integers(-1000, 1000, count) * float(info.smallest_subnormal)
+    with np.errstate(all="ignore"):
+        every = np.concatenate([bits[np.isfinite(bits)], common, turns, near, -near, ends, tiny]).astype(kind)
+    return rng.permutation(every)
+
+
+def operands(name, of, count):
+    rng = np.random.default_rng(crc32(f"{name} {of} {count}".encode()))
+    x = points(of, count // 7, rng)
+    if name not in OF_TWO:
+        return [x]
+    y = rng.permutation(x)
+    if name == "pow":  # most of the results are neither 0 nor infinite
+        with np.errstate(all="ignore"):
+            limit = np.finfo(x.dtype).maxexp / np.abs(np.log2(np.abs(x.astype(float))))
+            y = np.where(rng.random(len(x)) < 0.7, rng.uniform(-1.1, 1.1, len(x)) * limit, y)
+        y = np.where(x < 0, np.round(np.clip(y, -1e6, 1e6)), y).astype(x.dtype)
+        y = np.where(np.isfinite(y), y, 1).astype(x.dtype)
+    return [x, y]
+
+
+EACH = pytest.mark.parametrize(("name", "of"), [(name, of) for name in FUNCTIONS for of in KINDS])
+
+
+@EACH
+def test_errors_are_small(name, of, kernels):
+    arrays = operands(name, of, 1000)
+    error, where = worst(name, of, kernels(name, of, WIDTHS[of], *arrays), *arrays)
+    assert error <= BOUNDS[of], where
+
+
+@pytest.mark.sampled(every=20)
+@EACH
+def test_errors_are_small_at_many_points(name, of, kernels):
+    arrays = operands(name, of, 8000)
+    error, where = worst(name, of, kernels(name, of, WIDTHS[of], *arrays), *arrays)
+    assert error <= BOUNDS[of], where
+
+
+@pytest.mark.parametrize(("table", "name"), [(exponentials.EXP, "exp"), (trigonometry.SIN, "sin")])
+def test_a_wrong_coefficient_is_found(table, name, monkeypatch):
+    for of in KINDS:
+        first, second, *others = table[of]
+        monkeypatch.setitem(table, of, (first, second * (1 + 5000 * np.finfo(KINDS[of]).eps), *others))
+        arrays = operands(name, of, 1000)
+        got = Kernels([(name, of, 4)])(name, of, 4, *arrays)
+        assert worst(name, of, got, *arrays)[0] > BOUNDS[of]
+
+
+# --- special values -------------------------------------------------------------------------------
+
+# What C's functions give, as NumPy hands it on.
+LIBRARY = {
+    **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh".split()},
+    **{name: getattr(np, f"arc{name[1:]}") for name in "asin acos atan asinh acosh atanh atan2".split()},
+    **{name: getattr(np, name) for name in "cbrt hypot".split()},
+    "pow": np.power,
+}
+HERE = {
+    "rsqrt": [(0.0, INF), (-0.0, -INF), (INF, 0.0), (-1.0, NAN), (-INF, NAN), (NAN, NAN), (4.0, 0.5)],
+    "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN), (1e4, 1.0), (-1e4, 0.0)],
+    "softplus": [(INF, INF), (-INF, 0.0), (NAN, NAN), (1e4, 1e4), (-1e4, 0.0)],
+    "log_sigmoid": [(INF, 0.0), (-INF, -INF), (NAN, NAN), (-1e4, -1e4), (1e4, 0.0)],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (10.0, 1.0), (-10.0, -1.0)],
+    "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (NAN, NAN), (30.0, 0.0), (-30.0, 2.0)],
+}
+
+
+def same(x, y):
+    """Whether numbers have the same values and signs; any nan is as good as another."""
+    return np.isnan(x) & np.isnan(y) | (x == y) & (np.signbit(x) == np.signbit(y))
+
+
+@EACH
+def test_special_values(name, of, kernels):
+    kind, info = KINDS[of], np.finfo(KINDS[of])
+    if name in HERE:
+        x, expected = (np.array(column, kind) for column in zip(*HERE[name], strict=True))
+        got = kernels(name, of, WIDTHS[of], x)
+        assert same(got, expected).all(), list(zip(x, got, expected, strict=True))
+        return
+    numbers = [
+        0,
+        INF,
+        NAN,
+        1,
+        2,
+        3,
+        0.5,
+        1.5,
+        8,
+        27,
+        1000,
+        1e30,
+        info.smallest_subnormal,
+        info.smallest_normal,
+        info.max,
+    ]
+    x = np.array([*numbers, *(-v for v in numbers)], kind)
+    arrays = [x] if name not in OF_TWO else [a.ravel().copy() for a in np.meshgrid(x, x)]
+    with np.errstate(all="ignore"):
+        expected = LIBRARY[name](*arrays)
+    got = kernels(name, of, WIDTHS[of], *arrays)
+    is_special = ~(np.isfinite(got) & np.isfinite(expected)) | (got == 0) | (expected == 0)
+    is_special |= (np.abs(expected) <= 2) & (np.round(expected) == expected)
+    wrong = is_special & ~same(got, expected)
+    assert not wrong.any(), [[*(a[i] for a in arrays), got[i], expected[i]] for i in np.flatnonzero(wrong)]
+
+
+# --- lanes and processors -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_lanes_do_not_change_bits(of, kernels):
+    lanes = [n for n in (1, 4, 8, 16) if n != WIDTHS[of]]
+    others = Kernels([(name, of, n) for name in FUNCTIONS for n in lanes])
+    for name in FUNCTIONS:
+        arrays = operands(name, of, 4000)
+        expected = kernels(name, of, WIDTHS[of], *arrays)
+        for n in lanes:
+            assert same(others(name, of, n, *arrays), expected).all(), (name, n)
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu"),
+    [
+        ("aarch64-unknown-linux-gnu", "generic"),
+        ("x86_64-unknown-linux-gnu", "x86-64-v3"),
+        ("x86_64-unknown-linux-gnu", "x86-64-v4"),
+    ],
+)
+def test_code_for_other_processors(triple, cpu):
+    text = module([loop(name, of, 4) for name in FUNCTIONS for of in KINDS])
+    code = Compiler(triple, cpu, "").object_code(text)
+    assert code.startswith(b"\x7fELF")
+
+
+# --- coefficients ---------------------------------------------------------------------------------
+
+MODULES = (exponentials, logarithms, powers, trigonometry)
+
+
+def tables(source):
+    """Every tuple of coefficients in a module."""
+    values = [v for value in vars(source).values() for v in (value.values() if isinstance(value, dict) else [value])]
+    return [v for v in values if isinstance(v, tuple) and all(isinstance(c, float) for c in v)]
+
+
+def commands():
+    for source in MODULES:
+        text = re.sub(r"\n#   ", " ", Path(source.__file__).read_text())
+        for command in re.findall(r"^# minimax (.*)$", text, re.MULTILINE):
+            yield pytest.param(source, command, id=command)
+
+
+@pytest.mark.sampled(every=10)
+@pytest.mark.parametrize(("source", "command"), list(commands()))
+def test_coefficients_are_those_of_their_command(source, command):
+    specification = importlib.util.spec_from_file_location("minimax", ROOT / "tools" / "minimax.py")
+    tool = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(tool)
+    computed = tool.table(shlex.split(command))[0]
+    single = "--precision 24" in command
+    known = [tuple(float(np.float32(c)) for c in t) if single else t for t in tables(source)]
+    assert computed in known
