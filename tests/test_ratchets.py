@@ -47,7 +47,7 @@ MEASURES = {
         43,
     ),
     "modules in one folder": (widest_room, 25),
-    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 4840),
+    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 4842),
 }
 
 

@@ -474,7 +474,7 @@ def logspace(
         raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
     if _is_followed(start) or _is_followed(end):
         return _cast_to(base ** _spaced(start, end, steps, dtype, "logspace"), dtype, requires_grad, device)
-    values = np.logspace(_bound(start, dtype), _bound(end, dtype), steps, base=base)
+    values = (base ** Tensor._wrap(np.linspace(_bound(start, dtype), _bound(end, dtype), steps)))._array
     return _made(values, _spaced_type(values, dtype), requires_grad, device)
 
 

@@ -1,7 +1,6 @@
 """From text to the address of machine code, each text once: what was compiled before is loaded from the cache on disk."""
 
 import hashlib
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ from lucid.codegen.bodies import Plan
 from lucid.codegen.folds import FoldPlan, columns, merge, merge_columns, run
 from lucid.codegen.loops import elementwise as elementwise_loop
 from lucid.codegen.loops import module
-from lucid.codegen.machine import Compiler, Loaded
+from lucid.codegen.machine import Compiler, Loaded, lock
 from lucid.codegen.vectors import Function
 
-_lock = threading.RLock()
 _known: dict[str, tuple[tuple[int, ...], Any]] = {}
 _compiler: Compiler | None = None
 
@@ -29,7 +27,7 @@ def compiler() -> Compiler:
 def addresses(functions: Sequence[Function]) -> tuple[tuple[int, ...], Any]:
     """Where the code of functions is, and what must be kept as long as it is used."""
     text = module(functions)
-    with _lock:
+    with lock:
         found = _known.get(text)
         if found is None:
             loaded = _load(text)

@@ -1,9 +1,14 @@
 """LLVM, through llvmlite, which is imported when it is first needed: from text to machine code in memory."""
 
+import os
 import threading
 from typing import Any
 
-_lock = threading.RLock()
+# LLVM is entered by one thread at a time. A process forks when nobody is inside, or its child would wait for a thread
+# that is gone; there is nothing to renew after_fork.
+lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class Compiler:
@@ -47,12 +52,12 @@ class Compiler:
 
     def object_code(self, text: str) -> bytes:
         """The object file of a text."""
-        with _lock:
+        with lock:
             code: bytes = self.machine.emit_object(self.optimized(text))
         return code
 
     def assembly(self, text: str) -> str:
-        with _lock:
+        with lock:
             code: str = self.machine.emit_assembly(self.optimized(text))
         return code
 
@@ -62,7 +67,7 @@ class Loaded:
 
     def __init__(self, compiler: Compiler, code: bytes) -> None:
         llvm = compiler.llvm
-        with _lock:
+        with lock:
             empty = llvm.parse_assembly(f'target triple = "{compiler.triple}"')
             self._engine = llvm.create_mcjit_compiler(empty, compiler.new_machine())
             self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))

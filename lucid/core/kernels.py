@@ -152,7 +152,8 @@ def fill(kernels: Mapping[str, Any], backend: str = REFERENCE, has_frames: bool 
         if not isinstance(kernel, FunctionType | WithBackward) and not has_frames:
             kernel = framed(kernel, getattr(kernel, "nin", None))
         if name in tables[backend]:
-            _declared.pop(name, None)
+            for primitive in _declared.pop(name, ()):
+                primitive.kernel = resolved(primitive)
         _tried.discard((backend, name))
         tables[backend][name] = kernel
         _bind(name)

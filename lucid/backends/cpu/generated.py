@@ -1,6 +1,7 @@
 """Kernels of elementwise operations and of their derivatives, generated from the bodies of their declarations."""
 
 import importlib.util
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +9,19 @@ from lucid.backends.cpu import launch
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P
+from lucid.native import processor_levels
 from lucid.ops.expressions import NotScalarError, Source
 
-in_use = launch.is_there and importlib.util.find_spec("llvmlite") is not None
+
+def _has_code() -> bool:
+    """Whether code can be generated here: x86-64 must multiply and add in one step, and know half precision."""
+    if not launch.is_there or importlib.util.find_spec("llvmlite") is None:
+        return False
+    machine = platform.machine().lower()
+    return machine in ("aarch64", "arm64") or (machine in ("x86_64", "amd64") and "x86-64-v3" in processor_levels())
+
+
+in_use = _has_code()
 _of_reference = kernels.scalar
 _MOST = 64  # loops of one kernel that differ only in parameters
 
