@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.codegen import cache
+from lucid.codegen import cache, lock
 from lucid.codegen.bodies import Plan
 from lucid.codegen.folds import FoldPlan, columns, merge, merge_columns, run
 from lucid.codegen.loops import elementwise as elementwise_loop
 from lucid.codegen.loops import module
-from lucid.codegen.machine import Compiler, Loaded, lock
+from lucid.codegen.machine import Compiler, Loaded
 from lucid.codegen.vectors import Function
 
 _known: dict[str, tuple[tuple[int, ...], Any]] = {}

@@ -1,14 +1,8 @@
 """LLVM, through llvmlite, which is imported when it is first needed: from text to machine code in memory."""
 
-import os
-import threading
 from typing import Any
 
-# LLVM is entered by one thread at a time. A process forks when nobody is inside, or its child would wait for a thread
-# that is gone; there is nothing to renew after_fork.
-lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+from lucid.codegen import lock
 
 
 class Compiler:

@@ -7,12 +7,12 @@
 `norm` says which direction is divided by n: "backward" the inverse, "forward" the forward one, "ortho" both by √n.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.arrays import question
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Check, Elementwise, linear
 from lucid.ops.rules import P, np_dtype, shift
@@ -39,15 +39,9 @@ fft_c2c = linear(
 )
 
 
-@lru_cache(maxsize=256)
-def _multiplicity(size: int, behind: int, dtype: np.dtype[Any]) -> Any:
-    """For how many of all `size` frequencies each of the first half stands, with `behind` dimensions behind it."""
-    count = np.full((size // 2 + 1, *(1,) * behind), 2, dtype)
-    count[0] = 1
-    if size % 2 == 0:
-        count[-1] = 1
-    count.flags.writeable = False
-    return count
+# (size, behind, dtype): for how many of all `size` frequencies each of the first half stands, with so many dimensions
+# behind it
+_multiplicity = question("multiplicity")
 
 
 def _counts(spectrum: Any, dims: tuple[int, ...], size: int) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.backends.cpu import launch
+from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P
@@ -30,15 +31,16 @@ def _maker(source: Source) -> Callable[..., Any]:
     made: list[Any] = []
 
     def make(types: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        from lucid.codegen import bodies, compiled  # loaded when first needed, and LLVM with it
-
         if params and len(made) >= _MOST:
             return None
-        try:
-            plan = bodies.Plan(source, types, params)
-            (address,), code = compiled.elementwise(plan)
-        except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
-            return None
+        with lock:
+            from lucid.codegen import bodies, compiled  # loaded when first needed, and LLVM with it
+
+            try:
+                plan = bodies.Plan(source, types, params)
+                (address,), code = compiled.elementwise(plan)
+            except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
+                return None
         made.append(launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, code))
         return made[-1]
 
@@ -59,8 +61,8 @@ def scalar_kernel(source: Source, count: int, has_params: bool) -> Callable[...,
 
 def _generated(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of an elementwise primitive, by generated loops where its steps have code."""
-    from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
-
+    with lock:
+        from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
     if primitive.fold is not None:
         from lucid.backends.cpu.generated_folds import of_reduction
 

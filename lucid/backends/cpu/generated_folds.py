@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from lucid.backends.cpu import launch_folds
+from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.ops.abstract import Abstract
 
@@ -14,15 +15,16 @@ _WITHOUT = ("count_nonzero",)
 
 def _make(primitive: Any, dtype: Any) -> Any:
     """The loops for elements of a type, or None where there is no code."""
-    from lucid.codegen import bodies, compiled, folds  # loaded when first needed, and LLVM with it
-
     kept = {"keepdim": False} if primitive.name in _WITH_KEEPDIM else {}
     result = primitive.abstract(Abstract((1,), dtype), dims=(0,), **kept).dtype
-    try:
-        plan = folds.FoldPlan(primitive.fold, dtype, result)
-        addresses, code = compiled.fold(plan)
-    except bodies.NotGeneratedError:
-        return None
+    with lock:
+        from lucid.codegen import bodies, compiled, folds  # loaded when first needed, and LLVM with it
+
+        try:
+            plan = folds.FoldPlan(primitive.fold, dtype, result)
+            addresses, code = compiled.fold(plan)
+        except bodies.NotGeneratedError:
+            return None
     return launch_folds.Reduction(addresses, tuple([t.bytes for t in plan.states]), result, plan.cost, code)
 
 

@@ -1,6 +1,7 @@
 """What NumPy says of its arrays: the answers to the questions of `lucid.core.arrays`."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,21 @@ def _fingerprint(x: Any) -> int:
     return hash(np.asarray(flat[::step]).tobytes())
 
 
+def _roots_of_unity(n: int, dtype: Any) -> Any:
+    return np.exp(2j * np.pi * np.arange(n) / n).astype(dtype)
+
+
+@lru_cache(maxsize=256)
+def _multiplicity(size: int, behind: int, dtype: Any) -> Any:
+    """For how many of all `size` frequencies each of the first half stands, with `behind` dimensions behind it."""
+    count = np.full((size // 2 + 1, *(1,) * behind), 2, dtype)
+    count[0] = 1
+    if size % 2 == 0:
+        count[-1] = 1
+    count.flags.writeable = False
+    return count
+
+
 # What is asked at every step and never warns needs no frame.
 fill(
     {
@@ -125,6 +141,9 @@ fill(
         "empty": lambda shape, dtype: np.empty(shape, dtype),
         "zeros": lambda shape, dtype: np.zeros(shape, dtype),
         "full": lambda shape, value, dtype: np.full(shape, value, dtype),
+        "eye": lambda rows, columns, dtype: np.eye(rows, columns, dtype=dtype),
+        "roots_of_unity": _roots_of_unity,
+        "multiplicity": _multiplicity,
         "steps": lambda size, behind=(): np.arange(size).reshape(size, *behind),
         "unit": _unit,
         "basis": _basis,

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
+from lucid.core.arrays import question
+from lucid.core.tensor import wrapped
 from lucid.ops.abstract import same
 from lucid.ops.contraction import mT
 from lucid.ops.linalg.matrices import adjoint, balance, for_each, lapack, real_for_each
 from lucid.ops.rules import P, is_complex, np_dtype
+
+_roots_of_unity = question("roots_of_unity")  # (n, dtype)
 
 
 def _adjugate_change(x: Any, t: Any) -> Any:
@@ -23,11 +27,11 @@ def _adjugate_change(x: Any, t: Any) -> Any:
     n, own, wide = x.shape[-1], np_dtype(x), dtypes.complex_of(np_dtype(x))
     if n < 2:
         return x * 0
-    points = np.exp(2j * np.pi * np.arange(n) / n).astype(wide).reshape(n, 1, 1)
+    points = P.reshape(wrapped(_roots_of_unity(n, wide)), shape=(n, 1, 1))
     reach = balance(x, t, least=0.0)
     along = _as(_stacked(t * reach), wide) * points
     values = P.adjugate(_as(_stacked(x), wide) + along)
-    change = P.sum(values * (np.conj(points) / n), dims=(values.ndim - 3,), keepdim=False) / reach
+    change = P.sum(values * (P.conj(points) / n), dims=(values.ndim - 3,), keepdim=False) / reach
     return change if is_complex(x) else _as(P.real(change), own)
 
 

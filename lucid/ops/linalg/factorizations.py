@@ -23,6 +23,7 @@ from lucid.ops.linalg.matrices import (
     PIVOTS,
     adjoint,
     columns,
+    eye,
     factorization,
     for_each,
     hermitian_part,
@@ -75,7 +76,7 @@ def exchanged(x: Any, pivots: Any) -> Any:
 def unit_lower(lu: Any) -> Any:
     """The triangle below the diagonal, and ones on it."""
     k = min(lu.shape[-2:])
-    return P.tril(columns(lu, 0, k), diagonal=-1) + np.eye(lu.shape[-2], k, dtype=np_dtype(lu))
+    return P.tril(columns(lu, 0, k), diagonal=-1) + eye(lu.shape[-2], k, np_dtype(lu))
 
 
 def _core(lu: Any) -> tuple[Any, int]:

@@ -8,8 +8,6 @@ and that of Q is dA R^-1 - Q·half(M + M^H).
 
 from typing import Any
 
-import numpy as np
-
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
@@ -22,6 +20,7 @@ from lucid.ops.linalg.matrices import (
     columns,
     diag,
     diagonal,
+    eye,
     factorization,
     for_each,
     product,
@@ -99,7 +98,7 @@ def _reflection_parts(a: Any, tau: Any) -> tuple[Any, Any, Any, int]:
     width is the fourth.
     """
     m, n = a.shape[-2:]
-    unit = np.eye(m, n, dtype=np_dtype(a))
+    unit = eye(m, n, np_dtype(a))
     v = P.tril(a, diagonal=-1) + unit
     Q = reflected(v, tau, unit, adjoint_product=False)
     count = n - 1 if m == n and not is_complex(a) else n
