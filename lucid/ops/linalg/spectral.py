@@ -30,7 +30,7 @@ def _polar_change(x: Any, w: Any, t: Any) -> Any:
     rest = t - matmul(w, inner)
     rest = P.where(singular, rest, 0) if square else rest
     # H and the projector on what it maps to 0 together are invertible.
-    kernel = P.where(singular, identity(x.shape[-1], x) - matmul(adjoint(w), w), 0)
+    kernel = P.where(singular, -matmul(adjoint(w), w) + identity(x.shape[-1], x), 0)
     return turned + adjoint(_solved(h + kernel, adjoint(rest - matmul(rest, kernel))))
 
 
