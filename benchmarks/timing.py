@@ -61,13 +61,13 @@ def measure(workload: Workload, libraries: list[Library], rounds: int, seconds: 
     return in_turns(thunks, rounds, seconds)
 
 
-def in_turns(thunks: dict[str, Thunk], rounds: int, seconds: float) -> dict[str, Times]:
+def in_turns(thunks: dict[str, Thunk], rounds: int, seconds: float, pause: float = PAUSE) -> dict[str, Times]:
     """Time several calls, one after the other in each round."""
     numbers = {name: calibrate(thunk, seconds) for name, thunk in thunks.items()}
     samples: dict[str, list[float]] = {name: [] for name in thunks}
     gc.collect()
     for name in turns(list(thunks), rounds):
-        sleep(PAUSE)
+        sleep(pause)
         thunks[name]()
         samples[name].append(sample(thunks[name], numbers[name]))
     return {name: Times.of(found) for name, found in samples.items()}

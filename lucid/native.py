@@ -37,14 +37,14 @@ MODULES = (
 LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
-    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.launch", "backends.cpu.launch_folds",
+    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
     "backends.cpu.arithmetic",
     "backends.cpu.loops",
-    "backends.cpu.launch",
-    "backends.cpu.launch_folds",
+    "backends.cpu.generated.launch",
+    "backends.cpu.generated.launch_folds",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_body
-from lucid.codegen.vectors import Function, Type, Value
+from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 from lucid.ops.categories import Fold
 from lucid.ops.expressions import Body, read
 
 ACCUMULATORS = 64
-_COUNT, _POINTER = Type("i64"), Type("ptr")
 _I64, _F32 = np.dtype(np.int64), np.dtype(np.float32)
 
 
@@ -56,7 +55,7 @@ class FoldPlan:
         return f.convert(found, self.result)
 
     def units(self, f: Function, lanes: int) -> list[Value]:
-        return [f.constant(u, Type(t.of, lanes, t.is_signed)) for u, t in zip(self.unit, self.states, strict=True)]
+        return [f.constant(u, t.wide(lanes)) for u, t in zip(self.unit, self.states, strict=True)]
 
 
 def _parts(function: Callable[..., Any], types: Sequence[np.dtype[Any]]) -> list[Body]:
@@ -76,19 +75,6 @@ def _reads(body: Body, place: int) -> bool:
 
     wanted = Operand(place)
     return body.result == wanted or any(o == wanted for s in body.steps for o in s.operands if isinstance(o, Operand))
-
-
-def _at(f: Function, base: Value, offset: Value) -> Value:
-    return f.write(f"getelementptr i8, ptr {base.text}, i64 {offset.text}", _POINTER)
-
-
-def _pointer(f: Function, table: str, k: int) -> Value:
-    place = f.write(f"getelementptr ptr, ptr {table}, i64 {k}", _POINTER)
-    return f.write(f"load ptr, ptr {place.text}", _POINTER)
-
-
-def _wide(type: Type, lanes: int) -> Type:
-    return Type(type.of, lanes, type.is_signed)
 
 
 def _together(f: Function, plan: FoldPlan, accumulators: list[list[Value]]) -> list[Value]:
@@ -140,11 +126,10 @@ def _fold_run(
 
 def _spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, first: Value, count: Value) -> None:
     """Copy so many elements that lie apart into a buffer."""
-    stored = Type(f"i{8 * type.bytes}")
 
     def one(j: Value) -> Sequence[Value]:
-        value = f.load(_at(f, base, (first + j) * stride).text, stored)
-        f.store(value, _at(f, buffer, j * type.bytes).text)
+        value = f.load(f.beyond(base, (first + j) * stride).text, type.stored)
+        f.store(value, f.beyond(buffer, j * type.bytes).text)
         return []
 
     f.loop(count, 1, one)
@@ -154,9 +139,9 @@ def run(plan: FoldPlan, name: str) -> Function:
     """`name(states, x, stride, count, place)`: the state of elements in a row, which goes to `states[k]`."""
     parameters = [("states", "ptr"), ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("place", "i64")]
     f = Function(name, parameters)
-    x, stride, count, place = [Value(f, f"%{n}", _POINTER if k == "ptr" else _COUNT) for n, k in parameters[1:]]
+    x, stride, count, place = [f.argument(n) for n, _ in parameters[1:]]
     size = plan.element.bytes
-    buffer = f.write(f"alloca [{ACCUMULATORS} x i{8 * size}], align 64", _POINTER)
+    buffer = f.room(ACCUMULATORS, plan.element)
     f.effect(f"call void @llvm.memset.p0.i64(ptr {buffer.text}, i8 0, i64 {ACCUMULATORS * size}, i1 false)")
     f.declarations["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     lanes = plan.lanes
@@ -168,7 +153,7 @@ def run(plan: FoldPlan, name: str) -> Function:
 
     def from_(base: Value) -> Callable[[Value, int], list[Value]]:
         def load(i: Value, offset: int) -> list[Value]:
-            vector = f.load(_at(f, base, (i + offset) * size).text, _wide(plan.element, lanes))
+            vector = f.load(f.beyond(base, (i + offset) * size).text, plan.element.wide(lanes))
             return state_of(vector, i, offset)
 
         return load
@@ -179,7 +164,7 @@ def run(plan: FoldPlan, name: str) -> Function:
         if i.text not in copied:
             copied[i.text] = True
             _spaced(f, x, stride, plan.element, buffer, i, f.minimum(count - i, ACCUMULATORS))
-        vector = f.load(_at(f, buffer, f.constant(offset * size, _COUNT)).text, _wide(plan.element, lanes))
+        vector = f.load(f.beyond(buffer, f.constant(offset * size, COUNT)).text, plan.element.wide(lanes))
         return state_of(vector, i, offset)
 
     dense, apart, done = f.fresh("dense"), f.fresh("apart"), f.fresh("stored")
@@ -187,7 +172,7 @@ def run(plan: FoldPlan, name: str) -> Function:
     for block, load in ((dense, from_(x)), (apart, buffered)):
         f.begin(block)
         for k, value in enumerate(_fold_run(f, plan, count, load, buffered)):
-            f.store(value, _pointer(f, "%states", k).text)
+            f.store(value, f.entry("states", k, POINTER).text)
         f.jump(done)
     f.begin(done)
     f.effect("ret void")
@@ -197,8 +182,8 @@ def run(plan: FoldPlan, name: str) -> Function:
 def merge(plan: FoldPlan, name: str) -> Function:
     """`name(out, states, count)`: the result of the states of so many blocks, which follow each other in `states[k]`."""
     f = Function(name, [("out", "ptr"), ("states", "ptr"), ("count", "i64")])
-    count = Value(f, "%count", _COUNT)
-    bases = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    count = f.argument("count")
+    bases = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
     one, many, done = f.fresh("one"), f.fresh("many"), f.fresh("stored")
     f.branch(count.equals(1), one, many)
     f.begin(one)
@@ -209,7 +194,7 @@ def merge(plan: FoldPlan, name: str) -> Function:
 
     def load(i: Value, offset: int) -> list[Value]:
         return [
-            f.load(_at(f, b, (i + offset) * t.bytes).text, _wide(t, plan.lanes)) for b, t in zip(bases, plan.states)
+            f.load(f.beyond(b, (i + offset) * t.bytes).text, t.wide(plan.lanes)) for b, t in zip(bases, plan.states)
         ]
 
     state = _fold_run(f, plan, count, load, load)  # there is room behind the last state
@@ -231,11 +216,11 @@ def columns(plan: FoldPlan, name: str) -> Function:
         ("place", "i64"),
     ]
     f = Function(name, parameters)
-    x, stride, rows, count, place = [Value(f, f"%{n}", _POINTER if k == "ptr" else _COUNT) for n, k in parameters[1:]]
+    x, stride, rows, count, place = [f.argument(n) for n, _ in parameters[1:]]
     lanes, size = plan.lanes, plan.element.bytes
-    buffer = f.write(f"alloca [{lanes} x i{8 * size}], align 64", _POINTER)
+    buffer = f.room(lanes, plan.element)
     f.store(f.constant(0, Type(f"i{8 * size}", lanes)), buffer.text)
-    targets = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    targets = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
     is_narrow = count < lanes
 
     def tiles(i: Value, width: int) -> Sequence[Value]:
@@ -244,23 +229,23 @@ def columns(plan: FoldPlan, name: str) -> Function:
         starts = [f.minimum(i + k * lanes, last) for k in range(width)]
 
         def row(r: Value, *values: Value) -> Sequence[Value]:
-            at = _at(f, x, r * stride)
+            at = f.beyond(x, r * stride)
             source = at
             if width == 1:  # columns that are fewer than a vector has places are copied
                 _spaced(
                     f,
                     at,
-                    f.constant(size, _COUNT),
+                    f.constant(size, COUNT),
                     plan.element,
                     buffer,
-                    f.constant(0, _COUNT),
+                    f.constant(0, COUNT),
                     f.select(is_narrow, count, 0),
                 )
                 source = f.select(is_narrow, buffer, at)
             places = f.spread(place + r, lanes)
             out: list[Value] = []
             for k, start in enumerate(starts):
-                vector = f.load(_at(f, source, start * size).text, _wide(plan.element, lanes))
+                vector = f.load(f.beyond(source, start * size).text, plan.element.wide(lanes))
                 n = len(plan.states)
                 out += plan.combined(f, values[k * n : k * n + n], plan.lifted(f, vector, places))
             return out
@@ -268,10 +253,10 @@ def columns(plan: FoldPlan, name: str) -> Function:
         found = f.loop(rows, 1, row, [v for _ in range(width) for v in plan.units(f, lanes)])
         for k, start in enumerate(starts):
             for j, (target, t) in enumerate(zip(targets, plan.states)):
-                f.store(found[k * len(plan.states) + j], _at(f, target, start * t.bytes).text)
+                f.store(found[k * len(plan.states) + j], f.beyond(target, start * t.bytes).text)
         return []
 
-    wide = f.select(is_narrow, f.constant(0, _COUNT), count - (count.rest(4 * lanes)))
+    wide = f.select(is_narrow, f.constant(0, COUNT), count - (count.rest(4 * lanes)))
     f.loop(wide, 4 * lanes, lambda i: tiles(i, 4))
     f.loop(count, lanes, lambda i: tiles(i, 1), start=wide)
     f.effect("ret void")
@@ -281,21 +266,21 @@ def columns(plan: FoldPlan, name: str) -> Function:
 def merge_columns(plan: FoldPlan, name: str) -> Function:
     """`name(out, states, rows, width, count)`: results of states of columns, each row of which is `width` elements long."""
     f = Function(name, [("out", "ptr"), ("states", "ptr"), ("rows", "i64"), ("width", "i64"), ("count", "i64")])
-    rows, width, count = [Value(f, f"%{n}", _COUNT) for n in ("rows", "width", "count")]
-    bases = [_pointer(f, "%states", k) for k in range(len(plan.states))]
+    rows, width, count = [f.argument(n) for n in ("rows", "width", "count")]
+    bases = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
     lanes = plan.lanes
-    buffer = f.write(f"alloca [{lanes} x i{8 * plan.result.bytes}], align 64", _POINTER)
+    buffer = f.room(lanes, plan.result)
 
     def load(r: Value, i: Value) -> list[Value]:
-        return [f.load(_at(f, b, (r * width + i) * t.bytes).text, _wide(t, lanes)) for b, t in zip(bases, plan.states)]
+        return [f.load(f.beyond(b, (r * width + i) * t.bytes).text, t.wide(lanes)) for b, t in zip(bases, plan.states)]
 
     def tile(i: Value) -> Sequence[Value]:
-        first = load(f.constant(0, _COUNT), i)
+        first = load(f.constant(0, COUNT), i)
         state = f.loop(rows, 1, lambda r, *acc: plan.combined(f, acc, load(r, i)), first, start=1)
         f.store(plan.finished(f, state), buffer.text)
-        out = _at(f, Value(f, "%out", _POINTER), i * plan.result.bytes)
-        step = f.constant(plan.result.bytes, _COUNT)
-        _spaced(f, buffer, step, plan.result, out, f.constant(0, _COUNT), f.minimum(count - i, lanes))
+        out = f.beyond(f.argument("out"), i * plan.result.bytes)
+        step = f.constant(plan.result.bytes, COUNT)
+        _spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), f.minimum(count - i, lanes))
         return []
 
     f.loop(count, lanes, tile)

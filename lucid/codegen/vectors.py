@@ -52,6 +52,18 @@ class Type(NamedTuple):
         """As many numbers of another type."""
         return Type(of, self.lanes, is_signed)
 
+    def wide(self, lanes: int) -> "Type":
+        """So many numbers of this type."""
+        return Type(self.of, lanes, self.is_signed)
+
+    @property
+    def stored(self) -> "Type":
+        """One number as bytes, whatever they mean."""
+        return Type(f"i{8 * self.bytes}")
+
+
+COUNT, POINTER = Type("i64"), Type("ptr")
+
 
 class Value:
     """A number or vector that a function computes."""
@@ -208,6 +220,24 @@ class Function:
             value = self.convert(value, value.type.with_("i8", False))
         self.effect(f"store {value.type} {value.text}, ptr {pointer}, align {value.type.bytes}")
 
+    def argument(self, name: str) -> Value:
+        """A parameter of the function."""
+        kind = dict(self.parameters)[name]
+        return Value(self, f"%{name}", Type(kind))
+
+    def beyond(self, base: Value, offset: Value | int) -> Value:
+        """The place so many bytes on."""
+        return self.write(f"getelementptr i8, ptr {base.text}, i64 {self.constant(offset, COUNT).text}", POINTER)
+
+    def entry(self, table: str, k: int, type: Type) -> Value:
+        """A number or pointer of a table in memory, which does not change."""
+        place = self.write(f"getelementptr {type}, ptr %{table}, i64 {k}", POINTER)
+        return self.write(f"load {type}, ptr {place.text}", type)
+
+    def room(self, count: int, type: Type) -> Value:
+        """Memory of the function's own for so many numbers."""
+        return self.write(f"alloca [{count} x {type.stored}], align 64 ; {self.fresh()}", POINTER)
+
     # --- blocks ---------------------------------------------------------------------------------
 
     def begin(self, block: str) -> None:
@@ -225,31 +255,33 @@ class Function:
     def loop(
         self,
         stop: Value,
-        step: int,
+        step: int | None,
         body: Callable[..., Sequence[Value]],
         carried: Sequence[Value] = (),
         start: Value | int = 0,
     ) -> list[Value]:
-        """`body(i, *carried)` for i from `start` below `stop`; it gives the next of what is carried, and so does this."""
-        count = Type("i64")
-        first = self.constant(start, count)
+        """`body(i, *carried)` for i from `start` below `stop`; it gives the next of what is carried, and so does this.
+
+        Where `step` is None, it gives the next i besides, before the others.
+        """
+        first = self.constant(start, COUNT)
         before, head, done = self.block, self.fresh("loop"), self.fresh("done")
         inside = self.fresh("inside")
         self.jump(head)
         self.begin(head)
-        at = self.lines.__len__()
-        i = Value(self, f"%{self.fresh('i')}", count)
+        place = len(self.lines)
+        i = Value(self, f"%{self.fresh('i')}", COUNT)
         names = [Value(self, f"%{self.fresh('c')}", c.type) for c in carried]
         self.branch(i < stop, inside, done)
         self.begin(inside)
         after = list(body(i, *names))
-        following = i + step
+        following = after.pop(0) if step is None else i + step
         last = self.block
         self.jump(head)
         phis = [f"  {i.text} = phi i64 [ {first.text}, %{before} ], [ {following.text}, %{last} ]"]
         for name, old, new in zip(names, carried, after, strict=True):
             phis.append(f"  {name.text} = phi {name.type} [ {old.text}, %{before} ], [ {new.text}, %{last} ]")
-        self.lines[at:at] = phis
+        self.lines[place:place] = phis
         self.begin(done)
         return names
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lucid.backends.cpu import launch_folds
+from lucid.backends.cpu.generated import launch_folds
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.ops.abstract import Abstract

@@ -10,7 +10,7 @@ import numpy
 cimport numpy as np
 from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.launch cimport is_enabled
+from lucid.backends.cpu.generated.launch cimport is_enabled
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()

@@ -1,28 +1,15 @@
 """Kernels of elementwise operations and of their derivatives, generated from the bodies of their declarations."""
 
-import importlib.util
-import platform
 from collections.abc import Callable
 from typing import Any
 
-from lucid.backends.cpu import launch
+from lucid.backends.cpu.generated import launch, support
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P
-from lucid.native import processor_levels
 from lucid.ops.expressions import NotScalarError, Source
 
-
-def _has_code() -> bool:
-    """Whether code can be generated here: x86-64 must multiply and add in one step, and know half precision."""
-    if not launch.is_there or importlib.util.find_spec("llvmlite") is None:
-        return False
-    machine = platform.machine().lower()
-    return machine in ("aarch64", "arm64") or (machine in ("x86_64", "amd64") and "x86-64-v3" in processor_levels())
-
-
-in_use = _has_code()
 _of_reference = kernels.scalar
 _MOST = 64  # loops of one kernel that differ only in parameters
 
@@ -64,7 +51,7 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
     with lock:
         from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
     if primitive.fold is not None:
-        from lucid.backends.cpu.generated_folds import of_reduction
+        from lucid.backends.cpu.generated.reductions import of_reduction
 
         return of_reduction(primitive)
     name, body = primitive.name, getattr(primitive, "body", None)
@@ -87,14 +74,14 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
 def general_kernel(name: str) -> Callable[..., Any]:
     """The kernel of an elementwise primitive for arrays of any size, shape and type."""
     primitive = getattr(P, name)
-    return (_generated(primitive) if in_use else None) or kernels.reference(primitive)
+    return (_generated(primitive) if support.in_use else None) or kernels.reference(primitive)
 
 
 def is_enabled() -> bool:
     return "cpu" in kernels.in_use
 
 
-if in_use:
+if support.in_use:
     kernels.scalar = scalar_kernel
     kernels.generate("cpu", _generated)
     kernels.switched.append(lambda: launch.enable(is_enabled()))
