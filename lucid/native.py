@@ -38,6 +38,7 @@ LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
+    "backends.cpu.generated.launch_rows",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -45,6 +46,7 @@ EXACT = (
     "backends.cpu.loops",
     "backends.cpu.generated.launch",
     "backends.cpu.generated.launch_folds",
+    "backends.cpu.generated.launch_rows",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

@@ -222,7 +222,7 @@ def write_body(
         return what
 
     for step in body.steps:
-        found.append(_written(f, step, [typed(o) for o in step.operands], lanes))
+        found.append(write_step(f, step, [typed(o) for o in step.operands], lanes))
     result = typed(body.result)
     return _number(f, result, Type(type_of(body.dtype).of, lanes, body.dtype.kind != "u"))
 
@@ -243,7 +243,8 @@ def _number(f: Function, value: Number, type: Type) -> Value:
     return f.constant(value, type)
 
 
-def _written(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Value:
+def write_step(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Value:
+    """Write one step, of vectors of so many numbers."""
     name = step.primitive.name
     kind = type_of(step.dtype)
     type = Type(kind.of, lanes, kind.is_signed)

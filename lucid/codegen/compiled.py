@@ -10,6 +10,8 @@ from lucid.codegen.folds import FoldPlan, columns, merge, merge_columns, run
 from lucid.codegen.loops import elementwise as elementwise_loop
 from lucid.codegen.loops import module
 from lucid.codegen.machine import Compiler, Loaded
+from lucid.codegen.rows import RowPlan, rows
+from lucid.codegen.rows import columns as columns_of_rows
 from lucid.codegen.vectors import Function
 
 _known: dict[str, tuple[tuple[int, ...], Any]] = {}
@@ -53,3 +55,13 @@ def elementwise(plan: Plan) -> tuple[tuple[int, ...], Any]:
 def fold(plan: FoldPlan) -> tuple[tuple[int, ...], Any]:
     """The loops of a reduction."""
     return addresses([make(plan, make.__name__) for make in (run, merge, columns, merge_columns)])
+
+
+def function_of_rows(plan: RowPlan) -> tuple[tuple[int, ...], Any]:
+    """The loop of a function of rows along one row."""
+    return addresses([rows(plan, "rows")])
+
+
+def function_of_columns(plan: RowPlan, shared: Sequence[int]) -> tuple[tuple[int, ...], Any]:
+    """The same along many rows side by side."""
+    return addresses([columns_of_rows(plan, "columns", shared)])

@@ -215,6 +215,13 @@ class Function:
         found = Value(self, name, stored)
         return found.differs(0) if type.of == "i1" else found
 
+    def load_once(self, pointer: Value, type: Type) -> Value:
+        """The same, of memory that nothing writes to within a block."""
+        key = ("load", pointer.text, type)
+        if key not in self._known:
+            self._known[key] = self.load(pointer.text, type)
+        return self._known[key]
+
     def store(self, value: Value, pointer: str) -> None:
         if value.type.of == "i1":
             value = self.convert(value, value.type.with_("i8", False))
@@ -307,6 +314,11 @@ class Function:
         """The numbers 0, 1, 2, … of the places of a vector."""
         numbers = ", ".join(f"i64 {k}" for k in range(lanes))
         return Value(self, f"<{numbers}>", Type("i64", lanes))
+
+    def small_places(self, lanes: int) -> Value:
+        """The same in half as many bytes."""
+        numbers = ", ".join(f"i32 {k}" for k in range(lanes))
+        return Value(self, f"<{numbers}>", Type("i32", lanes))
 
     def halves(self, value: Value) -> tuple[Value, Value]:
         """The first and the second half of a vector."""

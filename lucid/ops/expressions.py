@@ -86,9 +86,12 @@ class Expression(Kind):
 
     def interpret(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """A primitive of expressions: that of its body, or one step if it is a base function."""
-        if not prim.is_scalar:
-            raise NotScalarError(f"{prim.name} is no function of single elements")
         is_base = self._aux.is_base
+        if not prim.is_scalar:
+            if prim.category != "reduction":
+                raise NotScalarError(f"{prim.name} is no function of single elements")
+            found = prim.abstract(Abstract((1,), self.np_dtype), dims=(0,), keepdim=True)
+            return Expression.make(Application(prim, tuple(args), {}), found.dtype, is_base)
         operands = tuple([_scalar(a, is_base) for a in args])
         if prim.name in _PRODUCTS and any(_is_one(o) for o in operands):
             return operands[1] if _is_one(operands[0]) else operands[0]
@@ -181,10 +184,18 @@ def read(
             n: Expression.make(Parameter(n), working, is_base) if type(v) is float else v for n, v in params.items()
         }
     root = as_expression(function(*leaves, **params), is_base)
+    steps, (result,) = in_order([root])
+    if any(s.primitive.category == "reduction" for s in steps):
+        raise NotScalarError("a sum over elements is no function of single ones")
+    return Body(tuple(types), steps, result, root.np_dtype)
+
+
+def in_order(roots: Sequence[Expression]) -> tuple[tuple[Step, ...], list[Any]]:
+    """The steps of expressions, each once and after those that it needs, and what each expression is in terms of them."""
     steps: list[Step] = []
     places: dict[Any, Any] = {}  # where expressions that are equal were computed
     found: dict[int, Any] = {}
-    waiting = [root]
+    waiting = list(roots)
     while waiting:
         expression = waiting[-1]
         what = expression._aux.what
@@ -202,7 +213,7 @@ def read(
             places[key] = Result(len(steps))
             steps.append(Step(what.primitive, operands, what.params, expression.np_dtype))
         found[id(expression)] = places[key]
-    return Body(tuple(types), tuple(steps), found[id(root)], root.np_dtype)
+    return tuple(steps), [found[id(root)] for root in roots]
 
 
 class Source:

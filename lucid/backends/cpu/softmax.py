@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.kernels import fill
 
 _BLOCK = 1 << 16  # elements: 512 x 1000 softmax takes 0.6 of the time that it takes in one piece
 
@@ -118,14 +117,3 @@ def _along(kernel: Callable[..., None]) -> Callable[..., Any]:
         return out
 
     return impl
-
-
-fill(
-    {
-        "softmax": _along(_softmax_kernel),
-        "log_softmax": _along(_log_softmax_kernel),
-        "softmax_back": _along(_softmax_back_kernel),
-        "log_softmax_back": _along(_log_softmax_back_kernel),
-    },
-    "cpu",
-)

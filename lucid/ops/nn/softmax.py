@@ -7,6 +7,7 @@ from lucid.core.primitive import Primitive, apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
 from lucid.ops.dims import one_dim
+from lucid.ops.rows import Row
 from lucid.ops.rules import P, add_all, batched_to_front
 
 
@@ -18,6 +19,16 @@ def _batch_along(prim: Any, values: Any, batched: Any, size: int, params: Any) -
     return prim(*batched_to_front(values, batched, size), dim=params["dim"] + 1)
 
 
+def _softmax(row: Row, x: Any) -> Any:
+    e = P.exp(x - row.max(x))
+    return e / row.sum(e)
+
+
+def _log_softmax(row: Row, x: Any) -> Any:
+    x = x - row.max(x)
+    return x - P.log(row.sum(P.exp(x)))
+
+
 softmax_primitive = Primitive(
     "softmax",
     rules=(lambda ct, out, dim: P.softmax_back(ct, out, dim=dim),),
@@ -25,6 +36,7 @@ softmax_primitive = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    row_body=_softmax,
 )
 log_softmax_primitive = Primitive(
     "log_softmax",
@@ -33,6 +45,7 @@ log_softmax_primitive = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    row_body=_log_softmax,
 )
 
 
@@ -57,6 +70,7 @@ softmax_back = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    row_body=lambda row, g, y: (g - row.sum(g * y)) * y,
     is_polynomial=True,
 )
 
@@ -81,6 +95,7 @@ log_softmax_back = Primitive(
     batch=_batch_along,
     abstract=same,
     category="fused",
+    row_body=lambda row, g, y: g - P.exp(y) * row.sum(g),
     is_polynomial=True,
 )
 

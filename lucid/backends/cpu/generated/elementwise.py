@@ -54,6 +54,10 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
         from lucid.backends.cpu.generated.reductions import of_reduction
 
         return of_reduction(primitive)
+    if primitive.row_body is not None:
+        from lucid.backends.cpu.generated.rows import of_rows
+
+        return of_rows(primitive)
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None

@@ -1,0 +1,248 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_rows.py.
+
+A row is the work of one thread. Where neighbours in the last dimension belong to other rows, as many of these as a vector
+holds are done at once; the last of them may be done twice.
+"""
+
+import numpy
+
+cimport numpy as np
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdlib cimport free, malloc
+from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
+np.import_array()
+
+cdef object _ndarray = numpy.ndarray
+
+cdef enum:
+    MOST = 12  # operands and results
+    DIMS = 64
+    NUMBERS = 8
+
+cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
+cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
+
+ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t length, double* numbers, char* room) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+
+
+cdef struct Task:
+    Inner inner
+    int count  # operands and results
+    int dims  # beside the one along the row
+    Py_ssize_t shape[DIMS]
+    Py_ssize_t steps[DIMS][MOST]
+    Py_ssize_t strides[MOST]  # along the row
+    Py_ssize_t across[MOST]  # from one row to its neighbour, where there are vectors of rows
+    char* data[MOST]
+    double numbers[NUMBERS]
+    Py_ssize_t length, width, tiles, lanes, units, parts, size
+    char* room
+
+
+cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t unit, rest, tile, stop = task.units * (part + 1) // task.parts
+    cdef char* data[MOST]
+    cdef char* room = task.room + who * task.size
+    cdef int d, k
+    for unit in range(task.units * part // task.parts, stop):
+        rest = unit // task.tiles
+        tile = min(unit % task.tiles * task.lanes, task.width - task.lanes)
+        for k in range(task.count):
+            data[k] = task.data[k] + (tile * task.across[k] if task.width else 0)
+        for d in range(task.dims - 1, -1, -1):
+            for k in range(task.count):
+                data[k] += rest % task.shape[d] * task.steps[d][k]
+            rest //= task.shape[d]
+        task.inner(data, task.strides, task.length, task.numbers, room)
+
+
+cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noexcept nogil:
+    """Whether a dimension goes on where the one before it ends."""
+    cdef int k
+    for k in range(task.count):
+        if task.steps[inner][k] != steps[k] * size:
+            return False
+    return True
+
+
+cdef class Rows:
+    cdef Inner rows
+    cdef Inner found[64]  # loops over rows side by side, by the operands that are shared
+    cdef object columns
+    cdef list alive
+    cdef int operands, results
+    cdef bint of_rows[MOST]
+    cdef tuple numbers, kept
+    cdef Py_ssize_t room, lanes
+    cdef double cost
+    cdef object code
+
+    def __init__(self, address, columns, operands, results, of_rows, numbers, room, lanes, cost, code):
+        self.rows = <Inner><void*><size_t>address
+        self.columns, self.alive = columns, []
+        for k in range(64):
+            self.found[k] = NULL
+        self.operands, self.results = operands, len(results)
+        if operands + len(results) > MOST or len(numbers) > NUMBERS:
+            raise ValueError("more operands, results or parameters than there is room for")
+        self.kept = tuple(results)
+        for k, is_one in enumerate(of_rows):
+            self.of_rows[k] = is_one
+        self.numbers, self.room, self.lanes, self.cost, self.code = tuple(numbers), room, lanes, cost, code
+
+    cdef Inner across(self, int shared):
+        """The loop over rows side by side, made when it is first needed."""
+        if self.found[shared] == NULL:
+            address, code = self.columns(tuple([k for k in range(self.operands) if shared >> k & 1]))
+            self.alive.append(code)
+            self.found[shared] = <Inner><void*><size_t>address
+        return self.found[shared]
+
+    cdef object launch(self, tuple arrays, int dim, dict params):
+        cdef Task task
+        cdef np.npy_intp shape[DIMS]
+        cdef np.npy_intp kept[DIMS]
+        cdef Py_ssize_t steps[MOST]
+        cdef Py_ssize_t size, own
+        cdef int d, k, dims = 0, n = self.operands, last
+        cdef np.ndarray a
+        cdef bint is_across
+        for k in range(n):
+            a = <np.ndarray>arrays[k]
+            dims = max(dims, np.PyArray_NDIM(a))
+        for d in range(dims):
+            shape[d] = 1
+            for k in range(n):
+                a = <np.ndarray>arrays[k]
+                own = d - dims + np.PyArray_NDIM(a)
+                if own >= 0 and np.PyArray_DIM(a, own) != 1:
+                    shape[d] = np.PyArray_DIM(a, own)
+        cdef Py_ssize_t all[DIMS][MOST]
+        for d in range(dims):
+            for k in range(n):
+                a = <np.ndarray>arrays[k]
+                own = d - dims + np.PyArray_NDIM(a)
+                all[d][k] = 0
+                if own >= 0 and np.PyArray_DIM(a, own) != 1:
+                    if np.PyArray_DIM(a, own) != shape[d]:
+                        return None
+                    all[d][k] = np.PyArray_STRIDE(a, own)
+        size = 1
+        for d in range(dims):
+            size *= shape[d]
+        if size == 0:
+            return None
+        task.length = shape[dim]
+        task.count = n + self.results
+        outs = []
+        for k in range(n):
+            task.data[k] = <char*>np.PyArray_DATA(<np.ndarray>arrays[k])
+        for k in range(self.results):
+            for d in range(dims):
+                kept[d] = shape[d]
+            if self.of_rows[k]:
+                kept[dim] = 1
+            kind = self.kept[k]
+            Py_INCREF(kind)
+            out = PyArray_NewFromDescr(_ndarray, <np.dtype>kind, dims, kept, NULL, NULL, 0, None)
+            outs.append(out)
+            task.data[n + k] = <char*>np.PyArray_DATA(<np.ndarray>out)
+            for d in range(dims):
+                all[d][n + k] = np.PyArray_STRIDE(<np.ndarray>out, d)
+            if self.of_rows[k]:
+                all[dim][n + k] = 0
+        for k in range(task.count):
+            task.strides[k] = all[dim][k]
+        for k, name in enumerate(self.numbers):
+            task.numbers[k] = <double>task.length if name == "length" else <double>params[name]
+        # Vectors of rows, where the last dimension is not the rows' own and everything lies side by side in it.
+        last = dims - 1
+        task.lanes, task.width, task.tiles = self.lanes, 0, 1
+        is_across = dim != last and shape[last] >= self.lanes and n <= 6
+        if is_across:
+            for k in range(task.count):
+                own = np.PyArray_ITEMSIZE(<np.ndarray>arrays[k] if k < n else <np.ndarray>outs[k - n])
+                if all[last][k] != own:
+                    if all[last][k] != 0 or k >= n:
+                        is_across = False
+                        break
+        cdef int shared = 0
+        if is_across:
+            for k in range(n):
+                if all[last][k] == 0:
+                    shared |= 1 << k
+            task.inner = self.across(shared)
+            task.width = shape[last]
+            task.tiles = (shape[last] + self.lanes - 1) // self.lanes
+            for k in range(task.count):
+                task.across[k] = all[last][k]
+        else:
+            task.inner = self.rows
+        # The other dimensions, joined where they go on as one.
+        task.dims = 0
+        task.units = task.tiles
+        for d in range(dims):
+            if d == dim or shape[d] == 1 or (is_across and d == last):
+                continue
+            task.units *= shape[d]
+            for k in range(task.count):
+                steps[k] = all[d][k]
+            if task.dims and _joins(&task, task.dims - 1, steps, shape[d]):
+                task.shape[task.dims - 1] *= shape[d]
+                for k in range(task.count):
+                    task.steps[task.dims - 1][k] = steps[k]
+                continue
+            task.shape[task.dims] = shape[d]
+            for k in range(task.count):
+                task.steps[task.dims][k] = steps[k]
+            task.dims += 1
+        task.size = self.room * ((task.length + _BLOCK - 1) // _BLOCK * _BLOCK)
+        if is_across:
+            task.size *= self.lanes
+        cdef int threads = pool_size() if size * self.cost >= _LEAST_WORK else 1
+        threads = <int>min(<Py_ssize_t>threads, task.units)
+        task.room = <char*>malloc(task.size * threads + 64)
+        if task.room == NULL:
+            raise MemoryError
+        task.parts = 1
+        if threads > 1:
+            task.parts = min(task.units, 8 * threads)
+            with nogil:
+                share(_run_part, &task, task.parts, threads)
+        else:
+            with nogil:
+                _run_part(&task, 0, 0)
+        free(task.room)
+        return tuple(outs) if self.results > 1 else outs[0]
+
+
+cdef class Kernel:
+    cdef object make
+    cdef dict known
+
+    def __init__(self, make):
+        self.make = make
+        self.known = {}
+
+    cpdef object run(self, tuple arrays, int dim, dict params):
+        if not is_enabled():
+            return None
+        for a in arrays:
+            if not np.PyArray_CheckExact(a) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>a):
+                return None
+        key = tuple([(<object>a).dtype for a in arrays])
+        for name, value in params.items():
+            if type(value) is not float:
+                key += (name, value)
+        found = self.known.get(key, self)
+        if found is self:
+            found = self.known[key] = self.make(tuple([a.dtype for a in arrays]), params)
+        return None if found is None else (<Rows>found).launch(arrays, dim, params)

@@ -1,0 +1,50 @@
+"""Kernels of functions of rows, generated from their bodies."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lucid.backends.cpu.generated import launch_rows
+from lucid.codegen import lock
+from lucid.core import kernels
+from lucid.core.kind import NeedsValueError
+from lucid.ops.expressions import NotScalarError
+
+
+def row_kernel(function: Callable[..., Any]) -> Any:
+    """What runs a function of rows on arrays: `run(arrays, dim, params)`, which gives None where there are no loops."""
+
+    def make(types: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        with lock:
+            from lucid.codegen import bodies, compiled  # loaded when first needed, and LLVM with it
+            from lucid.codegen.rows import RowPlan
+
+            try:
+                plan = RowPlan(function, types, params)
+                (address,), code = compiled.function_of_rows(plan)
+            except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
+                return None
+
+        def columns(shared: tuple[int, ...]) -> tuple[int, Any]:
+            with lock:
+                (address,), code = compiled.function_of_columns(plan, shared)
+            return address, code
+
+        of_rows = tuple([plan.is_of_row(r) for r in plan.body.results])
+        room = sum(t.bytes for t in plan.rooms)
+        return launch_rows.Rows(
+            address, columns, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_lanes, plan.cost,
+            code,
+        )  # fmt: skip
+
+    return launch_rows.Kernel(make)
+
+
+def of_rows(primitive: Any) -> Callable[..., Any]:
+    """The kernel of a primitive whose elements depend on their row along `dim`."""
+    kernel = row_kernel(primitive.row_body)
+
+    def call(*arrays: Any, dim: int, **params: Any) -> Any:
+        out = kernel.run(arrays, dim, params)
+        return kernels.reference(primitive)(*arrays, dim=dim, **params) if out is None else out
+
+    return call

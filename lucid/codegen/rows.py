@@ -1,0 +1,430 @@
+"""Functions of rows as vector code: from a body with folds (`ops.rows`) to loops that finish a row while it is near.
+
+A fold is known when its row has been gone through. So steps are divided into passes: in each, the folds are computed of
+which the operands are known, and with the last one all results. What an element costs much to compute is stored for the
+passes that follow; the rest is computed again.
+
+There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
+one row. Where neighbours belong to other rows, vectors hold one element of each. In both, sums are made of blocks of
+`_BLOCK` elements: in the first, element i of a block goes into accumulator i mod the vector's length.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_step
+from lucid.codegen.folds import FoldPlan
+from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
+from lucid.ops.expressions import Constant, Operand, Parameter, Result, Step
+from lucid.ops.rows import Index, RowBody, read_rows
+
+_BLOCK = 512  # elements
+_F32 = np.dtype(np.float32)
+_DEAR = frozenset([*FUNCTIONS, "div", "sqrt"])  # steps that are not computed twice
+
+
+class RowPlan:
+    """A function of rows for operands of certain types: its passes, and what is stored between them."""
+
+    def __init__(self, function: Any, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> None:
+        stored = read_rows(function, types, params, is_base)
+        self.body: RowBody = read_rows(function, [_F32 if t in NARROW else t for t in types], params, is_base)
+        self.operands = [type_of(t) for t in types]
+        self.dtypes = stored.dtypes
+        self.results = [type_of(t) for t in stored.dtypes]
+        steps = self.body.steps
+        self.folds = {k: _fold_plan(self.body, s) for k, s in enumerate(steps) if _is_fold(s)}
+        self.numbers = sorted({o.name for s in steps for o in s.operands if isinstance(o, Parameter)})
+        self.passes = _passes(steps)  # in which pass a step is first computed
+        self.uniform = _uniform(steps)  # steps that are one number for a row
+        self.last = max([self.passes[k] for k in self.folds], default=0)
+        widths = [t.itemsize for t in (*self.body.types, *[s.dtype for s in steps])]
+        widths += [t.bytes for plan in self.folds.values() for t in plan.states]
+        self.lanes = 8 if max(widths) > 4 else 16
+        is_cheap = not any(step.primitive.name in FUNCTIONS for step in steps)
+        self.column_lanes = 4 * self.lanes if is_cheap else self.lanes  # more of a row of memory at once
+        self.kept = self._kept()
+        self.cost = 1 + sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
+
+    def is_of_row(self, what: Any) -> bool:
+        """Whether something is one number for a row, whatever the operands are."""
+        if isinstance(what, Result):
+            return what.place in self.uniform
+        return not isinstance(what, Operand | Index)
+
+    def pass_of(self, what: Any) -> int:
+        """The pass in which something can be computed for each element."""
+        return self.passes[what.place] if isinstance(what, Result) else 0
+
+    def type_of_step(self, step: int) -> Type:
+        return type_of(self.body.steps[step].dtype)
+
+    @property
+    def rooms(self) -> list[Type]:
+        """What a row needs room for beside its memory: operands and results that lie apart, and what is kept."""
+        return [*self.operands, *self.results, *map(self.type_of_step, self.kept)]
+
+    def roots(self, pass_: int) -> list[Any]:
+        """What has to be computed for each element in a pass."""
+        folded = [self.body.steps[k].operands[0] for k in self.folds_of(pass_)]
+        return [*folded, *[self.body.results[k] for k in self.results_of(pass_)]]
+
+    def folds_of(self, pass_: int) -> list[int]:
+        return [k for k in self.folds if self.pass_of(self.body.steps[k].operands[0]) == pass_]
+
+    def results_of(self, pass_: int) -> list[int]:
+        """Results that are written in a pass, as soon as they can be; of those that are one number, the last."""
+        found = self.body.results
+        return [k for k, r in enumerate(found) if not self.is_of_row(r) and self.pass_of(r) == pass_]
+
+    def _kept(self) -> list[int]:
+        """Steps of elements that cost much and are needed again in a later pass than their own."""
+        needed: dict[int, int] = {}
+        steps = self.body.steps
+
+        def visit(what: Any, pass_: int, seen: set[int]) -> None:
+            if not isinstance(what, Result) or what.place in self.uniform or what.place in seen:
+                return
+            seen.add(what.place)
+            needed[what.place] = max(pass_, needed.get(what.place, 0))
+            if self.passes[what.place] < pass_ and self._is_dear(what.place):
+                return
+            for o in steps[what.place].operands:
+                visit(o, pass_, seen)
+
+        for pass_ in range(self.last + 1):
+            seen: set[int] = set()
+            for root in self.roots(pass_):
+                visit(root, pass_, seen)
+        return [k for k, at in sorted(needed.items()) if at > self.passes[k] and self._is_dear(k)]
+
+    def _is_dear(self, place: int) -> bool:
+        return self.body.steps[place].primitive.name in _DEAR
+
+
+def _is_fold(step: Step) -> bool:
+    return step.primitive.category == "reduction"
+
+
+def _fold_plan(body: RowBody, step: Step) -> FoldPlan:
+    of = step.operands[0]
+    if isinstance(of, Result):
+        dtype = body.steps[of.place].dtype
+    elif isinstance(of, Operand):
+        dtype = body.types[of.place]
+    else:
+        raise NotGeneratedError("a fold of one number")
+    return FoldPlan(step.primitive.fold, dtype, step.dtype)
+
+
+def _passes(steps: Sequence[Step]) -> list[int]:
+    """The pass of each step: that of its operands, or the one after it, if it is a fold."""
+    found: list[int] = []
+    for step in steps:
+        before = max([found[o.place] for o in step.operands if isinstance(o, Result)], default=0)
+        found.append(before + _is_fold(step))
+    return found
+
+
+def _uniform(steps: Sequence[Step]) -> set[int]:
+    """Steps that are made of folds and numbers alone."""
+    found: set[int] = set()
+    for k, step in enumerate(steps):
+        parts = [
+            o.place in found if isinstance(o, Result) else not isinstance(o, Operand | Index) for o in step.operands
+        ]
+        if _is_fold(step) or all(parts):
+            found.add(k)
+    return found
+
+
+class _Writer:
+    """Writes the passes of one form; `width` is how many rows a vector holds a number of."""
+
+    def __init__(self, plan: RowPlan, name: str, lanes: int, width: int) -> None:
+        self.plan, self.lanes, self.width = plan, lanes, width
+        names = [("data", "ptr"), ("strides", "ptr"), ("length", "i64"), ("numbers", "ptr"), ("room", "ptr")]
+        f = self.f = Function(name, names)
+        self.length = f.argument("length")
+        types = [*plan.operands, *plan.results]
+        self.places = [f.entry("data", k, POINTER) for k in range(len(types))]
+        self.strides = [f.entry("strides", k, COUNT) for k in range(len(types))]
+        working = type_of(next(t for t in plan.body.types if t.kind in "fc"))
+        numbers = [f.convert(f.entry("numbers", k, Type("double")), working) for k in range(len(plan.numbers))]
+        self.numbers = {n: f.constant(v, Type("", width)) for n, v in zip(plan.numbers, numbers)}
+        self.rooms = self._rooms()
+        self.known: dict[int, Value] = {}  # steps that are one number for a row
+
+    def _rooms(self) -> list[Value]:
+        """Where what is kept of a row lies; there is room for a vector behind the last element."""
+        f, base = self.f, self.f.argument("room")
+        rounded = (self.length + (_BLOCK - 1)) & -_BLOCK
+        found, before = [], 0
+        for type in self.plan.rooms:
+            found.append(f.beyond(base, rounded * (before * self.width)))
+            before += type.bytes
+        return found
+
+    def result_place(self, result: int) -> tuple[Value, Value]:
+        """Where a result begins, and how far apart its elements are."""
+        k = len(self.plan.operands) + result
+        return self.places[k], self.strides[k]
+
+    def kept_room(self, step: int) -> Value:
+        place = len(self.plan.operands) + len(self.plan.results) + self.plan.kept.index(step)
+        return self.rooms[place]
+
+    def uniform(self, what: Any) -> Any:
+        """Something that is one number for a row."""
+        if isinstance(what, Parameter):
+            return self.numbers[what.name]
+        if isinstance(what, Constant):
+            return self.f.constant(what.value, type_of(what.dtype).wide(self.width))
+        if not isinstance(what, Result):
+            return what
+        if what.place not in self.known:
+            step = self.plan.body.steps[what.place]
+            given = [self.uniform(o) for o in step.operands]
+            self.known[what.place] = write_step(self.f, step, given, self.width)
+        return self.known[what.place]
+
+    def prepare(self, pass_: int) -> dict[int, Value]:
+        """What a pass needs to know of the row, as vectors, written before its loop."""
+        needed: dict[int, Value] = {}
+        steps = self.plan.body.steps
+        seen: set[int] = set()
+
+        def visit(what: Any) -> None:
+            if not isinstance(what, Result) or what.place in seen:
+                return
+            seen.add(what.place)
+            if what.place in self.plan.uniform:
+                value = self.uniform(what)
+                needed[what.place] = self.f.constant(value, value.type.wide(self.lanes))
+            elif not self.is_loaded(what.place, pass_):
+                for o in steps[what.place].operands:
+                    visit(o)
+
+        for root in self.plan.roots(pass_):
+            visit(root)
+        return needed
+
+    def is_loaded(self, step: int, pass_: int) -> bool:
+        return step in self.plan.kept and self.plan.passes[step] < pass_
+
+    def write_results_of_rows(self) -> None:
+        """Results that are one number for a row."""
+        plan, f = self.plan, self.f
+        for k, result in enumerate(plan.body.results):
+            if plan.is_of_row(result):
+                value = self.uniform(result)
+                out = plan.results[k].wide(self.width)
+                value = f.convert(value, out) if isinstance(value, Value) else f.constant(value, out)
+                f.store(value, self.result_place(k)[0].text)
+        f.effect("ret void")
+
+
+Load = Callable[[int], Value]
+Place = Callable[[int], Value]
+
+
+class _Pass:
+    """One pass over the elements of rows: the folds, results and steps that are stored in it."""
+
+    def __init__(self, writer: _Writer, number: int) -> None:
+        plan = writer.plan
+        self.writer, self.plan, self.number = writer, plan, number
+        self.folds, self.results = plan.folds_of(number), plan.results_of(number)
+        self.kept = [k for k in plan.kept if plan.passes[k] == number]
+        self.known = writer.prepare(number)
+        self.numbers = {n: writer.f.constant(v, v.type.wide(writer.lanes)) for n, v in writer.numbers.items()}
+        self.plans = [plan.folds[k] for k in self.folds]
+        self.start = [u for fold in self.plans for u in fold.units(writer.f, writer.lanes)]
+
+    def values(self, load: Load, load_kept: Load, index: Value) -> Callable[[Any], Any]:
+        """A function that writes the vector of something, each step once."""
+        found = dict(self.known)
+        writer, f, plan = self.writer, self.writer.f, self.plan
+
+        def value(what: Any) -> Any:
+            if isinstance(what, Operand):
+                x = load(what.place)
+                return f.convert(x, Type("float")) if x.type.of in NARROW.values() else x
+            if isinstance(what, Index):
+                return index
+            if isinstance(what, Parameter):
+                return self.numbers[what.name]
+            if isinstance(what, Constant):
+                return f.constant(what.value, type_of(what.dtype).wide(writer.lanes))
+            if not isinstance(what, Result):
+                return what
+            if what.place not in found:
+                if writer.is_loaded(what.place, self.number):
+                    found[what.place] = load_kept(what.place)
+                else:
+                    step = plan.body.steps[what.place]
+                    found[what.place] = write_step(f, step, [value(o) for o in step.operands], writer.lanes)
+            return found[what.place]
+
+        return value
+
+    def vector(
+        self, load: Load, kept_at: Place, result_at: Place, index: Value, states: Sequence[Value], there: Value | None
+    ) -> list[Value]:
+        """One vector of elements, of which `there` says which exist; gives the states of the folds after it."""
+        writer, plan = self.writer, self.plan
+        f = writer.f
+        value = self.values(load, lambda k: f.load_once(kept_at(k), plan.type_of_step(k).wide(writer.lanes)), index)
+        out: list[Value] = []
+        for k, fold in zip(self.folds, self.plans):
+            x = f.convert(value(plan.body.steps[k].operands[0]), fold.element)
+            old = states[len(out) : len(out) + len(fold.states)]
+            new = fold.combined(f, old, fold.lifted(f, x, f.convert(index, COUNT)))
+            out += new if there is None else [f.select(there, n, o) for n, o in zip(new, old)]
+        for k in self.kept:
+            f.store(value(Result(k)), kept_at(k).text)
+        for k in self.results:
+            f.store(f.convert(value(plan.body.results[k]), plan.results[k]), result_at(k).text)
+        return out
+
+    def combined(self, one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
+        """The states of all folds of two parts."""
+        out: list[Value] = []
+        for fold in self.plans:
+            first, end = len(out), len(out) + len(fold.states)
+            out += fold.combined(self.writer.f, one[first:end], other[first:end])
+        return out
+
+    def finish(self, totals: Sequence[Value], width: int) -> None:
+        """Note what the folds are, of states in vectors; those of one row are put together by halves."""
+        f = self.writer.f
+        for k, fold in zip(self.folds, self.plans):
+            state, totals = list(totals[: len(fold.states)]), totals[len(fold.states) :]
+            while state[0].type.lanes > width:
+                pairs = [f.halves(v) for v in state]
+                state = fold.combined(f, [a for a, _ in pairs], [b for _, b in pairs])
+            self.writer.known[k] = fold.finished(f, state)
+
+
+def rows(plan: RowPlan, name: str) -> Function:
+    """`name(data, strides, length, numbers, room)`: one row, of elements at any distance from each other."""
+    w = _Writer(plan, name, plan.lanes, 1)
+    f, lanes = w.f, plan.lanes
+    places, steps, tails = [], [], []
+    whole = w.length & -lanes
+    for base, stride, type, room in zip(w.places, w.strides, plan.operands, w.rooms):
+        is_dense, is_one = stride.equals(type.bytes), stride.equals(0)
+        size = f.constant(type.bytes, COUNT)
+        apart = f.select(is_dense, 0, f.select(is_one, f.constant(lanes, COUNT), w.length))
+        _copy(f, base, stride, room, size, type, apart)
+        places.append(f.select(is_dense, base, room))
+        steps.append(f.select(is_one, f.constant(0, COUNT), size))
+        tails.append(f.room(lanes, type))
+        f.store(f.spread(f.load(base.text, type.stored), lanes), tails[-1].text)
+        _copy(f, f.beyond(places[-1], whole * steps[-1]), steps[-1], tails[-1], size, type, w.length - whole)
+    staging = [f.room(_BLOCK, type) for type in plan.results]
+    for number in range(plan.last + 1):
+        _pass_of_row(w, _Pass(w, number), places, steps, tails, staging)
+    w.write_results_of_rows()
+    return f
+
+
+def _pass_of_row(
+    w: _Writer,
+    p: _Pass,
+    places: Sequence[Value],
+    steps: Sequence[Value],
+    tails: Sequence[Value],
+    staging: Sequence[Value],
+) -> None:
+    """Operands at `places`, `steps` apart; elements beyond the last whole vector are at `tails`."""
+    f, plan, lanes = w.f, w.plan, w.lanes
+
+    def block(c: Value, *totals: Value) -> Sequence[Value]:
+        rest = w.length - c
+        is_whole = rest >= lanes
+        chunk = f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest)
+        count = f.convert(f.select(is_whole, f.constant(lanes, COUNT), rest), Type("i32"))
+        there = f.small_places(lanes) < f.spread(count, lanes)
+        sources = [f.select(is_whole, f.beyond(x, c * s), tail) for x, s, tail in zip(places, steps, tails)]
+        targets, direct = {}, {}
+        for k in p.results:
+            base, stride = w.result_place(k)
+            direct[k] = is_whole & stride.equals(plan.results[k].bytes)
+            targets[k] = f.select(direct[k], f.beyond(base, c * stride), staging[k])
+
+        def vector(i: Value, *states: Value) -> Sequence[Value]:
+            return p.vector(
+                lambda k: f.load_once(f.beyond(sources[k], i * steps[k]), plan.operands[k].wide(lanes)),
+                lambda k: f.beyond(w.kept_room(k), (c + i) * plan.type_of_step(k).bytes),
+                lambda k: f.beyond(targets[k], i * plan.results[k].bytes),
+                f.spread(f.convert(c + i, Type("i32")), lanes) + f.small_places(lanes),
+                states,
+                there,
+            )
+
+        states = f.loop(f.select(is_whole, chunk, lanes), lanes, vector, p.start)
+        for k in p.results:
+            base, stride = w.result_place(k)
+            size = f.constant(plan.results[k].bytes, COUNT)
+            apart = f.select(direct[k], 0, chunk)
+            _copy(f, staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
+        return [c + chunk, *p.combined(totals, states)]
+
+    p.finish(f.loop(w.length, None, block, p.start), 1)
+
+
+def columns(plan: RowPlan, name: str, shared: Sequence[int]) -> Function:
+    """The same for as many rows as a vector has places, whose elements lie side by side: strides lead along rows.
+
+    Of the operands that are `shared`, all rows have the same element.
+    """
+    w = _Writer(plan, name, plan.column_lanes, plan.column_lanes)
+    for number in range(plan.last + 1):
+        _pass_of_columns(w, _Pass(w, number), shared)
+    w.write_results_of_rows()
+    return w.f
+
+
+def _pass_of_columns(w: _Writer, p: _Pass, shared: Sequence[int]) -> None:
+    f, plan, lanes = w.f, w.plan, w.lanes
+
+    def load(k: int, i: Value) -> Value:
+        place, type = f.beyond(w.places[k], i * w.strides[k]), plan.operands[k]
+        if k in shared:
+            return f.spread(f.load_once(place, type), lanes)
+        return f.load_once(place, type.wide(lanes))
+
+    def result_at(k: int, i: Value) -> Value:
+        base, stride = w.result_place(k)
+        return f.beyond(base, i * stride)
+
+    def block(c: Value, *totals: Value) -> Sequence[Value]:
+        end = f.minimum(w.length, c + _BLOCK)
+
+        def vector(i: Value, *states: Value) -> Sequence[Value]:
+            return p.vector(
+                lambda k: load(k, i),
+                lambda k: f.beyond(w.kept_room(k), i * (plan.type_of_step(k).bytes * lanes)),
+                lambda k: result_at(k, i),
+                f.spread(f.convert(i, Type("i32")), lanes),
+                states,
+                None,
+            )
+
+        return [end, *p.combined(totals, f.loop(end, 1, vector, p.start, start=c))]
+
+    p.finish(f.loop(w.length, None, block, p.start), lanes)
+
+
+def _copy(f: Function, source: Value, step: Value, target: Value, stride: Value, type: Type, count: Value) -> None:
+    """So many elements from places at one distance to places at another."""
+
+    def one(j: Value) -> Sequence[Value]:
+        f.store(f.load(f.beyond(source, j * step).text, type.stored), f.beyond(target, j * stride).text)
+        return []
+
+    f.loop(count, 1, one)
