@@ -33,13 +33,17 @@ class RowPlan:
         stored = read_rows(function, types, params, is_base)
         self.body: RowBody = read_rows(function, [_F32 if t in NARROW else t for t in types], params, is_base)
         self.operands = [type_of(t) for t in types]
-        self.dtypes = stored.dtypes
-        self.results = [type_of(t) for t in stored.dtypes]
         steps = self.body.steps
         self.folds = {k: _fold_plan(self.body, s) for k, s in enumerate(steps) if _is_fold(s)}
         self.numbers = sorted({o.name for s in steps for o in s.operands if isinstance(o, Parameter)})
         self.passes = _passes(steps)  # in which pass a step is first computed
         self.uniform = _uniform(steps)  # steps that are one number for a row
+        # Elements are of the types that operands have; numbers of rows stay in the precision that they are computed in.
+        self.dtypes = tuple(
+            wide if self.is_of_row(r) else own
+            for r, own, wide in zip(self.body.results, stored.dtypes, self.body.dtypes)
+        )
+        self.results = [type_of(t) for t in self.dtypes]
         self.last = max([self.passes[k] for k in self.folds], default=0)
         widths = [t.itemsize for t in (*self.body.types, *[s.dtype for s in steps])]
         widths += [t.bytes for plan in self.folds.values() for t in plan.states]

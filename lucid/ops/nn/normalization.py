@@ -1,10 +1,12 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.fused import Fused, batch_by_composite
+from lucid.ops.rows import Row
 from lucid.ops.rules import P, batched_to_front
 
 # --- rows: layer_norm and rms_norm ---------------------------------------------------------------
@@ -20,6 +22,47 @@ def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centr
     y = x * P.rsqrt(P.sum(x * x, dims=dims, keepdim=True) / n + eps / unit / unit)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
+
+
+def normalized(row: Row, x: Any, *affine: Any, eps: Any, centred: bool, weighted: bool) -> tuple[Any, ...]:
+    """A row at mean 0 (if `centred`) and mean square 1, scaled and shifted; and what its derivative needs to know.
+
+    That is the mean, what was missing from it because it was rounded, and the factor of scale; without a mean, the factor.
+    """
+    known: tuple[Any, ...] = ()
+    variance = None
+    if centred:
+        mean = row.mean(x)
+        x = x - mean
+        rest = row.mean(x)
+        variance = P.maximum(row.mean(x * x) - rest * rest, 0.0)
+        x = x - rest
+        known = mean, rest
+    scale = 1 / P.sqrt((row.mean(x * x) if variance is None else variance) + eps)
+    y = x * scale
+    if weighted:
+        y = y * affine[0]
+    if len(affine) > weighted:
+        y = y + affine[-1]
+    return y, *known, scale
+
+
+def _normal(x: Any, known: Sequence[Any]) -> Any:
+    return x * known[0] if len(known) == 1 else (x - known[0] - known[1]) * known[2]
+
+
+def normalized_back(row: Row, g: Any, x: Any, *known: Any, weighted: bool) -> Any:
+    """The cotangent of a row: scale·(h - mean(h) - x̂·mean(h·x̂)) with h = g·weight, without mean(h) if not centred."""
+    if weighted:
+        g, known = g * known[-1], known[:-1]
+    y = _normal(x, known)
+    slope = y * row.mean(g * y)
+    return known[-1] * (g - row.mean(g) - slope if len(known) > 1 else g - slope)
+
+
+def affine_back(row: Row, g: Any, x: Any, *known: Any) -> tuple[Any, Any]:
+    """The cotangents of the weight and bias of one place in rows, along all of these: Σ g·x̂ and Σ g."""
+    return row.sum(g * _normal(x, known)), row.sum(g)
 
 
 def _batch_rows(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:

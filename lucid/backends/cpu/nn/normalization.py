@@ -4,15 +4,20 @@ To be replaced by generated code.
 """
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import batch_norm, rowwise
+from lucid.backends.cpu import batch_norm
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, normalized_rows, power_of_two, safe_sums
+from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, fill
+from lucid.ops.nn.normalization import affine_back, normalized, normalized_back, row_norm
 
 _in_order = np.ascontiguousarray
 
@@ -22,17 +27,32 @@ def _as_rows(x: Any, ndim: int) -> Any:
     return _in_order(x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:])))
 
 
+def _given(array: Any) -> tuple[Any, ...]:
+    """An operand as a flat one, if there is one."""
+    return () if array is None else (array.reshape(-1),)
+
+
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
     base = _as_rows(x, ndim)
-    n = base.shape[1]
-    w = ones(n, base.dtype) if weight is None else _in_order(weight.reshape(-1))
-    b = np.zeros(n, base.dtype) if bias is None else _in_order(bias.reshape(-1))
-    y, statistics = rowwise.normalize(base, w, b, eps, centred)
-    scale = statistics[2]
-    lost = ~((scale > 0) & (scale <= safe_sums(x.dtype)[0] ** -0.5))
-    if lost.any():
-        _rescale_rows(base, w, b, eps, centred, lost, y, statistics)
-    return y.reshape(x.shape), (statistics,)
+    params = {"eps": eps, "centred": centred, "weighted": weight is not None}
+    found = _forward_kernel.run((base, *_given(weight), *_given(bias)), 1, params)
+    if found is None:
+        out: tuple[Any, tuple[Any, ...]] = kernels.reference(row_norm).forward(
+            x, weight, bias, ndim=ndim, eps=eps, centred=centred
+        )
+        return out
+    y, *known = found
+    scale = known[-1]
+    if not (scale.min() > 0 and scale.max() <= _largest_scale(x.dtype)):
+        _rescale_rows(base, weight, bias, eps, centred, y, known)
+    return y.reshape(x.shape), tuple(known)
+
+
+@cache
+def _largest_scale(dtype: Any) -> float:
+    """The factor of scale of the smallest numbers whose squares keep their digits."""
+    working = dtypes.float32.numpy if dtype.itemsize == 2 else dtype
+    return float(safe_sums(working)[0] ** -0.5)
 
 
 def _finite_sizes(x: Any, centred: bool) -> Any:
@@ -40,14 +60,16 @@ def _finite_sizes(x: Any, centred: bool) -> Any:
     return np.isfinite(x).all(axis=1) & ((x != x[:, :1]) if centred else x).any(axis=1)
 
 
-def _rescale_rows(
-    x: Any, weight: Any, bias: Any, eps: float, centred: bool, lost: Any, y: Any, statistics: Any
-) -> None:
+def _rescale_rows(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, known: Any) -> None:
     """Compute again the finite rows whose mean squares are too large or too small for their type."""
-    lost = lost & _finite_sizes(x, centred)
-    normal, statistics[0, lost], statistics[2, lost] = normalized_rows(x[lost], eps, centred)
-    statistics[1, lost] = 0
-    y[lost] = normal * weight + bias
+    scale = known[-1][:, 0]
+    lost = ~((scale > 0) & (scale <= _largest_scale(x.dtype))) & _finite_sizes(x, centred)
+    normal, mean, scale[lost] = normalized_rows(x[lost].astype(scale.dtype), eps, centred)
+    if centred:
+        known[0][lost, 0] = mean
+        known[1][lost, 0] = 0
+    normal = normal if weight is None else normal * weight.reshape(-1)
+    y[lost] = normal if bias is None else normal + bias.reshape(-1)
 
 
 def _rows_backward(
@@ -55,9 +77,18 @@ def _rows_backward(
 ) -> list[Any]:
     x, weight, _ = arrays
     base, g = _as_rows(x, ndim), _as_rows(cts[0], ndim)
-    w = ones(base.shape[1], base.dtype) if weight is None else _in_order(weight.reshape(-1))
-    dx, dw, db = rowwise.normalize_back(g, base, w, residuals[0], centred)
+    dx: Any = None
+    dw: Any = None
+    db: Any = None
+    if needs[0]:
+        dx = _backward_kernel.run((g, base, *residuals, *_given(weight)), 1, {"weighted": weight is not None})
+    if needs[1] or needs[2]:
+        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
     return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+
+
+_forward_kernel, _backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
+_affine_kernel = row_kernel(affine_back)
 
 
 # How many multiplications of matrices take as long as going over one element.
@@ -198,9 +229,10 @@ def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[
     return [_scaled(cts[0], scale, None) if needs[0] else None, *only[1:]]
 
 
+if support.in_use:
+    fill({"row_norm": WithBackward(_rows_forward, _rows_backward)}, "cpu")
 fill(
     {
-        "row_norm": WithBackward(_rows_forward, _rows_backward),
         "batch_norm": WithBackward(
             _batch_forward,
             lambda cts, arrays, residuals, needs, eps: _channels_backward(arrays, residuals, needs, cts, 0),
