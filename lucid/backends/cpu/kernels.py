@@ -2,5 +2,4 @@
 
 from lucid.backends.cpu import contraction as contraction
 from lucid.backends.cpu import elementwise as elementwise
-from lucid.backends.cpu import softmax as softmax
 from lucid.backends.cpu.generated.elementwise import scalar_kernel as scalar_kernel

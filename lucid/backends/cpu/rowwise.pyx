@@ -2,7 +2,7 @@
 """The functions of rowwise.py as loops; see there what they do."""
 
 cimport numpy as np
-from libc.math cimport INFINITY, log, sqrt
+from libc.math cimport INFINITY
 from libc.string cimport memset
 
 from lucid.backends.cpu.scalar_math cimport exp, real
@@ -17,18 +17,10 @@ cdef enum:
 
 # What is done row by row. In parts, so that threads can share it; how many does not depend on their number, nor do sums.
 cdef struct Rows:
-    char* g
     char* x
-    char* weight
-    char* bias
     char* y
-    char* statistics
-    char* dweight  # one row for each part
-    char* dbias
-    char* room  # one row for each thread
     Py_ssize_t count, n, per_part
-    double eps
-    bint centred, is_single
+    bint is_single
 
 
 cdef Py_ssize_t _divide(Rows* a, np.ndarray x):
@@ -37,114 +29,6 @@ cdef Py_ssize_t _divide(Rows* a, np.ndarray x):
     a.is_single = np.PyArray_TYPE(x) == np.NPY_FLOAT
     a.per_part = max(CHUNK // max(a.n, 1), a.count // MOST_PARTS + 1)
     return (a.count + a.per_part - 1) // a.per_part
-
-
-cdef inline void _normalize_rows(Rows* a, Py_ssize_t i, const real* weight, const real* bias, real* statistics) noexcept nogil:
-    cdef Py_ssize_t j, n = a.n, count = a.count, end = min(i + a.per_part, count)
-    cdef const real* x = <real*>a.x + i * n
-    cdef real* y = <real*>a.y + i * n
-    cdef real mean, rest, variance, scale, offset
-    cdef real per = 1.0 / (n if n else 1)
-    while i < end:
-        mean = rest = 0
-        if a.centred:
-            mean = sum(x, n) * per
-        for j in range(n):
-            y[j] = x[j] - mean
-        if a.centred:
-            rest = sum(y, n) * per
-        variance = dot(y, y, n) * per - rest * rest
-        scale = 1 / sqrt((0 if variance < 0 else variance) + a.eps)
-        offset = -rest * scale
-        for j in range(n):
-            y[j] = (y[j] * scale + offset) * weight[j] + bias[j]
-        statistics[i], statistics[count + i], statistics[2 * count + i] = mean, rest, scale
-        x += n
-        y += n
-        i += 1
-
-
-cdef void _normalize(void* task, Py_ssize_t part, int who) noexcept nogil:
-    cdef Rows* a = <Rows*>task
-    if a.is_single:
-        _normalize_rows(a, part * a.per_part, <float*>a.weight, <float*>a.bias, <float*>a.statistics)
-    else:
-        _normalize_rows(a, part * a.per_part, <double*>a.weight, <double*>a.bias, <double*>a.statistics)
-
-
-def normalize(np.ndarray x, np.ndarray weight, np.ndarray bias, double eps, bint centred):
-    cdef np.npy_intp[2] shape = [3, np.PyArray_DIM(x, 0)]
-    cdef int kind = np.PyArray_TYPE(x)
-    cdef np.ndarray y = np.PyArray_EMPTY(2, np.PyArray_DIMS(x), kind, 0)
-    cdef np.ndarray statistics = np.PyArray_EMPTY(2, shape, kind, 0)
-    cdef Rows a
-    cdef Py_ssize_t parts = _divide(&a, x)
-    a.x, a.weight, a.bias = np.PyArray_BYTES(x), np.PyArray_BYTES(weight), np.PyArray_BYTES(bias)
-    a.y, a.statistics, a.eps, a.centred = np.PyArray_BYTES(y), np.PyArray_BYTES(statistics), eps, centred
-    with nogil:
-        share(_normalize, &a, parts, pool_size())
-    return y, statistics
-
-
-cdef inline void _normalize_rows_back(
-    Rows* a, Py_ssize_t i, const real* weight, const real* statistics, real* dweight, real* dbias, real* normal
-) noexcept nogil:
-    cdef Py_ssize_t j, n = a.n, count = a.count, end = min(i + a.per_part, count)
-    cdef const real* g = <real*>a.g + i * n
-    cdef const real* x = <real*>a.x + i * n
-    cdef real* dx = <real*>a.y + i * n
-    cdef real mean, scale, offset, level, slope
-    cdef real per = 1.0 / (n if n else 1)
-    for j in range(n):
-        dweight[j] = dbias[j] = 0
-    while i < end:
-        mean, scale = statistics[i], statistics[2 * count + i]
-        offset = -statistics[count + i] * scale
-        for j in range(n):
-            normal[j] = (x[j] - mean) * scale + offset
-            dx[j] = g[j] * weight[j]
-        level = sum(dx, n) * per if a.centred else 0
-        slope = dot(dx, normal, n) * per
-        for j in range(n):
-            dx[j] = scale * (dx[j] - level - normal[j] * slope)
-        for j in range(n):
-            dweight[j] += g[j] * normal[j]
-            dbias[j] += g[j]
-        g += n
-        x += n
-        dx += n
-        i += 1
-
-
-cdef void _normalize_back(void* task, Py_ssize_t part, int who) noexcept nogil:
-    cdef Rows* a = <Rows*>task
-    cdef Py_ssize_t own = part * a.n, i = part * a.per_part
-    if a.is_single:
-        _normalize_rows_back(
-            a, i, <float*>a.weight, <float*>a.statistics, <float*>a.dweight + own, <float*>a.dbias + own,
-            <float*>a.room + who * a.n,
-        )
-    else:
-        _normalize_rows_back(
-            a, i, <double*>a.weight, <double*>a.statistics, <double*>a.dweight + own, <double*>a.dbias + own,
-            <double*>a.room + who * a.n,
-        )
-
-
-def normalize_back(np.ndarray g, np.ndarray x, np.ndarray weight, np.ndarray statistics, bint centred):
-    cdef Rows a
-    cdef Py_ssize_t parts = _divide(&a, x)
-    cdef int kind = np.PyArray_TYPE(x), most = pool_size()
-    cdef np.npy_intp[2] each_part = [parts, a.n], each_thread = [most, a.n]
-    cdef np.ndarray dx = np.PyArray_EMPTY(2, np.PyArray_DIMS(x), kind, 0)
-    cdef np.ndarray dweight = np.PyArray_EMPTY(2, each_part, kind, 0), dbias = np.PyArray_EMPTY(2, each_part, kind, 0)
-    cdef np.ndarray room = np.PyArray_EMPTY(2, each_thread, kind, 0)
-    a.g, a.x, a.weight = np.PyArray_BYTES(g), np.PyArray_BYTES(x), np.PyArray_BYTES(weight)
-    a.statistics, a.y, a.centred = np.PyArray_BYTES(statistics), np.PyArray_BYTES(dx), centred
-    a.dweight, a.dbias, a.room = np.PyArray_BYTES(dweight), np.PyArray_BYTES(dbias), np.PyArray_BYTES(room)
-    with nogil:
-        share(_normalize_back, &a, parts, most)
-    return dx, column_sums(dweight), column_sums(dbias)
 
 
 # Rows of causal scores end at the diagonal. They are worked on up to the end of a block, many at the same length, and
@@ -290,70 +174,3 @@ def column_sums(np.ndarray x):
             a.x, a.y, a.count, a.per_part = a.y, np.PyArray_BYTES(out), parts, parts
             _some_sums(&a, 0, 0)
     return out
-
-
-cdef bint _within(const long long* places, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(count):
-        if not 0 <= places[i] < n:
-            return False
-    return True
-
-
-cdef void _losses(const real* x, const long long* places, real* e, real* out, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef real most
-    for i in range(count):
-        most = top(x, n)
-        for j in range(n):
-            e[j] = exp(x[j] - most)
-        out[i] = <real>log(sum(e, n)) - (x[places[i]] - most)
-        x += n
-        e += n
-
-
-def losses(np.ndarray x, np.ndarray places, np.ndarray e, np.ndarray out):
-    cdef Py_ssize_t count = np.PyArray_DIM(x, 0), n = np.PyArray_DIM(x, 1)
-    cdef const long long* at = <const long long*>np.PyArray_DATA(places)
-    cdef int kind = np.PyArray_TYPE(x)
-    cdef void* px = np.PyArray_DATA(x)
-    cdef void* pe = np.PyArray_DATA(e)
-    cdef void* po = np.PyArray_DATA(out)
-    if not _within(at, count, n):
-        return False
-    with nogil:
-        if kind == np.NPY_FLOAT:
-            _losses(<float*>px, at, <float*>pe, <float*>po, count, n)
-        else:
-            _losses(<double*>px, at, <double*>pe, <double*>po, count, n)
-    return True
-
-
-cdef void _losses_back(
-    const real* e, const long long* places, double share, real* out, Py_ssize_t count, Py_ssize_t n
-) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef real scale
-    for i in range(count):
-        scale = <real>share / sum(e, n)
-        for j in range(n):
-            out[j] = e[j] * scale
-        out[places[i]] -= <real>share
-        e += n
-        out += n
-
-
-def losses_back(np.ndarray e, np.ndarray places, double share, np.ndarray out):
-    cdef Py_ssize_t count = np.PyArray_DIM(e, 0), n = np.PyArray_DIM(e, 1)
-    cdef const long long* at = <const long long*>np.PyArray_DATA(places)
-    cdef int kind = np.PyArray_TYPE(e)
-    cdef void* pe = np.PyArray_DATA(e)
-    cdef void* po = np.PyArray_DATA(out)
-    if not _within(at, count, n):
-        return False
-    with nogil:
-        if kind == np.NPY_FLOAT:
-            _losses_back(<float*>pe, at, share, <float*>po, count, n)
-        else:
-            _losses_back(<double*>pe, at, share, <double*>po, count, n)
-    return True

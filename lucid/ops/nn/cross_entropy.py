@@ -10,6 +10,7 @@ from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check
+from lucid.ops.rows import Row
 from lucid.ops.rules import P, add_all, batched_to_front
 
 NONE, MEAN, SUM = "none", "mean", "sum"
@@ -104,6 +105,18 @@ spread_rows = Primitive(
     abstract=_like_targets,
     category="movement",
 )
+
+
+def loss_of_row(row: Row, x: Any, target: Any) -> tuple[Any, Any]:
+    """log Σ exp(x) - x[target] of the scores of a row, and e = exp(x - max x)."""
+    most = row.max(x)
+    e = P.exp(x - most)
+    return P.log(row.sum(e)) - (row.sum(P.where(row.index == target, x, 0.0)) - most), e
+
+
+def loss_of_row_back(row: Row, e: Any, g: Any, target: Any) -> Any:
+    """The cotangent of scores, from that of the loss of their row: (e / Σe - onehot(target)) · g."""
+    return e * (g / row.sum(e)) - P.where(row.index == target, g, 0.0)
 
 
 def _per_class(rows: Any) -> Any:
