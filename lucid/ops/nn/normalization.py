@@ -47,6 +47,13 @@ def normalized(row: Row, x: Any, *affine: Any, eps: Any, centred: bool, weighted
     return y, *known, scale
 
 
+def normalized_with_variance(row: Row, x: Any, *affine: Any, eps: Any, weighted: bool) -> tuple[Any, ...]:
+    """The same, centred, and the variance (divided by n)."""
+    found = normalized(row, x, *affine, eps=eps, centred=True, weighted=weighted)
+    distance = x - found[1] - found[2]
+    return *found, row.mean(distance * distance)
+
+
 def _normal(x: Any, known: Sequence[Any]) -> Any:
     return x * known[0] if len(known) == 1 else (x - known[0] - known[1]) * known[2]
 

@@ -17,35 +17,46 @@ from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, fill
-from lucid.ops.nn.normalization import affine_back, normalized, normalized_back, row_norm
+from lucid.ops.nn.normalization import (
+    affine_back,
+    group_norm,
+    normalized,
+    normalized_back,
+    normalized_with_variance,
+    row_norm,
+)
 
 _in_order = np.ascontiguousarray
 
 
 def _as_rows(x: Any, ndim: int) -> Any:
     split = x.ndim - ndim
-    return _in_order(x.reshape(math.prod(x.shape[:split]), math.prod(x.shape[split:])))
-
-
-def _given(array: Any) -> tuple[Any, ...]:
-    """An operand as a flat one, if there is one."""
-    return () if array is None else (array.reshape(-1),)
+    return _in_order(x.reshape(math.prod(x.shape[:split]), 1, math.prod(x.shape[split:])))
 
 
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
-    base = _as_rows(x, ndim)
-    params = {"eps": eps, "centred": centred, "weighted": weight is not None}
-    found = _forward_kernel.run((base, *_given(weight), *_given(bias)), 1, params)
+    w, b = (None if v is None else v.reshape(1, -1) for v in (weight, bias))
+    found = _normalized(_as_rows(x, ndim), w, b, eps, centred)
     if found is None:
         out: tuple[Any, tuple[Any, ...]] = kernels.reference(row_norm).forward(
             x, weight, bias, ndim=ndim, eps=eps, centred=centred
         )
         return out
+    return found[0].reshape(x.shape), found[1]
+
+
+def _normalized(x: Any, weight: Any, bias: Any, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]] | None:
+    """Rows of an array (examples, groups, elements), each group with a weight and a bias for each element, and numbers."""
+    affine = [v for v in (weight, bias) if v is not None]
+    params = {"eps": eps, "centred": centred, "weighted": weight is not None}
+    found = _forward_kernel.run((x, *affine), 2, params)
+    if found is None:
+        return None
     y, *known = found
     scale = known[-1]
     if not (scale.min() > 0 and scale.max() <= _largest_scale(x.dtype)):
-        _rescale_rows(base, weight, bias, eps, centred, y, known)
-    return y.reshape(x.shape), tuple(known)
+        _rescale(x, weight, bias, eps, centred, y, known)
+    return y, tuple(known)
 
 
 @cache
@@ -57,19 +68,20 @@ def _largest_scale(dtype: Any) -> float:
 
 def _finite_sizes(x: Any, centred: bool) -> Any:
     """Which rows have finite elements that are not all 0, or, if `centred`, not all the same."""
-    return np.isfinite(x).all(axis=1) & ((x != x[:, :1]) if centred else x).any(axis=1)
+    return np.isfinite(x).all(axis=-1) & ((x != x[..., :1]) if centred else x).any(axis=-1)
 
 
-def _rescale_rows(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, known: Any) -> None:
+def _rescale(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, known: Any) -> None:
     """Compute again the finite rows whose mean squares are too large or too small for their type."""
-    scale = known[-1][:, 0]
+    scale = known[-1][..., 0]
     lost = ~((scale > 0) & (scale <= _largest_scale(x.dtype))) & _finite_sizes(x, centred)
+    group = np.nonzero(lost)[1]
     normal, mean, scale[lost] = normalized_rows(x[lost].astype(scale.dtype), eps, centred)
     if centred:
         known[0][lost, 0] = mean
         known[1][lost, 0] = 0
-    normal = normal if weight is None else normal * weight.reshape(-1)
-    y[lost] = normal if bias is None else normal + bias.reshape(-1)
+    normal = normal if weight is None else normal * weight[group]
+    y[lost] = normal if bias is None else normal + bias[group]
 
 
 def _rows_backward(
@@ -81,14 +93,62 @@ def _rows_backward(
     dw: Any = None
     db: Any = None
     if needs[0]:
-        dx = _backward_kernel.run((g, base, *residuals, *_given(weight)), 1, {"weighted": weight is not None})
+        dx = _pulled(g, base, residuals, None if weight is None else weight.reshape(1, -1))
     if needs[1] or needs[2]:
         dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
     return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
+def _pulled(g: Any, x: Any, known: Any, weight: Any) -> Any:
+    """The cotangents of rows."""
+    given = (g, x, *known) if weight is None else (g, x, *known, weight)
+    return _backward_kernel.run(given, 2, {"weighted": weight is not None})
+
+
+def _are_moderate(scale: Any) -> bool:
+    """Whether products with these factors, and of them, are well within the range of their type."""
+    return bool(is_moderate(scale.min(), scale.dtype) and is_moderate(scale.max(), scale.dtype))
+
+
+def _as_groups(x: Any, groups: int) -> Any:
+    return _in_order(x).reshape(len(x), groups, math.prod(x.shape[1:]) // groups)
+
+
+def _of_groups(values: Any, x: Any, groups: int) -> Any:
+    """One number for each channel as one for each element of an example's groups."""
+    if values is None:
+        return None
+    return np.repeat(values, math.prod(x.shape[2:])).reshape(groups, -1)
+
+
+def _groups_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, tuple[Any, ...]]:
+    w, b = (_of_groups(v, x, groups) for v in (weight, bias))
+    found = _normalized(_as_groups(x, groups), w, b, eps, True) if x.size else None
+    if found is None or not _are_moderate(found[1][-1]):
+        out: tuple[Any, tuple[Any, ...]] = kernels.reference(group_norm).forward(
+            x, weight, bias, groups=groups, eps=eps
+        )
+        return out
+    return found[0].reshape(x.shape), found[1]
+
+
+def _groups_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, groups: int, eps: float) -> list[Any]:
+    x, weight, _ = arrays
+    base, g = _as_groups(x, groups), _as_groups(cts[0], groups)
+    dx = _pulled(g, base, residuals, _of_groups(weight, x, groups)) if needs[0] else None
+    dw: Any = None
+    db: Any = None
+    if needs[1] or needs[2]:
+        # First each channel of each example, then all examples.
+        channels = (len(x), x.shape[1], math.prod(x.shape[2:]))
+        known = [np.repeat(v, x.shape[1] // groups, axis=1) for v in residuals]
+        each = _affine_kernel.run((g.reshape(channels), base.reshape(channels), *known), 2, {})
+        dw, db = [np.add.reduce(d[..., 0], axis=0).astype(x.dtype) for d in each]
+    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+
+
 _forward_kernel, _backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
-_affine_kernel = row_kernel(affine_back)
+_affine_kernel, _batch_kernel = row_kernel(affine_back), row_kernel(normalized_with_variance)
 
 
 # How many multiplications of matrices take as long as going over one element.
@@ -204,9 +264,47 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups
     return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
 
 
+def _vectors_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]] | None:
+    """Channels of one position, each a column of a matrix; None where the sizes of numbers need care."""
+    affine = [v for v in (weight, bias) if v is not None]
+    given = x.reshape(x.shape[:2]), *affine
+    found = _batch_kernel.run(given, 0, {"eps": eps, "weighted": weight is not None})
+    if found is None:
+        return None
+    y, mean, rest, scale, variance = found
+    if not _are_moderate(scale):
+        return None
+    flat = [(mean + rest)[0], variance[0]]
+    return (y.reshape(x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
+
+
 def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
+    if support.in_use and x.size and math.prod(x.shape[2:]) == 1:
+        found = _vectors_forward(x, weight, bias, eps)
+        if found is not None:
+            return found
     y, residuals, mean, variance = _channels_forward(x, weight, bias, 0, eps)
     return (y, mean.astype(y.dtype), variance.astype(y.dtype)), residuals
+
+
+def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: float) -> list[Any]:
+    if len(residuals) == 2:
+        return _channels_backward(arrays, residuals, needs, cts, 0)
+    mean, rest, scale = residuals
+    if cts[0] is None or cts[1] is not None or cts[2] is not None:
+        wide = (mean + rest)[0].astype(np.float64), scale[0].astype(np.float64)
+        return _channels_backward(arrays, wide, needs, cts, 0)
+    x, weight, _ = arrays
+    g, base = (v.reshape(x.shape[:2]) for v in (cts[0], x))
+    dx: Any = None
+    dw: Any = None
+    db: Any = None
+    if needs[0]:
+        given = (g, base, *residuals) if weight is None else (g, base, *residuals, weight)
+        dx = _backward_kernel.run(given, 0, {"weighted": weight is not None})
+    if needs[1] or needs[2]:
+        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
+    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -230,19 +328,16 @@ def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[
 
 
 if support.in_use:
-    fill({"row_norm": WithBackward(_rows_forward, _rows_backward)}, "cpu")
+    fill(
+        {
+            "row_norm": WithBackward(_rows_forward, _rows_backward),
+            "group_norm": WithBackward(_groups_forward, _groups_backward),
+        },
+        "cpu",
+    )
 fill(
     {
-        "batch_norm": WithBackward(
-            _batch_forward,
-            lambda cts, arrays, residuals, needs, eps: _channels_backward(arrays, residuals, needs, cts, 0),
-        ),
-        "group_norm": WithBackward(
-            lambda x, weight, bias, groups, eps: _channels_forward(x, weight, bias, groups, eps)[:2],
-            lambda cts, arrays, residuals, needs, groups, eps: _channels_backward(
-                arrays, residuals, needs, (cts[0], None, None), groups
-            ),
-        ),
+        "batch_norm": WithBackward(_batch_forward, _batch_backward),
         "channel_affine": WithBackward(_affine_forward, _affine_backward),
     },
     "cpu",
