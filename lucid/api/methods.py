@@ -22,11 +22,12 @@ def method_table(rows: Sequence[Row] = ROWS) -> dict[str, Callable[..., Any]]:
 
 
 def _loaded_later(row: Row) -> Callable[..., Any]:
-    """A method that gives way to the one in its module when it is first called."""
+    """A method that gives way to the one in its module when it is first called, under all of its names."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         function = row.function()
-        setattr(Tensor, row.name, function)
+        for name in row.names:
+            setattr(Tensor, name, function)
         return function(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = row.name
