@@ -2,4 +2,5 @@
 
 from lucid.backends.cpu import contraction as contraction
 from lucid.backends.cpu import elementwise as elementwise
+from lucid.backends.cpu.generated import norms as norms
 from lucid.backends.cpu.generated.elementwise import scalar_kernel as scalar_kernel

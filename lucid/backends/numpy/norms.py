@@ -49,7 +49,8 @@ def _powers(x: Any, p: float) -> Any:
     return np.abs(x) ** x.real.dtype.type(p)
 
 
-def _rooted(total: Any, p: float, divisor: float) -> Any:
+def rooted(total: Any, p: float, divisor: float) -> Any:
+    """The norm whose p-th power, times the divisor, is the total."""
     if divisor != 1:
         total = total / total.dtype.type(divisor)
     return np.sqrt(total) if p == 2 else total ** total.dtype.type(1 / p)
@@ -61,7 +62,7 @@ def norm_array(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: 
         return norm_array(x.astype(np.float32), p, dims, keepdim, divisor).astype(x.dtype)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         total = np.asarray(sum_array(_powers(x, p), dims, keepdim))
-        out = np.asarray(_rooted(total, p, divisor))
+        out = np.asarray(rooted(total, p, divisor))
         low, high = safe_sums(total.dtype)
         if total.size and not (
             np.minimum.reduce(total, axis=None) >= low and np.maximum.reduce(total, axis=None) <= high
@@ -85,7 +86,7 @@ def _redo(x: Any, p: float, dims: tuple[int, ...], divisor: float, lost: Any, ou
     if p != 2:  # powers of 2 would not be near enough to 1 for large p
         peak = (np.minimum if p < 0 else np.maximum).reduce(sizes, axis=1, keepdims=True)
         sizes, unit = sizes / peak, unit * peak
-    found[some] = _rooted(np.add.reduce(_powers(sizes, p), axis=1), p, divisor) * unit[:, 0]
+    found[some] = rooted(np.add.reduce(_powers(sizes, p), axis=1), p, divisor) * unit[:, 0]
     out[lost] = found
 
 
