@@ -6,7 +6,7 @@
 from decimal import Decimal
 
 from . import floats
-from .floats import clamp, even_odd, format_of, parts, quotient
+from .floats import clamp, even_odd, format_of, parts, quotient, where_rare
 from .vectors import Function, Type, Value
 
 LN2 = parts(floats.LN2, 2)
@@ -55,17 +55,6 @@ COSH = {
         2.7631334362274775e-07,
     ),
 }
-# (tanh(x) - x) / x³ as a polynomial of x²
-# minimax "(tanh(sqrt(x))/sqrt(x) - 1)/x" "[0, 0.55**2]" --degree 4 --weight "x*sqrt(x)/tanh(sqrt(x))" --precision 24
-# minimax "(tanh(sqrt(x))/sqrt(x) - 1)/x" "[0, 0.55**2]" --degree 9 --weight "x*sqrt(x)/tanh(sqrt(x))"
-TANH = {
-    "float": (-0.33333316, 0.13332586, -0.053852316, 0.0210717, -0.00627427),
-    "double": (
-        *(-0.33333333333332316, 0.1333333333316873, -0.05396825387608989, 0.021869485975055537),
-        *(-0.008863194507398454, 0.0035917197232819284, -0.0014532168800018722, 0.0005791373706828612),
-        *(-0.00021030296477911396, 5.1021861040536605e-05),
-    ),
-}
 # (-log(erfc(x)) - 2x/√π) / x²
 # minimax "(-log(erfc(x))/x - 2/sqrt(pi))/x" "[0, 4]" --degree 7 --weight "erfc(x)*x**2/erf(x)" --precision 24
 # minimax "(-log(erfc(x))/x - 2/sqrt(pi))/x" "[0, 6]" --degree 22 --weight "erfc(x)*x**2/erf(x)"
@@ -103,7 +92,18 @@ ERFC = {
         -2.7665725791732597e-09,
     ),
 }
+# (-log(erfc(u)) - u²) / u - 7/16 as a polynomial of u - 5/2
+# minimax "(lambda u: (-log(erfc(u)) - u**2)/u - 0.4375)(x + 2.5)" "[1e-9 - 2.5, 2.5]" --degree 12 --weight "x + 2.5"
+#   --precision 24
+ERFC_NEAR = (
+    *(0.18522611, -0.10801814, 0.020764735, -0.003962686, 0.0007189262, -0.00011916424, 1.6806209e-05),
+    *(-1.6423413e-06, -2.5271282e-08, 7.9423955e-08, -3.3963293e-08, 8.318563e-09, -8.54339e-10),
+)
+LN2_SHORT = (355 / 512, float(floats.LN2 - Decimal(355) / 512))  # whose products with whole numbers are exact in float
 
+# Within these, e^x and 2^x are normal numbers.
+EXP_NORMAL = {"float": 87.0, "double": 708.0}
+EXP2_NORMAL = {"float": 125.0, "double": 1021.0}
 # Beyond these, e^x and 2^x are infinite, or nearer to 0 than to the smallest subnormal number.
 EXP_BOUNDS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 EXP2_BOUNDS = {"float": (-151.0, 128.0), "double": (-1076.0, 1024.0)}
@@ -133,8 +133,13 @@ def scaled(f: Function, x: Value, total: Value) -> Value:
     return x
 
 
-def exp_within(f: Function, x: Value, low: Value | None = None, is_normal: bool = False) -> Value:
-    """e^(x + low) for x within `EXP_BOUNDS` and a small number beside it; of a normal number, 2^n is one factor."""
+def times_two_to(f: Function, x: Value, total: Value) -> Value:
+    """x · 2^n of a sum of `whole_part`, where both are normal numbers: n is added to the exponent."""
+    return f.from_bits(f.bits(x) + (f.bits(total) << format_of(x).digits), x.type.of)
+
+
+def exp_within(f: Function, x: Value, low: Value | None = None) -> Value:
+    """e^(x + low) for x within `EXP_BOUNDS` and a small number beside it."""
     of = x.type.of
     total, n = whole_part(f, x, LOG2_E[of][0])
     high = f.fma(n, -LN2[of][0], x)  # exact
@@ -142,24 +147,35 @@ def exp_within(f: Function, x: Value, low: Value | None = None, is_normal: bool 
     r = high + low
     square = r * r
     found = (f.fma(square, even_odd(f, r, square, EXP[of]), low) + high) + 1.0
-    return found * two_to(f, total) if is_normal else scaled(f, found, total)
+    return scaled(f, found, total)
 
 
 def exp(f: Function, x: Value) -> Value:
-    return exp_within(f, clamp(f, x, *EXP_BOUNDS[x.type.of]))
+    of = x.type.of
+    total, n = whole_part(f, x, LOG2_E[of][0])
+    r = f.fma(n, -LN2[of][1], f.fma(n, -LN2[of][0], x))
+    square = r * r
+    found = times_two_to(f, f.fma(square, even_odd(f, r, square, EXP[of]), r) + 1.0, total)
+    is_rare = ~(f.abs(x) <= EXP_NORMAL[of])
+    return where_rare(f, is_rare, lambda: exp_within(f, clamp(f, x, *EXP_BOUNDS[of])), found)
 
 
 def exp_of_minus_abs(f: Function, x: Value) -> Value:
     """e^-|x|."""
-    return exp_within(f, clamp(f, -f.abs(x), low=EXP_BOUNDS[x.type.of][0]))
+    return exp(f, -f.abs(x))
 
 
 def exp2(f: Function, x: Value) -> Value:
     of = x.type.of
-    x = clamp(f, x, *EXP2_BOUNDS[of])
-    total, n = whole_part(f, x, 1.0)
-    r = x - n
-    return scaled(f, f.fma(r, even_odd(f, r, r * r, EXP2[of]), 1.0), total)
+
+    def parts_of(x: Value) -> tuple[Value, Value]:
+        total, n = whole_part(f, x, 1.0)
+        r = x - n
+        return f.fma(r, even_odd(f, r, r * r, EXP2[of]), 1.0), total
+
+    is_rare = ~(f.abs(x) <= EXP2_NORMAL[of])
+    found = times_two_to(f, *parts_of(x))
+    return where_rare(f, is_rare, lambda: scaled(f, *parts_of(clamp(f, x, *EXP2_BOUNDS[of]))), found)
 
 
 def _expm1(f: Function, x: Value, exponent: int = 0) -> Value:
@@ -183,11 +199,10 @@ def expm1(f: Function, x: Value) -> Value:
 
 
 def tanh(f: Function, x: Value) -> Value:
+    """E / (E + 2) with E = e^(2|x|) - 1."""
     u = f.abs(x)
-    square = u * u
-    small = f.fma(u * square, even_odd(f, square, square * square, TANH[x.type.of]), u)
-    large = 1.0 - 2.0 / (exp_within(f, clamp(f, u * 2.0, high=40.0), is_normal=True) + 1.0)
-    return f.copysign(f.select(u < 0.55, small, large), x)
+    e = _expm1(f, clamp(f, u + u, high=40.0))
+    return f.copysign(e / (e + 2.0), x)
 
 
 def sigmoid(f: Function, x: Value) -> Value:
@@ -241,14 +256,34 @@ def erf(f: Function, x: Value) -> Value:
 
 
 def erfc(f: Function, x: Value) -> Value:
-    """e^(-x²) times a slowly varying function; for float in double, where the degree for float suffices."""
-    if x.type.of == "float":
+    if x.type.of == "double":
+        return _erfc(f, x, ERFC["double"], 27.3)
+
+    def far() -> Value:
         wide = f.convert(x, Type("double"))
         return f.convert(_erfc(f, wide, ERFC["float"], 10.1), x.type)
-    return _erfc(f, x, ERFC["double"], 27.3)
+
+    return where_rare(f, ~(x <= 5.0), far, _erfc_near(f, x))
+
+
+def _erfc_near(f: Function, x: Value) -> Value:
+    """erfc in float up to 5: e^-(u² + 7/16·u + a small function of u), of which the first two are exact."""
+    u = clamp(f, f.abs(x), high=5.0)
+    v = u - 2.5
+    square, error = floats.two_product(f, u, u)
+    small = f.fma(u, even_odd(f, v, v * v, ERFC_NEAR), error)
+    total, n = whole_part(f, -(f.fma(u, 0.4375, square) + small), LOG2_E["float"][0])
+    high = f.fma(u, -0.4375, f.fma(n, -LN2_SHORT[0], -square))
+    low = f.fma(n, -LN2_SHORT[1], -small)
+    r = high + low
+    square = r * r
+    found = f.fma(square, even_odd(f, r, square, EXP["float"]), low) + high
+    tail = times_two_to(f, found + 1.0, total)
+    return f.select(x < 0.0, 2.0 - tail, tail)
 
 
 def _erfc(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
+    """e^(-x²) times a slowly varying function; for float in double, where the degree for float suffices."""
     u = clamp(f, f.abs(x), high=end)
     under = u + 4.0
     t = (under - 8.0) / under

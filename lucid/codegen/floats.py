@@ -1,6 +1,6 @@
 """What the elementary functions share: formats of floating point, constants in parts, exact sums and products."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import NamedTuple
 
@@ -130,21 +130,26 @@ def any_lane(f: Function, condition: Value) -> Value:
     return f.call(f"llvm.vector.reduce.or.{condition.type.short}", Type("i1"), condition)
 
 
-def where_from_library(f: Function, condition: Value, name: str, x: Value, otherwise: Value) -> Value:
-    """The C library's function of x where a condition holds, which should be rarely, and another value elsewhere."""
+def where_rare(f: Function, condition: Value, compute: Callable[[], Value], otherwise: Value) -> Value:
+    """What `compute` writes where a condition holds, and another value elsewhere; it is skipped where none holds."""
     before, rare, done = f.block, f.fresh("rare"), f.fresh("done")
     f.branch(any_lane(f, condition), rare, done)
     f.begin(rare)
+    found = f.select(condition, compute(), otherwise)
+    last = f.block
+    f.jump(done)
+    f.begin(done)
+    return f.write(f"phi {found.type} [ {otherwise.text}, %{before} ], [ {found.text}, %{last} ]", found.type)
+
+
+def from_library(f: Function, name: str, x: Value) -> Value:
+    """The C library's function of each number."""
     of = Type(x.type.of)
     symbol = name + ("f" if x.type.of == "float" else "")
     if x.type.lanes == 1:
-        found = f.call(symbol, of, x)
-    else:
-        found = otherwise
-        for lane in range(x.type.lanes):
-            one = f.call(symbol, of, f.write(f"extractelement {x.type} {x.text}, i64 {lane}", of))
-            found = f.write(f"insertelement {x.type} {found.text}, {of} {one.text}, i64 {lane}", x.type)
-    found = f.select(condition, found, otherwise)
-    f.jump(done)
-    f.begin(done)
-    return f.write(f"phi {x.type} [ {otherwise.text}, %{before} ], [ {found.text}, %{rare} ]", x.type)
+        return f.call(symbol, of, x)
+    found = x
+    for lane in range(x.type.lanes):
+        one = f.call(symbol, of, f.write(f"extractelement {x.type} {x.text}, i64 {lane}", of))
+        found = f.write(f"insertelement {x.type} {found.text}, {of} {one.text}, i64 {lane}", x.type)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from . import floats
 from .exponentials import exp_of_minus_abs
-from .floats import INF, NAN, clamp, even_odd, format_of, parts, quotient, two_sum, unsigned_bits
+from .floats import INF, NAN, clamp, even_odd, format_of, parts, quotient, two_sum, unsigned_bits, where_rare
 from .vectors import Function, Type, Value
 
 # The logarithms of 2 and of e to each base, in two parts.
@@ -44,10 +44,20 @@ ROOT_HALF = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}  # the bits of â
 def split(f: Function, x: Value) -> tuple[Value, Value, Value]:
     """k, m - 1 and the bits of 2^k for x = m Â· 2^k, a positive normal number."""
     of, format = x.type.of, format_of(x)
-    shifted = unsigned_bits(f, x) + (format.one - ROOT_HALF[of])
-    whole = f.from_bits((shifted >> format.digits) | f.bits(f.constant(2.0**format.digits, x.type)), of)
-    m = f.from_bits((shifted & format.fraction) + ROOT_HALF[of], of)
-    return whole - (2.0**format.digits + format.bias), m - 1.0, shifted & (format.fraction ^ -1)
+    beyond = f.bits(x) - ROOT_HALF[of]
+    m = f.from_bits((beyond & format.fraction) + ROOT_HALF[of], of)
+    power = (beyond & (format.fraction ^ -1)) + format.one
+    return _exponent(f, beyond), m - 1.0, power
+
+
+def _exponent(f: Function, bits: Value) -> Value:
+    """The upper bits, those of an exponent, as a number; not every processor converts integers of 64 bits."""
+    if bits.type.of == "i32":
+        return f.convert(bits >> floats.FORMATS["float"].digits, Type("float"))
+    format = floats.FORMATS["double"]
+    shifted = f.convert(bits + format.one, Type("i64", is_signed=False)) >> format.digits
+    whole = f.from_bits(shifted | f.bits(f.constant(2.0**format.digits, bits.type.with_("double"))), "double")
+    return whole - (2.0**format.digits + format.bias)
 
 
 def log_rest(f: Function, g: Value) -> Value:
@@ -74,6 +84,16 @@ def _combined(f: Function, k: Value, g: Value, base: tuple) -> Value:
 
 
 def _log(f: Function, x: Value, base: tuple) -> Value:
+    format = format_of(x)
+    smallest = 1 << format.digits
+    infinite = 2 * format.bias + 1 << format.digits
+    is_normal = unsigned_bits(f, x) - smallest < infinite - smallest
+    k, g, _ = split(f, x)
+    return where_rare(f, ~is_normal, lambda: _log_of_any(f, x, base), _combined(f, k, g, base))
+
+
+def _log_of_any(f: Function, x: Value, base: tuple) -> Value:
+    """The logarithm of a number that may be subnormal, infinite or not positive."""
     format = format_of(x)
     is_tiny = x < format.smallest
     k, g, _ = split(f, f.select(is_tiny, x * 2.0 ** (format.digits + 1), x))

@@ -12,12 +12,13 @@ from .floats import (
     fast_two_sum,
     flip_sign,
     format_of,
+    from_library,
     parts,
     quotient,
     sign_bit,
     two_product,
     two_sum,
-    where_from_library,
+    where_rare,
 )
 from .vectors import Function, Value
 
@@ -95,7 +96,7 @@ def _circular(f: Function, x: Value, name: str, quarters: int, sign: Value | Non
     found = f.select((turns & 1).differs(0), cosine, sine)
     half_turns = (turns << x.type.bits - 2) & format.sign
     found = flip_sign(f, found, half_turns if sign is None else half_turns ^ sign)
-    return where_from_library(f, u > REDUCED, name, x, found)
+    return where_rare(f, u > REDUCED, lambda: from_library(f, name, x), found)
 
 
 def sin(f: Function, x: Value) -> Value:
@@ -126,7 +127,7 @@ def tan(f: Function, x: Value) -> Value:
     ratio = over * inverse
     remainder = f.fma(-ratio, under, over) + f.fma(-ratio, under_low, over_low)
     found = flip_sign(f, f.fma(remainder, inverse, ratio), sign_bit(f, x))
-    return where_from_library(f, u > REDUCED, "tan", x, found)
+    return where_rare(f, u > REDUCED, lambda: from_library(f, "tan", x), found)
 
 
 def _asin_half(f: Function, u: Value) -> tuple[Value, Value, Value]:
