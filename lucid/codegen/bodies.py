@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.remainders import REMAINDERS
 from lucid.codegen.vectors import Function, Number, Type, Value
 from lucid.core import dtypes
 from lucid.ops.expressions import Body, Constant, Operand, Parameter, Result, Source, Step
@@ -145,10 +146,13 @@ OF_RESULT: dict[str, Writer] = {
     "bitwise_not": _not,
     "bitwise_left_shift": _shift_left,
     "bitwise_right_shift": _shift_right,
+    "conj": lambda f, x: x,  # numbers here are real
     **FUNCTIONS,
+    **REMAINDERS,
 }
 _INTEGERS_ONLY = frozenset(name for name in OF_RESULT if name.startswith("bitwise"))
-_FLOATS_ONLY = frozenset(["div", "sqrt", "copysign", *FUNCTIONS])
+_FLOATS_ONLY = frozenset(["div", "sqrt", "copysign", *FUNCTIONS, *REMAINDERS])
+_OF_ONE_PRECISION = frozenset(["nextafter"])  # what is not the same when it is computed in a wider type and rounded
 # Operands have one type, that of none or all; the result is a truth value.
 OF_COMMON: dict[str, Writer] = {
     "eq": lambda f, x, y: x.equals(y),
@@ -189,10 +193,14 @@ class Plan:
         self.types = [type_of(t) for t in types]
         self.result = type_of(self.dtype)
         self.body: Body = source.read([_F32 if t in NARROW else t for t in types], params, is_base)
+        if any(t in NARROW for t in types) and any(s.primitive.name in _OF_ONE_PRECISION for s in self.body.steps):
+            raise NotGeneratedError("neighbours of numbers of half precision")
         self.numbers = sorted({o.name for s in self.body.steps for o in s.operands if isinstance(o, Parameter)})
         widths = [t.itemsize for t in (*self.body.types, *[s.dtype for s in self.body.steps], self.body.dtype)]
         self.lanes = 8 if max(widths) > 4 else 16
-        self.cost = 1 + sum(12 if s.primitive.name in FUNCTIONS else 1 for s in self.body.steps)
+        self.cost = 1 + sum(
+            12 if s.primitive.name in FUNCTIONS or s.primitive.name in REMAINDERS else 1 for s in self.body.steps
+        )
 
     def compute(self, f: Function, operands: Sequence[Value], numbers: dict[str, Value]) -> Value:
         """Write all steps; operands as they are in memory, parameters in double precision."""

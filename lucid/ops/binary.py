@@ -10,7 +10,7 @@ from lucid.core.arrays import as_array, has_negative
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
-from lucid.ops.categories import Change, Check, Elementwise, Pair, Selects, of_integers
+from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, shape_error
@@ -62,9 +62,19 @@ true_divide = binary(
 )
 
 
-def _scaled(value: Any, other: Any, alpha: Any) -> Any:
-    """alpha * value, for a sum with `other`."""
-    return value if alpha == 1 else mul(lift_all(value, other)[0], alpha)
+# Numbers beside tensors are operands like these, so that one loop serves for all of them.
+add_scaled = Elementwise(
+    "add_scaled",
+    (1, lambda alpha: alpha, lambda y: y),
+    ("x", "y", "alpha"),
+    body=lambda x, y, alpha: x + y * alpha,
+)
+sub_scaled = Elementwise(
+    "sub_scaled",
+    (1, Linear(lambda ct, alpha: -chained(ct, alpha)), lambda y: -y),
+    ("x", "y", "alpha"),
+    body=lambda x, y, alpha: x - y * alpha,
+)
 
 
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -74,7 +84,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.add(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]), alpha=10)
     Tensor([31., 42.])
     """
-    return plus(input, _scaled(other, input, alpha))
+    return plus(input, other) if alpha == 1 else called(add_scaled, (input, other, alpha), KEEP, {})
 
 
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -84,7 +94,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.sub(lucid.tensor([1.0, 2.0]), 1)
     Tensor([0., 1.])
     """
-    return minus(input, _scaled(other, input, alpha))
+    return minus(input, other) if alpha == 1 else called(sub_scaled, (input, other, alpha), KEEP, {})
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -94,7 +104,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> lucid.rsub(lucid.tensor([1.0, 2.0]), 10, alpha=2)
     Tensor([8., 6.])
     """
-    return minus(other, _scaled(input, other, alpha))
+    return sub(other, input, alpha=alpha)
 
 
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -174,6 +184,8 @@ def _power(x: Any, exponent: Any) -> Any:
     return P.sqrt(x) if exponent == 0.5 else P.pow(x, exponent)
 
 
+_SHORT_POWERS = (-1, 0, 0.5, 1, 2, 3, 4)  # which are simpler than others, or their derivatives are
+
 scalar_power = Elementwise(
     "pow_scalar",
     (lambda x, exponent: x * 0 if exponent == 0 else P.pow_scalar(x, exponent=exponent - 1) * exponent,),
@@ -213,6 +225,8 @@ def pow(input: Any, exponent: Any) -> Tensor:
         elif isinstance(exponent, complex) and not x.is_complex():
             x = x.to(dtypes.complex_of(x.np_dtype))
         input = x
+    if type(exponent) is float and exponent not in _SHORT_POWERS and input.np_dtype in dtypes.SINGLE_AND_DOUBLE:
+        return tensor_power(input, exponent)  # as an operand: one loop for all exponents
     return called(scalar_power, (input,), KEEP, {"exponent": exponent})
 
 
@@ -323,6 +337,11 @@ def _log_of_sum(x: Any, y: Any) -> Any:
     return P.where(same, high, high + P.log1p(P.exp(P.where(same, 0, low - high))))
 
 
+def _log2_of_sum(x: Any, y: Any) -> Any:
+    far = P.maximum(x, y) + P.log1p(P.exp2(-P.abs(x - y))) * (1 / LOG2)
+    return P.where(x == y, x + 1, far)
+
+
 def _share(x: Any, out: Any) -> Any:
     """exp(x - out), and exactly 1 or 1/2 where both are infinite."""
     same = (x == out) & ~P.isfinite(x)
@@ -344,6 +363,7 @@ logaddexp2 = binary(
     (lambda x, out: _share(x * LOG2, out * LOG2), lambda y, out: _share(y * LOG2, out * LOG2)),
     "log2(2^input + 2^other) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([1.   , 2.585])",
     FLOAT,
+    body=lambda x, y: _log2_of_sum(x, y),
     real=True,
 )
 copysign = binary(
@@ -518,6 +538,24 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         raise shape_error("where", (test, x, y), error) from None
 
 
+def _lerp(x: Any, y: Any, weight: Any) -> Any:
+    """Counted from the nearer end, so that weight 1 gives `y` exactly."""
+    change = y - x
+    from_start, from_end = x + change * weight, y - change * (1 - weight)
+    is_near = abs(weight) < 0.5
+    if isinstance(weight, NUMBERS):
+        return from_start if is_near else from_end
+    return P.where(is_near, from_start, from_end)
+
+
+lerp_primitive = Elementwise(
+    "lerp",
+    (lambda weight: 1 - weight, lambda weight: weight, lambda x, y: y - x),
+    ("x", "y", "weight"),
+    body=_lerp,
+)
+
+
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input): from `input` at weight 0 to `end` at weight 1.
 
@@ -525,13 +563,21 @@ def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     >>> lucid.lerp(lucid.tensor([0.0, 10.0]), lucid.tensor([1.0, 20.0]), 0.5)
     Tensor([ 0.5, 15. ])
     """
-    w = lift(weight) if isinstance(weight, np.ndarray) else weight
-    from_start = plus(input, mul(w, minus(end, input)))
-    # Counted from the nearer end, so that weight 1 gives `end` exactly.
-    from_end = minus(end, mul(minus(end, input), minus(1, w) if isinstance(w, Tensor) else 1 - w))
-    if isinstance(w, Tensor):
-        return where(lt(w.abs(), 0.5), from_start, from_end)
-    return from_start if abs(w) < 0.5 else from_end
+    return called(lerp_primitive, (input, end, weight), KEEP, {})
+
+
+addcmul_primitive = Elementwise(
+    "addcmul",
+    (1, lambda z, value: z * value, lambda y, value: y * value, lambda y, z: y * z),
+    ("x", "y", "z", "value"),
+    body=lambda x, y, z, value: x + y * z * value,
+)
+addcdiv_primitive = Elementwise(
+    "addcdiv",
+    (1, lambda z, value: value / z, lambda y, z, value: -(y / z) / z * value, lambda y, z: y / z),
+    ("x", "y", "z", "value"),
+    body=lambda x, y, z, value: x + y / z * value,
+)
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
@@ -541,8 +587,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     >>> lucid.addcmul(lucid.tensor([1.0, 1.0]), lucid.tensor([2.0, 3.0]), lucid.tensor([4.0, 5.0]), value=0.5)
     Tensor([5. , 8.5])
     """
-    product = mul(tensor1, tensor2)
-    return plus(input, product if value == 1 else mul(product, value))
+    return called(addcmul_primitive, (input, tensor1, tensor2, value), KEEP, {})
 
 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
@@ -552,8 +597,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     >>> lucid.addcdiv(lucid.tensor([1.0, 1.0]), lucid.tensor([2.0, 3.0]), lucid.tensor([4.0, 6.0]), value=2)
     Tensor([2., 2.])
     """
-    quotient = true_divide(tensor1, tensor2)
-    return plus(input, quotient if value == 1 else mul(quotient, value))
+    return called(addcdiv_primitive, (input, tensor1, tensor2, value), FLOAT, {})
 
 
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:

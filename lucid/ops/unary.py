@@ -10,7 +10,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, real_part
-from lucid.ops.categories import Elementwise, Linear, Pair, Selects, linear
+from lucid.ops.categories import DERIVED, Elementwise, Linear, Pair, Selects, linear
 from lucid.ops.complex_parts import angle as angle
 from lucid.ops.complex_parts import conj as conj
 from lucid.ops.complex_parts import imag as imag
@@ -18,7 +18,7 @@ from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, called, unary
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, lift_all, promote
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, lift_all
 from lucid.ops.rules import P, chained, is_complex, np_dtype
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
@@ -359,6 +359,30 @@ def _within(x: Any, lo: Any, hi: Any) -> Any:
     return inside if lo != lo or hi != hi else inside | (x != x)
 
 
+def _is_below(x: Any, bound: Any) -> Any:
+    """Where a lower bound takes the place of x; one that is nan does."""
+    return (x < bound) | (bound != bound)
+
+
+def _is_above(x: Any, bound: Any) -> Any:
+    return (x > bound) | (bound != bound)
+
+
+clamp_min_primitive = Elementwise(
+    "clamp_min",
+    (Selects(lambda x, bound: ~_is_below(x, bound)), Selects(_is_below)),
+    ("x", "bound"),
+    body=lambda x, bound: P.where(_is_below(x, bound), bound, x),
+    real=True,
+)
+clamp_max_primitive = Elementwise(
+    "clamp_max",
+    (Selects(lambda x, bound: ~_is_above(x, bound)), Selects(_is_above)),
+    ("x", "bound"),
+    body=lambda x, bound: P.where(_is_above(x, bound), bound, x),
+    real=True,
+)
+
 _BOUNDS = (float, int, type(None))  # which do not change the type of floats
 
 
@@ -376,12 +400,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     x = lift_all(input, *[b for b in (min, max) if isinstance(b, Tensor | np.ndarray)])[0]
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
         if min is not None:
-            low, x = promote("clamp", (min, x), KEEP)
-            x = P.where((x < low) | (low != low), low, x)
-        if max is not None:
-            high, x = promote("clamp", (max, x), KEEP)
-            x = P.where((x > high) | (high != high), high, x)
-        return x
+            x = called(clamp_min_primitive, (x, min), KEEP, {})
+        return x if max is None else called(clamp_max_primitive, (x, max), KEEP, {})
     if x.np_dtype in dtypes.SINGLE_AND_DOUBLE and type(min) in _BOUNDS and type(max) in _BOUNDS:
         low, high = [float(b) if type(b) is int else b for b in (min, max)]
         return called(clamp_primitive, (x,), KEEP, {"lo": low, "hi": high})
@@ -482,6 +502,18 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     return called(nan_to_num_primitive, (input,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
 
 
+logit_primitive = Elementwise(
+    "logit",
+    (DERIVED,),
+    ("x",),
+    body=lambda x, eps: _logit(x if eps is None else P.clamp(x, lo=eps, hi=1 - eps)),
+)
+
+
+def _logit(x: Any) -> Any:
+    return P.log(x) - P.log1p(-x)
+
+
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps].
 
@@ -489,10 +521,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> lucid.logit(lucid.tensor([0.5, 0.9]))
     Tensor([0.    , 2.1972])
     """
-    (x,) = promote("logit", (input,), FLOAT)
-    if eps is not None:
-        x = clamp(x, eps, 1 - eps)
-    return log(x) - log1p(-x)
+    return called(logit_primitive, (input,), FLOAT, {"eps": eps})
 
 
 softplus_primitive = Elementwise(

@@ -45,7 +45,6 @@ UFUNCS: dict[str, np.ufunc] = {
     "minimum": np.minimum,
     "fmax": np.fmax,
     "fmin": np.fmin,
-    "logaddexp2": np.logaddexp2,
     "copysign": np.copysign,
     "isnan": np.isnan,
     "isinf": np.isinf,
@@ -194,6 +193,12 @@ def _complex_parts(x: Any, part: int) -> Any:
     return out
 
 
+def _conj(x: Any) -> Any:
+    if not hasattr(x, "dtype"):
+        return x.conjugate()  # a Python number, which decides about no type
+    return x.copy() if x.dtype.kind == "b" else np.conjugate(x)
+
+
 def _nextafter(x: Any, y: Any) -> Any:
     kind = x.dtype if isinstance(x, np.ndarray) else y.dtype
     return np.nextafter(np.asarray(x, kind), np.asarray(y, kind))
@@ -217,7 +222,7 @@ fill(
         "lcm": _of_integers(np.lcm),
         "where": _where,
         "cast": _astype,
-        "conj": lambda x: x.copy() if x.dtype.kind == "b" else np.conjugate(x),
+        "conj": _conj,
         "real": lambda x: x.real,
         "imag": lambda x: x.imag,
         "complex": complex_of_parts,
