@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.backends.cpu.generated import launch, support
+from lucid.backends.cpu.parallel import of_elements
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
@@ -61,6 +62,8 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None
+    if name not in WRITTEN and getattr(primitive, "calls", ""):
+        return of_elements(kernels.reference(primitive))
     if (
         name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,))
     ):  # which may ask for more than a body says
