@@ -25,7 +25,7 @@ MODULES = (
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
-    "api.indexing", "api.joining", "api.reductions", "api.shaping",
+    "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
@@ -38,7 +38,7 @@ LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
-    "backends.cpu.generated.launch_rows",
+    "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -47,6 +47,7 @@ EXACT = (
     "backends.cpu.generated.launch",
     "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows",
+    "backends.cpu.generated.launch_gathers",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

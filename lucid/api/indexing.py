@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.numpy.indexing import fold_at, put_at
 from lucid.core import dtypes
+from lucid.core.arrays import steps
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
@@ -18,10 +18,9 @@ from lucid.core.inplace import write, write_part
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
 from lucid.core.tensor import Tensor, wrapped
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.indexing import in_range
+from lucid.ops.indexing import in_range, index_into, nonzero_positions
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
-from lucid.ops.views import inverse
 
 
 def getitem(input: Tensor, key: Any) -> Tensor:
@@ -139,13 +138,18 @@ def _to_front(seen: Tensor, arrays: dict[int, Tensor]) -> tuple[Tensor, list[Ten
     spread = [d for d in dims if arrays[d].ndim]
     before = {sum(o < d for o in others) for d in spread}
     place = before.pop() if len(before) == 1 else 0
-    if dims and dims != list(range(len(dims))):
-        seen = P.permute(seen, dims=(*dims, *others))
     positions = list(arrays.values())
+    if place and len(spread) == len(dims):
+        # Dimensions before the positions have positions too, each element's own: nothing is out of its order.
+        rank = place + _rank(positions)
+        positions = [*[counting(n, d, rank) for d, n in enumerate(seen.shape[:place])], *positions]
+        place = 0
+    elif dims and dims != list(range(len(dims))):
+        seen = P.permute(seen, dims=(*dims, *others))
     try:
         np.broadcast_shapes(*[p.shape for p in positions])
     except ValueError:
-        shapes = ", ".join(str(p.shape) for p in positions)
+        shapes = ", ".join(str(p.shape) for p in arrays.values())
         raise IndexError(f"index arrays of shapes {shapes} do not broadcast together") from None
     return seen, positions, place
 
@@ -188,7 +192,7 @@ def mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     array = mask._concrete("indexing with a mask")
     if not array.ndim:
         return [Tensor._wrap(np.zeros(int(array), np.int64))]
-    return [Tensor._wrap(found) for found in np.nonzero(array)]
+    return [Tensor._wrap(found) for found in nonzero_positions(array, False)]
 
 
 def setitem(input: Tensor, key: Any, value: Any) -> None:
@@ -256,24 +260,20 @@ def _source(input: Tensor, value: Any) -> Tensor:
 class Put(NamedTuple):
     """Values to be written at integer positions of a tensor's leading dimensions.
 
-    `order`, if given, is the permutation that brings the dimensions with positions to the front. Values have
-    their dimensions in that order too: first those of the positions, broadcast together, then the others.
+    Values have the dimensions of the positions, broadcast together, and then the others.
     """
 
     name: str
     positions: list[Tensor]
     source: Tensor
     accumulate: bool = False
-    order: tuple[int, ...] | None = None
 
     def of(self, x: Tensor) -> Tensor:
         """A copy of `x` with the values written."""
         if not x.ndim:
             return self.of(x.reshape(1)).reshape(())
         self._check(x.shape)
-        front = x if self.order is None else P.permute(x, dims=self.order)
-        out = P.index_put(front, self.source, *self.positions, accumulate=self.accumulate)
-        return out if self.order is None else P.permute(out, dims=inverse(self.order))
+        return P.index_put(x, self.source, *self.positions, accumulate=self.accumulate)
 
     def into(self, target: Tensor) -> Tensor:
         """Write the values into `target`, in place."""
@@ -285,16 +285,10 @@ class Put(NamedTuple):
         return write(target, self.name, self.of, (self.source,), self._direct if plain else None)
 
     def _direct(self, array: Any) -> None:
-        front = array if self.order is None else array.transpose(self.order)
-        index = tuple(p._array for p in self.positions)
-        if self.accumulate:
-            fold_at(np.add, front, index, self.source._array)
-        else:
-            put_at(front, index, self.source._array)
+        index_into(array, self.source._array, tuple([p._array for p in self.positions]), self.accumulate)
 
     def _check(self, sizes: tuple[int, ...]) -> None:
-        front = sizes if self.order is None else tuple(sizes[d] for d in self.order)
-        shape = np.broadcast_shapes(*[p.shape for p in self.positions]) + front[len(self.positions) :]
+        shape = np.broadcast_shapes(*[p.shape for p in self.positions]) + sizes[len(self.positions) :]
         given = self.source.shape
         extra = len(shape) - len(given)
         if extra < 0 or any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
@@ -329,4 +323,4 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
 
 def counting(n: int, dim: int, ndim: int) -> Tensor:
     """0, 1, …, n - 1 along one of `ndim` dimensions."""
-    return Tensor._wrap(np.arange(n).reshape([-1 if d == dim else 1 for d in range(ndim)]))
+    return Tensor._wrap(steps(n, (1,) * (ndim - 1 - dim)))

@@ -14,7 +14,7 @@ from lucid.core.inplace import write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, of_class
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.indexing import in_range
+from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import beside, cast, exact
 from lucid.ops.rules import P, broadcast_to
@@ -56,10 +56,14 @@ def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
         i = P.reshape(i, shape=(1,))
     if i.ndim != len(sizes):
         raise RuntimeError(f"{name}: the index has {i.ndim} dimensions and the input {x.ndim}; they must agree")
-    if i.numel() and any(m > n for e, (m, n) in enumerate(zip(i.shape, sizes, strict=True)) if e != d):
+    if i.shape != sizes and _reaches_out(i.shape, sizes, d):
         raise RuntimeError(f"{name}: an index of shape {i.shape} reaches outside the input's shape {x.shape}")
     along = in_range(i, sizes[d], name, negative=False)
     return [along if e == d else counting(n, e, len(sizes)) for e, n in enumerate(i.shape)]
+
+
+def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bool:
+    return 0 not in shape and any(m > n for e, (m, n) in enumerate(zip(shape, sizes, strict=True)) if e != dim)
 
 
 def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> Tensor:
@@ -67,13 +71,15 @@ def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> 
     source = beside(src, x.np_dtype)
     _same_type(x, source, name)
     shape = np.broadcast_shapes(*[p.shape for p in positions])
+    if source.shape == shape:
+        return source
     if 0 in shape:
         return Tensor._wrap(np.zeros(shape, x.np_dtype))
     if not source.ndim:
         source = P.reshape(source, shape=(1,))
     if source.ndim != len(shape) or any(n < m for n, m in zip(source.shape, shape, strict=True)):
         raise RuntimeError(f"{name}: src of shape {source.shape} is too small for an index of shape {shape}")
-    return source if source.shape == shape else P.slice(source, index=tuple(slice(0, n) for n in shape))
+    return P.slice(source, index=tuple([slice(0, n) for n in shape]))
 
 
 @numpy_names
@@ -86,8 +92,8 @@ def gather(input: Any, dim: int, index: Any) -> Tensor:
             [4., 3.]])
     """
     x, i = lift(input), lift(index)
-    found = P.index(P.reshape(x, shape=_sizes(x)), *_grid(x, dim, i, "gather"))
-    return P.reshape(found, shape=i.shape)
+    found = P.index(x if x.ndim else P.reshape(x, shape=(1,)), *_grid(x, dim, i, "gather"))
+    return found if found.shape == i.shape else P.reshape(found, shape=i.shape)
 
 
 def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
@@ -186,8 +192,8 @@ def _scatter_reduce(x: Tensor, dim: int, index: Any, src: Any, reduce: str, incl
         raise RuntimeError(f"{name}: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
     positions = _grid(x, dim, index, name)
     source = _scatter_source(x, positions, src, name)
-    out = _reduced(P.reshape(x, shape=_sizes(x)), positions, source, reduce, include_self)
-    return P.reshape(out, shape=x.shape)
+    out = _reduced(x if x.ndim else P.reshape(x, shape=(1,)), positions, source, reduce, include_self)
+    return out if x.ndim else P.reshape(out, shape=())
 
 
 def _reduced(x: Tensor, positions: list[Tensor], source: Tensor, reduce: str, include_self: bool) -> Tensor:
@@ -244,31 +250,31 @@ def scatter_reduce_(self: Tensor, dim: int, index: Any, src: Any, reduce: str, *
     )
 
 
-def _rows(x: Tensor, dim: int, index: Any, name: str, negative: bool) -> tuple[int, Tensor, tuple[int, ...] | None]:
-    """The dimension, the positions along it as a vector, and the order that brings it to the front."""
+def _rows(x: Tensor, dim: int, index: Any, name: str, negative: bool) -> tuple[int, list[Tensor]]:
+    """The dimension, and positions: a vector along it, behind each element's own in the dimensions before."""
     sizes = _sizes(x)
     d = one_dim(dim, len(sizes), name)
     i = lift(index)
     if i.ndim > 1:
         raise IndexError(f"{name}: the index must be a vector, not of shape {i.shape}")
-    rows = in_range(P.reshape(i, shape=(i.numel(),)), sizes[d], name, negative)
-    return d, rows, (d, *(e for e in range(len(sizes)) if e != d)) if d else None
+    rows = in_range(i if i.ndim else P.reshape(i, shape=(1,)), sizes[d], name, negative)
+    return d, [*[counting(n, e, d + 1) for e, n in enumerate(sizes[:d])], rows]
 
 
 def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool, name: str) -> Put:
     """Write slices of `source`, one for each position along `dim`."""
-    d, rows, order = _rows(x, dim, index, name, negative=False)
+    d, positions = _rows(x, dim, index, name, negative=False)
     _same_type(x, source, name)
-    sizes = _sizes(x)
-    expected = (*sizes[:d], rows.shape[0], *sizes[d + 1 :])
+    sizes, count = _sizes(x), positions[d].shape[0]
+    expected = (*sizes[:d], count, *sizes[d + 1 :])
     if not source.ndim and len(sizes) == 1:
         source = P.reshape(source, shape=(1,))
     if source.shape != expected:
         raise RuntimeError(
-            f"{name}: source has shape {source.shape}, but {rows.shape[0]} indices along dim {d} "
+            f"{name}: source has shape {source.shape}, but {count} indices along dim {d} "
             f"of a tensor of shape {x.shape} need {expected}"
         )
-    return Put(name, [rows], source if order is None else P.permute(source, dims=order), accumulate, order)
+    return Put(name, positions, source, accumulate)
 
 
 @numpy_names
@@ -281,16 +287,12 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
             [6, 4]])
     """
     x = lift(input)
-    _, rows, order = _rows(x, dim, index, "index_select", negative=False)
+    _, positions = _rows(x, dim, index, "index_select", negative=False)
     if not x.ndim:
-        if rows.shape != (1,):
-            raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {rows.shape[0]}")
+        if positions[0].shape != (1,):
+            raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {positions[0].shape[0]}")
         return P.clone(x)
-    if order is None:
-        return P.index(x, rows)
-    out = P.index(P.permute(x, dims=order), rows)
-    d = order[0]
-    return P.permute(out, dims=(*range(1, d + 1), 0, *range(d + 1, x.ndim)))
+    return P.index(x, *positions)
 
 
 def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:
@@ -345,8 +347,8 @@ def index_copy_(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
 
 
 def _index_fill(x: Tensor, dim: int, index: Any, value: Any, name: str) -> Put:
-    _, rows, order = _rows(x, dim, index, name, negative=True)
-    return Put(name, [rows], _scalar(x, value, name), False, order)
+    _, positions = _rows(x, dim, index, name, negative=True)
+    return Put(name, positions, _scalar(x, value, name))
 
 
 @numpy_names
@@ -465,7 +467,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     """
     x, chosen = lift(input), _mask(mask, "masked_select")
     shape = _common_shape(x, chosen, "masked_select") or (1,)
-    places = np.nonzero(np.broadcast_to(chosen._concrete("masked_select"), shape))
+    places = nonzero_positions(np.broadcast_to(chosen._concrete("masked_select"), shape), False)
     return P.index(broadcast_to(x, shape), *[Tensor._wrap(p) for p in places])
 
 
@@ -570,9 +572,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     x = lift(input)
     array = x._concrete("nonzero")
     if as_tuple:
-        found = np.nonzero(array if array.ndim else array.reshape(1))
+        found = nonzero_positions(array if array.ndim else array.reshape(1), False)
         return tuple([of_class((x,), Tensor._wrap(f)) for f in found])
-    return of_class((x,), Tensor._wrap(np.argwhere(array)))
+    return of_class((x,), Tensor._wrap(nonzero_positions(array, True)))
 
 
 def argwhere(input: Any) -> Tensor:

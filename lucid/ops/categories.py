@@ -442,7 +442,8 @@ class Variadic(Primitive):
 
     `pull(needed, ct, args, shapes, params)` gives the cotangents of the operands with the numbers in `needed`, all at
     once: a rule for each by itself would look at all the others n times. `reads` is the first of the operands whose
-    values it needs ("args"), None for none of them; it has the shapes of all.
+    values it needs ("args"), None for none of them; it has the shapes of all. A scatter names the function of two
+    numbers that puts a value together with what is there (`combine`).
     """
 
     def __init__(
@@ -455,10 +456,12 @@ class Variadic(Primitive):
         reads: int | None,
         abstract: Impl | None = None,
         category: str = "movement",
+        combine: str | None = None,
         **facts: Any,
     ) -> None:
         super().__init__(name, operands=(), jvp=jvp, batch=batch, abstract=abstract, category=category, **facts)
         self.pull = pull
+        self.combine = combine
         self.only_plan = Plan((), 0, -1 if reads is None else reads)
         self.differentiable = self.is_variadic = True
 

@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, kernels
-from lucid.core.arrays import steps, zeros
+from lucid.core.arrays import question, steps, zeros
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
 from lucid.ops.categories import Check, Variadic, each
 from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
+
+index_into = question("index_into")  # (x, values, positions, accumulate): x[positions] = values, or += in their order
+nonzero_positions = question("nonzero_positions")  # (x, as_rows): an array for each dimension, or one with a row each
 
 
 def _batch_index(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -59,6 +62,7 @@ index_back_primitive = Variadic(
     abstract=lambda x, *positions, shape: Abstract(shape, x.dtype),
     category="scatter",
     positions=1,
+    combine="add",
     linear_in=(0,),
 )
 
@@ -107,6 +111,7 @@ index_put_primitive = Variadic(
     abstract=same,
     category="scatter",
     positions=2,
+    combine="add",
     linear_in=(0, 1),
 )
 

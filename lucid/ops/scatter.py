@@ -14,7 +14,7 @@ from lucid.ops.rules import P, np_dtype, sum_to, times, zeros_like
 Weights = Callable[..., tuple[Any, Any]]
 
 
-def _fold(name: str, weights: Weights) -> Variadic:
+def _fold(name: str, combine: str, weights: Weights) -> Variadic:
     """A fold of `source` into `x`, declared by `weights(prim, args, params)`: the derivative by each element."""
 
     def pull(i: int, ct: Any, args: Any, shapes: Any, params: Any) -> Any:
@@ -28,7 +28,9 @@ def _fold(name: str, weights: Weights) -> Variadic:
         ]
         return P.index_put(*shares, *primals[2:], accumulate=True)
 
-    prim = Variadic(name, each(pull), jvp=push, batch=batch_put, reads=0, abstract=same, category="scatter")
+    prim = Variadic(
+        name, each(pull), jvp=push, batch=batch_put, reads=0, abstract=same, category="scatter", combine=combine
+    )
     return prim
 
 
@@ -61,7 +63,7 @@ def _added(parts: Sequence[Any], positions: Sequence[Any]) -> Any:
     return P.index_put(parts[0], parts[1], *positions, accumulate=True)
 
 
-index_prod = _fold("index_prod", _other_factors)
+index_prod = _fold("index_prod", "mul", _other_factors)
 
 
 def _tie_shares(prim: Any, args: Any, params: Any) -> tuple[Any, Any]:
@@ -83,6 +85,6 @@ def overwritten(x: Any, positions: Sequence[Any], value: Any) -> Any:
     return P.index_put(x, Tensor._wrap(as_array(value, np_dtype(x))), *positions, accumulate=False)
 
 
-index_amax = _fold("index_amax", _tie_shares)
+index_amax = _fold("index_amax", "maximum", _tie_shares)
 
-index_amin = _fold("index_amin", _tie_shares)
+index_amin = _fold("index_amin", "minimum", _tie_shares)

@@ -4,4 +4,4 @@ import lucid.backends.cpu.generated.elementwise  # noqa: F401  it makes kernels 
 from lucid.backends.cpu import contraction as contraction
 from lucid.backends.cpu import elementwise as elementwise
 from lucid.backends.cpu.generated import norms as norms
-from lucid.backends.cpu.generated.elementwise import scalar_kernel as scalar_kernel
+from lucid.backends.cpu.generated import gathers as gathers

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.kernels import fill
+from lucid.backends.numpy.precision import NARROW
+from lucid.core.kernels import fill, table
 
 
 def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any:
@@ -17,26 +18,23 @@ def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any
 
 
 def fold_at(ufunc: np.ufunc, out: Any, positions: tuple[Any, ...], values: Any) -> None:
-    """`ufunc.at`, faster: rows for one place are sorted together and folded by reduceat, numbers added by bincount."""
-    k = len(positions)
-    places = np.asarray(_linear_positions(positions, out.shape[:k])).reshape(-1)
-    rows = math.prod(out.shape[:k])
-    width = math.prod(out.shape[k:])
-    values = np.broadcast_to(values, np.broadcast_shapes(*[p.shape for p in positions]) + out.shape[k:])
-    values = values.reshape(places.size, width)
-    if places.size == 0 or width == 0:
+    """Put values together with the elements at positions, one after the other in row-major order.
+
+    Half precision is put together in single precision, and rounded once.
+    """
+    if out.dtype in NARROW:
+        wide = out.astype(np.float32)
+        fold_at(ufunc, wide, positions, np.asarray(values, np.float32))
+        out[...] = wide
         return
-    flat = out.reshape(rows, width)
-    if ufunc is np.add and width == 1 and out.dtype.char in "fd":
-        flat[:, 0] += np.bincount(places, weights=values[:, 0], minlength=rows).astype(out.dtype)
-    elif width == 1:
-        ufunc.at(flat[:, 0], places, values[:, 0])
-    else:
-        order = np.argsort(places, kind="stable")
-        places = places[order]
-        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-        at = places[starts]
-        flat[at] = ufunc(flat[at], ufunc.reduceat(values[order], starts, axis=0))
+    k = len(positions)
+    width = math.prod(out.shape[k:])
+    numbers = np.arange(math.prod(out.shape[:k])).reshape(out.shape[:k])
+    places = np.asarray(numbers[positions]).reshape(-1, 1)
+    values = np.broadcast_to(values, np.broadcast_shapes(*[p.shape for p in positions]) + out.shape[k:])
+    flat = out.reshape(-1)
+    # `ufunc.at` is fast for vectors alone.
+    ufunc.at(flat, (places * width + np.arange(width)).reshape(-1), values.reshape(-1))
     if not np.may_share_memory(flat, out):
         out[...] = flat.reshape(out.shape)
 
@@ -54,14 +52,19 @@ def _index_back_array(x: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
 
 def _index_put_array(x: Any, values: Any, *positions: Any, accumulate: bool) -> Any:
     out = np.array(x, order="C")
-    if accumulate:
-        fold_at(np.add, out, positions, values)
-    else:
-        put_at(out, positions, values)
+    index_into(out, values, positions, accumulate)
     return out
 
 
-def put_at(out: Any, positions: tuple[Any, ...], values: Any) -> None:
+def index_into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
+    """Write values into x, or add them."""
+    if accumulate:
+        fold_at(np.add, x, positions, values)
+    else:
+        _put_at(x, positions, values)
+
+
+def _put_at(out: Any, positions: tuple[Any, ...], values: Any) -> None:
     """`out[positions] = values`; of several values for one place, the last in row-major order stays.
 
     NumPy goes over index arrays in the order in which they lie in memory. One that has the shape of the selection and
@@ -97,8 +100,13 @@ def in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any:
     return np.where(array < 0, array + size, array) if low < 0 else array
 
 
+def nonzero(x: Any, as_rows: bool) -> Any:
+    """Where elements are not 0: an array of positions for each dimension, or one of rows."""
+    return np.argwhere(x) if as_rows else np.nonzero(x)
+
+
 def _in_range_copied(positions: Any, size: int, name: str, negative: bool) -> Any:
-    found = in_range_array(positions, size, name, negative)
+    found = table["in_range_or_same"](positions, size, name, negative)
     return found.copy() if found is positions else found  # the result of a primitive has memory of its own
 
 
@@ -108,6 +116,8 @@ fill(
         "index_back": _index_back_array,
         "index_put": _index_put_array,
         "index_last": _index_last_array,
+        "index_into": index_into,
+        "nonzero_positions": nonzero,
         "in_range": _in_range_copied,
         "in_range_or_same": in_range_array,  # the array itself where nothing changes
     }

@@ -28,7 +28,13 @@ def _highest(dtype: np.dtype[Any]) -> Any:
     return True if dtype == dtypes.BOOL else np.iinfo(dtype).max
 
 
-def _extreme(ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+# What extremes begin with, by the function of two numbers.
+START = {"maximum": _lowest, "minimum": _highest}
+
+
+def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
+    start = START[ufunc.__name__]
+
     def kernel(x: Any, source: Any, *positions: Any, include_self: bool) -> Any:
         out = np.array(x, order="C")
         if not include_self:
@@ -41,8 +47,8 @@ def _extreme(ufunc: np.ufunc, start: Callable[[np.dtype[Any]], Any]) -> Callable
 
 fill(
     {
-        "index_amax": _extreme(np.maximum, _lowest),
-        "index_amin": _extreme(np.minimum, _highest),
+        "index_amax": _extreme(np.maximum),
+        "index_amin": _extreme(np.minimum),
         "index_prod": _index_prod_array,
     }
 )

@@ -2,10 +2,14 @@
 
 import lucid
 from lucid import Tensor
+from lucid.core import dtypes
+from lucid.core.arrays import full
+from lucid.core.primitive import P
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
+_NO_CLASS = -(1 << 63)
 
 
 def _row(padding_idx: int | None, count: int, name: str) -> int | None:
@@ -198,6 +202,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max()) + 1
     if num_classes < 1:
         raise ValueError(f"one_hot: the number of classes must be positive, got {num_classes}")
-    if type(tensor) is Tensor and tensor.numel() and (int(tensor.min()) < 0 or int(tensor.max()) >= num_classes):
-        raise ValueError(f"one_hot: classes must lie between 0 and {num_classes - 1}")
-    return (tensor.unsqueeze(-1) == lucid.arange(num_classes)).long()
+    count = tensor.numel()
+    ones = Tensor._wrap(full((count,), 1, dtypes.INT64))
+    try:
+        rows = P.place_class(ones, tensor.reshape(count), classes=num_classes, ignore_index=_NO_CLASS)
+    except IndexError:
+        raise ValueError(f"one_hot: classes must lie between 0 and {num_classes - 1}") from None
+    return rows.reshape(*tensor.shape, num_classes)

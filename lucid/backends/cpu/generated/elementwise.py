@@ -59,6 +59,10 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
         from lucid.backends.cpu.generated.rows import of_rows
 
         return of_rows(primitive)
+    if primitive.category in ("gather", "scatter"):
+        from lucid.backends.cpu.generated.gathers import of_positions
+
+        return of_positions(primitive)
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None

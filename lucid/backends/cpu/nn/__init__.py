@@ -16,3 +16,4 @@ for _name in (
     "recurrent",
 ):
     import_module(f"lucid.backends.cpu.nn.{_name}")
+import_module("lucid.backends.cpu.generated.embeddings")

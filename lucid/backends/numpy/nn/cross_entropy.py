@@ -60,7 +60,7 @@ def _place(x: Any, target: Any, classes: int, ignore_index: int) -> Any:
     return out
 
 
-def _fold(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
+def fold(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
     keep = target != ignore_index
     if reduction == NONE:
         return np.where(keep, x, x.dtype.type(0))
@@ -90,7 +90,7 @@ def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tu
     shifted = x - np.max(x, axis=1, keepdims=True, initial=-np.inf)
     e = np.exp(shifted)
     losses = np.log(np.sum(e, axis=1)) - np.take_along_axis(shifted, places[:, None], axis=1)[:, 0]
-    return np.asarray(_fold(losses, target, ignore_index, reduction, 0)), e
+    return np.asarray(fold(losses, target, ignore_index, reduction, 0)), e
 
 
 @in_single
@@ -103,7 +103,7 @@ fill(
     {
         "pick_class": _pick,
         "place_class": _place,
-        "fold_rows": _fold,
+        "fold_rows": fold,
         "spread_rows": _spread,
         "cross_entropy": _cross_entropy,
         "cross_entropy_back": _cross_entropy_back,

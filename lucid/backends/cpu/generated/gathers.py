@@ -1,0 +1,112 @@
+"""Kernels of gathers and scatters: elements moved from and to positions, or put together there.
+
+Numbers of half precision are put together in single precision and rounded once.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.cpu.generated import launch_gathers, support
+from lucid.backends.cpu.generated.launch_gathers import Fold
+from lucid.backends.numpy import indexing
+from lucid.backends.numpy.precision import NARROW
+from lucid.backends.numpy.scatter import START
+from lucid.codegen import lock
+from lucid.core import kernels
+from lucid.core.primitive import P
+
+_SINGLE = np.dtype(np.float32)
+_EXTREMES = frozenset(START)  # which need no more precision than their operands have
+
+
+@cache
+def _fold(combine: str, dtype: np.dtype[Any]) -> Fold | None:
+    """The loop that puts together values of a type, or None if there is no code."""
+    is_pair = dtype.kind == "c" and combine == "add"  # real and imaginary parts, each by itself
+    element = np.dtype(f"f{dtype.itemsize // 2}") if is_pair else dtype
+    wide = _SINGLE if dtype in NARROW and combine not in _EXTREMES else element
+    with lock:
+        from lucid.codegen import bodies, compiled, gathers  # loaded when first needed, and LLVM with it
+
+        try:
+            plan = gathers.plan_of(getattr(P, combine).source, wide, element)
+            addresses, code = compiled.addresses([make(plan, make.__name__) for make in gathers.LOOPS])
+        except bodies.NotGeneratedError:
+            return None
+    return Fold(addresses, dtype if is_pair else wide, dtype, 2 if is_pair else 1, code)
+
+
+def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    return x if x.dtype == dtype else P.cast.kernel(x, dtype=dtype, source=x.dtype)
+
+
+def _into_zeros(combine: str, reference: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(values: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
+        fold = _fold(combine, values.dtype)
+        if fold is not None:
+            out = launch_gathers.zeros(shape, fold.dtype)
+            if launch_gathers.scatter(out, values, positions, fold, True):
+                return _cast(out, values.dtype)
+        return reference(values, *positions, shape=shape)
+
+    return kernel
+
+
+def _into_copy(combine: str, reference: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(
+        x: Any, values: Any, *positions: Any, accumulate: bool | None = None, include_self: bool | None = None
+    ) -> Any:
+        fold = None if accumulate is False else _fold(combine, x.dtype)
+        if fold is not None or accumulate is False:
+            out = launch_gathers.copied(x if fold is None else _cast(x, fold.dtype))
+            start = None if include_self is not False else np.asarray(START[combine](x.dtype), out.dtype)
+            if (start is None or launch_gathers.scatter(out, start, positions, None, True)) and launch_gathers.scatter(
+                out, values, positions, fold, True
+            ):
+                return _cast(out, x.dtype)
+        given = {"accumulate": accumulate, "include_self": include_self}
+        return reference(x, values, *positions, **{k: v for k, v in given.items() if v is not None})
+
+    return kernel
+
+
+def of_positions(primitive: Any) -> Callable[..., Any] | None:
+    """The kernel of a gather or scatter of an array's first dimensions, if it is one."""
+    if not primitive.is_variadic:
+        return None
+
+    def reference(*arrays: Any, **params: Any) -> Any:
+        return kernels.reference(primitive)(*arrays, **params)
+
+    if primitive.category == "gather" and primitive.positions == 1:
+        return launch_gathers.of_gather(reference)
+    if getattr(primitive, "combine", None) is None:
+        return None
+    return (_into_zeros if primitive.positions == 1 else _into_copy)(primitive.combine, reference)
+
+
+def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
+    """Write values into x, or add them."""
+    fold = _fold("add", x.dtype) if accumulate else None
+    if any(np.may_share_memory(x, other) for other in (values, *positions)):
+        indexing.index_into(x, values, positions, accumulate)
+    elif fold is not None and fold.dtype != x.dtype:
+        x[...] = P.index_put.kernel(x, values, *positions, accumulate=True)
+    elif (accumulate and fold is None) or not launch_gathers.scatter(x, values, positions, fold, False):
+        indexing.index_into(x, values, positions, accumulate)
+
+
+def in_range(positions: Any, size: int, name: str, negative: bool) -> Any:
+    return launch_gathers.in_range(positions, size, name, negative, indexing.in_range_array)
+
+
+def nonzero(x: Any, as_rows: bool) -> Any:
+    found = launch_gathers.nonzero(x, as_rows)
+    return indexing.nonzero(x, as_rows) if found is None else found
+
+
+if support.in_use:
+    kernels.fill({"index_into": into, "in_range_or_same": in_range, "nonzero_positions": nonzero}, "cpu")

@@ -1,0 +1,55 @@
+"""Moves elements to and from places that positions name, or puts them together there, in threads where that pays.
+
+Positions are arrays of int64 for the first dimensions of an array, and are broadcast; negative ones count from the end.
+It belongs to compiled code (launch_gathers.pyx), as launch.py does. What gives None or False leaves it to the reference.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def of_gather(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of an array and positions that gives the elements there."""
+    return reference
+
+
+def gather(x: Any, *positions: Any) -> Any:
+    """The elements at positions, or None."""
+
+
+class Fold:
+    """Generated loops (`fold_at` and `fold_along` of codegen.gathers), for arrays of a type and values of another.
+
+    An element may consist of several numbers, which are put together apart from each other. `code` is kept alive.
+    """
+
+    dtype: Any
+
+    def __init__(self, addresses: tuple[int, ...], dtype: Any, values: Any, parts: int, code: Any) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+def scatter(x: Any, values: Any, positions: tuple[Any, ...], fold: Fold | None, is_fresh: bool) -> bool:
+    """Put values together with the elements of x at positions, or write them there, in order; whether that was done.
+
+    Where a position is outside, nothing was written, unless x is fresh: nobody will see it.
+    """
+    return False
+
+
+def copied(x: Any) -> Any:
+    """A copy in row-major order."""
+    raise NotImplementedError("generated loops need the compiled modules")
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    raise NotImplementedError("generated loops need the compiled modules")
+
+
+def in_range(positions: Any, size: int, name: str, negative: bool, reference: Callable[..., Any]) -> Any:
+    """Positions, if they are of int64 and all between 0 and `size`; what the reference says otherwise."""
+    return reference(positions, size, name, negative)
+
+
+def nonzero(mask: Any, as_rows: bool) -> Any:
+    """The positions where a mask holds, an array for each dimension or one of rows; or None."""

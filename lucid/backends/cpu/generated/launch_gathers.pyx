@@ -1,0 +1,876 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_gathers.py.
+
+The places that positions name are an index space, the shape to which positions are broadcast; behind it come the rest of
+the dimensions, which are moved as they are. Dimensions in which everything goes on alike are one. Places are taken in
+chunks: first their offsets in bytes are computed, checked, and then elements are moved or put together.
+
+Threads divide the index space of a gather. A scatter is divided so that no two of them write to the same place, and
+each sees all that is for its places in order: along a dimension in which a position rises from one index to the next, or
+in the dimensions behind; otherwise each thread looks at all places and takes those in its own range of memory.
+"""
+
+import numpy
+
+cimport numpy as np
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
+np.import_array()
+
+cdef object _ndarray = numpy.ndarray
+
+cdef enum:
+    DIMS = 64
+    POSITIONS = 16
+    CHUNK = 512  # places that are taken together
+    TILE = 16  # elements of a row that lie apart
+    BLOCKS = 256
+
+cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
+
+ctypedef void (*FoldAt)(
+    char* x, Py_ssize_t* places, char* values, Py_ssize_t* sources,
+    Py_ssize_t count, Py_ssize_t width, Py_ssize_t stride, Py_ssize_t step,
+) noexcept nogil
+
+ctypedef void (*FoldAlong)(
+    char* x, int64_t* positions, Py_ssize_t stride, char* values, Py_ssize_t step, Py_ssize_t count
+) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    typedef struct { uint64_t first, second; } lucid_pair;
+
+    #define LUCID_MOVE(T) \\
+        for (ptrdiff_t i = 0; i < count; i++) { \\
+            char *t = to + at[i]; \\
+            const char *f = from + of[i]; \\
+            for (ptrdiff_t j = 0; j < width; j++, t += step, f += stride) { T moved; memcpy(&moved, f, sizeof(T)); memcpy(t, &moved, sizeof(T)); } \\
+        }
+    #define LUCID_MOVE_SINGLE(T) \\
+        for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, from + of[i], sizeof(T)); memcpy(to + at[i], &moved, sizeof(T)); }
+    #define LUCID_MOVE_ANY(T) if (width == 1) { LUCID_MOVE_SINGLE(T) } else { LUCID_MOVE(T) }
+
+    /* Rows of elements from some places to others. */
+    static void lucid_move(char *to, const ptrdiff_t *at, ptrdiff_t step, const char *from, const ptrdiff_t *of,
+                           ptrdiff_t stride, ptrdiff_t count, ptrdiff_t width, ptrdiff_t size) {
+        if (width > 1 && step == size && stride == size) {
+            for (ptrdiff_t i = 0; i < count; i++) memcpy(to + at[i], from + of[i], (size_t)(width * size));
+            return;
+        }
+        switch (size) {
+            case 1: LUCID_MOVE_ANY(uint8_t) break;
+            case 2: LUCID_MOVE_ANY(uint16_t) break;
+            case 4: LUCID_MOVE_ANY(uint32_t) break;
+            case 8: LUCID_MOVE_ANY(uint64_t) break;
+            default: LUCID_MOVE_ANY(lucid_pair)
+        }
+    }
+
+    /* Add the offsets of positions that lie side by side; whether one of them is outside. */
+    static int lucid_offsets(ptrdiff_t *out, const int64_t *positions, ptrdiff_t count, int64_t size, ptrdiff_t step) {
+        uint64_t wrong = 0, last = (uint64_t)size - 1;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            uint64_t p = (uint64_t)(positions[i] + (size & (positions[i] >> 63)));
+            wrong |= p | (last - p); /* the highest bit is the sign */
+            out[i] = (ptrdiff_t)((uint64_t)out[i] + p * (uint64_t)step);
+        }
+        return wrong >> 63;
+    }
+
+    /* Whether positions are outside (2), or some count from the end (1). */
+    static int lucid_check(const int64_t *positions, ptrdiff_t count, int64_t size) {
+        uint64_t wrong = 0, negative = 0, last = (uint64_t)size - 1;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            uint64_t p = (uint64_t)(positions[i] + (size & (positions[i] >> 63)));
+            wrong |= p | (last - p);
+            negative |= (uint64_t)positions[i];
+        }
+        return wrong >> 63 ? 2 : (int)(negative >> 63);
+    }
+
+    #define LUCID_TAKE(T) \
+        if (stride == sizeof(T) && step == sizeof(T)) { \
+            for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, x + positions[i] * sizeof(T), sizeof(T)); memcpy(v + i * sizeof(T), &moved, sizeof(T)); } \
+        } else { \
+            for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, x + positions[i] * stride, sizeof(T)); memcpy(v + i * step, &moved, sizeof(T)); } \
+        }
+    #define LUCID_PUT(T) \
+        for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, v + i * step, sizeof(T)); memcpy(x + positions[i] * stride, &moved, sizeof(T)); }
+    #define LUCID_ONE(T) if (reads) { LUCID_TAKE(T) } else { LUCID_PUT(T) }
+
+    /* Single elements of a row, at positions that were checked. */
+    static void lucid_move_along(char *restrict x, const int64_t *restrict positions, ptrdiff_t stride,
+                                 char *restrict v, ptrdiff_t step, ptrdiff_t count, ptrdiff_t size, int reads) {
+        switch (size) {
+            case 1: LUCID_ONE(uint8_t) break;
+            case 2: LUCID_ONE(uint16_t) break;
+            case 4: LUCID_ONE(uint32_t) break;
+            case 8: LUCID_ONE(uint64_t) break;
+            default: LUCID_ONE(lucid_pair)
+        }
+    }
+
+    static void lucid_bounds(const int64_t *x, ptrdiff_t count, int64_t *lowest, int64_t *highest) {
+        int64_t low = x[0], high = x[0];
+        for (ptrdiff_t i = 1; i < count; i++) {
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
+        }
+        *lowest = low;
+        *highest = high;
+    }
+
+    static ptrdiff_t lucid_count(const uint8_t *mask, ptrdiff_t count) {
+        ptrdiff_t found = 0;
+        for (ptrdiff_t i = 0; i < count; i++) found += mask[i] != 0;
+        return found;
+    }
+    """
+    void lucid_move(
+        char*, const Py_ssize_t*, Py_ssize_t, const char*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
+    ) noexcept nogil
+    int lucid_check(const int64_t*, Py_ssize_t, int64_t) noexcept nogil
+    void lucid_move_along(
+        char*, const int64_t*, Py_ssize_t, char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, bint
+    ) noexcept nogil
+    bint lucid_offsets(Py_ssize_t*, const int64_t*, Py_ssize_t, int64_t, Py_ssize_t) noexcept nogil
+    void lucid_bounds(const int64_t*, Py_ssize_t, int64_t*, int64_t*) noexcept nogil
+    Py_ssize_t lucid_count(const unsigned char*, Py_ssize_t) noexcept nogil
+
+
+# --- places, and what is moved there -----------------------------------------------------------
+
+cdef enum Division:
+    BY_PLACES  # ranges of the index space
+    ALONG  # one dimension of it
+    BY_REST  # one dimension behind it
+    BY_TARGET  # ranges of memory
+
+
+cdef struct Task:
+    int positions, dims, rest
+    char* given[POSITIONS]
+    Py_ssize_t sizes[POSITIONS]  # of the dimensions that positions are in
+    Py_ssize_t steps[POSITIONS]  # their strides
+    Py_ssize_t shape[DIMS]  # of the index space
+    Py_ssize_t strides[DIMS][POSITIONS]  # of positions
+    Py_ssize_t moves[DIMS]  # of values
+    Py_ssize_t widths[DIMS]  # the dimensions behind
+    Py_ssize_t x_strides[DIMS]
+    Py_ssize_t v_strides[DIMS]
+    char* x
+    char* v
+    Py_ssize_t size  # of an element
+    bint reads  # from x into values, otherwise the other way
+    FoldAt fold
+    FoldAlong fold_along
+    int only  # the position that alone goes on in the innermost dimension, where there is nothing behind; or -1
+    Division division
+    int along, risen
+    Py_ssize_t parts, low, high
+    bint is_wrong
+
+
+cdef inline Py_ssize_t _count(Task* task) noexcept nogil:
+    cdef Py_ssize_t found = 1
+    cdef int d
+    for d in range(task.dims):
+        found *= task.shape[d]
+    return found
+
+
+cdef inline bint _fill(
+    Task* task, Py_ssize_t* index, Py_ssize_t first, Py_ssize_t count, Py_ssize_t* places, Py_ssize_t* sources
+) noexcept nogil:
+    """The offsets of places in one row of the index space; whether one of them is outside."""
+    cdef int d, k, inner = task.dims - 1
+    cdef Py_ssize_t i, stride, base = 0, source = first * task.moves[inner], move = task.moves[inner]
+    cdef int64_t p, size
+    cdef bint wrong = False
+    cdef char* at
+    cdef char* rows[POSITIONS]
+    for d in range(inner):
+        source += index[d] * task.moves[d]
+    for k in range(task.positions):
+        at = task.given[k] + first * task.strides[inner][k]
+        for d in range(inner):
+            at += index[d] * task.strides[d][k]
+        rows[k] = at
+        if task.strides[inner][k] == 0 or count == 1:
+            p = (<int64_t*>at)[0]
+            size = task.sizes[k]
+            if p < 0:
+                p += size
+            if p < 0 or p >= size:
+                return True
+            base += p * task.steps[k]
+    for i in range(count):
+        places[i] = base
+        sources[i] = source + i * move
+    if count == 1:
+        return wrong
+    for k in range(task.positions):
+        stride = task.strides[inner][k]
+        if stride == sizeof(int64_t):
+            wrong |= lucid_offsets(places, <int64_t*>rows[k], count, task.sizes[k], task.steps[k])
+        elif stride != 0:
+            size = task.sizes[k]
+            for i in range(count):
+                p = (<int64_t*>(rows[k] + i * stride))[0]
+                if p < 0:
+                    p += size
+                if p < 0 or p >= size:
+                    return True
+                places[i] += p * task.steps[k]
+    return wrong
+
+
+cdef void _apply_rows(
+    Task* task, Py_ssize_t* places, Py_ssize_t* sources, Py_ssize_t count, Py_ssize_t x_offset, Py_ssize_t v_offset
+) noexcept nogil:
+    """Move or put together one row behind each place."""
+    cdef Py_ssize_t width = 1, stride = task.size, step = task.size, first, some
+    cdef char* x
+    cdef char* v
+    if task.rest:
+        width, stride, step = task.widths[task.rest - 1], task.x_strides[task.rest - 1], task.v_strides[task.rest - 1]
+    # What lies apart is taken in tiles, so that neighbours of what was read or written are still in the cache.
+    some = width if stride == step == task.size else TILE
+    first = 0
+    while first < width:
+        x = task.x + x_offset + first * stride
+        v = task.v + v_offset + first * step
+        if task.fold != NULL:
+            task.fold(x, places, v, sources, count, min(some, width - first), stride, step)
+        elif task.reads:
+            lucid_move(v, sources, step, x, places, stride, count, min(some, width - first), task.size)
+        else:
+            lucid_move(x, places, stride, v, sources, step, count, min(some, width - first), task.size)
+        first += some
+
+
+cdef void _apply(Task* task, Py_ssize_t* places, Py_ssize_t* sources, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t index[DIMS]
+    cdef Py_ssize_t x_offset = 0, v_offset = 0
+    cdef int d, outer = task.rest - 1
+    if outer <= 0:
+        _apply_rows(task, places, sources, count, 0, 0)
+        return
+    for d in range(outer):
+        index[d] = 0
+    while True:
+        _apply_rows(task, places, sources, count, x_offset, v_offset)
+        d = outer - 1
+        while d >= 0:
+            index[d] += 1
+            x_offset += task.x_strides[d]
+            v_offset += task.v_strides[d]
+            if index[d] < task.widths[d]:
+                break
+            x_offset -= index[d] * task.x_strides[d]
+            v_offset -= index[d] * task.v_strides[d]
+            index[d] = 0
+            d -= 1
+        if d < 0:
+            return
+
+
+cdef inline int _apply_along(Task* task, Py_ssize_t* index, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
+    """Move or put together some elements of a row of the index space, if its positions are simple; as `lucid_check`."""
+    cdef int d, k, inner = task.dims - 1, found
+    cdef Py_ssize_t base = 0, source = first * task.moves[inner]
+    cdef int64_t p
+    cdef char* at
+    cdef int64_t* positions = NULL
+    for d in range(inner):
+        source += index[d] * task.moves[d]
+    for k in range(task.positions):
+        at = task.given[k] + first * task.strides[inner][k]
+        for d in range(inner):
+            at += index[d] * task.strides[d][k]
+        if k == task.only:
+            positions = <int64_t*>at
+            continue
+        p = (<int64_t*>at)[0]
+        if p < 0:
+            p += task.sizes[k]
+        if p < 0 or p >= task.sizes[k]:
+            return 2
+        base += p * task.steps[k]
+    found = lucid_check(positions, count, task.sizes[task.only])
+    if found:
+        return found
+    if task.fold != NULL:
+        task.fold_along(task.x + base, positions, task.steps[task.only], task.v + source, task.moves[inner], count)
+    else:
+        lucid_move_along(
+            task.x + base, positions, task.steps[task.only], task.v + source, task.moves[inner], count, task.size, task.reads
+        )
+    return 0
+
+
+cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) noexcept nogil:
+    """Take the places of a range of the index space, in row-major order."""
+    cdef Py_ssize_t places[CHUNK]
+    cdef Py_ssize_t sources[CHUNK]
+    cdef Py_ssize_t index[DIMS]
+    cdef int d, inner = task.dims - 1, answer
+    cdef Py_ssize_t length = task.shape[inner], row = begin // length, column = begin % length, count, filled, i, kept
+    cdef bint wrong, is_simple = task.only >= 0 and not checks_only and task.division != BY_TARGET
+    for d in range(inner - 1, -1, -1):
+        index[d] = row % task.shape[d]
+        row //= task.shape[d]
+    while begin < end:
+        filled = 0
+        wrong = False
+        while filled < CHUNK and begin < end:
+            count = min(CHUNK - filled, length - column, end - begin)
+            answer = _apply_along(task, index, column, count) if is_simple and filled == 0 else 1
+            if answer:
+                wrong |= answer == 2 or _fill(task, index, column, count, places + filled, sources + filled)
+                filled += count
+            begin += count
+            column += count
+            if column == length:
+                column = 0
+                for d in range(inner - 1, -1, -1):
+                    index[d] += 1
+                    if index[d] < task.shape[d]:
+                        break
+                    index[d] = 0
+        if wrong:
+            task.is_wrong = True
+            return
+        if checks_only or not filled:
+            continue
+        if task.division == BY_TARGET:
+            kept = 0
+            for i in range(filled):
+                places[kept], sources[kept] = places[i], sources[i]
+                kept += (places[kept] >= task.low) & (places[kept] < task.high)
+            filled = kept
+        if filled:
+            _apply(task, places, sources, filled)
+
+
+cdef void _do_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Task own
+    cdef Py_ssize_t count, first, last, parts = task.parts
+    cdef int d = task.along, k
+    if task.division == BY_PLACES:
+        count = _count(task)
+        _walk(task, count * part // parts, count * (part + 1) // parts, False)
+        return
+    own = task[0]
+    if task.division == ALONG:
+        first, last = _boundary(task, part), _boundary(task, part + 1)
+        own.shape[d] = last - first
+        if first == last:
+            return
+        own.v += first * task.moves[d]
+        for k in range(task.positions):
+            own.given[k] += first * task.strides[d][k]
+    elif task.division == BY_REST:
+        first, last = task.widths[d] * part // parts, task.widths[d] * (part + 1) // parts
+        own.widths[d] = last - first
+        own.x += first * task.x_strides[d]
+        own.v += first * task.v_strides[d]
+    else:
+        # The pool wants two parts for each thread; here one more costs a look at all places.
+        if part & 1:
+            return
+        first = (task.high - task.low) // (parts // 2)
+        own.low += first * (part // 2)
+        if part + 2 < parts:
+            own.high = own.low + first
+    _walk(&own, 0, _count(&own), False)
+    if own.is_wrong:
+        task.is_wrong = True
+
+
+cdef Py_ssize_t _boundary(Task* task, Py_ssize_t part) noexcept nogil:
+    """Where a part begins: at an index at which the position is another than before."""
+    cdef Py_ssize_t count = task.shape[task.along], i = count * part // task.parts
+    cdef Py_ssize_t stride = task.strides[task.along][task.risen]
+    cdef char* at = task.given[task.risen] + i * stride
+    while 0 < i < count and (<int64_t*>at)[0] == (<int64_t*>(at - stride))[0]:
+        at += stride
+        i += 1
+    return i
+
+
+cdef int _rising(Task* task, Py_ssize_t least) noexcept nogil:
+    """A dimension of the index space along which a position rises often enough, and never falls."""
+    cdef int d, k, found
+    cdef Py_ssize_t i, stride, rises
+    cdef int64_t before, p
+    for k in range(task.positions):
+        found = -1
+        for d in range(task.dims):
+            if task.strides[d][k] != 0:
+                found = d if found == -1 else -2
+        if found < 0 or task.shape[found] < least:
+            continue
+        before, rises = -1, 0
+        stride = task.strides[found][k]
+        for i in range(task.shape[found]):
+            p = (<int64_t*>(task.given[k] + i * stride))[0]
+            if p < before:
+                break
+            rises += p > before
+            before = p
+        else:
+            if rises >= least:
+                task.risen = k
+                return found
+    return -1
+
+
+cdef int _widest(Task* task, Py_ssize_t least) noexcept nogil:
+    """The dimension behind the index space that is divided, if it is wide enough."""
+    cdef int d, found = -1
+    for d in range(task.rest):
+        if task.widths[d] >= (32 * least if d == task.rest - 1 else least):
+            if found < 0 or task.widths[d] > task.widths[found]:
+                found = d
+    return found
+
+
+cdef double _work(Task* task) noexcept nogil:
+    """About how many nanoseconds it takes."""
+    cdef double behind = 1
+    cdef int d
+    for d in range(task.rest):
+        behind *= task.widths[d]
+    return _count(task) * (2.0 + 0.25 * behind)
+
+
+cdef void _run(Task* task, int threads) noexcept nogil:
+    """Divide the work and do it."""
+    cdef Py_ssize_t count = _count(task)
+    cdef int d
+    task.division = BY_PLACES
+    if threads == 1:
+        _walk(task, 0, count, False)
+        return
+    task.parts = 8 * threads
+    if not task.reads or count < task.parts:
+        task.along = -1 if task.reads else _rising(task, task.parts)
+        if task.along >= 0:
+            task.division = ALONG
+        else:
+            task.along = _widest(task, 2 * threads)
+            task.parts = 2 * threads
+            if task.along >= 0:
+                task.division = BY_REST
+            elif task.reads:
+                task.parts = min(count, 2 * threads)
+            else:
+                task.division = BY_TARGET
+                task.low = task.high = 0
+                for d in range(task.positions):
+                    if task.steps[d] < 0:
+                        task.low += task.steps[d] * (task.sizes[d] - 1)
+                    else:
+                        task.high += task.steps[d] * (task.sizes[d] - 1)
+                task.high += 1
+    share(_do_part, task, task.parts, threads)
+
+
+# --- from arrays to a task ---------------------------------------------------------------------
+
+
+cdef inline bint _is_plain(object x) noexcept:
+    return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
+
+
+cdef int _selection(np.ndarray x, tuple positions, int first, np.npy_intp* shape, int* places) except -2:
+    """The shape of what is selected and how many dimensions are places; the number of dimensions, or -1."""
+    cdef int d, k, own, dims = 0, n = len(positions) - first
+    cdef np.ndarray p
+    if n < 1 or n > POSITIONS or n > np.PyArray_NDIM(x) or np.PyArray_TYPE(x) == np.NPY_OBJECT:
+        return -1
+    if np.PyArray_ITEMSIZE(x) not in (1, 2, 4, 8, 16):
+        return -1
+    for k in range(n):
+        item = positions[first + k]
+        if not _is_plain(item) or np.PyArray_TYPE(<np.ndarray>item) != np.NPY_INT64:
+            return -1
+        dims = max(dims, np.PyArray_NDIM(<np.ndarray>item))
+    if dims + np.PyArray_NDIM(x) - n > DIMS:
+        return -1
+    for d in range(dims):
+        shape[d] = 1
+        for k in range(n):
+            p = <np.ndarray>positions[first + k]
+            own = d - dims + np.PyArray_NDIM(p)
+            if own >= 0 and np.PyArray_DIM(p, own) != 1:
+                if shape[d] != 1 and shape[d] != np.PyArray_DIM(p, own):
+                    return -1
+                shape[d] = np.PyArray_DIM(p, own)
+    places[0] = dims
+    for d in range(n, np.PyArray_NDIM(x)):
+        shape[dims] = np.PyArray_DIM(x, d)
+        dims += 1
+    return dims
+
+
+cdef inline Py_ssize_t _stride(np.ndarray a, int d, int dims) noexcept:
+    """The stride of an array that is broadcast to so many dimensions."""
+    cdef int own = d - dims + np.PyArray_NDIM(a)
+    return np.PyArray_STRIDE(a, own) if own >= 0 and np.PyArray_DIM(a, own) != 1 else 0
+
+
+cdef void _bind(
+    Task* task, np.ndarray x, np.ndarray v, tuple positions, int first, np.npy_intp* shape, int dims, int places
+) noexcept:
+    cdef int d, k, last
+    cdef Py_ssize_t strides[POSITIONS]
+    cdef Py_ssize_t move
+    cdef np.ndarray p
+    cdef bint joins
+    task.positions = len(positions) - first
+    task.is_wrong = False
+    task.x, task.v = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(v)
+    task.size = np.PyArray_ITEMSIZE(x)
+    for k in range(task.positions):
+        p = <np.ndarray>positions[first + k]
+        task.given[k] = <char*>np.PyArray_DATA(p)
+        task.sizes[k], task.steps[k] = np.PyArray_DIM(x, k), np.PyArray_STRIDE(x, k)
+    task.dims = 0
+    for d in range(places):
+        if shape[d] == 1:
+            continue
+        last = task.dims - 1
+        move = _stride(v, d, dims)
+        joins = last >= 0 and task.moves[last] == move * shape[d]
+        for k in range(task.positions):
+            strides[k] = _stride(<np.ndarray>positions[first + k], d, places)
+            joins = joins and task.strides[last][k] == strides[k] * shape[d]
+        if joins:
+            task.shape[last] *= shape[d]
+        else:
+            last += 1
+            task.shape[last] = shape[d]
+            task.dims = last + 1
+        task.moves[last] = move
+        for k in range(task.positions):
+            task.strides[last][k] = strides[k]
+    if task.dims == 0:
+        task.dims = task.shape[0] = 1
+        task.moves[0] = 0
+        for k in range(task.positions):
+            task.strides[0][k] = 0
+    task.rest = 0
+    task.only = -1
+    for d in range(places, dims):
+        _add_behind(task, shape[d], np.PyArray_STRIDE(x, d - places + task.positions), _stride(v, d, dims))
+
+
+cdef void _add_behind(Task* task, Py_ssize_t width, Py_ssize_t stride, Py_ssize_t move) noexcept:
+    """One more dimension behind the places, joined with the last one where it goes on as that does."""
+    cdef int last = task.rest - 1
+    if width == 1:
+        return
+    if last >= 0 and task.x_strides[last] == stride * width and task.v_strides[last] == move * width:
+        task.widths[last] *= width
+    else:
+        last += 1
+        task.widths[last] = width
+        task.rest = last + 1
+    task.x_strides[last], task.v_strides[last] = stride, move
+
+
+cdef void _start(Task* task) noexcept:
+    cdef double work = _work(task)
+    cdef int k, inner = task.dims - 1
+    if task.rest == 0:
+        for k in range(task.positions):
+            if task.strides[inner][k] != 0:
+                if task.only >= 0 or task.strides[inner][k] != sizeof(int64_t):
+                    task.only = -1
+                    break
+                task.only = k
+    if work < _LEAST_WORK:
+        task.division = BY_PLACES
+        _walk(task, 0, _count(task), False)
+    else:
+        with nogil:
+            _run(task, pool_size())
+
+
+cdef object _new(np.dtype dtype, int dims, np.npy_intp* shape):
+    Py_INCREF(dtype)
+    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, NULL, NULL, 0, None)
+
+
+cdef object _gathered(np.ndarray x, tuple positions, int first):
+    """The elements at positions, those from `first` on; None where the reference is to compute."""
+    cdef Task task
+    cdef np.npy_intp shape[DIMS]
+    cdef int places = 0, dims
+    if not is_enabled() or not _is_plain(x):
+        return None
+    dims = _selection(x, positions, first, shape, &places)
+    if dims < 0:
+        return None
+    out = _new(<np.dtype><object>np.PyArray_DESCR(x), dims, shape)
+    _bind(&task, x, <np.ndarray>out, positions, first, shape, dims, places)
+    if np.PyArray_SIZE(<np.ndarray>out) == 0:
+        return None
+    task.reads, task.fold = True, NULL
+    _start(&task)
+    return None if task.is_wrong else out
+
+
+def of_gather(reference):
+    def call(*operands):
+        out = _gathered(<np.ndarray?>operands[0], operands, 1)
+        return reference(*operands) if out is None else out
+
+    return call
+
+
+def gather(x, *positions):
+    return _gathered(<np.ndarray?>x, positions, 0)
+
+
+cdef class Fold:
+    cdef FoldAt at
+    cdef FoldAlong along
+    cdef readonly object dtype
+    cdef int x_type, v_type, parts
+    cdef object code
+
+    def __init__(self, addresses, dtype, values, parts, code):
+        self.at = <FoldAt><void*><size_t>addresses[0]
+        self.along = <FoldAlong><void*><size_t>addresses[1]
+        self.dtype = dtype
+        self.x_type, self.v_type = dtype.num, values.num
+        self.parts = parts
+        self.code = code
+
+
+def scatter(x, v, tuple positions, Fold fold, bint is_fresh):
+    cdef Task task
+    cdef np.npy_intp shape[DIMS]
+    cdef int d, own, dims, places = 0
+    cdef np.ndarray to, values
+    if not is_enabled() or not _is_plain(x) or not _is_plain(v) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
+        return False
+    to, values = <np.ndarray>x, <np.ndarray>v
+    if fold is None:
+        if np.PyArray_TYPE(to) != np.PyArray_TYPE(values):
+            return False
+    elif np.PyArray_TYPE(to) != fold.x_type or np.PyArray_TYPE(values) != fold.v_type:
+        return False
+    dims = _selection(to, positions, 0, shape, &places)
+    if dims < 0 or np.PyArray_NDIM(values) > dims or np.PyArray_SIZE(to) == 0 or np.PyArray_SIZE(values) == 0:
+        return False
+    for d in range(dims):
+        own = d - dims + np.PyArray_NDIM(values)
+        if shape[d] == 0 or (own >= 0 and np.PyArray_DIM(values, own) not in (1, shape[d])):
+            return False
+    _bind(&task, to, values, positions, 0, shape, dims, places)
+    task.reads, task.fold = False, NULL
+    if fold is not None:
+        task.fold, task.fold_along = fold.at, fold.along
+        if fold.parts > 1:
+            task.size //= fold.parts
+            _add_behind(&task, fold.parts, task.size, task.size)
+    if not is_fresh:
+        with nogil:
+            task.division = BY_PLACES
+            _walk(&task, 0, _count(&task), True)
+        if task.is_wrong:
+            return False
+    _start(&task)
+    return not task.is_wrong
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef struct Copy:
+    char* to
+    const char* of  # zeros if there is none
+    Py_ssize_t bytes, parts
+
+
+cdef void _copy_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Copy* task = <Copy*>given
+    cdef Py_ssize_t begin = task.bytes * part // task.parts, end = task.bytes * (part + 1) // task.parts
+    if task.of == NULL:
+        memset(task.to + begin, 0, end - begin)
+    else:
+        memcpy(task.to + begin, task.of + begin, end - begin)
+
+
+cdef void _copy(char* to, const char* of, Py_ssize_t bytes) noexcept nogil:
+    cdef Copy task
+    cdef int threads = pool_size() if 0.1 * bytes >= _LEAST_WORK else 1
+    task.to, task.of, task.bytes = to, of, bytes
+    task.parts = 4 * threads if threads > 1 else 1
+    if threads > 1:
+        share(_copy_part, &task, task.parts, threads)
+    else:
+        _copy_part(&task, 0, 0)
+
+
+def copied(np.ndarray x):
+    if not np.PyArray_IS_C_CONTIGUOUS(x) or not _is_plain(x):
+        return numpy.array(x, order="C")
+    out = _new(<np.dtype><object>np.PyArray_DESCR(x), np.PyArray_NDIM(x), np.PyArray_DIMS(x))
+    _copy(<char*>np.PyArray_DATA(<np.ndarray>out), <const char*>np.PyArray_DATA(x), np.PyArray_NBYTES(x))
+    return out
+
+
+def zeros(tuple shape, np.dtype dtype):
+    cdef np.npy_intp sizes[DIMS]
+    cdef int d, dims = len(shape)
+    for d in range(dims):
+        sizes[d] = shape[d]
+    out = _new(dtype, dims, sizes)
+    _copy(<char*>np.PyArray_DATA(<np.ndarray>out), NULL, np.PyArray_NBYTES(<np.ndarray>out))
+    return out
+
+
+# --- bounds of indices, and places where masks hold --------------------------------------------
+
+cdef struct Scan:
+    char* x
+    Py_ssize_t count, blocks
+    int64_t low[BLOCKS]
+    int64_t high[BLOCKS]
+    # Of a mask: how many hold before a block, and where the positions of those go.
+    Py_ssize_t before[BLOCKS]
+    int dims
+    Py_ssize_t shape[DIMS]
+    int64_t* out[DIMS]
+    Py_ssize_t step  # from one position to the next of the same dimension
+
+
+cdef void _bounds_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
+    cdef Scan* scan = <Scan*>given
+    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
+    lucid_bounds(<int64_t*>scan.x + begin, end - begin, &scan.low[b], &scan.high[b])
+
+
+cdef void _count_block(void* given, Py_ssize_t b, int who) noexcept nogil:
+    cdef Scan* scan = <Scan*>given
+    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
+    scan.before[b] = lucid_count(<unsigned char*>scan.x + begin, end - begin)
+
+
+cdef void _places_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
+    """Write the positions of the elements of a block that hold, row by row."""
+    cdef Scan* scan = <Scan*>given
+    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
+    cdef Py_ssize_t to = scan.before[b] * scan.step, length = scan.shape[scan.dims - 1], step = scan.step
+    cdef Py_ssize_t row = begin // length, column = begin % length, stop, i, found
+    cdef Py_ssize_t index[DIMS]
+    cdef int64_t columns[CHUNK]
+    cdef unsigned char* mask = <unsigned char*>scan.x + begin - column
+    cdef int d, inner = scan.dims - 1
+    for d in range(inner - 1, -1, -1):
+        index[d] = row % scan.shape[d]
+        row //= scan.shape[d]
+    while begin < end:
+        stop = min(column + CHUNK, length, column + end - begin)
+        found = 0
+        for i in range(column, stop):
+            columns[found] = i
+            found += mask[i] != 0
+        for d in range(inner):
+            for i in range(found):
+                scan.out[d][to + i * step] = index[d]
+        for i in range(found):
+            scan.out[inner][to + i * step] = columns[i]
+        to += found * step
+        begin += stop - column
+        column = stop
+        if column == length:
+            column = 0
+            mask += length
+            for d in range(inner - 1, -1, -1):
+                index[d] += 1
+                if index[d] < scan.shape[d]:
+                    break
+                index[d] = 0
+
+
+cdef int _scan(Scan* scan, np.ndarray x, double cost) noexcept:
+    """Set out to look at all elements; the number of threads."""
+    cdef int threads
+    scan.x, scan.count = <char*>np.PyArray_DATA(x), np.PyArray_SIZE(x)
+    threads = pool_size() if cost * scan.count >= _LEAST_WORK else 1
+    scan.blocks = min(BLOCKS, 8 * threads) if threads > 1 else 1
+    return threads
+
+
+def in_range(positions, Py_ssize_t size, name, negative, reference):
+    cdef Scan scan
+    cdef int threads
+    cdef Py_ssize_t b
+    cdef np.ndarray x
+    if not is_enabled() or not _is_plain(positions) or np.PyArray_TYPE(<np.ndarray>positions) != np.NPY_INT64:
+        return reference(positions, size, name, negative)
+    x = <np.ndarray>positions
+    if np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
+        return reference(positions, size, name, negative)
+    threads = _scan(&scan, x, 0.5)
+    if threads > 1:
+        with nogil:
+            share(_bounds_of_block, &scan, scan.blocks, threads)
+    else:
+        _bounds_of_block(&scan, 0, 0)
+    for b in range(scan.blocks):
+        if scan.low[b] < 0 or scan.high[b] >= size:
+            return reference(positions, size, name, negative)
+    return positions
+
+
+def nonzero(mask, bint as_rows):
+    cdef Scan scan
+    cdef int d, threads
+    cdef Py_ssize_t b, held, total = 0
+    cdef np.ndarray x
+    if not is_enabled() or not _is_plain(mask) or np.PyArray_TYPE(<np.ndarray>mask) != np.NPY_BOOL:
+        return None
+    x = <np.ndarray>mask
+    scan.dims = np.PyArray_NDIM(x)
+    if scan.dims == 0 or np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
+        return None
+    threads = _scan(&scan, x, 1.0)
+    with nogil:
+        share(_count_block, &scan, scan.blocks, threads)
+    for b in range(scan.blocks):
+        held = scan.before[b]
+        scan.before[b] = total
+        total += held
+    if as_rows:
+        out = numpy.empty((total, scan.dims), numpy.int64)
+        found = [out[:, d] for d in range(scan.dims)]
+    else:
+        out = found = tuple([numpy.empty(total, numpy.int64) for _ in range(scan.dims)])
+    scan.step = scan.dims if as_rows else 1
+    for d in range(scan.dims):
+        scan.shape[d] = np.PyArray_DIM(x, d)
+        scan.out[d] = <int64_t*>np.PyArray_DATA(<np.ndarray>found[d])
+    if total:
+        with nogil:
+            share(_places_of_block, &scan, scan.blocks, threads)
+    return out

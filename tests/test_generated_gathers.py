@@ -1,0 +1,229 @@
+"""Gathers and scatters by compiled loops give what the reference gives, to the last bit, with any number of threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucid.backends.cpu import thread_pool
+from lucid.backends.cpu.generated import gathers, launch_gathers, support
+from lucid.backends.numpy import indexing
+from lucid.codegen.gathers import LOOPS, plan_of
+from lucid.codegen.loops import module
+from lucid.codegen.machine import Compiler
+from lucid.core import dtypes, kernels
+from lucid.core.primitive import P
+
+pytestmark = pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+
+TYPES = [
+    "bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+    "complex64", "complex128",
+]  # fmt: skip
+FOLDS = {
+    "index_put": {"accumulate": True},
+    "index_prod": {},
+    "index_amax": {"include_self": False},
+    "index_amin": {"include_self": True},
+}
+
+
+def numbers(rng: Any, shape: Any, dtype: str) -> Any:
+    kind = dtypes.bfloat16.numpy if dtype == "bfloat16" else np.dtype(dtype)
+    if kind.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
+    return (rng.standard_normal(shape) * 3).astype(kind)
+
+
+def layouts(x: Any) -> list[Any]:
+    """The same elements, lying in memory in other ways."""
+    twice = np.repeat(x, 2, axis=-1)[..., ::2]
+    return [x, np.asfortranarray(x), np.flip(np.ascontiguousarray(np.flip(x, 0)), 0), twice]
+
+
+def positions_for(rng: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Some ways to index an array of three dimensions."""
+    n, m, k = shape
+    rows = np.arange(n).reshape(n, 1, 1)
+    return [
+        (rng.integers(-n, n, 7),),
+        (rng.integers(0, n, (4, 3)), rng.integers(0, m, (1, 3))),
+        (rows, rng.integers(0, m, (n, 2, 1)), np.arange(k)),
+        (np.asarray(n - 1), np.asarray(0)),
+        (rng.integers(0, n, (6, 2)).T, rng.integers(-m, m, 6)[None, ::-1]),
+    ]
+
+
+def same(found: Any, expected: Any) -> None:
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert found.flags.c_contiguous
+    assert found.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gathers(dtype):
+    rng = np.random.default_rng(1)
+    x = numbers(rng, (5, 4, 3), dtype)
+    for laid_out in layouts(x):
+        for positions in positions_for(rng, x.shape):
+            found = launch_gathers.gather(laid_out, *positions)
+            same(found, x[positions])
+            same(P.index.kernel(laid_out, *positions), x[positions])
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_folds(name, dtype):
+    primitive, params = getattr(P, name), FOLDS[name]
+    if "complex" in dtype and name != "index_put":
+        pytest.skip("no code for complex numbers, or no order among them")
+    rng = np.random.default_rng(2)
+    x = numbers(rng, (5, 4, 3), dtype)
+    kernel = gathers.of_positions(primitive)
+    for laid_out in layouts(x):
+        for positions in positions_for(rng, x.shape):
+            shape = x[positions].shape
+            for values in (*layouts(numbers(rng, shape or (1,), dtype))[: 4 if shape else 1], numbers(rng, (), dtype)):
+                values = values.reshape(shape) if not shape else values
+                expected = kernels.reference(primitive)(x, values, *positions, **params)
+                same(kernel(laid_out, values, *positions, **params), expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_writes_and_transposes(dtype):
+    rng = np.random.default_rng(3)
+    x = numbers(rng, (5, 4, 3), dtype)
+    for laid_out in layouts(x):
+        for positions in positions_for(rng, x.shape):
+            values = numbers(rng, x[positions].shape, dtype)
+            put = kernels.reference(P.index_put)(x, values, *positions, accumulate=False)
+            same(P.index_put.kernel(laid_out, values, *positions, accumulate=False), put)
+            back = kernels.reference(P.index_back)(values, *positions, shape=x.shape)
+            same(P.index_back.kernel(values, *positions, shape=x.shape), back)
+            for accumulate in (False, True):
+                here, there = laid_out.copy(order="K"), x.copy()
+                gathers.into(here, values, positions, accumulate)
+                indexing.index_into(there, values, positions, accumulate)
+                same(np.ascontiguousarray(here), there)
+
+
+LARGE = {
+    "rows": ((400, 300), lambda rng: (rng.integers(0, 400, 700),)),
+    "few wide rows": ((3, 200000), lambda rng: (rng.integers(0, 3, 2),)),
+    "along columns": ((300, 400), lambda rng: (np.arange(300)[:, None], rng.integers(0, 400, (300, 500)))),
+    "along rows": ((300, 400), lambda rng: (rng.integers(0, 300, (500, 400)), np.arange(400))),
+    "anywhere": ((300, 400), lambda rng: (rng.integers(-300, 300, 90000), rng.integers(0, 400, 90000))),
+    "one place": ((5,), lambda rng: (rng.integers(0, 5, 200000),)),
+    "behind": ((50, 7, 40, 3), lambda rng: (rng.integers(0, 50, 400), rng.integers(0, 7, 400))),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "complex64"])
+def test_threads_give_the_same(case, dtype):
+    rng = np.random.default_rng(4)
+    shape, make = LARGE[case]
+    positions = make(rng)
+    x = numbers(rng, shape, dtype)
+    values = numbers(rng, x[positions].shape, dtype)
+    transposed = np.asfortranarray(x)
+    before = thread_pool.size()
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            thread_pool.set_size(threads)
+            into = transposed.copy(order="K")
+            gathers.into(into, values, positions, True)
+            found.append(
+                [
+                    P.index.kernel(x, *positions),
+                    P.index.kernel(transposed, *positions),
+                    P.index_put.kernel(x, values, *positions, accumulate=True),
+                    P.index_put.kernel(x, values, *positions, accumulate=False),
+                    P.index_back.kernel(values, *positions, shape=shape),
+                    np.ascontiguousarray(into),
+                ]
+            )
+    finally:
+        thread_pool.set_size(before)
+    same(found[0][0], x[positions])
+    expected = kernels.reference(P.index_put)(x, values, *positions, accumulate=True)
+    same(found[0][2], expected)
+    same(found[0][5], expected)
+    same(found[0][3], kernels.reference(P.index_put)(x, values, *positions, accumulate=False))
+    for other in found[1:]:
+        for one, more in zip(found[0], other, strict=True):
+            same(more, one)
+
+
+def test_half_precision_is_rounded_once():
+    x, values = np.zeros(1, np.float16), np.full(4096, 0.1, np.float16)
+    out = P.index_put.kernel(x, values, np.zeros(4096, np.int64), accumulate=True)
+    total = np.float32(0)
+    for v in values.astype(np.float32):
+        total += v
+    assert out[0] == np.float16(total)
+
+
+@pytest.mark.parametrize("wrong", [5, -6, 1 << 62, -(1 << 62)])
+@pytest.mark.parametrize("count", [1, 3, 70000])
+def test_wrong_positions_are_refused_before_anything_is_written(wrong, count):
+    x, places = np.arange(10.0).reshape(5, 2), np.zeros(count, np.int64)
+    places[-1] = wrong
+    values = np.ones((count, 2))
+    for call in (
+        lambda: P.index.kernel(x, places),
+        lambda: P.index_put.kernel(x, values, places, accumulate=False),
+        lambda: gathers.into(x, values, (places,), False),
+    ):
+        with pytest.raises(IndexError):
+            call()
+    np.testing.assert_array_equal(x, np.arange(10.0).reshape(5, 2))
+
+
+def test_values_that_share_memory_are_read_before_they_are_written():
+    x = np.arange(6.0)
+    gathers.into(x, x[::-1], (np.arange(6),), False)
+    np.testing.assert_array_equal(x, np.arange(6.0)[::-1])
+
+
+def test_what_is_empty():
+    x, none = np.ones((3, 2)), np.zeros(0, np.int64)
+    assert P.index.kernel(x, none).shape == (0, 2)
+    same(P.index_put.kernel(x, np.ones((0, 2)), none, accumulate=True), x)
+    same(P.index_back.kernel(np.ones((0, 2)), none, shape=(3, 2)), np.zeros((3, 2)))
+    assert P.index.kernel(np.ones((3, 0)), np.array([1])).shape == (1, 0)
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (1000, 3), (600, 700), (2, 3, 4, 5), (300000,), (0, 3)])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_masks(shape, share):
+    rng = np.random.default_rng(5)
+    mask = rng.random(shape) < share
+    for found, expected in zip(gathers.nonzero(mask, False), np.nonzero(mask), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(gathers.nonzero(mask, True), np.argwhere(mask))
+    np.testing.assert_array_equal(gathers.nonzero(np.asfortranarray(mask), True), np.argwhere(mask))
+
+
+def test_bounds():
+    rng = np.random.default_rng(6)
+    inside = rng.integers(0, 9, 300000)
+    assert gathers.in_range(inside, 9, "test", False) is inside
+    inside[-1] = -2
+    found = gathers.in_range(inside, 9, "test", True)
+    assert found[-1] == 7
+    with pytest.raises(IndexError, match="test: index -2 is out of range"):
+        gathers.in_range(inside, 9, "test", False)
+    np.testing.assert_array_equal(gathers.in_range(np.array([1, 2], np.int8), 3, "test", True), [1, 2])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("name", ["add", "mul", "maximum", "minimum"])
+def test_code_for_other_processors(name, dtype):
+    plan = plan_of(getattr(P, name).source, np.dtype(dtype), np.dtype(dtype))
+    assembly = Compiler("aarch64-unknown-linux-gnu", "generic", "").assembly(
+        module([make(plan, make.__name__) for make in LOOPS])
+    )
+    assert "fold_at" in assembly
