@@ -38,7 +38,7 @@ LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
-    "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers",
+    "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -48,6 +48,7 @@ EXACT = (
     "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows",
     "backends.cpu.generated.launch_gathers",
+    "backends.cpu.generated.launch_scans",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

@@ -37,6 +37,7 @@ POOLS = ("max_pool", "max_pool_indices")
 WHOLE = (window_map(windows(5, 5, 1, 0, 1, ceil_mode=False)),)
 SETTINGS = {
     "count_nonzero": [{"dims": (1,)}],
+    **{name: [{"dim": 1, "reverse": False}] for name in ("cumsum", "cumprod", "recurrence")},
     "euclidean": [{}],
     "norm": [
         {"p": p, "dims": (1,), "keepdim": False, "divisor": d} for p in (2.0, 1.0, 3.5, 0.5, -1.0) for d in (1.0, 4.0)

@@ -188,4 +188,4 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -
     Tensor([ 3. , 10.5])
     """
     areas, d = _areas(y, x, dx, dim, "cumulative_trapezoid")
-    return P.cumsum(areas, dim=areas.ndim - lift(y).ndim + d)
+    return P.cumsum(areas, dim=areas.ndim - lift(y).ndim + d, reverse=False)

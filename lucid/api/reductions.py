@@ -400,10 +400,10 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
 
 
-def _scan(prim: str, input: Any, dim: int, dtype: Any) -> Tensor:
+def _scan(prim: str, input: Any, dim: int, dtype: Any, **params: Any) -> Tensor:
     x = _widened(input, dtype)
     d = one_dim(dim, x.ndim, prim)
-    return getattr(P, prim)(x, dim=d) if x.ndim else x.clone()
+    return getattr(P, prim)(x, dim=d, **params) if x.ndim else x.clone()
 
 
 @numpy_names
@@ -414,7 +414,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumsum(lucid.tensor([1.0, 2.0, 3.0]), dim=0)
     Tensor([1., 3., 6.])
     """
-    return _scan("cumsum", input, dim, dtype)
+    return _scan("cumsum", input, dim, dtype, reverse=False)
 
 
 @numpy_names
@@ -425,7 +425,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumprod(lucid.tensor([1.0, 2.0, 3.0, 4.0]), dim=0)
     Tensor([ 1.,  2.,  6., 24.])
     """
-    return _scan("cumprod", input, dim, dtype)
+    return _scan("cumprod", input, dim, dtype, reverse=False)
 
 
 @numpy_names

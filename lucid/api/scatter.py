@@ -509,7 +509,7 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tenso
         return P.clone(x)
     flat = P.reshape(mask, shape=(mask.numel(),))
     # Each chosen place takes the element whose number is that of the chosen places before it.
-    before = P.cumsum(cast(flat, dtypes.INT64), dim=0) - 1
+    before = P.cumsum(cast(flat, dtypes.INT64), dim=0, reverse=False) - 1
     turn = in_range(P.where(flat, before, 0), source.numel(), name)
     values = P.index(P.reshape(source, shape=(source.numel(),)), turn)
     return P.where(mask, P.reshape(values, shape=shape), x)

@@ -10,8 +10,12 @@ from lucid.codegen.folds import FoldPlan, columns, merge, merge_columns, run
 from lucid.codegen.loops import elementwise as elementwise_loop
 from lucid.codegen.loops import module
 from lucid.codegen.machine import Compiler, Loaded
-from lucid.codegen.rows import RowPlan, rows
+from lucid.codegen.rows import RowPlan
 from lucid.codegen.rows import columns as columns_of_rows
+from lucid.codegen.rows import rows as one_row
+from lucid.codegen.scans import ScanPlan, line, rows
+from lucid.codegen.scans import columns as scan_columns
+from lucid.codegen.selections import SelectionPlan, select
 from lucid.codegen.vectors import Function
 
 _known: dict[str, tuple[tuple[int, ...], Any]] = {}
@@ -59,9 +63,19 @@ def fold(plan: FoldPlan) -> tuple[tuple[int, ...], Any]:
 
 def function_of_rows(plan: RowPlan) -> tuple[tuple[int, ...], Any]:
     """The loop of a function of rows along one row."""
-    return addresses([rows(plan, "rows")])
+    return addresses([one_row(plan, "rows")])
 
 
 def function_of_columns(plan: RowPlan, shared: Sequence[int]) -> tuple[tuple[int, ...], Any]:
     """The same along many rows side by side."""
     return addresses([columns_of_rows(plan, "columns", shared)])
+
+
+def scan(plan: ScanPlan) -> tuple[tuple[int, ...], Any]:
+    """The loops of a scan."""
+    return addresses([make(plan, make.__name__) for make in (line, rows, scan_columns)])
+
+
+def selection(plan: SelectionPlan) -> tuple[tuple[int, ...], Any]:
+    """The loop that finds the first few elements in order."""
+    return addresses([select(plan, "select")])

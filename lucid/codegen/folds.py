@@ -15,20 +15,31 @@ import numpy as np
 from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_body
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 from lucid.ops.categories import Fold
-from lucid.ops.expressions import Body, read
+from lucid.ops.expressions import Body, Expression, Operand, read
 
 ACCUMULATORS = 64
-_I64, _F32 = np.dtype(np.int64), np.dtype(np.float32)
+_I64, _I32, _F32 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)
 
 
 class FoldPlan:
-    """A fold over elements of a type, with the types of its states."""
+    """A fold over elements of a type, with the types of its states.
 
-    def __init__(self, fold: Fold, dtype: np.dtype[Any], result: np.dtype[Any]) -> None:
+    Where places are carried along beside narrower elements, they are counted `within` a block in as many bits as these
+    have, from 0: vectors then have twice as many places.
+    """
+
+    def __init__(
+        self,
+        fold: Fold,
+        dtype: np.dtype[Any],
+        result: np.dtype[Any],
+        operands: int = 1,
+        place: np.dtype[Any] = _I64,
+    ) -> None:
         self.element = type_of(dtype)
         self.result = type_of(result)
         working = _F32 if dtype in NARROW else dtype
-        self.lift = _parts(fold.lift, [working, _I64])
+        self.lift = _parts(fold.lift, [*[working] * operands, place])
         types = [b.dtype for b in self.lift]
         self.combine = _parts(lambda *a: fold.combine(a[: len(types)], a[len(types) :]), [*types, *types])
         if [b.dtype for b in self.combine] != types:
@@ -38,12 +49,15 @@ class FoldPlan:
         self.states = [type_of(t) for t in types]
         self.lanes = 8 if max(t.itemsize for t in (working, *types)) > 4 else 16
         self.cost = 0.1 * sum(1 + len(b.steps) for b in (*self.lift, *self.combine))
-        self.reads_place = any(_reads(b, 1) for b in self.lift)
+        self.place = type_of(place)
+        self.reads_place = any(reads(b, operands) for b in self.lift)
+        self.is_place = [b.result == Operand(operands) for b in self.lift]  # the parts of a state that are places
+        is_narrow = any(self.is_place) and place == _I64 and working.itemsize <= 4
+        self.within = FoldPlan(fold, dtype, result, operands, _I32) if is_narrow else self
 
-    def lifted(self, f: Function, x: Value, place: Value) -> list[Value]:
-        if x.type.of in NARROW.values():
-            x = f.convert(x, Type("float"))
-        return [write_body(f, b, [x, place], x.type.lanes) for b in self.lift]
+    def lifted(self, f: Function, operands: Sequence[Value], place: Value) -> list[Value]:
+        given = [f.convert(x, Type("float")) if x.type.of in NARROW.values() else x for x in operands]
+        return [write_body(f, b, [*given, place], given[0].type.lanes) for b in self.lift]
 
     def combined(self, f: Function, one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
         return [write_body(f, b, [*one, *other], one[0].type.lanes) for b in self.combine]
@@ -53,6 +67,20 @@ class FoldPlan:
         if found.type.of == "double" and self.result.of in NARROW.values():
             raise NotGeneratedError("a result of half precision")
         return f.convert(found, self.result)
+
+    def places_from(self, f: Function, first: Value | int, lanes: int) -> Value:
+        """The places of so many elements, one after the other."""
+        numbers = f.convert(f.places(lanes), self.place)
+        return numbers + f.convert(f.constant(first, COUNT), self.place) if self.reads_place else numbers
+
+    def after_block(self, f: Function, state: Sequence[Value], first: Value) -> list[Value]:
+        """A state that was found `within` a block as one of all elements, of which the block has those from `first` on."""
+        if self.within is self:
+            return list(state)
+        found = []
+        for value, type, is_place in zip(state, self.states, self.is_place, strict=True):
+            found.append(f.convert(value, type) + f.constant(first, type.wide(value.type.lanes)) if is_place else value)
+        return found
 
     def units(self, f: Function, lanes: int) -> list[Value]:
         return [f.constant(u, t.wide(lanes)) for u, t in zip(self.unit, self.states, strict=True)]
@@ -65,14 +93,11 @@ def _parts(function: Callable[..., Any], types: Sequence[np.dtype[Any]]) -> list
 
 
 def _probe(dtype: np.dtype[Any]) -> Any:
-    from lucid.ops.expressions import Expression, Operand
-
     return Expression.make(Operand(0), dtype, is_base)
 
 
-def _reads(body: Body, place: int) -> bool:
-    from lucid.ops.expressions import Operand
-
+def reads(body: Body, place: int) -> bool:
+    """Whether a body reads this operand."""
     wanted = Operand(place)
     return body.result == wanted or any(o == wanted for s in body.steps for o in s.operands if isinstance(o, Operand))
 
@@ -124,7 +149,7 @@ def _fold_run(
     return _together(f, plan, grouped(f.loop(count, ACCUMULATORS, rest, values, start=rounded)))
 
 
-def _spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, first: Value, count: Value) -> None:
+def spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, first: Value, count: Value) -> None:
     """Copy so many elements that lie apart into a buffer."""
 
     def one(j: Value) -> Sequence[Value]:
@@ -142,14 +167,13 @@ def run(plan: FoldPlan, name: str) -> Function:
     x, stride, count, place = [f.argument(n) for n, _ in parameters[1:]]
     size = plan.element.bytes
     buffer = f.room(ACCUMULATORS, plan.element)
-    f.effect(f"call void @llvm.memset.p0.i64(ptr {buffer.text}, i8 0, i64 {ACCUMULATORS * size}, i1 false)")
-    f.declarations["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    lanes = plan.lanes
+    f.clear(buffer, ACCUMULATORS * size)
+    within, lanes = plan.within, plan.within.lanes
+    start = f.constant(0, COUNT) if within is not plan else place
     is_dense = stride.equals(size)
 
     def state_of(vector: Value, i: Value, offset: int) -> list[Value]:
-        places = f.spread(place + i + offset, lanes) + f.places(lanes) if plan.reads_place else f.places(lanes)
-        return plan.lifted(f, vector, places)
+        return within.lifted(f, [vector], within.places_from(f, start + i + offset, lanes))
 
     def from_(base: Value) -> Callable[[Value, int], list[Value]]:
         def load(i: Value, offset: int) -> list[Value]:
@@ -163,7 +187,7 @@ def run(plan: FoldPlan, name: str) -> Function:
     def buffered(i: Value, offset: int) -> list[Value]:
         if i.text not in copied:
             copied[i.text] = True
-            _spaced(f, x, stride, plan.element, buffer, i, f.minimum(count - i, ACCUMULATORS))
+            spaced(f, x, stride, plan.element, buffer, i, f.minimum(count - i, ACCUMULATORS))
         vector = f.load(f.beyond(buffer, f.constant(offset * size, COUNT)).text, plan.element.wide(lanes))
         return state_of(vector, i, offset)
 
@@ -171,7 +195,7 @@ def run(plan: FoldPlan, name: str) -> Function:
     f.branch(is_dense, dense, apart)
     for block, load in ((dense, from_(x)), (apart, buffered)):
         f.begin(block)
-        for k, value in enumerate(_fold_run(f, plan, count, load, buffered)):
+        for k, value in enumerate(plan.after_block(f, _fold_run(f, within, count, load, buffered), place)):
             f.store(value, f.entry("states", k, POINTER).text)
         f.jump(done)
     f.begin(done)
@@ -217,7 +241,8 @@ def columns(plan: FoldPlan, name: str) -> Function:
     ]
     f = Function(name, parameters)
     x, stride, rows, count, place = [f.argument(n) for n, _ in parameters[1:]]
-    lanes, size = plan.lanes, plan.element.bytes
+    within, lanes, size = plan.within, plan.within.lanes, plan.element.bytes
+    first = f.constant(0, COUNT) if within is not plan else place
     buffer = f.room(lanes, plan.element)
     f.store(f.constant(0, Type(f"i{8 * size}", lanes)), buffer.text)
     targets = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
@@ -232,7 +257,7 @@ def columns(plan: FoldPlan, name: str) -> Function:
             at = f.beyond(x, r * stride)
             source = at
             if width == 1:  # columns that are fewer than a vector has places are copied
-                _spaced(
+                spaced(
                     f,
                     at,
                     f.constant(size, COUNT),
@@ -242,18 +267,20 @@ def columns(plan: FoldPlan, name: str) -> Function:
                     f.select(is_narrow, count, 0),
                 )
                 source = f.select(is_narrow, buffer, at)
-            places = f.spread(place + r, lanes)
+            places = f.spread(f.convert(first + r, within.place), lanes)
             out: list[Value] = []
             for k, start in enumerate(starts):
                 vector = f.load(f.beyond(source, start * size).text, plan.element.wide(lanes))
                 n = len(plan.states)
-                out += plan.combined(f, values[k * n : k * n + n], plan.lifted(f, vector, places))
+                out += within.combined(f, values[k * n : k * n + n], within.lifted(f, [vector], places))
             return out
 
-        found = f.loop(rows, 1, row, [v for _ in range(width) for v in plan.units(f, lanes)])
+        found = f.loop(rows, 1, row, [v for _ in range(width) for v in within.units(f, lanes)])
         for k, start in enumerate(starts):
-            for j, (target, t) in enumerate(zip(targets, plan.states)):
-                f.store(found[k * len(plan.states) + j], f.beyond(target, start * t.bytes).text)
+            n = len(plan.states)
+            state = plan.after_block(f, found[k * n : k * n + n], place)
+            for value, target, t in zip(state, targets, plan.states):
+                f.store(value, f.beyond(target, start * t.bytes).text)
         return []
 
     wide = f.select(is_narrow, f.constant(0, COUNT), count - (count.rest(4 * lanes)))
@@ -280,7 +307,7 @@ def merge_columns(plan: FoldPlan, name: str) -> Function:
         f.store(plan.finished(f, state), buffer.text)
         out = f.beyond(f.argument("out"), i * plan.result.bytes)
         step = f.constant(plan.result.bytes, COUNT)
-        _spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), f.minimum(count - i, lanes))
+        spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), f.minimum(count - i, lanes))
         return []
 
     f.loop(count, lanes, tile)

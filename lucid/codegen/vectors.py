@@ -245,6 +245,16 @@ class Function:
         """Memory of the function's own for so many numbers."""
         return self.write(f"alloca [{count} x {type.stored}], align 64 ; {self.fresh()}", POINTER)
 
+    def clear(self, memory: Value, size: int) -> None:
+        """Set so many bytes to 0."""
+        self.effect(f"call void @llvm.memset.p0.i64(ptr {memory.text}, i8 0, i64 {size}, i1 false)")
+        self.declarations["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+
+    def prefetch(self, place: Value) -> None:
+        """Begin to bring memory near; nothing happens where there is none."""
+        self.effect(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 3, i32 1)")
+        self.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+
     # --- blocks ---------------------------------------------------------------------------------
 
     def begin(self, block: str) -> None:
@@ -320,6 +330,13 @@ class Function:
         numbers = ", ".join(f"i32 {k}" for k in range(lanes))
         return Value(self, f"<{numbers}>", Type("i32", lanes))
 
+    def shuffled(self, one: Value, other: Value, chosen: Sequence[int]) -> Value:
+        """A vector of these places of two vectors, of which the second goes on counting."""
+        n = len(chosen)
+        mask = ", ".join(f"i32 {k}" for k in chosen)
+        text = f"shufflevector {one.type} {one.text}, {other.type} {other.text}, <{n} x i32> <{mask}>"
+        return self.write(text, one.type.wide(n))
+
     def halves(self, value: Value) -> tuple[Value, Value]:
         """The first and the second half of a vector."""
         n = value.type.lanes // 2
@@ -394,6 +411,11 @@ class Function:
         x, y = self.constant(x, type), self.constant(y, type)
         what = f"select {condition.type} {condition.text}, {type} {x.text}, {type} {y.text}"
         return self.write(what, type)
+
+    def any(self, x: Value) -> Value:
+        """Whether one of the truth values of a vector holds."""
+        joined = Type(f"i{x.type.lanes}")
+        return self.write(f"bitcast {x.type} {x.text} to {joined}", joined).differs(0)
 
     def bits(self, x: Value) -> Value:
         """The bits of floating-point numbers as integers."""

@@ -45,20 +45,15 @@ amin_primitive = reduction("amin", _equal_share, SMALLEST)
 
 
 def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
-    """The product of all other elements, exact when some are 0: products before times products behind."""
-    kept = [d for d in range(x.ndim) if d not in dims]
-    order = (*kept, *dims)
-    front = tuple(x.shape[d] for d in kept)
-    flat = P.reshape(P.permute(x, dims=order), shape=(*front, count_at(x.shape, dims)))
-    before = _exclusive_cumprod(flat)
-    last = (flat.ndim - 1,)
-    behind = P.flip(_exclusive_cumprod(P.flip(flat, dims=last)), dims=last)
-    back = P.reshape(before * behind, shape=tuple(x.shape[d] for d in order))
-    return P.permute(back, dims=tuple(order.index(d) for d in range(x.ndim)))
-
-
-def _exclusive_cumprod(x: Any) -> Any:
-    return _before(P.cumprod(x, dim=x.ndim - 1), x.ndim - 1)
+    """The product of all other elements, exact when some are 0: those of its line, times those of the other lines."""
+    found = None
+    for d in reversed([d for d in dims if x.shape[d] != 1]):
+        of_line = _before(P.cumprod(x, dim=d, reverse=False), d, False) * _before(
+            P.cumprod(x, dim=d, reverse=True), d, True
+        )
+        found = of_line if found is None else of_line * found
+        x = P.prod(x, dims=(d,), keepdim=True)
+    return ones_like(x) if found is None else found
 
 
 def _widened(x: Abstract, dims: tuple[int, ...], keepdim: bool) -> Abstract:
@@ -75,55 +70,61 @@ def _shift_dim(prim: Any, values: Any, batched: Any, size: int, params: Any) -> 
     return prim(*values, **{**params, "dim": params["dim"] + 1})
 
 
-def _reverse(function: Any, dim: int, *operands: Any) -> Any:
-    """Run a scan from the other end."""
-    return P.flip(function(*[P.flip(x, dims=(dim,)) for x in operands]), dims=(dim,))
-
-
 cumsum_primitive = linear(
     "cumsum",
-    transpose=lambda ct, dim: _reverse(lambda t: P.cumsum(t, dim=dim), dim, ct),
-    batch=lambda x, size, dim: P.cumsum(x, dim=dim + 1),
+    transpose=lambda ct, dim, reverse: P.cumsum(ct, dim=dim, reverse=not reverse),
+    batch=lambda x, size, dim, reverse: P.cumsum(x, dim=dim + 1, reverse=reverse),
     abstract=same,
     category="scan",
     fold=SUM,
 )
 
 
-def _delayed(x: Any, dim: int) -> Any:
-    """x moved one step back along `dim`; 0 comes in at the front."""
+def _neighbours(x: Any, dim: int, reverse: bool) -> tuple[Any, Any, Any]:
+    """Where all elements but the last of a scan are, where all but the first are, and where the first is."""
     n = x.shape[dim]
     front: tuple[Any, ...] = (slice(None),) * dim
-    return P.slice_back(P.slice(x, index=(*front, slice(0, n - 1))), index=(*front, slice(1, n)), shape=x.shape)
+    lower, upper = (*front, slice(0, n - 1)), (*front, slice(1, n))
+    if reverse:
+        return upper, lower, (*front, slice(n - 1, n))
+    return lower, upper, (*front, slice(0, 1))
 
 
-def _recurrence_pull(ct: Any, a: Any, dim: int) -> Any:
+def _delayed(x: Any, dim: int, reverse: bool) -> Any:
+    """x moved one step on along `dim`; 0 comes in where a scan begins."""
+    earlier, later, _ = _neighbours(x, dim, reverse)
+    return P.slice_back(P.slice(x, index=earlier), index=later, shape=x.shape)
+
+
+def _recurrence_pull(ct: Any, a: Any, dim: int, reverse: bool) -> Any:
     """The same recurrence from the other end, with each factor one step later."""
-    later = _reverse(lambda t: _delayed(t, dim), dim, a)
-    return _reverse(lambda f, g: P.recurrence(f, g, dim=dim), dim, later, ct)
+    return P.recurrence(_delayed(a, dim, not reverse), ct, dim=dim, reverse=not reverse)
 
 
 def _recurrence_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
-    a, (ta, tb), dim = primals[0], tangents, params["dim"]
+    a, (ta, tb) = primals[0], tangents
     drive = tb
     if ta is not None:
-        change = ta * _delayed(out, dim)
+        change = ta * _delayed(out, **params)
         drive = change if tb is None else change + tb
-    return P.recurrence(a, drive, dim=dim)
+    return P.recurrence(a, drive, **params)
 
 
-# h[i] = a[i] * h[i-1] + b[i] along one dimension: derivatives of products and of logcumsumexp scan with it.
+# h[i] = a[i] * h[i-1] + b[i] along one dimension, from either end: derivatives of products and of logcumsumexp scan with it.
 recurrence = Primitive(
     "recurrence",
     operands=("a", "b"),
     rules=(
-        lambda ct, a, out, dim: _recurrence_pull(ct, conj(a), dim) * conj(_delayed(out, dim)),
-        lambda ct, a, dim: _recurrence_pull(ct, conj(a), dim),
+        lambda ct, a, out, dim, reverse: (
+            _recurrence_pull(ct, conj(a), dim, reverse) * conj(_delayed(out, dim, reverse))
+        ),
+        lambda ct, a, dim, reverse: _recurrence_pull(ct, conj(a), dim, reverse),
     ),
     jvp=_recurrence_jvp,
     batch=lambda prim, values, batched, size, params: P.recurrence(
         *[v if b else broadcast_to(v, (size, *v.shape)) for v, b in zip(values, batched, strict=True)],
         dim=params["dim"] + 1,
+        reverse=params["reverse"],
     ),
     abstract=elementwise_abstract,
     category="scan",
@@ -139,22 +140,23 @@ recurrence = Primitive(
 
 def _cumprod_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
     """d out[i] = x[i] · d out[i-1] + dx[i] · out[i-1]."""
-    x, t, dim = primals[0], tangents[0], params["dim"]
-    return P.recurrence(x, t * _before(out, dim), dim=dim)
+    return P.recurrence(primals[0], tangents[0] * _before(out, **params), **params)
 
 
-def _before(out: Any, dim: int) -> Any:
-    """The products up to the element before: 1 at the front."""
+def _before(out: Any, dim: int, reverse: bool) -> Any:
+    """The products up to the element before: 1 where a scan begins."""
     if out.shape[dim] == 0:
         return out
-    front: tuple[Any, ...] = (slice(None),) * dim
-    head = ones_like(P.slice(out, index=(*front, slice(0, 1))))
-    return P.cat(head, P.slice(out, index=(*front, slice(0, out.shape[dim] - 1))), dim=dim)
+    earlier, _, first = _neighbours(out, dim, reverse)
+    parts = [ones_like(P.slice(out, index=first)), P.slice(out, index=earlier)]
+    return P.cat(*(reversed(parts) if reverse else parts), dim=dim)
 
 
 cumprod_primitive = Primitive(
     "cumprod",
-    rules=(lambda ct, x, out, dim: _recurrence_pull(ct, conj(x), dim) * conj(_before(out, dim)),),
+    rules=(
+        lambda ct, x, out, dim, reverse: _recurrence_pull(ct, conj(x), dim, reverse) * conj(_before(out, dim, reverse)),
+    ),
     jvp=_cumprod_jvp,
     batch=_shift_dim,
     abstract=same,
@@ -165,10 +167,9 @@ cumprod_primitive = Primitive(
 
 def _steps(out: Any, dim: int) -> Any:
     """exp(out[i-1] - out[i]) <= 1: how much of each running total the one before makes up."""
-    front: tuple[Any, ...] = (slice(None),) * dim
-    n = out.shape[dim]
-    change = P.slice(out, index=(*front, slice(0, n - 1))) - P.slice(out, index=(*front, slice(1, n)))
-    return P.exp(P.slice_back(_number(change), index=(*front, slice(1, n)), shape=out.shape))
+    earlier, later, _ = _neighbours(out, dim, False)
+    change = P.slice(out, index=earlier) - P.slice(out, index=later)
+    return P.exp(P.slice_back(_number(change), index=later, shape=out.shape))
 
 
 def _number(difference: Any) -> Any:
@@ -178,9 +179,13 @@ def _number(difference: Any) -> Any:
 
 logcumsumexp_primitive = Primitive(
     "logcumsumexp",
-    rules=(lambda ct, x, out, dim: _recurrence_pull(ct, conj(_steps(out, dim)), dim) * conj(P.exp(_number(x - out))),),
+    rules=(
+        lambda ct, x, out, dim: (
+            _recurrence_pull(ct, conj(_steps(out, dim)), dim, False) * conj(P.exp(_number(x - out)))
+        ),
+    ),
     jvp=lambda prim, primals, tangents, out, params: P.recurrence(
-        _steps(out, params["dim"]), tangents[0] * P.exp(_number(primals[0] - out)), dim=params["dim"]
+        _steps(out, params["dim"]), tangents[0] * P.exp(_number(primals[0] - out)), dim=params["dim"], reverse=False
     ),
     batch=_shift_dim,
     abstract=same,

@@ -8,9 +8,20 @@ from lucid.backends.numpy.scalars import complex_of_parts
 from lucid.core.kernels import fill
 
 
+def _either_way(scan: Any) -> Any:
+    """A scan that may also run from the other end."""
+
+    def kernel(*arrays: Any, dim: int, reverse: bool) -> Any:
+        if not reverse:
+            return scan(*arrays, dim)
+        return np.flip(scan(*[np.flip(x, dim) for x in arrays], dim), dim)
+
+    return kernel
+
+
 def _recurrence_array(a: Any, b: Any, dim: int) -> Any:
-    a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
-    out = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b))
+    a, b = [np.moveaxis(x, dim, 0) for x in np.broadcast_arrays(a, b)]
+    out = np.empty(a.shape, np.result_type(a, b))
     if len(out):
         out[0] = b[0]
     for i in range(1, len(out)):
@@ -65,9 +76,9 @@ fill(
         "amax": lambda x, dims, keepdim: np.maximum.reduce(x, axis=dims, keepdims=keepdim),
         "amin": lambda x, dims, keepdim: np.minimum.reduce(x, axis=dims, keepdims=keepdim),
         "prod": lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim),
-        "cumsum": lambda x, dim: x.cumsum(axis=dim, dtype=x.dtype),
-        "recurrence": _recurrence_array,
-        "cumprod": lambda x, dim: x.cumprod(axis=dim, dtype=x.dtype),
+        "cumsum": _either_way(lambda x, dim: x.cumsum(axis=dim, dtype=x.dtype)),
+        "recurrence": _either_way(_recurrence_array),
+        "cumprod": _either_way(lambda x, dim: x.cumprod(axis=dim, dtype=x.dtype)),
         "logcumsumexp": running_logsumexp,
         "logsumexp": lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
         "all": lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim),

@@ -51,6 +51,14 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of an elementwise primitive, by generated loops where its steps have code."""
     with lock:
         from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
+    if primitive.name == "topk":
+        from lucid.backends.cpu.generated.scans import topk_kernel
+
+        return topk_kernel(primitive)
+    if primitive.fold is not None and primitive.category == "scan":
+        from lucid.backends.cpu.generated.scans import of_scan
+
+        return of_scan(primitive)
     if primitive.fold is not None:
         from lucid.backends.cpu.generated.reductions import of_reduction
 

@@ -34,3 +34,8 @@ def with_keepdim(kernel: Kernel) -> Callable[..., Any]:
 def without_keepdim(kernel: Kernel) -> Callable[..., Any]:
     """The kernel as a function of an array and `dims`."""
     raise NotImplementedError("generated loops need the compiled modules")
+
+
+def of_one_dim(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel as a function of an array and `dim`."""
+    raise NotImplementedError("generated loops need the compiled modules")

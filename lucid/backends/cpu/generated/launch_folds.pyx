@@ -304,3 +304,11 @@ def without_keepdim(Kernel kernel):
         return kernel.reference(x, dims=dims) if out is None else out
 
     return call
+
+
+def of_one_dim(Kernel kernel):
+    def call(x, dim):
+        out = kernel.run(x, (dim,), False)
+        return kernel.reference(x, dim=dim) if out is None else out
+
+    return call

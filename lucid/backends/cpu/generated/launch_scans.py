@@ -1,0 +1,41 @@
+"""Runs generated scans and selections over arrays of any shapes and strides, in threads where that pays.
+
+It belongs to compiled code (launch_scans.pyx), as launch.py does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Scan:
+    """Generated loops of a scan over elements of a type: `line`, `rows` and `columns` of codegen.scans."""
+
+    def __init__(
+        self, addresses: tuple[int, ...], lanes: int, states: int, result: Any, cost: float, code: Any
+    ) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+class Kernel:
+    """A scan by generated loops, one for each type and parameters that it meets, which `make(dtype, params)` gives.
+
+    Where that gives None `reference` computes.
+    """
+
+    def __init__(self, make: Callable[..., Any], reference: Callable[..., Any]) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+    def __call__(self, *arrays: Any, dim: int, **params: Any) -> Any:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+class Selection:
+    """The generated loop `select` of codegen.selections, for elements of a type."""
+
+    def __init__(self, address: int, lanes: int, result: Any, cost: float, code: Any) -> None:
+        raise NotImplementedError("generated loops need the compiled modules")
+
+
+def selecting(make: Callable[[Any], Any], reference: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """A kernel that finds up to so many elements by generated loops, which `make(dtype)` gives; others by the reference."""
+    raise NotImplementedError("generated loops need the compiled modules")

@@ -1,0 +1,61 @@
+"""Kernels of scans, generated from the folds of their declarations, and of selections."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lucid.backends.cpu.generated import launch_scans
+from lucid.codegen import lock
+from lucid.core import dtypes, kernels
+from lucid.ops.abstract import Abstract
+from lucid.ops.categories import Fold
+
+_SELECTION_COST = 1.0  # nanoseconds for an element
+
+
+def _make(primitive: Any, dtype: Any, params: dict[str, Any]) -> Any:
+    """The loops for elements of a type, or None where there is no code."""
+    count = len(primitive.operands)
+    fold = primitive.fold if isinstance(primitive.fold, Fold) else primitive.fold(**params)
+    result = primitive.abstract(*[Abstract((1,), dtype)] * count, dim=0, **params).dtype
+    with lock:
+        from lucid.codegen import bodies, compiled, scans  # loaded when first needed, and LLVM with it
+
+        try:
+            plan = scans.ScanPlan(fold, count, dtype, result)
+            addresses, code = compiled.scan(plan)
+        except bodies.NotGeneratedError:
+            return None
+    return launch_scans.Scan(addresses, plan.lanes, len(plan.carried), result, plan.cost, code)
+
+
+def of_scan(primitive: Any) -> Callable[..., Any] | None:
+    """The kernel of a scan by generated loops, and by the reference where there are none."""
+
+    def reference(*arrays: Any, **params: Any) -> Any:
+        return kernels.reference(primitive)(*arrays, **params)
+
+    return launch_scans.Kernel(partial(_make, primitive), reference)
+
+
+def _make_selection(dtype: Any) -> Any:
+    with lock:
+        from lucid.codegen import bodies, compiled, selections
+
+        try:
+            plan = selections.SelectionPlan(dtype)
+            (address,), code = compiled.selection(plan)
+        except bodies.NotGeneratedError:
+            return None
+    return launch_scans.Selection(address, plan.lanes, dtypes.INT64, _SELECTION_COST, code)
+
+
+def topk_kernel(primitive: Any) -> Callable[..., Any]:
+    """The kernel that finds a few elements without sorting all, and more of them by the reference."""
+    with lock:
+        from lucid.codegen.selections import MOST
+
+    def reference(x: Any, **params: Any) -> Any:
+        return kernels.reference(primitive)(x, **params)
+
+    return launch_scans.selecting(_make_selection, reference, MOST)

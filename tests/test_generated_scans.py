@@ -1,0 +1,220 @@
+"""Generated scans, places of extreme elements and selections against the reference, over types, strides and shapes."""
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid import native
+from lucid.backends.cpu.generated import support
+from lucid.core import dtypes, kernels
+from lucid.core.primitive import P
+
+pytestmark = pytest.mark.skipif(not (support.in_use and native.in_use), reason="no code is generated here")
+
+NARROW = [dtypes.float16.numpy, dtypes.bfloat16.numpy]
+FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
+WHOLE = [np.dtype(t) for t in "bhilBHIL?"]
+REVERSIBLE = ("cumsum", "cumprod", "recurrence")
+SCANS = {
+    "cumsum": [*FLOATS, *NARROW, *WHOLE],
+    "cumprod": [*FLOATS, *NARROW, *WHOLE],
+    "recurrence": [*FLOATS, *NARROW, np.dtype(np.int64)],
+    "logcumsumexp": [*FLOATS, *NARROW],
+    "running_positions": [*FLOATS, *NARROW, *WHOLE],
+}
+SHAPES = [
+    (1,),
+    (5,),
+    (70,),
+    (3, 1),
+    (1, 40),
+    (2, 33),
+    (3, 17),
+    (16, 16),
+    (35, 50),
+    (130, 3),
+    (3, 20, 33),
+    (2, 3, 2, 19),
+]
+
+
+def settings(name):
+    if name in REVERSIBLE:
+        return [{"reverse": False}, {"reverse": True}]
+    return [{"largest": True}, {"largest": False}] if name == "running_positions" else [{}]
+
+
+def numbers(rng, shape, dtype):
+    if dtype.kind in "iub":
+        return rng.integers(0, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+    return rng.uniform(-1.2, 1.2, shape).astype(dtype)
+
+
+def layouts(x):
+    """The same numbers, lying in memory in other ways."""
+    yield x
+    yield np.asfortranarray(x)
+    wide = np.zeros([2 * n for n in x.shape], x.dtype)
+    apart = wide[tuple([slice(None, None, 2)] * x.ndim)]
+    apart[...] = x
+    yield apart
+    turned = np.flip(x).copy()
+    yield np.flip(turned)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    yield fixed
+
+
+def close(got, want, dtype):
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if want.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want)
+    else:
+        rtol = {2: 2e-2, 4: 2e-5, 8: 1e-12}[dtype.itemsize]
+        np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_are_those_of_the_reference(name):
+    primitive = getattr(P, name)
+    rng = np.random.default_rng(0)
+    for dtype in SCANS[name]:
+        for shape in SHAPES if dtype in FLOATS else SHAPES[4:10:2]:
+            operands = [numbers(rng, shape, dtype) for _ in primitive.operands]
+            for dim in range(len(shape)):
+                for params in settings(name):
+                    exact = [x.astype(np.float32) if dtype in NARROW else x for x in operands]
+                    want = kernels.reference(primitive)(*exact, dim=dim, **params)
+                    want = want if want.dtype == np.int64 else want.astype(dtype)
+                    first = None
+                    for given in zip(*[layouts(x) for x in operands], strict=True):
+                        got = kernels.resolved(primitive)(*given, dim=dim, **params)
+                        close(got, want, dtype)
+                        first = got if first is None else first
+                        assert got.tobytes() == first.tobytes()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "recurrence"])
+def test_sums_and_products_are_the_same_bits(name):
+    """Elements are put together in order, as the reference does."""
+    primitive = getattr(P, name)
+    rng = np.random.default_rng(1)
+    for shape in ((40, 1000), (1000, 40), (3000,), (300, 500)):
+        operands = [numbers(rng, shape, np.dtype(np.float32)) for _ in primitive.operands]
+        for x in operands:
+            x[0] = -0.0
+        for dim in range(len(shape)):
+            for params in settings(name):
+                want = kernels.reference(primitive)(*operands, dim=dim, **params)
+                got = kernels.resolved(primitive)(*operands, dim=dim, **params)
+                assert got.tobytes() == np.ascontiguousarray(want).tobytes()
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_threads_do_not_change_bits(name):
+    primitive = getattr(P, name)
+    rng = np.random.default_rng(2)
+    operands = [numbers(rng, (600, 500), np.dtype(np.float32)) for _ in primitive.operands]
+    for dim in (0, 1):
+        params = settings(name)[0]
+        whole = kernels.resolved(primitive)(*operands, dim=dim, **params)
+        other = 1 - dim
+        for k in range(0, operands[0].shape[other], 97):
+            part = [np.take(x, range(k, min(k + 3, x.shape[other])), other) for x in operands]
+            got = kernels.resolved(primitive)(*part, dim=dim, **params)
+            assert got.tobytes() == np.take(whole, range(k, k + got.shape[other]), other).copy().tobytes()
+
+
+def test_scans_of_nothing_and_of_operands_that_are_broadcast():
+    for shape in ((0,), (0, 3), (3, 0)):
+        for dim in range(len(shape)):
+            assert kernels.resolved(P.cumsum)(np.zeros(shape), dim=dim, reverse=True).shape == shape
+    a, b = np.random.default_rng(3).normal(size=(2, 20, 30))
+    for one, other in ((a[:1], b), (a, b[:, :1]), (a[:1], b[:, :1]), (np.broadcast_to(a[0], a.shape), b)):
+        for dim in (0, 1):
+            want = kernels.reference(P.recurrence)(one, other, dim=dim, reverse=False)
+            np.testing.assert_array_equal(kernels.resolved(P.recurrence)(one, other, dim=dim, reverse=False), want)
+
+
+def test_the_first_element_is_taken_as_it_is():
+    x = np.array([-0.0, 1.0])
+    assert np.signbit(kernels.resolved(P.cumsum)(x, dim=0, reverse=False)[0])
+    assert kernels.resolved(P.recurrence)(np.array([np.inf, 2.0]), x, dim=0, reverse=False).tolist() == [-0.0, 1.0]
+
+
+EXTREMES = np.array([[1, np.nan, 3, np.nan], [-np.inf] * 4, [2, 7, 7, 2], [np.inf, -np.inf, np.inf, 0]])
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_are_those_of_the_reference(name):
+    primitive = getattr(P, name)
+    rng = np.random.default_rng(4)
+    for dtype in [*FLOATS, *NARROW, *WHOLE]:
+        shapes = [*SHAPES, (9000,), (9, 5000), (5000, 21)] if dtype in FLOATS else SHAPES[4:10:2]
+        for shape in shapes:
+            x = np.round(3 * numbers(rng, shape, dtype)).astype(dtype)  # with many that are equal
+            for dim in range(len(shape)):
+                want = kernels.reference(primitive)(x, dim=dim)
+                for given in layouts(x):
+                    np.testing.assert_array_equal(kernels.resolved(primitive)(given, dim=dim), want)
+    for scale in (1, 50):
+        x = np.repeat(EXTREMES, scale, axis=1)
+        for dtype in FLOATS:
+            for given, dim in ((x, 1), (x.T.copy(), 0)):
+                given = given.astype(dtype)
+                want = kernels.reference(primitive)(given, dim=dim)
+                np.testing.assert_array_equal(kernels.resolved(primitive)(given, dim=dim), want)
+
+
+def test_an_extreme_far_behind_is_found():
+    x = np.zeros(2**20, np.float32)
+    for place in (0, 1, 4095, 4096, 2**20 - 1):
+        x[place] = 1
+        assert kernels.resolved(P.argmax)(x, dim=0) == place
+        x[place] = 0
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 3), (3, 1, 4), (1, 1)])
+def test_gradients_of_products_with_zeros(shape):
+    x = np.random.default_rng(5).uniform(0.5, 2, shape)
+    for zeros in range(4):
+        x.reshape(-1)[: min(zeros, x.size)] = 0
+        t = lucid.tensor(x, requires_grad=True)
+        t.prod().backward()
+        flat = x.reshape(-1)
+        want = [np.prod(np.delete(flat, i)) for i in range(flat.size)]
+        np.testing.assert_allclose(t.grad.numpy().reshape(-1), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_selections_are_in_order(largest):
+    """Of equal elements the first one comes first; nan counts as largest."""
+    rng = np.random.default_rng(6)
+    for dtype in [*FLOATS, *NARROW, *WHOLE]:
+        for shape in [*SHAPES[1:], (3, 2000), (700, 3)] if dtype in FLOATS else SHAPES[4:10:2]:
+            x = np.round(3 * numbers(rng, shape, dtype)).astype(dtype)
+            if dtype in FLOATS:
+                x[rng.random(shape) < 0.03] = np.nan
+            for dim in range(len(shape)):
+                order = kernels.reference(P.argsort)(x, dim=dim, descending=largest)
+                for k in {1, min(4, shape[dim]), min(64, shape[dim]), shape[dim]} - {2000, 700}:
+                    want = np.take(order, range(k), dim)
+                    for given in layouts(x):
+                        got = kernels.resolved(P.topk)(given, dim=dim, k=k, largest=largest)
+                        assert got.dtype == np.int64
+                        np.testing.assert_array_equal(got, want)
+
+
+def test_loops_are_written_for_other_processors():
+    from lucid.codegen import loops, scans, selections
+    from lucid.codegen.machine import Compiler
+
+    compiler = Compiler("aarch64-unknown-linux-gnu", "generic", "")
+    made = []
+    for dtype in FLOATS:
+        for name in ("recurrence", "logcumsumexp"):
+            primitive = getattr(P, name)
+            plan = scans.ScanPlan(primitive.fold, len(primitive.operands), dtype, dtype)
+            made += [make(plan, f"{name}{dtype}{make.__name__}") for make in (scans.line, scans.rows, scans.columns)]
+        made.append(selections.select(selections.SelectionPlan(dtype), f"select{dtype}"))
+    assert compiler.object_code(loops.module(made))
