@@ -51,7 +51,8 @@ class FoldPlan:
         self.cost = 0.1 * sum(1 + len(b.steps) for b in (*self.lift, *self.combine))
         self.place = type_of(place)
         self.reads_place = any(reads(b, operands) for b in self.lift)
-        self.is_place = [b.result == Operand(operands) for b in self.lift]  # the parts of a state that are places
+        # The parts of a state that are places.
+        self.is_place = [isinstance(b.result, Operand) and b.result.place == operands for b in self.lift]
         is_narrow = any(self.is_place) and place == _I64 and working.itemsize <= 4
         self.within = FoldPlan(fold, dtype, result, operands, _I32) if is_narrow else self
 
@@ -98,8 +99,8 @@ def _probe(dtype: np.dtype[Any]) -> Any:
 
 def reads(body: Body, place: int) -> bool:
     """Whether a body reads this operand."""
-    wanted = Operand(place)
-    return body.result == wanted or any(o == wanted for s in body.steps for o in s.operands if isinstance(o, Operand))
+    read_by = (body.result, *[o for s in body.steps for o in s.operands])
+    return any(isinstance(o, Operand) and o.place == place for o in read_by)
 
 
 def _together(f: Function, plan: FoldPlan, accumulators: list[list[Value]]) -> list[Value]:

@@ -46,14 +46,27 @@ amin_primitive = reduction("amin", _equal_share, SMALLEST)
 
 def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
     """The product of all other elements, exact when some are 0: those of its line, times those of the other lines."""
-    found = None
-    for d in reversed([d for d in dims if x.shape[d] != 1]):
-        of_line = _before(P.cumprod(x, dim=d, reverse=False), d, False) * _before(
-            P.cumprod(x, dim=d, reverse=True), d, True
-        )
-        found = of_line if found is None else of_line * found
-        x = P.prod(x, dims=(d,), keepdim=True)
-    return ones_like(x) if found is None else found
+    last, *others = [d for d in reversed(dims) if x.shape[d] != 1] or [None]
+    if last is None:
+        return ones_like(x)
+    found = _others_of_line(x, last)
+    for d in others:
+        x, last = P.prod(x, dims=(last,), keepdim=True), d
+        found = _others_of_line(x, d) * found
+    return found
+
+
+def _others_of_line(x: Any, dim: int) -> Any:
+    """Products before each element times products behind it; the first has none before, and the last none behind."""
+    n = x.shape[dim]
+    front: tuple[Any, ...] = (slice(None),) * dim
+    before, behind = P.cumprod(x, dim=dim, reverse=False), P.cumprod(x, dim=dim, reverse=True)
+
+    def part(values: Any, start: int, stop: int) -> Any:
+        return P.slice(values, index=(*front, slice(start, stop)))
+
+    between = part(before, 0, n - 2) * part(behind, 2, n)
+    return P.cat(part(behind, 1, 2), between, part(before, n - 2, n - 1), dim=dim) if n else x
 
 
 def _widened(x: Abstract, dims: tuple[int, ...], keepdim: bool) -> Abstract:
