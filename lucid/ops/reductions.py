@@ -1,6 +1,7 @@
 """Reductions and scans: what becomes of all elements along some dimensions."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,12 @@ amin_primitive = reduction("amin", _equal_share, SMALLEST)
 
 def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
     """The product of all other elements, exact when some are 0: those of its line, times those of the other lines."""
-    last, *others = [d for d in reversed(dims) if x.shape[d] != 1] or [None]
-    if last is None:
+    order = [d for d in reversed(dims) if x.shape[d] != 1]
+    if not order:
         return ones_like(x)
-    found = _others_of_line(x, last)
-    for d in others:
-        x, last = P.prod(x, dims=(last,), keepdim=True), d
+    found = _others_of_line(x, order[0])
+    for done, d in pairwise(order):
+        x = P.prod(x, dims=(done,), keepdim=True)
         found = _others_of_line(x, d) * found
     return found
 
