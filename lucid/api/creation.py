@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.precision import whole
-from lucid.core import dtypes
+from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
@@ -213,7 +213,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _made(np.zeros(_sizes(size, "zeros", named), _float_type(dtype)), None, requires_grad, device)
+    return _made(arrays.zeros(_sizes(size, "zeros", named), _float_type(dtype)), None, requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
@@ -223,7 +223,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     >>> lucid.ones((2,), dtype=lucid.int64)
     Tensor([1, 1])
     """
-    return _made(np.ones(_sizes(size, "ones", named), _float_type(dtype)), None, requires_grad, device)
+    return _made(arrays.full(_sizes(size, "ones", named), 1, _float_type(dtype)), None, requires_grad, device)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
@@ -249,7 +249,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     chosen = dtypes.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
     shape = _sizes((size,), "full")
-    return _made(np.full(shape, _converted(np.asarray(value), chosen), chosen), None, requires_grad, device)
+    return _made(arrays.full(shape, _converted(np.asarray(value), chosen), chosen), None, requires_grad, device)
 
 
 def _like(input: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -265,7 +265,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     Tensor([0, 0, 0])
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), _made(np.zeros(shape, kind), None, requires_grad, device))
+    return of_class((input,), _made(arrays.zeros(shape, kind), None, requires_grad, device))
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -276,7 +276,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     Tensor([1., 1., 1.])
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), _made(np.ones(shape, kind), None, requires_grad, device))
+    return of_class((input,), _made(arrays.full(shape, 1, kind), None, requires_grad, device))
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -401,7 +401,7 @@ def arange(
         whole = all(isinstance(v, int | np.integer) for v in (start, end, step))
         dtype = dtypes.INT64 if whole else dtypes.default_float()
     count = max(0, math.ceil((end - start) / step))
-    return _made(start + step * np.arange(count), dtype, requires_grad, device)
+    return _made(arrays.counted(count, start, step, dtypes.as_numpy(dtype)), None, requires_grad, device)
 
 
 def linspace(

@@ -28,6 +28,7 @@ from_numpy = question("from_numpy")  # (value, dtype=None): what users give, wit
 empty = question("empty")
 zeros = question("zeros")
 full = question("full")  # (shape, value, dtype)
+counted = question("counted")  # (count, start, step, dtype): start + step · i
 steps = question("steps")  # (size, behind=()): 0, 1 and so on, with dimensions of these sizes, 1 each, behind
 unit = question("unit")  # (shape, k, dtype): 0 but for a 1 at the k-th element in row-major order
 basis = question("basis")  # (count, start, shape, dtype): so many, of which those from `start` on are all units

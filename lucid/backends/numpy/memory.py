@@ -141,6 +141,7 @@ fill(
         "empty": lambda shape, dtype: np.empty(shape, dtype),
         "zeros": lambda shape, dtype: np.zeros(shape, dtype),
         "full": lambda shape, value, dtype: np.full(shape, value, dtype),
+        "counted": lambda count, start, step, dtype: (start + step * np.arange(count)).astype(dtype, copy=False),
         "eye": lambda rows, columns, dtype: np.eye(rows, columns, dtype=dtype),
         "roots_of_unity": _roots_of_unity,
         "multiplicity": _multiplicity,

@@ -1,0 +1,60 @@
+"""Copies elements from one array to another, for any shapes and strides, in threads where that pays.
+
+What is copied is bytes, so the types of elements do not matter, only their size. The compiled module (launch_copies.pyx)
+does it; without it NumPy does, in one thread.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def write(target: Any, source: Any) -> None:
+    """target[...] = source, for memory that may overlap."""
+    np.copyto(target, source)
+
+
+def write_parts(targets: Sequence[Any], sources: Sequence[Any]) -> None:
+    """The same for several targets that lie apart from each other and from all sources, and have their types."""
+    for target, source in zip(targets, sources, strict=True):
+        np.copyto(target, source)
+
+
+def copied(x: Any, dtype: Any = None, order: str = "C") -> Any:
+    """A copy in memory of its own, of another type and in another order if these are given."""
+    return np.array(x, dtype, order=order)
+
+
+def zeros(shape: Any, dtype: Any) -> Any:
+    return np.zeros(shape, dtype)
+
+
+def full(shape: Any, value: Any, dtype: Any) -> Any:
+    return np.full(shape, value, dtype)
+
+
+def counted(count: int, start: Any, step: Any, dtype: Any) -> Any:
+    """start + step · i for i below `count`, computed as NumPy would: as int64 or float64, then converted."""
+    return (start + step * np.arange(count)).astype(dtype, copy=False)
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """A view if that is possible, else a copy."""
+    return x.reshape(shape)
+
+
+def triangle(x: Any, diagonal: int, is_lower: bool) -> Any:
+    """The lower or upper triangle of the last two dimensions; 0 elsewhere."""
+    return np.tril(x, diagonal) if is_lower else np.triu(x, diagonal)
+
+
+def joined(xs: Sequence[Any], dim: int) -> Any:
+    """Arrays one behind the other along a dimension."""
+    return np.concatenate(xs, axis=dim)
+
+
+def is_large(shape: tuple[int, ...], itemsize: int) -> bool:
+    """Whether copying so many elements is worth more than one call of NumPy."""
+    return math.prod(shape) * itemsize > 1 << 16

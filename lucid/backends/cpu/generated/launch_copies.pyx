@@ -1,0 +1,717 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_copies.py.
+
+Dimensions are put in the order in which the target lies in memory, and joined where both go on alike. The last two are
+divided into blocks, which are what threads share. Where the source has another innermost dimension than the target, the
+two are the last, and blocks are small squares: each line of memory is read and written once.
+"""
+
+import numpy
+
+cimport numpy as np
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
+np.import_array()
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    #if defined(__GNUC__)
+    #define LUCID_LOOSE __attribute__((aligned(1), may_alias))
+    #else
+    #define LUCID_LOOSE
+    #endif
+    #if defined(_MSC_VER)
+    #define LUCID_ALONE __restrict
+    #else
+    #define LUCID_ALONE restrict
+    #endif
+
+    typedef struct { uint64_t low, high; } lucid_pair;
+    typedef uint8_t LUCID_LOOSE lucid_of_1;
+    typedef uint16_t LUCID_LOOSE lucid_of_2;
+    typedef uint32_t LUCID_LOOSE lucid_of_4;
+    typedef uint64_t LUCID_LOOSE lucid_of_8;
+    typedef lucid_pair LUCID_LOOSE lucid_of_16;
+
+    /* Rows of elements: the target's and the source's steps from row to row, and from element to element. */
+    typedef void (*lucid_block)(char *, const char *, ptrdiff_t rows, ptrdiff_t count,
+                                ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t);
+
+    /* SIDE elements fill a line of the cache. A square of them is read by lines into `in`, and written by lines. */
+    #define LUCID_BLOCK(SIZE, SIDE)                                                                                   \\
+    static void lucid_square_##SIZE(char *to, const char *from, ptrdiff_t to_row, ptrdiff_t from_step) {              \\
+        lucid_of_##SIZE in[SIDE][SIDE], out[SIDE];                                                                    \\
+        for (int k = 0; k < SIDE; k++) memcpy(in[k], from + k * from_step, SIDE * SIZE);                              \\
+        for (int r = 0; r < SIDE; r++) {                                                                              \\
+            for (int k = 0; k < SIDE; k++) out[k] = in[k][r];                                                         \\
+            memcpy(to + r * to_row, out, SIDE * SIZE);                                                                \\
+        }                                                                                                             \\
+    }                                                                                                                 \\
+    static void lucid_rows_##SIZE(char *to, const char *from, ptrdiff_t rows, ptrdiff_t count,                        \\
+                                  ptrdiff_t to_row, ptrdiff_t from_row, ptrdiff_t to_step, ptrdiff_t from_step) {     \\
+        for (ptrdiff_t r = 0; r < rows; r++, to += to_row, from += from_row) {                                        \\
+            lucid_of_##SIZE *LUCID_ALONE t = (lucid_of_##SIZE *)to;                                                   \\
+            const lucid_of_##SIZE *LUCID_ALONE f = (const lucid_of_##SIZE *)from;                                     \\
+            if (to_step != SIZE) {                                                                                    \\
+                for (ptrdiff_t k = 0; k < count; k++)                                                                 \\
+                    *(lucid_of_##SIZE *)(to + k * to_step) = *(const lucid_of_##SIZE *)(from + k * from_step);        \\
+            } else if (from_step == SIZE) {                                                                           \\
+                memcpy(to, from, count * SIZE);                                                                       \\
+            } else if (from_step == 0) {                                                                              \\
+                const lucid_of_##SIZE value = *f;                                                                     \\
+                for (ptrdiff_t k = 0; k < count; k++) t[k] = value;                                                   \\
+            } else if (from_step == -SIZE) {                                                                          \\
+                for (ptrdiff_t k = 0; k < count; k++) t[k] = f[-k];                                                   \\
+            } else {                                                                                                  \\
+                for (ptrdiff_t k = 0; k < count; k++) t[k] = *(const lucid_of_##SIZE *)(from + k * from_step);        \\
+            }                                                                                                         \\
+        }                                                                                                             \\
+    }                                                                                                                 \\
+    static void lucid_block_##SIZE(char *to, const char *from, ptrdiff_t rows, ptrdiff_t count,                       \\
+                                   ptrdiff_t to_row, ptrdiff_t from_row, ptrdiff_t to_step, ptrdiff_t from_step) {    \\
+        if (count < 8 && rows > count) {  /* many short rows are few long columns */                                  \\
+            lucid_rows_##SIZE(to, from, count, rows, to_step, from_step, to_row, from_row);                           \\
+            return;                                                                                                   \\
+        }                                                                                                             \\
+        ptrdiff_t r = 0;                                                                                              \\
+        if (to_step == SIZE && from_row == SIZE && from_step != SIZE && from_step != 0 && count >= SIDE)              \\
+            for (; r + SIDE <= rows; r += SIDE) {                                                                     \\
+                ptrdiff_t k = 0;                                                                                      \\
+                for (; k + SIDE <= count; k += SIDE)                                                                  \\
+                    lucid_square_##SIZE(to + r * to_row + k * SIZE, from + r * SIZE + k * from_step,                  \\
+                                        to_row, from_step);                                                           \\
+                lucid_rows_##SIZE(to + r * to_row + k * SIZE, from + r * SIZE + k * from_step,                        \\
+                                  SIDE, count - k, to_row, SIZE, SIZE, from_step);                                    \\
+            }                                                                                                         \\
+        lucid_rows_##SIZE(to + r * to_row, from + r * from_row, rows - r, count,                                      \\
+                          to_row, from_row, to_step, from_step);                                                      \\
+    }
+
+    LUCID_BLOCK(1, 64)
+    LUCID_BLOCK(2, 32)
+    LUCID_BLOCK(4, 16)
+    LUCID_BLOCK(8, 8)
+    LUCID_BLOCK(16, 4)
+
+    static lucid_block lucid_block_of(ptrdiff_t size) {
+        switch (size) {
+            case 1: return lucid_block_1;
+            case 2: return lucid_block_2;
+            case 4: return lucid_block_4;
+            case 8: return lucid_block_8;
+            case 16: return lucid_block_16;
+            default: return NULL;
+        }
+    }
+    """
+    ctypedef void (*Block "lucid_block")(
+        char*, const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
+    ) noexcept nogil
+    Block lucid_block_of(Py_ssize_t size) noexcept nogil
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+    object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, void*, int)
+
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
+
+cdef object _ndarray = numpy.ndarray
+
+cdef enum:
+    DIMS = 64
+    LINE = 64  # bytes of a line of the cache
+
+cdef double _LEAST_WORK = 30000.0  # nanoseconds, from which on threads pay
+cdef double _PIECE = 10000.0  # nanoseconds, below which nobody is handed work
+cdef double _BYTE = 0.08  # nanoseconds, of memory that is copied as it lies
+cdef double _ELEMENT = 0.6  # nanoseconds, of elements one by one
+cdef Py_ssize_t _BLOCK = 1 << 15  # bytes
+cdef Py_ssize_t _SIDE = 4  # of a square block, in lines
+# Memory of this size is always mapped anew by glibc's allocator, and 0 before anybody wrote it.
+cdef Py_ssize_t _MAPPED = 1 << 25
+
+
+cdef struct Move:
+    Block block
+    char* to
+    char* source
+    int dims
+    Py_ssize_t shape[DIMS]
+    Py_ssize_t to_strides[DIMS]
+    Py_ssize_t strides[DIMS]
+    Py_ssize_t high, wide, down, across  # rows and elements of a block, and how many blocks that makes
+    Py_ssize_t units, first  # blocks, and how many come before them in other moves
+    double work
+
+
+cdef inline Py_ssize_t _absolute(Py_ssize_t x) noexcept nogil:
+    return x if x > 0 else -x
+
+
+cdef inline void _exchange(Move* move, int a, int b) noexcept nogil:
+    move.shape[a], move.shape[b] = move.shape[b], move.shape[a]
+    move.to_strides[a], move.to_strides[b] = move.to_strides[b], move.to_strides[a]
+    move.strides[a], move.strides[b] = move.strides[b], move.strides[a]
+
+
+cdef void _plan(Move* move, Py_ssize_t size) noexcept nogil:
+    """Order and join dimensions, and divide the last two into blocks."""
+    cdef int d, e, kept = 0, near
+    cdef Py_ssize_t elements = 1, step
+    cdef bint is_plain, crosses = False
+    for d in range(move.dims):
+        elements *= move.shape[d]
+        if move.shape[d] == 1:
+            continue
+        _exchange(move, kept, d)
+        if move.to_strides[kept] < 0:
+            move.to += (move.shape[kept] - 1) * move.to_strides[kept]
+            move.source += (move.shape[kept] - 1) * move.strides[kept]
+            move.to_strides[kept] = -move.to_strides[kept]
+            move.strides[kept] = -move.strides[kept]
+        e = kept
+        while e > 0 and move.to_strides[e - 1] < move.to_strides[e]:
+            _exchange(move, e - 1, e)
+            e -= 1
+        kept += 1
+    move.units = 0
+    move.work = 0
+    if elements == 0:
+        return
+    # From the innermost outwards; joined ones come to stand at the end.
+    d = e = kept - 1
+    while d > 0:
+        d -= 1
+        if (
+            move.to_strides[d] == move.to_strides[e] * move.shape[e]
+            and move.strides[d] == move.strides[e] * move.shape[e]
+        ):
+            move.shape[e] *= move.shape[d]
+        else:
+            e -= 1
+            _exchange(move, d, e)
+    # Two dimensions at least, so that blocks have two.
+    if e < 0:
+        e = 0
+    move.dims = kept - e
+    for d in range(move.dims):
+        _exchange(move, d, e + d)
+    while move.dims < 2:
+        if move.dims:
+            _exchange(move, 0, 1)
+        move.shape[0] = 1
+        move.to_strides[0] = move.strides[0] = 0
+        if not move.dims:
+            move.shape[1] = 1
+            move.to_strides[1] = move.strides[1] = size
+        move.dims = 2
+    near = move.dims - 1
+    step = move.strides[near]
+    is_plain = step == size and move.to_strides[near] == size
+    if step != 0 and _absolute(step) != size:
+        for d in range(move.dims - 1):
+            if move.strides[d] != 0 and _absolute(move.strides[d]) < _absolute(move.strides[near]):
+                near = d
+        if near != move.dims - 1:
+            crosses = True
+            for d in range(near, move.dims - 2):
+                _exchange(move, d, d + 1)
+    if crosses:
+        move.high = move.wide = max(1, _SIDE * LINE // size)
+    else:
+        move.wide = max(1, min(move.shape[move.dims - 1], _BLOCK // size))
+        move.high = max(1, _BLOCK // (size * move.wide))
+    move.down = (move.shape[move.dims - 2] + move.high - 1) // move.high
+    move.across = (move.shape[move.dims - 1] + move.wide - 1) // move.wide
+    move.units = move.down * move.across
+    for d in range(move.dims - 2):
+        move.units *= move.shape[d]
+    move.work = elements * (_BYTE * size if is_plain or step == 0 else _BYTE * size + _ELEMENT)
+
+
+cdef void _run_units(Move* move, Py_ssize_t unit, Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t index[DIMS]
+    cdef Py_ssize_t row, column, rest
+    cdef int d, y = move.dims - 2, x = move.dims - 1
+    cdef char* to = move.to
+    cdef char* source = move.source
+    column = unit % move.across
+    rest = unit // move.across
+    row = rest % move.down
+    rest //= move.down
+    for d in range(y - 1, -1, -1):
+        index[d] = rest % move.shape[d]
+        rest //= move.shape[d]
+        to += index[d] * move.to_strides[d]
+        source += index[d] * move.strides[d]
+    while True:
+        move.block(
+            to + row * move.high * move.to_strides[y] + column * move.wide * move.to_strides[x],
+            source + row * move.high * move.strides[y] + column * move.wide * move.strides[x],
+            min(move.high, move.shape[y] - row * move.high),
+            min(move.wide, move.shape[x] - column * move.wide),
+            move.to_strides[y], move.strides[y], move.to_strides[x], move.strides[x],
+        )
+        unit += 1
+        if unit >= stop:
+            return
+        column += 1
+        if column < move.across:
+            continue
+        column = 0
+        row += 1
+        if row < move.down:
+            continue
+        row = 0
+        for d in range(y - 1, -1, -1):
+            index[d] += 1
+            to += move.to_strides[d]
+            source += move.strides[d]
+            if index[d] < move.shape[d]:
+                break
+            to -= index[d] * move.to_strides[d]
+            source -= index[d] * move.strides[d]
+            index[d] = 0
+
+
+cdef struct Moves:
+    Move* of
+    Py_ssize_t count, units, parts
+
+
+cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Moves* moves = <Moves*>given
+    cdef Py_ssize_t unit = moves.units * part // moves.parts
+    cdef Py_ssize_t stop = moves.units * (part + 1) // moves.parts
+    cdef Py_ssize_t low = 0, high = moves.count, middle
+    cdef Move* move
+    while high - low > 1:
+        middle = (low + high) // 2
+        if moves.of[middle].first <= unit:
+            low = middle
+        else:
+            high = middle
+    while unit < stop:
+        move = &moves.of[low]
+        if move.units:
+            _run_units(move, unit - move.first, min(stop, move.first + move.units) - move.first)
+            unit = min(stop, move.first + move.units)
+        low += 1
+
+
+cdef void _run(Moves* moves) noexcept nogil:
+    cdef double work = 0
+    cdef Py_ssize_t k
+    cdef int threads = 1
+    moves.units = 0
+    for k in range(moves.count):
+        moves.of[k].first = moves.units
+        moves.units += moves.of[k].units
+        work += moves.of[k].work
+    if work >= _LEAST_WORK:
+        threads = pool_size()
+    moves.parts = 1
+    if threads > 1:
+        moves.parts = max(1, min(min(moves.units, <Py_ssize_t>(work / _PIECE)), 8 * threads))
+        share(_run_part, moves, moves.parts, threads)
+    else:
+        _run_part(moves, 0, 0)
+
+
+cdef bint _read(Move* move, np.ndarray target, np.ndarray source) except -1:
+    """The move that fills the target with the source, which is broadcast; False if it is no copy of bytes."""
+    cdef int d, own, dims = np.PyArray_NDIM(target)
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(target), n
+    if np.PyArray_NDIM(source) > dims or size != np.PyArray_ITEMSIZE(source):
+        return False
+    if not np.PyArray_ISWRITEABLE(target) or not _are_same(target.dtype, source.dtype):
+        return False
+    move.block = lucid_block_of(size)
+    if move.block == NULL:
+        return False
+    move.dims = dims
+    move.to = <char*>np.PyArray_DATA(target)
+    move.source = <char*>np.PyArray_DATA(source)
+    for d in range(dims):
+        n = move.shape[d] = np.PyArray_DIM(target, d)
+        move.to_strides[d] = np.PyArray_STRIDE(target, d)
+        own = d - dims + np.PyArray_NDIM(source)
+        if own < 0 or (np.PyArray_DIM(source, own) == 1 and n != 1):
+            move.strides[d] = 0
+        elif np.PyArray_DIM(source, own) != n:
+            return False
+        else:
+            move.strides[d] = np.PyArray_STRIDE(source, own)
+    return True
+
+
+cdef inline bint _are_same(np.dtype a, np.dtype b):
+    """Whether elements of these types are the same bytes, and nothing that Python counts."""
+    return (a is b or a == b) and a.num != np.NPY_OBJECT
+
+
+cdef bint _may_overlap(Move* move, Py_ssize_t size) noexcept nogil:
+    """Whether what lies between the first and the last byte of the one overlaps that of the other."""
+    cdef char* to = move.to
+    cdef char* to_end = move.to + size
+    cdef char* source = move.source
+    cdef char* end = move.source + size
+    cdef Py_ssize_t reach
+    cdef int d
+    for d in range(move.dims):
+        reach = (move.shape[d] - 1) * move.to_strides[d]
+        if reach < 0:
+            to += reach
+        else:
+            to_end += reach
+        reach = (move.shape[d] - 1) * move.strides[d]
+        if reach < 0:
+            source += reach
+        else:
+            end += reach
+    return to < end and source < to_end
+
+
+cdef inline void _do(Move* move, Py_ssize_t size) noexcept nogil:
+    cdef Moves moves
+    _plan(move, size)
+    if move.units:
+        moves.of = move
+        moves.count = 1
+        _run(&moves)
+
+
+cdef bint _write_new(np.ndarray target, np.ndarray source) except -1:
+    """Fill memory that nobody else has; False if the source is of another type."""
+    cdef Move move
+    if not _read(&move, target, source):
+        return False
+    with nogil:
+        _do(&move, np.PyArray_ITEMSIZE(target))
+    return True
+
+
+def write(target, source):
+    cdef Move move
+    if np.PyArray_CheckExact(target) and np.PyArray_CheckExact(source) and _read(&move, target, source):
+        if not _may_overlap(&move, np.PyArray_ITEMSIZE(<np.ndarray>target)):
+            with nogil:
+                _do(&move, np.PyArray_ITEMSIZE(<np.ndarray>target))
+            return
+    numpy.copyto(target, source)
+
+
+def write_parts(targets, sources):
+    cdef Py_ssize_t k, count = len(targets)
+    cdef Moves moves
+    if count == 0:
+        return
+    moves.count = count
+    moves.of = <Move*>malloc(count * sizeof(Move))
+    if moves.of == NULL:
+        raise MemoryError
+    try:
+        for k in range(count):
+            if not _read(&moves.of[k], targets[k], sources[k]):
+                numpy.copyto(targets[k], sources[k])
+                moves.of[k].units = 0
+                moves.of[k].work = 0
+            else:
+                _plan(&moves.of[k], np.PyArray_ITEMSIZE(<np.ndarray>targets[k]))
+        with nogil:
+            _run(&moves)
+    finally:
+        free(moves.of)
+
+
+cdef inline object _empty(int dims, np.npy_intp* shape, np.dtype dtype):
+    Py_INCREF(dtype)
+    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, NULL, NULL, 0, None)
+
+
+def copied(x, dtype=None, order="C"):
+    cdef np.ndarray out
+    if np.PyArray_CheckExact(x) and (dtype is None or dtype == (<np.ndarray>x).dtype) and (order == "C" or order == "K"):
+        # With the order "K", NumPy says how the copy lies in memory.
+        if order == "C":
+            out = _empty(np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), (<np.ndarray>x).dtype)
+        else:
+            out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
+        if _write_new(out, x):
+            return out
+    return numpy.array(x, dtype, order=order)
+
+
+cdef Py_ssize_t _bytes(shape, Py_ssize_t size) except -2:
+    """Bytes of an array of this shape; -1 for a shape that is no tuple of numbers that fit."""
+    if type(shape) is not tuple:
+        return -1
+    for n in <tuple>shape:
+        if type(n) is not int or n < 0 or (n and size > PY_SSIZE_T_MAX // <Py_ssize_t>n):
+            return -1
+        size *= <Py_ssize_t>n
+    return size
+
+
+cdef inline bint _pays(Py_ssize_t size) noexcept nogil:
+    """Whether threads pay for filling so many bytes."""
+    return size * _BYTE >= _LEAST_WORK
+
+
+def is_large(shape, Py_ssize_t itemsize):
+    return _pays(_bytes(shape, itemsize))
+
+
+def zeros(shape, dtype):
+    cdef Py_ssize_t size = _bytes(shape, dtype.itemsize)
+    if not _pays(size) or size >= _MAPPED:
+        return numpy.zeros(shape, dtype)
+    out = numpy.empty(shape, dtype)
+    return out if _write_new(out, numpy.zeros((), dtype)) else numpy.zeros(shape, dtype)
+
+
+def full(shape, value, dtype):
+    if not _pays(_bytes(shape, dtype.itemsize)):
+        return numpy.full(shape, value, dtype)
+    one = numpy.full((), value, dtype)
+    out = numpy.empty(shape, dtype)
+    return out if _write_new(out, one) else numpy.full(shape, value, dtype)
+
+
+def reshaped(x, shape):
+    if np.PyArray_IS_C_CONTIGUOUS(x) or not _pays(np.PyArray_NBYTES(<np.ndarray>x)):
+        return x.reshape(shape)
+    try:
+        return x.reshape(shape, copy=False)
+    except ValueError:
+        return copied(x).reshape(shape)
+
+
+# --- counting ----------------------------------------------------------------------------------
+
+
+cdef struct Count:
+    char* out
+    int kind
+    Py_ssize_t count, parts
+    bint is_whole
+    uint64_t start, step
+    double low, gap
+
+
+cdef void _count_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Count* task = <Count*>given
+    cdef Py_ssize_t i, first = task.count * part // task.parts, stop = task.count * (part + 1) // task.parts
+    cdef uint64_t start = task.start, step = task.step
+    cdef double low = task.low, gap = task.gap
+    cdef char* out = task.out
+    if task.is_whole:
+        if task.kind == np.NPY_INT64:
+            for i in range(first, stop):
+                (<uint64_t*>out)[i] = start + step * <uint64_t>i
+        elif task.kind == np.NPY_INT32:
+            for i in range(first, stop):
+                (<int32_t*>out)[i] = <int32_t>(start + step * <uint64_t>i)
+        elif task.kind == np.NPY_FLOAT64:
+            for i in range(first, stop):
+                (<double*>out)[i] = <double><int64_t>(start + step * <uint64_t>i)
+        else:
+            for i in range(first, stop):
+                (<float*>out)[i] = <float><int64_t>(start + step * <uint64_t>i)
+    elif task.kind == np.NPY_FLOAT64:
+        for i in range(first, stop):
+            (<double*>out)[i] = low + gap * <double>i
+    else:
+        for i in range(first, stop):
+            (<float*>out)[i] = <float>(low + gap * <double>i)
+
+
+def counted(Py_ssize_t count, start, step, dtype):
+    cdef Count task
+    cdef int kind = (<np.dtype?>dtype).num
+    cdef int threads
+    task.is_whole = type(start) is int and type(step) is int
+    is_known = kind == np.NPY_FLOAT64 or kind == np.NPY_FLOAT32 or (
+        task.is_whole and (kind == np.NPY_INT64 or kind == np.NPY_INT32)
+    )
+    if task.is_whole:
+        is_known = is_known and abs(start) < 1 << 62 and abs(step) < 1 << 62
+    else:
+        is_known = is_known and type(start) in (int, float) and type(step) in (int, float)
+    if count < 64 or not is_known:
+        return (start + step * numpy.arange(count)).astype(dtype, copy=False)
+    if task.is_whole:
+        task.start, task.step = <uint64_t><int64_t>start, <uint64_t><int64_t>step
+    else:
+        task.low, task.gap = start, step
+    out = numpy.empty(count, dtype)
+    task.out = <char*>np.PyArray_DATA(<np.ndarray>out)
+    task.kind, task.count, task.parts = kind, count, 1
+    with nogil:
+        threads = pool_size() if _pays(count * 8) else 1
+        if threads > 1:
+            task.parts = min(8 * threads, count // 4096)
+            share(_count_part, &task, task.parts, threads)
+        else:
+            _count_part(&task, 0, 0)
+    return out
+
+
+# --- triangles ---------------------------------------------------------------------------------
+
+
+cdef struct Triangle:
+    Move move  # of all elements, as they are
+    Py_ssize_t rows, diagonal, parts
+    bint is_lower
+    char zero[16]
+
+
+cdef void _triangle_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Triangle* task = <Triangle*>given
+    cdef Move* move = &task.move
+    cdef int d, y = move.dims - 2, x = move.dims - 1
+    cdef Py_ssize_t row = task.rows * part // task.parts, stop = task.rows * (part + 1) // task.parts
+    cdef Py_ssize_t rest, cut, count = move.shape[x]
+    cdef char* to
+    cdef char* source
+    for row in range(row, stop):
+        to, source, rest = move.to, move.source, row
+        for d in range(y, -1, -1):
+            to += rest % move.shape[d] * move.to_strides[d]
+            source += rest % move.shape[d] * move.strides[d]
+            rest //= move.shape[d]
+        cut = max(0, min(count, row % move.shape[y] + task.diagonal + task.is_lower))
+        if task.is_lower:
+            move.block(to, source, 1, cut, 0, 0, move.to_strides[x], move.strides[x])
+            move.block(to + cut * move.to_strides[x], task.zero, 1, count - cut, 0, 0, move.to_strides[x], 0)
+        else:
+            move.block(to, task.zero, 1, cut, 0, 0, move.to_strides[x], 0)
+            source += cut * move.strides[x]
+            move.block(to + cut * move.to_strides[x], source, 1, count - cut, 0, 0, move.to_strides[x], move.strides[x])
+
+
+def triangle(x, Py_ssize_t diagonal, bint is_lower):
+    cdef Triangle task
+    cdef np.ndarray out
+    cdef int d, threads, dims = np.PyArray_NDIM(x)
+    if dims > 1 and _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
+        # By columns, which are the rows of the transpose.
+        return triangle(x.swapaxes(-1, -2), -diagonal, not is_lower).swapaxes(-1, -2)
+    out = _empty(dims, np.PyArray_DIMS(<np.ndarray>x), (<np.ndarray>x).dtype)
+    if dims < 2 or not _read(&task.move, out, x):
+        return numpy.tril(x, diagonal) if is_lower else numpy.triu(x, diagonal)
+    if np.PyArray_SIZE(out) == 0:
+        return out
+    task.rows = 1
+    for d in range(dims - 1):
+        task.rows *= task.move.shape[d]
+    task.diagonal = max(-task.move.shape[dims - 2], min(diagonal, task.move.shape[dims - 1]))
+    task.is_lower = is_lower
+    task.parts = 1
+    memset(task.zero, 0, 16)
+    with nogil:
+        threads = pool_size() if _pays(np.PyArray_NBYTES(out)) else 1
+        if threads > 1:
+            task.parts = min(8 * threads, task.rows)
+            share(_triangle_part, &task, task.parts, threads)
+        else:
+            _triangle_part(&task, 0, 0)
+    return out
+
+
+# --- joining -----------------------------------------------------------------------------------
+
+
+cdef bint _fit(tuple xs, int dim) except -1:
+    """Whether all are of one type, and of one shape but for one dimension."""
+    cdef np.ndarray first, x
+    cdef int d, dims
+    if not np.PyArray_CheckExact(xs[0]):
+        return False
+    first = xs[0]
+    dims = np.PyArray_NDIM(first)
+    if dim < 0 or dim >= dims:
+        return False
+    for other in xs:
+        if not np.PyArray_CheckExact(other):
+            return False
+        x = other
+        if np.PyArray_NDIM(x) != dims or not _are_same(first.dtype, x.dtype):
+            return False
+        for d in range(dims):
+            if d != dim and np.PyArray_DIM(x, d) != np.PyArray_DIM(first, d):
+                return False
+    return True
+
+
+cdef object _laid_out_like(np.ndarray x, np.npy_intp* shape):
+    """An array of this shape whose dimensions lie in memory in the order of those of x."""
+    cdef int d, e, dims = np.PyArray_NDIM(x)
+    cdef int order[DIMS]
+    cdef np.npy_intp strides[DIMS]
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
+    if np.PyArray_IS_C_CONTIGUOUS(x):
+        return _empty(dims, shape, x.dtype)
+    for d in range(dims):
+        e = d
+        while e > 0 and _absolute(np.PyArray_STRIDE(x, order[e - 1])) < _absolute(np.PyArray_STRIDE(x, d)):
+            order[e] = order[e - 1]
+            e -= 1
+        order[e] = d
+    for d in range(dims - 1, -1, -1):
+        strides[order[d]] = size
+        size *= shape[order[d]] if shape[order[d]] else 1
+    dtype = x.dtype
+    Py_INCREF(dtype)
+    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, strides, NULL, 0, None)
+
+
+def joined(tuple xs, int dim):
+    cdef np.npy_intp shape[DIMS]
+    cdef np.ndarray x, out
+    cdef Moves moves
+    cdef Move* move
+    cdef char* to
+    cdef int d, dims
+    cdef Py_ssize_t k
+    if not xs or not _fit(xs, dim):
+        return numpy.concatenate(xs, axis=dim)
+    x = xs[0]
+    dims = np.PyArray_NDIM(x)
+    for d in range(dims):
+        shape[d] = np.PyArray_DIM(x, d)
+    shape[dim] = 0
+    for other in xs:
+        shape[dim] += np.PyArray_DIM(<np.ndarray>other, dim)
+    out = _laid_out_like(x, shape)
+    moves.count = len(xs)
+    moves.of = <Move*>malloc(moves.count * sizeof(Move))
+    if moves.of == NULL:
+        raise MemoryError
+    to = <char*>np.PyArray_DATA(out)
+    for k in range(moves.count):
+        x = xs[k]
+        move = &moves.of[k]
+        move.block = lucid_block_of(np.PyArray_ITEMSIZE(x))
+        move.to, move.source = to, <char*>np.PyArray_DATA(x)
+        move.dims = dims
+        for d in range(dims):
+            move.shape[d] = np.PyArray_DIM(x, d)
+            move.to_strides[d] = np.PyArray_STRIDE(out, d)
+            move.strides[d] = np.PyArray_STRIDE(x, d)
+        to += np.PyArray_DIM(x, dim) * np.PyArray_STRIDE(out, dim)
+        _plan(move, np.PyArray_ITEMSIZE(x))
+    with nogil:
+        _run(&moves)
+    free(moves.of)
+    return out

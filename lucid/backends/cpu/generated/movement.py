@@ -1,0 +1,131 @@
+"""Kernels of primitives that move elements, and of copies: each says which parts of its result come from where.
+
+A part is a view of the result, and what fills it a view of an operand, or one number.
+"""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.cpu.generated import launch_copies
+from lucid.backends.cpu.generated.launch_copies import copied, is_large, reshaped, triangle, write, write_parts, zeros
+from lucid.core import kernels
+from lucid.core.primitive import P
+
+Ints = tuple[int, ...]
+
+
+def _flip(x: Any, dims: Ints) -> Any:
+    return copied(x[tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(x.ndim)])])
+
+
+def _roll(x: Any, shifts: Ints, dims: Ints) -> Any:
+    """Along each dimension the elements before some place go to the end, and those from there on to the front."""
+    cuts = [0] * x.ndim
+    for shift, d in zip(shifts, dims, strict=True):
+        cuts[d] -= shift
+    whole = ((slice(None), slice(None)),)
+    pairs: list[Any] = [whole] * x.ndim
+    for d, cut in enumerate(cuts):
+        n = x.shape[d]
+        if n and (cut := cut % n):
+            pairs[d] = ((slice(0, n - cut), slice(cut, n)), (slice(n - cut, n), slice(0, cut)))
+    out = np.empty(x.shape, x.dtype)
+    places = [tuple(zip(*place, strict=True)) for place in product(*pairs)] if x.ndim else [((), ())]
+    write_parts([out[to] for to, _ in places], [x[source] for _, source in places])
+    return out
+
+
+def _slices(index: tuple[Any, ...], ndim: int) -> list[slice]:
+    """What an index of numbers, slices, None and an Ellipsis takes of each dimension."""
+    taken = [i for i in index if i is not None]
+    missing = ndim - sum(i is not Ellipsis for i in taken)
+    at = taken.index(Ellipsis) if Ellipsis in taken else len(taken)
+    taken[at : at + 1] = [slice(None)] * missing
+    return [i if isinstance(i, slice) else slice(i, i + 1 or None) for i in taken]
+
+
+def _around(index: tuple[Any, ...], shape: Ints) -> list[tuple[slice, ...]] | None:
+    """Boxes that together hold what an index leaves of a shape; None if it takes elements here and there."""
+    boxes: list[tuple[slice, ...]] = []
+    inside: tuple[slice, ...] = ()
+    for d, part in enumerate(_slices(index, len(shape))):
+        start, stop, step = part.indices(shape[d])
+        if abs(step) != 1 and len(range(start, stop, step)) > 1:
+            return None
+        if not len(range(start, stop, step)):
+            return [()]
+        low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
+        high = min(high, low + 1) if abs(step) != 1 else high
+        boxes += [(*inside, slice(0, low))] * (low > 0) + [(*inside, slice(high, None))] * (high < shape[d])
+        inside = (*inside, slice(low, high))
+    return boxes
+
+
+def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
+    """An array with `x` at an index and one number everywhere else."""
+    out = np.empty(shape, x.dtype)
+    boxes = _around(index, shape)
+    if boxes is None:
+        write(out, around)
+        boxes = []
+    write_parts([out[box] for box in boxes] + [P.slice.kernel(out, index)], [around] * len(boxes) + [x])
+    return out
+
+
+def _slice_back(x: Any, index: tuple[Any, ...], shape: Ints) -> Any:
+    if is_large(shape, x.itemsize):
+        return _placed(x, index, shape, np.zeros((), x.dtype))
+    out = np.zeros(shape, x.dtype)
+    out[index] = x
+    return out
+
+
+def _pad(x: Any, index: tuple[Any, ...], shape: Ints, value: Any) -> Any:
+    if not is_large(shape, x.itemsize):
+        return kernels.reference(P.pad)(x, index, shape, value)
+    around = kernels.reference(P.pad)(x[(slice(0),) * x.ndim], (slice(0),) * x.ndim, (1,) * x.ndim, value)
+    return _placed(x, index, shape, around.reshape(()))
+
+
+def _diagonal_back(x: Any, shape: Ints, offset: int, dim1: int, dim2: int) -> Any:
+    out = zeros(shape, x.dtype)
+    write(P.diagonal.kernel(out, offset, dim1, dim2), x)
+    return out
+
+
+def _write_view(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> Any:
+    out = copied(base)  # in row-major order: in another one, some views would be copies
+    write(through.kernel(out, **settings), new)
+    return out
+
+
+kernels.fill(
+    {
+        "flip": _flip,
+        "roll": _roll,
+        "slice_back": _slice_back,
+        "pad": _pad,
+        "diagonal_back": _diagonal_back,
+        "write_view": _write_view,
+        "cat": lambda *xs, dim: launch_copies.joined(xs, dim),
+        "tril": lambda x, diagonal: triangle(x, diagonal, True),
+        "triu": lambda x, diagonal: triangle(x, diagonal, False),
+    },
+    "cpu",
+)
+# Copies of bytes never warn.
+kernels.fill(
+    {
+        "clone": lambda x: copied(x),
+        "reshape": reshaped,
+        "copy": copied,
+        "assign": write,
+        "zeros": zeros,
+        "full": launch_copies.full,
+        "counted": launch_copies.counted,
+    },
+    "cpu",
+    has_frames=True,
+)

@@ -1,0 +1,268 @@
+"""Copies and primitives that move elements: by the kernels of the cpu backend as by those of the reference."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucid
+import lucid.nn
+from lucid.backends.cpu.generated import launch_copies
+from lucid.core import dtypes, kernels
+from lucid.core.primitive import P
+
+if "cpu" not in kernels.in_use:
+    pytest.skip("the reference computes by itself", allow_module_level=True)
+
+TYPES = ["bool", "int8", "float16", "int32", "float32", "int64", "float64", "complex64", "complex128"]
+SHAPES: list[tuple[int, ...]] = [
+    (),
+    (0,),
+    (1,),
+    (7,),
+    (3, 0, 2),
+    (5, 1),
+    (17, 33),
+    (64, 64),
+    (3, 70, 130),
+    (2, 3, 4, 5, 6),
+]
+
+
+def _numbers(shape: tuple[int, ...], dtype: Any) -> Any:
+    rng = np.random.default_rng(sum(shape) + len(shape))
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+def _layouts(shape: tuple[int, ...], dtype: Any) -> Iterator[tuple[str, Any]]:
+    """Arrays of one shape that lie in memory in all sorts of ways."""
+    plain = _numbers(shape, dtype)
+    yield "in order", plain
+    yield "by columns", plain.copy(order="F")
+    if not shape:
+        return
+    yield "backwards", plain[(slice(None, None, -1),) * len(shape)]
+    yield "every second", _numbers(tuple(2 * n for n in shape), dtype)[(slice(None, None, 2),) * len(shape)]
+    yield "rolled dims", np.moveaxis(_numbers((shape[-1], *shape[:-1]), dtype), 0, -1)
+    yield "one row", np.broadcast_to(_numbers(shape[-1:], dtype), shape)
+    yield "one column", np.broadcast_to(_numbers((*shape[:-1], 1), dtype), shape)
+    bytes_ = np.zeros(plain.nbytes + 1, np.uint8)
+    yield "unaligned", np.ndarray(shape, plain.dtype, bytes_, 1)
+
+
+def _same(found: Any, expected: Any) -> None:
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    assert found.tobytes() == expected.tobytes()
+
+
+CALLS: dict[str, Any] = {
+    "clone": lambda shape: {},
+    "flip": lambda shape: {"dims": tuple(range(0, len(shape), 2))},
+    "tril": lambda shape: {"diagonal": 1} if len(shape) > 1 else None,
+    "triu": lambda shape: {"diagonal": -2} if len(shape) > 1 else None,
+    "roll": lambda shape: (
+        {"shifts": (3, -1, 5)[: len(shape)], "dims": tuple(range(min(3, len(shape))))} if shape else None
+    ),
+    "reshape": lambda shape: {"shape": (-1,)} if 0 not in shape else None,
+    "slice_back": lambda shape: {
+        "index": tuple(slice(1, n + 1) for n in shape),
+        "shape": tuple(n + 2 for n in shape),
+    },
+    "pad": lambda shape: {
+        "index": tuple(slice(d, n + d) for d, n in enumerate(shape)),
+        "shape": tuple(n + 2 * d for d, n in enumerate(shape)),
+        "value": 1,
+    },
+    "diagonal_back": lambda shape: {
+        "shape": (*shape[:-1], shape[-1], shape[-1] + 2), "offset": 1, "dim1": len(shape) - 1, "dim2": len(shape)
+    } if shape and shape[-1] < 100 else None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_like_reference(name: str) -> None:
+    primitive = getattr(P, name)
+    kernel, reference = kernels.resolved(primitive), kernels.reference(primitive)
+    for shape in SHAPES:
+        params = CALLS[name](shape)
+        if params is None:
+            continue
+        for dtype in TYPES:
+            for _, x in _layouts(shape, dtype):
+                before = x.tobytes()
+                found = kernel(x, **params)
+                _same(found, reference(x, **params))
+                assert name == "reshape" or not np.may_share_memory(found, x)
+                assert x.tobytes() == before
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_write(dtype: str) -> None:
+    for shape in SHAPES:
+        for _, x in _layouts(shape, dtype):
+            for _, target in _layouts(shape, dtype):
+                if target.flags.writeable:
+                    launch_copies.write(target, x)
+                    _same(target, x)
+            for order in "CK":
+                found = launch_copies.copied(x, None, order)
+                _same(found, x)
+                assert found.strides == np.array(x, order=order).strides or 0 in shape or 1 in shape
+
+
+def test_write_broadcasts_and_converts() -> None:
+    target = np.zeros((3, 4), np.float32)
+    launch_copies.write(target, np.arange(4, dtype=np.float32))
+    assert (target == np.arange(4)).all()
+    launch_copies.write(target, np.arange(3, dtype=np.int8).reshape(3, 1))
+    assert (target == np.arange(3).reshape(3, 1)).all()
+    launch_copies.write(target, 5)
+    assert (target == 5).all()
+    with pytest.raises(ValueError, match="broadcast"):
+        launch_copies.write(target, np.zeros(3, np.float32))
+    target.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        launch_copies.write(target, np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("size", [50, 300])
+def test_overlapping_memory(size: int) -> None:
+    for index, from_ in (
+        (np.s_[1:], np.s_[:-1]),
+        (np.s_[:-1], np.s_[1:]),
+        (np.s_[:], np.s_[::-1]),
+        (np.s_[:, 2:], np.s_[:, :-2]),
+    ):
+        x = _numbers((size, size), np.float32)
+        expected = x.copy()
+        expected[index] = x[from_].copy()
+        launch_copies.write(x[index], x[from_])
+        _same(x, expected)
+    x = _numbers((size, size), np.float32)
+    expected = x.T.copy()
+    launch_copies.write(x, x.T)
+    _same(x, expected)
+
+
+def test_cat() -> None:
+    reference = kernels.reference(P.cat)
+    for shape in SHAPES[1:]:
+        for dim in range(len(shape)):
+            for dtype in ("int8", "float32", "complex128"):
+                first = [x for _, x in _layouts(shape, dtype)]
+                longer = (*shape[:dim], shape[dim] + 3, *shape[dim + 1 :])
+                second = [x for _, x in _layouts(longer, dtype)]
+                for x, y in zip(first, second, strict=True):
+                    for xs in ((x,), (x, y), (y, x, x)):
+                        _same(P.cat.kernel(*xs, dim=dim), reference(*xs, dim=dim))
+    x, y = np.ones((2, 3), np.float32), np.ones((2, 3), np.int32)
+    _same(P.cat.kernel(x, y, dim=1), reference(x, y, dim=1))
+    with pytest.raises(ValueError, match="dimensions"):
+        P.cat.kernel(x, x[:1], dim=1)
+
+
+def test_slice_back_of_any_index() -> None:
+    reference = kernels.reference(P.slice_back)
+    shape = (40, 50, 60)
+    for index in (
+        (3,),
+        (-1, ..., 5),
+        (slice(None), None, slice(4, 30)),
+        (slice(None, None, -1), slice(20, 3, -1), slice(7, 8)),
+        (slice(2, None, 3), slice(0, 50, 49)),
+        (..., slice(10, 5)),
+        (slice(5, 30, 40), -50, slice(None, -1)),
+        (),
+        (1, 2, 3),
+    ):
+        x = _numbers(np.zeros(shape)[index].shape, np.float64)
+        _same(P.slice_back.kernel(x, index, shape), reference(x, index, shape))
+
+
+def test_random_copies() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        dims = int(rng.integers(1, 6))
+        whole = tuple(int(n) for n in rng.integers(1, 12 if dims > 2 else 200, dims))
+        x = rng.integers(0, 255, whole).astype(rng.choice(["uint8", "int16", "float32", "float64", "complex128"]))
+        steps = [int(s) for s in rng.choice([-3, -2, -1, 1, 1, 2, 5], dims)]
+        view = x[tuple([slice(None, None, s) for s in steps])].transpose(rng.permutation(dims))
+        _same(launch_copies.copied(view), np.array(view))
+        target = np.empty_like(x)[tuple([slice(None, None, s) for s in steps])]
+        target = np.empty(target.shape[::-1], x.dtype).T
+        source = x[tuple([slice(None, None, s) for s in steps])]
+        launch_copies.write(target, source)
+        _same(target, source)
+
+
+def test_large_ones_in_threads() -> None:
+    """More than one block, in threads where there are some, bit by bit as in one."""
+    x = np.random.default_rng(0).integers(0, 1 << 60, (701, 1303))
+    threads = lucid.get_num_threads()
+    results = []
+    for count in (1, threads):
+        lucid.set_num_threads(count)
+        results.append(
+            [
+                P.clone.kernel(x.T),
+                P.clone.kernel(x[::-1, ::2]),
+                P.cat.kernel(x, x[:5], x.T.copy().T, dim=0),
+                P.cat.kernel(x, x[:, 100:200], dim=1),
+                P.flip.kernel(x, (0, 1)),
+                P.roll.kernel(x, (300, -7), (0, 1)),
+                P.tril.kernel(x, 3),
+                P.triu.kernel(x.T, -30),
+                P.slice_back.kernel(x, (slice(1, 702), slice(2, 1305)), (703, 1306)),
+                P.slice_back.kernel(x, (slice(0, 1402, 2),), (1402, 1303)),
+                P.pad.kernel(x, (slice(1, 702), slice(2, 1305)), (703, 1306), 7),
+                kernels.table["zeros"]((701, 1303), x.dtype),
+                kernels.table["full"]((701, 1303), 7, x.dtype),
+            ]
+        )
+    lucid.set_num_threads(threads)
+    for one, many in zip(*results, strict=True):
+        _same(one, many)
+    expected = [
+        x.T, x[::-1, ::2], np.concatenate([x, x[:5], x]), np.concatenate([x, x[:, 100:200]], 1), np.flip(x),
+        np.roll(x, (300, -7), (0, 1)), np.tril(x, 3), np.triu(x.T, -30),
+    ]  # fmt: skip
+    for found, wanted in zip(results[0], expected, strict=False):
+        _same(found, wanted)
+    assert not results[0][-2].any() and (results[0][-1] == 7).all()
+
+
+def test_other_types() -> None:
+    x = _numbers((30, 40), np.float32).astype(dtypes.bfloat16.numpy)
+    for call in (lambda a: P.clone.kernel(a.T), lambda a: P.cat.kernel(a, a, dim=1), lambda a: P.tril.kernel(a, 0)):
+        found = call(x)
+        assert found.dtype == x.dtype
+        _same(found.view(np.uint16), call(x.view(np.uint16)))
+
+
+@pytest.mark.parametrize("dtype", [None, lucid.int64, lucid.int32, lucid.float32, lucid.float64, lucid.uint8])
+@pytest.mark.parametrize(("start", "step"), [(0, 1), (-7, 3), (5, -2), (0.5, 0.1), (3, 0.3)])
+def test_arange(dtype: Any, start: Any, step: Any) -> None:
+    for count in (0, 1, 100, 5000, 300_000):
+        if dtype in (lucid.int64, lucid.int32, lucid.uint8) and isinstance(step, float):
+            continue
+        if dtype == lucid.uint8 and (count > 50 or start or step != 1):
+            continue
+        end = start + count * step
+        found = lucid.arange(start, end, step, dtype=dtype)
+        expected = (start + step * np.arange(found.shape[0])).astype(found.np_dtype)
+        _same(found.numpy(), expected)
+        assert abs(found.shape[0] - count) <= 1
+
+
+def test_gradients_have_memory_of_their_own() -> None:
+    x, y = (lucid.ones(400, 500, requires_grad=True) for _ in range(2))
+    ct = lucid.full((400, 500), 2.0)
+    for call in (lambda: x + y, lambda: x - y, lambda: lucid.cat([x[:200], y[200:]])):
+        a, b = lucid.autograd.grad(call(), (x, y), ct)
+        before = b.clone()
+        a += 1
+        assert (b == before).all() and (ct == 2).all()
+        ct += 1
+        assert (b == before).all()
+        ct -= 1
