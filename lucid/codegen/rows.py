@@ -286,7 +286,7 @@ class _Pass:
         for k, fold in zip(self.folds, self.plans):
             x = f.convert(value(plan.body.steps[k].operands[0]), fold.element)
             old = states[len(out) : len(out) + len(fold.states)]
-            new = fold.combined(f, old, fold.lifted(f, x, f.convert(index, COUNT)))
+            new = fold.combined(f, old, fold.lifted(f, [x], f.convert(index, COUNT)))
             out += new if there is None else [f.select(there, n, o) for n, o in zip(new, old)]
         for k in self.kept:
             f.store(value(Result(k)), kept_at(k).text)

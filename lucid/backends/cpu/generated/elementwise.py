@@ -74,7 +74,7 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None
-    if name not in WRITTEN and getattr(primitive, "calls", ""):
+    if name not in WRITTEN and getattr(primitive, "calls", None):
         return of_elements(kernels.reference(primitive))
     if (
         name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,))

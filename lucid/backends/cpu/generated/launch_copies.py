@@ -22,7 +22,7 @@ def write_parts(targets: Sequence[Any], sources: Sequence[Any]) -> None:
         np.copyto(target, source)
 
 
-def copied(x: Any, dtype: Any = None, order: str = "C") -> Any:
+def copied(x: Any, dtype: Any = None, order: Any = "C") -> Any:
     """A copy in memory of its own, of another type and in another order if these are given."""
     return np.array(x, dtype, order=order)
 
