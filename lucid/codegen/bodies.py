@@ -147,7 +147,6 @@ OF_RESULT: dict[str, Writer] = {
     "bitwise_left_shift": _shift_left,
     "bitwise_right_shift": _shift_right,
     "conj": lambda f, x: x,  # numbers here are real
-    **FUNCTIONS,
     **REMAINDERS,
 }
 _INTEGERS_ONLY = frozenset(name for name in OF_RESULT if name.startswith("bitwise"))
@@ -174,7 +173,9 @@ OF_TRUTH: dict[str, Writer] = {
     "logical_not": lambda f, x: x ^ True,
 }
 WITH_PARAMETERS = frozenset(["cast", "round"])
-WRITTEN = frozenset([*OF_RESULT, *OF_COMMON, *OF_TRUTH, "where", *WITH_PARAMETERS])  # functions that are written here
+WRITTEN = frozenset(
+    [*OF_RESULT, *FUNCTIONS, *OF_COMMON, *OF_TRUTH, "where", *WITH_PARAMETERS]
+)  # functions that are written here
 
 
 def is_base(primitive: Any) -> bool:
@@ -189,6 +190,7 @@ class Plan:
     """
 
     def __init__(self, source: Source, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> None:
+        self.name = source.name
         self.dtype = source.read(types, params, is_base).dtype
         self.types = [type_of(t) for t in types]
         self.result = type_of(self.dtype)
@@ -256,10 +258,11 @@ def write_step(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> 
     name = step.primitive.name
     kind = type_of(step.dtype)
     type = Type(kind.of, lanes, kind.is_signed)
-    if name in OF_RESULT and not step.params:
+    if (name in OF_RESULT or name in FUNCTIONS) and not step.params:
         if (name in _INTEGERS_ONLY and type.is_float) or (name in _FLOATS_ONLY and not type.is_float):
             raise NotGeneratedError(f"{name} of numbers of type {type.of}")
-        return OF_RESULT[name](f, *[_number(f, o, type) for o in operands])
+        write = OF_RESULT[name] if name in OF_RESULT else FUNCTIONS[name]
+        return write(f, *[_number(f, o, type) for o in operands])
     if name in OF_COMMON and not step.params:
         common = _common([o for o in operands if isinstance(o, Value)])
         return OF_COMMON[name](f, *[_number(f, o, common) for o in operands])

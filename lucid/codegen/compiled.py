@@ -1,81 +1,183 @@
-"""From text to the address of machine code, each text once: what was compiled before is loaded from the cache on disk."""
+"""From recipes to the addresses of machine code: from the pack, from the cache on disk, or from LLVM, in this order."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.codegen import cache, lock
-from lucid.codegen.bodies import Plan
-from lucid.codegen.folds import FoldPlan, columns, merge, merge_columns, run
-from lucid.codegen.loops import elementwise as elementwise_loop
-from lucid.codegen.loops import module
-from lucid.codegen.machine import Compiler, Loaded
-from lucid.codegen.rows import RowPlan
-from lucid.codegen.rows import columns as columns_of_rows
-from lucid.codegen.rows import rows as one_row
-from lucid.codegen.scans import ScanPlan, line, rows
-from lucid.codegen.scans import columns as scan_columns
-from lucid.codegen.selections import SelectionPlan, select
+from lucid.codegen import cache, images, lock, pack, processor, recipes
+from lucid.codegen.bodies import NotGeneratedError
+from lucid.codegen.recipes import Recipe
 from lucid.codegen.vectors import Function
 
-_known: dict[str, tuple[tuple[int, ...], Any]] = {}
-_compiler: Compiler | None = None
+_compiler: Any = None
+_loaded: dict[str, tuple[Any, str]] = {}  # by the recipe, with where it is from
+_identity = ""
 
 
-def compiler() -> Compiler:
+class Code:
+    """Machine code in memory, and what it was made from. It is kept as long as it is used."""
+
+    def __init__(self, recipe: Recipe, loaded: Any, origin: str) -> None:
+        self.recipe = recipe
+        self.origin = origin  # where it was found: the pack, the cache or LLVM
+        self._loaded = loaded
+        self.addresses = tuple([loaded.address(name) for name in recipe.functions])
+
+    def text(self) -> str:
+        """What LLVM compiles."""
+        return text_of(self.recipe)
+
+
+made: dict[tuple[str, str, str], Code] = {}  # all generated kernels of this process, by kind, name and recipe
+collected: list[dict[str, Recipe] | None] = [None]  # where recipes go instead of becoming code, while a pack is made
+
+
+def compiler() -> Any:
     """The compiler for this processor."""
     global _compiler
     if _compiler is None:
+        from lucid.codegen.machine import Compiler
+
         _compiler = Compiler()
     return _compiler
 
 
-def addresses(functions: Sequence[Function]) -> tuple[tuple[int, ...], Any]:
-    """Where the code of functions is, and what must be kept as long as it is used."""
-    text = module(functions)
+def text_of(recipe: Recipe) -> str:
+    from lucid.codegen.loops import module
+
+    return module(recipe.write())
+
+
+def key_of(recipe: Recipe) -> str:
+    """The name under which the pack has a recipe."""
+    return cache.digest(f"{pack.sources()}\n{recipe.kind}\n{recipe.text}".encode()).hex()
+
+
+def code_of(recipe: Recipe) -> Code:
+    """The code of a recipe, made now if it was not yet."""
+    place = (recipe.kind, recipe.name, recipe.text)
     with lock:
-        found = _known.get(text)
-        if found is None:
-            loaded = _load(text)
-            found = _known[text] = tuple([loaded.address(f.name) for f in functions]), loaded
-        return found
+        if place not in made:
+            key = key_of(recipe)
+            if collected[0] is not None:
+                collected[0][key] = recipe
+                raise NotGeneratedError("recipes are collected")
+            if key not in _loaded:
+                _loaded[key] = _load(key, recipe)
+            made[place] = Code(recipe, *_loaded[key])
+        return made[place]
 
 
-def _load(text: str) -> Loaded:
-    here = compiler()
-    key = hashlib.sha256(f"{here.identity}\n{text}".encode()).hexdigest()
-    code = cache.read(key)
-    if code is None:
-        code = here.object_code(text)
-        cache.write(key, code)
-    return Loaded(here, code)
+def _load(key: str, recipe: Recipe) -> tuple[Any, str]:
+    found = pack.read(key) if images.can_load else None
+    if found is not None:
+        return _in_memory(found), "the pack"
+    key = cached_key(key)
+    found = cache.read(key)
+    if found is not None:
+        return _in_memory(found), "the cache"
+    found = entry(recipe, compiler())
+    cache.write(key, found)
+    return _in_memory(found), "LLVM"
 
 
-def elementwise(plan: Plan) -> tuple[tuple[int, ...], Any]:
-    """The loop of an elementwise operation."""
-    return addresses([elementwise_loop(plan, "elementwise")])
+def cached_key(key: str) -> str:
+    """The name under which the cache has a recipe: it also holds code for other processors, and by other compilers."""
+    global _identity
+    _identity = _identity or processor.identity() or compiler().identity
+    return cache.digest(f"{_identity}\n{key}".encode()).hex()
 
 
-def fold(plan: FoldPlan) -> tuple[tuple[int, ...], Any]:
-    """The loops of a reduction."""
-    return addresses([make(plan, make.__name__) for make in (run, merge, columns, merge_columns)])
+def entry(recipe: Recipe, compiler: Any) -> bytes:
+    """What stands in a file: a line that says what it is, how it is to be loaded, and the code."""
+    text = text_of(recipe)
+    operands, _, rest = recipe.text.partition("\n")[0].partition(" -> ")
+    title = f"{recipe.kind} {recipe.name} {operands} -> {rest.partition(',')[0]}" if rest else recipe.name
+    if images.can_load:
+        try:
+            return f"{title}\nimage\n".encode() + compiler.image(text).to_bytes()
+        except images.NotLinkedError:
+            pass
+    code: bytes = compiler.object_code(text)
+    return f"{title}\nobject\n".encode() + code
 
 
-def function_of_rows(plan: RowPlan) -> tuple[tuple[int, ...], Any]:
-    """The loop of a function of rows along one row."""
-    return addresses([one_row(plan, "rows")])
+def _in_memory(entry: bytes) -> Any:
+    _, how, code = entry.split(b"\n", 2)
+    if how == b"image":
+        try:
+            return images.Loaded(images.Image.from_bytes(code))
+        except images.NotLinkedError as error:  # a process may not execute memory that it has written
+            raise NotGeneratedError(str(error)) from error
+    from lucid.codegen.machine import Loaded
+
+    return Loaded(compiler(), code)
 
 
-def function_of_columns(plan: RowPlan, shared: Sequence[int]) -> tuple[tuple[int, ...], Any]:
+def addresses(functions: Sequence[Function], kind: str = "loops", name: str = "") -> tuple[tuple[int, ...], Code]:
+    """Where the code of functions that are already written is, and what must be kept as long as it is used."""
+    from lucid.codegen.loops import module
+
+    names = tuple([f.name for f in functions])
+    code = code_of(Recipe(kind, name or names[0], module(functions), names, lambda: functions))
+    return code.addresses, code
+
+
+def elementwise(plan: Any) -> tuple[tuple[int, ...], Code]:
+    """The loop of an elementwise operation (`bodies.Plan`)."""
+
+    def write() -> list[Function]:
+        from lucid.codegen import loops
+
+        return [loops.elementwise(plan, "elementwise")]
+
+    code = code_of(Recipe("elementwise", plan.name, recipes.of_body(plan), ("elementwise",), write))
+    return code.addresses, code
+
+
+def fold(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+    """The loops of a reduction (`folds.FoldPlan`)."""
+    from lucid.codegen.folds import columns, merge, merge_columns, run
+
+    makers = (run, merge, columns, merge_columns)
+    names = tuple([make.__name__ for make in makers])
+    recipe = Recipe("reduction", name, recipes.of_fold(plan), names, lambda: [m(plan, m.__name__) for m in makers])
+    code = code_of(recipe)
+    return code.addresses, code
+
+
+def function_of_rows(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+    """The loop of a function of rows along one row (`rows.RowPlan`)."""
+
+    def write() -> list[Function]:
+        from lucid.codegen.rows import rows
+
+        return [rows(plan, "rows")]
+
+    code = code_of(Recipe("rows", name, recipes.of_rows(plan), ("rows",), write))
+    return code.addresses, code
+
+
+def function_of_columns(plan: Any, shared: Sequence[int], name: str = "") -> tuple[tuple[int, ...], Code]:
     """The same along many rows side by side."""
-    return addresses([columns_of_rows(plan, "columns", shared)])
+
+    def write() -> list[Function]:
+        from lucid.codegen.rows import columns
+
+        return [columns(plan, "columns", shared)]
+
+    code = code_of(Recipe("rows side by side", name, recipes.of_rows(plan, shared), ("columns",), write))
+    return code.addresses, code
 
 
-def scan(plan: ScanPlan) -> tuple[tuple[int, ...], Any]:
-    """The loops of a scan."""
-    return addresses([make(plan, make.__name__) for make in (line, rows, scan_columns)])
+def scan(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+    """The loops of a scan (`scans.ScanPlan`)."""
+    from lucid.codegen.scans import columns, line, rows
+
+    return addresses([make(plan, make.__name__) for make in (line, rows, columns)], "scan", name)
 
 
-def selection(plan: SelectionPlan) -> tuple[tuple[int, ...], Any]:
-    """The loop that finds the first few elements in order."""
-    return addresses([select(plan, "select")])
+def selection(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+    """The loop that finds the first few elements in order (`selections.SelectionPlan`)."""
+    from lucid.codegen.selections import select
+
+    return addresses([select(plan, "select")], "selection", name)

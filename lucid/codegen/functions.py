@@ -4,18 +4,37 @@ In float they are within 2 units in the last place, in double within 4, over the
 at infinities, nan, zeros with their signs. Nothing in them depends on the number of lanes or on the processor.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 
-from . import exponentials, logarithms, powers, trigonometry
 from .vectors import Value
 
 _NAMES = {
-    exponentials: "exp exp2 expm1 tanh sigmoid sinh cosh erf erfc",
-    logarithms: "log log2 log10 log1p softplus log_sigmoid asinh acosh atanh",
-    trigonometry: "sin cos tan asin acos atan atan2",
-    powers: "pow rsqrt cbrt hypot",
+    "exponentials": "exp exp2 expm1 tanh sigmoid sinh cosh erf erfc",
+    "logarithms": "log log2 log10 log1p softplus log_sigmoid asinh acosh atanh",
+    "trigonometry": "sin cos tan asin acos atan atan2",
+    "powers": "pow rsqrt cbrt hypot",
 }
 
-FUNCTIONS: dict[str, Callable[..., Value]] = {
-    name: getattr(module, name) for module, names in _NAMES.items() for name in names.split()
-}
+
+class _Functions(Mapping[str, Callable[..., Value]]):
+    """What writes a function, by its name; the module that has it is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._homes = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+    def __getitem__(self, name: str) -> Callable[..., Value]:
+        found: Callable[..., Value] = getattr(import_module(f"{__package__}.{self._homes[name]}"), name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+FUNCTIONS = _Functions()

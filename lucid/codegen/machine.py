@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lucid.codegen import lock
+from lucid.codegen import images, lock
 
 
 class Compiler:
@@ -24,13 +24,20 @@ class Compiler:
         self.is_host = not triple
         version = ".".join(map(str, llvm.llvm_version_info))
         self.identity = f"{version} {self.triple} {self.cpu} {self.features}"  # what decides about the code of a text
-        self.machine = self.new_machine()
+        self._machine: Any = None
 
-    def new_machine(self) -> Any:
-        """What LLVM calls a target machine; each loader owns one."""
-        model = "jitdefault" if self.is_host else "default"
+    def new_machine(self, model: str = "") -> Any:
+        """What LLVM calls a target machine; each of its loaders owns one."""
+        model = model or ("jitdefault" if self.is_host else "default")
         target = self.llvm.Target.from_triple(self.triple)
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel=model)
+
+    @property
+    def machine(self) -> Any:
+        """The machine for code that lies together, as that of images does."""
+        if self._machine is None:
+            self._machine = self.new_machine("small")
+        return self._machine
 
     def optimized(self, text: str) -> Any:
         """The module of a text, checked and made better without changing what it computes."""
@@ -45,10 +52,15 @@ class Compiler:
         return module
 
     def object_code(self, text: str) -> bytes:
-        """The object file of a text."""
+        """The object file of a text, for LLVM's own loader."""
         with lock:
-            code: bytes = self.machine.emit_object(self.optimized(text))
+            code: bytes = self.new_machine().emit_object(self.optimized(text))
         return code
+
+    def image(self, text: str) -> images.Image:
+        """The code of a text, linked; NotLinkedError where that cannot be."""
+        with lock:
+            return images.linked(self.machine.emit_object(self.optimized(text)))
 
     def assembly(self, text: str) -> str:
         with lock:
@@ -57,7 +69,7 @@ class Compiler:
 
 
 class Loaded:
-    """Machine code in memory, of which functions are asked by their names."""
+    """Machine code in memory, of which functions are asked by their names: by LLVM's loader."""
 
     def __init__(self, compiler: Compiler, code: bytes) -> None:
         llvm = compiler.llvm

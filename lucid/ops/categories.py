@@ -187,7 +187,7 @@ class Way:
                 self.chain = P.chain
             return self.chain.kernel(ct, derivative if is_real else conjugated(derivative))
         if self.back is None:
-            self.back = self._made_of_rule()
+            self.back = self._made_of_rule(f"pull of {node.prim.name}")
         if self.back is not BY_TENSORS:
             values = [saved_at(node, k, ct) for k in self.rule.picks if type(k) is int]
             try:
@@ -198,7 +198,7 @@ class Way:
                 self.back = BY_TENSORS
         return bare(self.pull(node, wrapped(ct)))
 
-    def _made_of_rule(self) -> Any:
+    def _made_of_rule(self, name: str) -> Any:
         """A kernel of the cotangent, the saved values that the rule reads, and parameters."""
         picks = self.rule.picks
         self.parameters = tuple([k for k in picks if type(k) is not int])
@@ -208,7 +208,7 @@ class Way:
             return self.passed(ct, [next(given) if type(k) is int else params[k] for k in picks])
 
         count = 1 + len(picks) - len(self.parameters)
-        return kernels.scalar(Source(pulled), count, len(self.parameters) > 0)
+        return kernels.scalar(Source(pulled, name), count, len(self.parameters) > 0)
 
     def push(self, t: Any, values: Any, params: dict[str, Any]) -> Any:
         """What the tangent of the operand adds to that of the result, before broadcasting; None for nothing."""
@@ -266,7 +266,7 @@ class Elementwise(Primitive):
         )
         self.broadcasts = self.pulls_arrays = self.pulls_new = self.is_scalar = True
         self.body, self.real, self.calls = body, real, calls
-        self.source = Source(body or self)
+        self.source = Source(body or self, name)
         self.ways = tuple(
             None if p is None or r is None else Way(p, r) for p, r in zip(partials, self.rules, strict=True)
         )

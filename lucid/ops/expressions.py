@@ -223,8 +223,9 @@ class Source:
     something by them. Others are part of the combination.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         self.function = function
+        self.name = name or getattr(function, "name", "")  # of the operation, for readers
         self.leaves_open = True
         self._bodies: dict[Any, Body] = {}
 

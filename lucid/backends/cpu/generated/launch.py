@@ -13,6 +13,10 @@ def enable(on: bool) -> None:
     """Use generated loops, or let the reference compute."""
 
 
+def listen(into: list[Any] | None) -> None:
+    """Add the address of every generated function that is run to a list, until another one or None is given."""
+
+
 class Loop:
     """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is."""
 

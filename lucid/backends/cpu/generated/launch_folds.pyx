@@ -10,7 +10,7 @@ import numpy
 cimport numpy as np
 from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.generated.launch cimport is_enabled, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -217,6 +217,7 @@ cdef class Reduction:
                 kept += 1
         if np.PyArray_SIZE(x) == 0:
             return None
+        ran(<void*>task.run)
         Py_INCREF(self.result)
         out = PyArray_NewFromDescr(_ndarray, self.result, kept, shape, NULL, NULL, 0, None)
         task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)

@@ -11,7 +11,7 @@ cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.generated.launch cimport is_enabled, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -186,6 +186,7 @@ cdef class Rows:
                 task.across[k] = all[last][k]
         else:
             task.inner = self.rows
+        ran(<void*>task.inner)
         # The other dimensions, joined where they go on as one.
         task.dims = 0
         task.units = task.tiles

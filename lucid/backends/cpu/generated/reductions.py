@@ -24,7 +24,7 @@ def _make(primitive: Any, dtype: Any) -> Any:
 
         try:
             plan = folds.FoldPlan(primitive.fold, dtype, result)
-            addresses, code = compiled.fold(plan)
+            addresses, code = compiled.fold(plan, primitive.name)
         except bodies.NotGeneratedError:
             return None
     return launch_folds.Reduction(addresses, tuple([t.bytes for t in plan.states]), result, plan.cost, code)

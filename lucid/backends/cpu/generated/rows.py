@@ -10,8 +10,9 @@ from lucid.core.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError
 
 
-def row_kernel(function: Callable[..., Any]) -> Any:
+def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
     """What runs a function of rows on arrays: `run(arrays, dim, params)`, which gives None where there are no loops."""
+    name = name or function.__name__.strip("_")
 
     def make(types: tuple[Any, ...], params: dict[str, Any]) -> Any:
         with lock:
@@ -20,13 +21,13 @@ def row_kernel(function: Callable[..., Any]) -> Any:
 
             try:
                 plan = RowPlan(function, types, params)
-                (address,), code = compiled.function_of_rows(plan)
+                (address,), code = compiled.function_of_rows(plan, name)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
 
         def columns(shared: tuple[int, ...]) -> tuple[int, Any]:
             with lock:
-                (address,), code = compiled.function_of_columns(plan, shared)
+                (address,), code = compiled.function_of_columns(plan, shared, name)
             return address, code
 
         of_rows = tuple([plan.is_of_row(r) for r in plan.body.results])
@@ -41,7 +42,7 @@ def row_kernel(function: Callable[..., Any]) -> Any:
 
 def of_rows(primitive: Any) -> Callable[..., Any]:
     """The kernel of a primitive whose elements depend on their row along `dim`."""
-    kernel = row_kernel(primitive.row_body)
+    kernel = row_kernel(primitive.row_body, primitive.name)
 
     def call(*arrays: Any, dim: int, **params: Any) -> Any:
         out = kernel.run(arrays, dim, params)
