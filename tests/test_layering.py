@@ -17,10 +17,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the rooms whose names it has.
 ROOMS = (
     "native core ops codegen backends ir api autograd func linalg fft special signal masked amp nn optim data checkpoints "
-    "utils interop array_api"
+    "utils kernels interop array_api"
 ).split()
 # These are built on the public package.
-USERS = ("nn", "optim", "data", "checkpoints", "amp", "utils", "masked", "signal", "array_api", "interop")
+USERS = ("nn", "optim", "data", "checkpoints", "amp", "utils", "masked", "signal", "array_api", "interop", "kernels")
 
 
 def name(path):

@@ -6,6 +6,8 @@ The loops are compiled for the processor at hand; with --portable, as for a dist
 architecture. With --sanitize the modules go to build/sanitized instead, with bounds checks and AddressSanitizer;
 `make test-sanitize` uses them. Needs a C compiler, Cython and setuptools. What did not change since the last time is not
 compiled again.
+
+The pack of common kernels, which are generated, is built beside the modules where the package can be imported.
 """
 
 import compileall
@@ -14,6 +16,7 @@ import os
 import platform
 import runpy
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -221,6 +224,38 @@ def build(portable: bool = False, sanitize: bool = False) -> None:
     native.mark(levels)
 
 
+def pack_sources() -> str:
+    """A number that changes with what is generated: the code generator and the operations."""
+    found = 0
+    for folder in ("codegen", "kernels", "ops", "api"):
+        for path in sorted((ROOT / "lucid" / folder).rglob("*.py")):
+            found = crc32(path.read_bytes(), found)
+    return f"{found:08x}"
+
+
+def build_pack() -> None:
+    """Generate the common kernels for the levels of the compiled modules.
+
+    A process of its own does it, which imports the package. Where that cannot be, kernels are compiled on first use.
+    """
+    native = settings()
+    try:
+        levels = Path(native.MARK).read_text().split()[2:]
+    except OSError:
+        return
+    mark, current = Path(native.FOLDER) / "pack.txt", " ".join([pack_sources(), *levels])
+    if mark.exists() and mark.read_text() == current:
+        return
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "lucid.kernels.common", *levels]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+        print(f"there is no pack of common kernels, so each is compiled on its first use: {lines[-1]}")
+        return
+    mark.write_text(current)
+
+
 def write_bytecode() -> None:
     """Imports read it. Where Python is told to write none (PYTHONDONTWRITEBYTECODE), they would take three times as long."""
     for package in ("lucid", "sorix"):
@@ -235,6 +270,8 @@ def main(arguments: list[str]) -> int:
             raise
         print(f"not compiled, so the sources run as they are: {error}")
     write_bytecode()
+    if "--sanitize" not in arguments:
+        build_pack()
     return 0
 
 

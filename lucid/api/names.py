@@ -262,7 +262,7 @@ lucid.array_api.methods: lazy unlisted method
 """
 
 # Packages that load on first use.
-PACKAGES = "amp array_api data fft func linalg masked nn optim signal special utils"
+PACKAGES = "amp array_api data fft func kernels linalg masked nn optim signal special utils"
 
 
 class Row(NamedTuple):
