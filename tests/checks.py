@@ -16,7 +16,7 @@ from samples import Make, Row, Sample
 
 from lucid import autograd, func
 from lucid.api.creation import from_numpy
-from lucid.core import dtypes
+from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, load_all
 from lucid.core.tensor import Tensor
 
@@ -535,6 +535,40 @@ def check_aliasing(row: Row, dtype: str) -> None:
                     assert shared, f"{twin}: result {k} of shape {out.shape} is called a view, but shares no memory"
 
 
+@contextmanager
+def computing_with(backend: str) -> Iterator[None]:
+    """Compute with the kernels of a backend, and of those after it."""
+    before = kernels.in_use[0]
+    kernels.use(backend)
+    try:
+        yield
+    finally:
+        kernels.use(before)
+
+
+def _results_and_gradients(row: Row, dtype: str) -> Iterator[tuple[Case, list[Any], list[Array]]]:
+    for case in cases(row, dtype):
+        outs = case.op(*case.operands(requires_grad=False))
+        gradients: list[Array] = []
+        # With eight bits of precision, sums that differ are rounded to the same number, and then another is the largest.
+        if row.differentiable and "reverse" not in row.without and dtype != "bfloat16":
+            gradients = reverse(case, case.like([array(o) for o in outs if is_float(o)]))
+        yield case, [array(o).copy() if isinstance(o, Tensor) else o for o in outs], gradients
+
+
+def check_generated(row: Row, dtype: str) -> None:
+    """Results and first gradients of generated and compiled kernels are those of the reference."""
+    load_all()
+    rtol, atol = TOLERANCES.get(dtype, TOLERANCES["float32"])
+    here = list(_results_and_gradients(row, dtype))
+    with computing_with(kernels.REFERENCE):
+        there = list(_results_and_gradients(row, dtype))
+    for (case, outs, gradients), (_, wanted, wanted_gradients) in zip(here, there, strict=True):
+        for got, want in ((outs, wanted), (gradients, wanted_gradients)):
+            assert [np.asarray(g).dtype for g in got] == [np.asarray(w).dtype for w in want], f"{case}: other types"
+            assert_close(got, want, case, rtol, atol)
+
+
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 REFUSABLE = ("int64", "complex128", "float64")
 
@@ -550,6 +584,7 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     fields = (("float64",) if row.floats else ()) + (("complex128",) if row.complex else ())
     for dtype in taken(row):
         yield "values", check_values, dtype
+        yield "generated", check_generated, dtype
     refusable = REFUSABLE if row.halves else (*REFUSABLE, "float16")
     for dtype in (d for d in refusable if d not in taken(row)):
         yield "refused", check_refused, dtype

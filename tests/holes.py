@@ -15,11 +15,12 @@ from table import FAMILIES
 # The checks behind each column, and the types of the operands they are looked for in.
 COLUMNS = {
     "values": ("values",),
+    "generated": ("generated",),
     "reverse": ("reverse",),
     "forward": ("forward",),
     "second": ("second",),
     "vmap": ("vmap",),
-    "complex": ("values", "reverse", "forward", "second", "vmap"),
+    "complex": ("values", "generated", "reverse", "forward", "second", "vmap"),
 }
 DERIVATIVES = ("reverse", "forward", "second")
 WHOLE = ("bool", "int", "int64", "int32", "uint8")
@@ -39,7 +40,7 @@ def has_samples(row: Row, check: str, dtype: str) -> bool:
 
 
 def _operands(row: Row, case: Case, check: str) -> bool:
-    if check == "values":
+    if check in ("values", "generated"):
         return True
     if check == "vmap":
         return any(a.dtype.kind not in row.unbatched for a in case.arrays)

@@ -20,9 +20,10 @@ HEAD = """# What is tested for every operation
 
 Written by `make coverage-table` from the plan of the checks in `tests/checks.py`; `make test-all` runs them, `make test`
 the longer ones by turns, and both fail if this page is not what the plan says. Values are compared with NumPy, SciPy or a
-loop in all types that the operation takes; derivatives of first and second order with finite differences, forward mode
+loop in all types that the operation takes, and so are results and first gradients by generated and compiled kernels with
+those of the reference backend (`generated`); derivatives of first and second order with finite differences, forward mode
 also as the transpose of reverse mode; `vmap` with a loop, for every choice of batched operands, with gradients through it
-and inside it. The last column says that all of that is done for complex numbers too.
+and inside it. The last column says that all of it is done for complex numbers too.
 
 ✓ is tested, – is a hole; the number names its reason below.
 """
