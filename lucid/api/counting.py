@@ -76,8 +76,9 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
 
 def _totals(numbers: Tensor, count: int, weights: Tensor | None, dtype: np.dtype[Any]) -> Tensor:
     """How much weight falls on each of `count` numbers; larger ones are dropped."""
-    if weights is None:
-        weights = Tensor._wrap(np.ones((), dtype))
+    if weights is None:  # counted in integers: in single precision, 2²⁴ + 1 is 2²⁴
+        one = Tensor._wrap(np.ones((), dtypes.INT64))
+        return cast(_totals(numbers, count, one, dtypes.INT64), dtype)
     zeros = Tensor._wrap(np.zeros(count + 1, dtype))
     return P.slice(P.index_put(zeros, weights, numbers, accumulate=True), index=(slice(0, count),))
 
