@@ -154,8 +154,10 @@ def test_cat() -> None:
                 longer = (*shape[:dim], shape[dim] + 3, *shape[dim + 1 :])
                 second = [x for _, x in _layouts(longer, dtype)]
                 for x, y in zip(first, second, strict=True):
-                    for xs in ((x,), (x, y), (y, x, x)):
-                        _same(P.cat.kernel(*xs, dim=dim), reference(*xs, dim=dim))
+                    for xs in ((x,), (x, y), (y, x, x), (first[0], y), (first[1], y)):
+                        found, expected = P.cat.kernel(*xs, dim=dim), reference(*xs, dim=dim)
+                        _same(found, expected)
+                        assert found.strides == expected.strides
     x, y = np.ones((2, 3), np.float32), np.ones((2, 3), np.int32)
     _same(P.cat.kernel(x, y, dim=1), reference(x, y, dim=1))
     with pytest.raises(ValueError, match="dimensions"):
@@ -230,6 +232,15 @@ def test_large_ones_in_threads() -> None:
     for found, wanted in zip(results[0], expected, strict=False):
         _same(found, wanted)
     assert not results[0][-2].any() and (results[0][-1] == 7).all()
+
+
+def test_numbers_of_numpy() -> None:
+    """Kernels may give one for an array without dimensions."""
+    number = np.float64(3)
+    assert P.reshape.kernel(number, (1, 1)).tolist() == [[3]]
+    assert P.clone.kernel(number) == 3
+    assert P.slice_back.kernel(number, (2,), (4,)).tolist() == [0, 0, 3, 0]
+    assert P.slice_back.kernel(number, (2,), (100_000,))[2] == 3
 
 
 def test_other_types() -> None:

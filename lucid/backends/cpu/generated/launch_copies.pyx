@@ -421,7 +421,7 @@ def write_parts(targets, sources):
         raise MemoryError
     try:
         for k in range(count):
-            if not _read(&moves.of[k], targets[k], sources[k]):
+            if not np.PyArray_CheckExact(sources[k]) or not _read(&moves.of[k], targets[k], sources[k]):
                 numpy.copyto(targets[k], sources[k])
                 moves.of[k].units = 0
                 moves.of[k].work = 0
@@ -488,7 +488,7 @@ def full(shape, value, dtype):
 
 
 def reshaped(x, shape):
-    if np.PyArray_IS_C_CONTIGUOUS(x) or not _pays(np.PyArray_NBYTES(<np.ndarray>x)):
+    if not np.PyArray_CheckExact(x) or np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x) or not _pays(np.PyArray_NBYTES(<np.ndarray>x)):
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
@@ -600,7 +600,7 @@ cdef void _triangle_part(void* given, Py_ssize_t part, int who) noexcept nogil:
             move.block(to + cut * move.to_strides[x], source, 1, count - cut, 0, 0, move.to_strides[x], move.strides[x])
 
 
-def triangle(x, Py_ssize_t diagonal, bint is_lower):
+def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
     cdef Triangle task
     cdef np.ndarray out
     cdef int d, threads, dims = np.PyArray_NDIM(x)
@@ -654,20 +654,37 @@ cdef bint _fit(tuple xs, int dim) except -1:
     return True
 
 
-cdef object _laid_out_like(np.ndarray x, np.npy_intp* shape):
-    """An array of this shape whose dimensions lie in memory in the order of those of x."""
-    cdef int d, e, dims = np.PyArray_NDIM(x)
+cdef int _is_inside(tuple xs, int a, int b) noexcept:
+    """Whether dimension a, which is before b, lies inside of it in the memory of all arrays; -1 if nobody can say."""
+    cdef np.ndarray x
+    cdef int found = -1
+    for other in xs:
+        x = <np.ndarray>other
+        if np.PyArray_DIM(x, a) != 1 and np.PyArray_DIM(x, b) != 1:
+            if _absolute(np.PyArray_STRIDE(x, a)) >= _absolute(np.PyArray_STRIDE(x, b)):
+                return 0
+            found = 1
+    return found
+
+
+cdef object _laid_out_like(tuple xs, np.npy_intp* shape):
+    """An array of this shape that lies in memory like all arrays, as NumPy has it; in row-major order if they differ."""
+    cdef np.ndarray x = xs[0]
+    cdef int d, e, place, inside, dims = np.PyArray_NDIM(x)
     cdef int order[DIMS]
     cdef np.npy_intp strides[DIMS]
     cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
-    if np.PyArray_IS_C_CONTIGUOUS(x):
-        return _empty(dims, shape, x.dtype)
     for d in range(dims):
-        e = d
-        while e > 0 and _absolute(np.PyArray_STRIDE(x, order[e - 1])) < _absolute(np.PyArray_STRIDE(x, d)):
+        place = d
+        for e in range(d - 1, -1, -1):
+            inside = _is_inside(xs, order[e], d)
+            if inside == 0:
+                break
+            if inside == 1:
+                place = e
+        for e in range(d, place, -1):
             order[e] = order[e - 1]
-            e -= 1
-        order[e] = d
+        order[place] = d
     for d in range(dims - 1, -1, -1):
         strides[order[d]] = size
         size *= shape[order[d]] if shape[order[d]] else 1
@@ -693,7 +710,7 @@ def joined(tuple xs, int dim):
     shape[dim] = 0
     for other in xs:
         shape[dim] += np.PyArray_DIM(<np.ndarray>other, dim)
-    out = _laid_out_like(x, shape)
+    out = _laid_out_like(xs, shape)
     moves.count = len(xs)
     moves.of = <Move*>malloc(moves.count * sizeof(Move))
     if moves.of == NULL:
