@@ -3,6 +3,7 @@
 A part is a view of the result, and what fills it a view of an operand, or one number.
 """
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -82,10 +83,19 @@ def _slice_back(x: Any, index: tuple[Any, ...], shape: Ints) -> Any:
     return out
 
 
+@cache
+def _padded_by_reference() -> Any:
+    return kernels.reference(P.pad)
+
+
 def _pad(x: Any, index: tuple[Any, ...], shape: Ints, value: Any) -> Any:
+    padded = _padded_by_reference()
     if not is_large(shape, x.itemsize):
-        return kernels.reference(P.pad)(x, index, shape, value)
-    around = kernels.reference(P.pad)(x[(slice(0),) * x.ndim], (slice(0),) * x.ndim, (1,) * x.ndim, value)
+        return padded(x, index, shape, value)
+    nothing = (slice(0),) * x.ndim
+    around = padded(
+        x[nothing], nothing, (1,) * x.ndim, value
+    )  # the number in the type of x, or the error that it is none
     return _placed(x, index, shape, around.reshape(()))
 
 
