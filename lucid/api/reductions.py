@@ -150,11 +150,12 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
-    """The elements at `positions`, which has size 1 along `dim`."""
-    values = indexing.take_along_dim(x, positions, dim) if x.ndim else x.clone()
-    if x.ndim and not keepdim:
-        values, positions = values.squeeze(dim), positions.squeeze(dim)
-    return ValuesIndices(values, positions)
+    """The elements at `positions`, which lack `dim`."""
+    if not x.ndim:
+        return ValuesIndices(x.clone(), positions)
+    kept = positions.unsqueeze(dim)
+    values = indexing.take_along_dim(x, kept, dim)
+    return ValuesIndices(values, kept) if keepdim else ValuesIndices(values.squeeze(dim), positions)
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
@@ -171,7 +172,7 @@ def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
 def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
     if not x.ndim:
         return of_class((x,), lift(0))
-    return getattr(P, prim)(x, dim=dim).unsqueeze(dim)
+    return getattr(P, prim)(x, dim=dim)
 
 
 @numpy_names
@@ -211,7 +212,7 @@ def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
     d = one_dim(dim, x.ndim, prim)
     _nonempty(x, (d,) if x.ndim else (), prim)
     positions = _positions(x, d, prim)
-    return positions if keepdim or not x.ndim else positions.squeeze(d)
+    return positions.unsqueeze(d) if keepdim and x.ndim else positions
 
 
 @numpy_names

@@ -295,14 +295,13 @@ cdef class Kernel:
             x = arrays[k]
             if not np.PyArray_CheckExact(x) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>x):
                 return None
-            if k and (<np.ndarray>x).dtype != (<np.ndarray>given[0]).dtype:
+            if k and np.PyArray_TYPE(<np.ndarray>x) != np.PyArray_TYPE(<np.ndarray>given[0]):
                 return None
             given[k] = <PyObject*>x
-        dtype = <object>np.PyArray_DESCR(<np.ndarray>given[0])
-        key = (dtype, *params.values())
+        key = (np.PyArray_TYPE(<np.ndarray>given[0]), *params.values())  # native byte order, as arrays behave
         found = self.known.get(key, self)
         if found is self:
-            found = self.known[key] = self.make(dtype, params)
+            found = self.known[key] = self.make((<np.ndarray>given[0]).dtype, params)
         return None if found is None else (<Scan>found).run(given, n, dim, params.get("reverse", False))
 
 
@@ -354,10 +353,9 @@ def selecting(make, reference, Py_ssize_t most):
             return reference(x, dim=dim, k=k, largest=largest)
         if not 0 < k <= most or not 0 <= dim < np.PyArray_NDIM(<np.ndarray>x) or k > np.PyArray_DIM(<np.ndarray>x, dim):
             return reference(x, dim=dim, k=k, largest=largest)
-        dtype = <object>np.PyArray_DESCR(<np.ndarray>x)
-        if dtype not in known:
-            known[dtype] = make(dtype)
-        found = known[dtype]
+        found = known.get(np.PyArray_TYPE(<np.ndarray>x), known)
+        if found is known:
+            found = known[np.PyArray_TYPE(<np.ndarray>x)] = make((<np.ndarray>x).dtype)
         if found is None:
             return reference(x, dim=dim, k=k, largest=largest)
         return (<Selection>found).run(<np.ndarray>x, dim, k, largest)
