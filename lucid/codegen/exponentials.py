@@ -138,16 +138,20 @@ def times_two_to(f: Function, x: Value, total: Value) -> Value:
     return f.from_bits(f.bits(x) + (f.bits(total) << format_of(x).digits), x.type.of)
 
 
-def exp_within(f: Function, x: Value, low: Value | None = None) -> Value:
-    """e^(x + low) for x within `EXP_BOUNDS` and a small number beside it."""
+def _reduced(f: Function, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """e^(x + low) as a number near 1 and the sum of `whole_part` for the power of two that it is to be multiplied by."""
     of = x.type.of
     total, n = whole_part(f, x, LOG2_E[of][0])
     high = f.fma(n, -LN2[of][0], x)  # exact
     low = n * -LN2[of][1] if low is None else f.fma(n, -LN2[of][1], low)
     r = high + low
     square = r * r
-    found = (f.fma(square, even_odd(f, r, square, EXP[of]), low) + high) + 1.0
-    return scaled(f, found, total)
+    return (f.fma(square, even_odd(f, r, square, EXP[of]), low) + high) + 1.0, total
+
+
+def exp_within(f: Function, x: Value, low: Value | None = None) -> Value:
+    """e^(x + low) for x within `EXP_BOUNDS` and a small number beside it."""
+    return scaled(f, *_reduced(f, x, low))
 
 
 def exp(f: Function, x: Value) -> Value:
@@ -155,14 +159,20 @@ def exp(f: Function, x: Value) -> Value:
     total, n = whole_part(f, x, LOG2_E[of][0])
     r = f.fma(n, -LN2[of][1], f.fma(n, -LN2[of][0], x))
     square = r * r
-    found = times_two_to(f, f.fma(square, even_odd(f, r, square, EXP[of]), r) + 1.0, total)
-    is_rare = ~(f.abs(x) <= EXP_NORMAL[of])
-    return where_rare(f, is_rare, lambda: exp_within(f, clamp(f, x, *EXP_BOUNDS[of])), found)
+    return _unless_rare(f, x, f.fma(square, even_odd(f, r, square, EXP[of]), r) + 1.0, total)
+
+
+def _unless_rare(f: Function, x: Value, found: Value, total: Value) -> Value:
+    """e^x as the product of a number near 1 and 2^n, if that is normal."""
+    is_rare = ~(f.abs(x) <= EXP_NORMAL[x.type.of])
+    bounds = EXP_BOUNDS[x.type.of]
+    return where_rare(f, is_rare, lambda: exp_within(f, clamp(f, x, *bounds)), times_two_to(f, found, total))
 
 
 def exp_of_minus_abs(f: Function, x: Value) -> Value:
-    """e^-|x|."""
-    return exp(f, -f.abs(x))
+    """e^-|x|, with as small an error as other functions need that are made of it."""
+    x = -f.abs(x)
+    return _unless_rare(f, x, *_reduced(f, x))
 
 
 def exp2(f: Function, x: Value) -> Value:
@@ -199,10 +209,11 @@ def expm1(f: Function, x: Value) -> Value:
 
 
 def tanh(f: Function, x: Value) -> Value:
-    """E / (E + 2) with E = e^(2|x|) - 1."""
+    """E / (E + 2) with E = e^(2|x|) - 1; where that is small, E/2 less a small part, which may be less exact."""
     u = f.abs(x)
     e = _expm1(f, clamp(f, u + u, high=40.0))
-    return f.copysign(e / (e + 2.0), x)
+    ratio, half = e / (e + 2.0), e * 0.5
+    return f.copysign(f.select(e < 0.5, f.fma(-half, ratio, half), ratio), x)
 
 
 def sigmoid(f: Function, x: Value) -> Value:
@@ -263,15 +274,15 @@ def erfc(f: Function, x: Value) -> Value:
         wide = f.convert(x, Type("double"))
         return f.convert(_erfc(f, wide, ERFC["float"], 10.1), x.type)
 
-    return where_rare(f, ~(x <= 5.0), far, _erfc_near(f, x))
+    return where_rare(f, ~(x <= 4.5), far, _erfc_near(f, x))
 
 
 def _erfc_near(f: Function, x: Value) -> Value:
-    """erfc in float up to 5: e^-(u² + 7/16·u + a small function of u), of which the first two are exact."""
+    """erfc in float up to 4.5: e^-(u² + 7/16·u + a small function of u), of which the first two are exact."""
     u = clamp(f, f.abs(x), high=5.0)
     v = u - 2.5
     square, error = floats.two_product(f, u, u)
-    small = f.fma(u, even_odd(f, v, v * v, ERFC_NEAR), error)
+    small = f.fma(u, f.polynomial(v, ERFC_NEAR), error)
     total, n = whole_part(f, -(f.fma(u, 0.4375, square) + small), LOG2_E["float"][0])
     high = f.fma(u, -0.4375, f.fma(n, -LN2_SHORT[0], -square))
     low = f.fma(n, -LN2_SHORT[1], -small)
