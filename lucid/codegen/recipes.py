@@ -84,7 +84,8 @@ def of_fold(plan: Any) -> str:
     """The recipe of the loops of a reduction (`folds.FoldPlan`)."""
     n = len(plan.states)
     lines = [
-        f"(x: {type_name(plan.element)}) -> {type_name(plan.result)}, {plan.lanes} at once, x1 is the place of x0",
+        f"(x: {type_name(plan.element)}) -> {type_name(plan.result)}, {plan.lanes} at once",
+        f"elements are ({', '.join(t.name for t in plan.lift[0].types)}), the last their place",
         f"the state of none: {', '.join(map(repr, plan.unit))}",
     ]
     for k, body in enumerate(plan.lift):
