@@ -1,4 +1,4 @@
-"""Functions of rows as vector code: from a body with folds (`ops.rows`) to loops that finish a row while it is near.
+"""Functions of rows as vector code: from a body with folds (`ops.nn.rows`) to loops that finish a row while it is near.
 
 A fold is known when its row has been gone through. So steps are divided into passes: in each, the folds are computed of
 which the operands are known, and with the last one all results. What an element costs much to compute is stored for the
@@ -19,7 +19,7 @@ from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 from lucid.ops.expressions import Constant, Operand, Parameter, Result, Step
-from lucid.ops.rows import Index, RowBody, read_rows
+from lucid.ops.nn.rows import Index, RowBody, read_rows
 
 _BLOCK = 512  # elements
 _F32 = np.dtype(np.float32)

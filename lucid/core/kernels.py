@@ -1,8 +1,7 @@
 """What computes primitives on arrays: a table of kernels for each backend, from the names of primitives.
 
-Backends fill their tables; above them only the names are known. A primitive has the kernel of the first backend in use
-that has one. Without any, the kernel is derived from its declaration, and that is a kernel of the reference. Modules of
-kernels that few programs need are loaded when one of their primitives first runs.
+Above backends only names are known. A primitive has the kernel of the first backend in use that has one, or else one that
+is derived from its declaration for the reference. Modules that few programs need are loaded when a primitive first runs.
 """
 
 import os

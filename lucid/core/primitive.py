@@ -131,7 +131,7 @@ class Primitive:
         self.is_polynomial = False  # whether operands enter it by sums and products alone
         self.multiply_adds: Any = None  # how many it takes, from the shapes of operands and result, and parameters
         self.fold: Any = None  # of a reduction or scan: how elements are put together, an `ops.categories.Fold`
-        self.row_body: Any = None  # of a function of rows along `dim`: what it computes of each, see `ops.rows`
+        self.row_body: Any = None  # of a function of rows along `dim`: what it computes of each, see `ops.nn.rows`
         self.checks: Any = None  # what its kernel checks of values, and raises for: an `ops.categories.Check`
         self._set_rules(rules, shared)
         self.differentiable = any(rule is not None for rule in self.rules)

@@ -10,7 +10,7 @@ from lucid.core.primitive import Primitive, apply
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check
-from lucid.ops.rows import Row
+from lucid.ops.nn.rows import Row
 from lucid.ops.rules import P, add_all, batched_to_front
 
 NONE, MEAN, SUM = "none", "mean", "sum"

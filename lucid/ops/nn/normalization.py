@@ -6,7 +6,7 @@ from typing import Any
 
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.fused import Fused, batch_by_composite
-from lucid.ops.rows import Row
+from lucid.ops.nn.rows import Row
 from lucid.ops.rules import P, batched_to_front
 
 # --- rows: layer_norm and rms_norm ---------------------------------------------------------------

@@ -7,7 +7,7 @@ from lucid.core.primitive import Primitive, apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
 from lucid.ops.dims import one_dim
-from lucid.ops.rows import Row
+from lucid.ops.nn.rows import Row
 from lucid.ops.rules import P, add_all, batched_to_front
 
 

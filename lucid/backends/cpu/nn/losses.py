@@ -12,7 +12,7 @@ from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.ops.nn.losses import squares_primitive
-from lucid.ops.rows import Row
+from lucid.ops.nn.rows import Row
 
 _LONGEST = 8192  # elements that are summed up as one row
 
