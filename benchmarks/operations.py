@@ -217,7 +217,7 @@ def measure(
     thunks = {
         m.__name__: _thunk(m, case, n, dtype, transposed, wants_gradient and case.has_gradient) for m in (lucid, torch)
     }
-    times = in_turns(thunks, rounds, seconds=0.002 if n <= 300 else 0.005, pause=0.0)
+    times = in_turns(thunks, rounds, seconds=0.002 if n <= 300 else 0.005, pause=0.01)
     return {library: t.median for library, t in times.items()}
 
 

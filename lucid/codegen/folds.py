@@ -8,6 +8,7 @@ accumulator in a block of rows, and vectors hold neighbours.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,9 +141,10 @@ def _fold_run(
 
     def rest(i: Value, *values: Value) -> Sequence[Value]:
         """What is left, with the places behind the last one as they are."""
+        left = f.spread(f.convert(count - i, Type("i32")), lanes)  # fewer than there are accumulators
         out: list[Value] = []
         for k, acc in enumerate(grouped(values)):
-            there = (f.places(lanes) + (k * lanes)) < f.spread(count - i, lanes)
+            there = (f.small_places(lanes) + (k * lanes)) < left
             new = plan.combined(f, acc, tail(i, k * lanes))
             out += [f.select(there, n, a) for n, a in zip(new, acc)]
         return out
@@ -183,20 +185,24 @@ def run(plan: FoldPlan, name: str) -> Function:
 
         return load
 
-    copied: dict[str, bool] = {}
+    copied: set[str] = set()
 
-    def buffered(i: Value, offset: int) -> list[Value]:
+    def buffered(i: Value, offset: int, in_one: bool = False) -> list[Value]:
         if i.text not in copied:
-            copied[i.text] = True
-            spaced(f, x, stride, plan.element, buffer, i, f.minimum(count - i, ACCUMULATORS))
+            copied.add(i.text)
+            number = f.minimum(count - i, ACCUMULATORS)
+            if in_one:
+                f.copy(buffer, f.beyond(x, i * size), number * size)
+            else:
+                spaced(f, x, stride, plan.element, buffer, i, number)
         vector = f.load(f.beyond(buffer, f.constant(offset * size, COUNT)).text, plan.element.wide(lanes))
         return state_of(vector, i, offset)
 
     dense, apart, done = f.fresh("dense"), f.fresh("apart"), f.fresh("stored")
     f.branch(is_dense, dense, apart)
-    for block, load in ((dense, from_(x)), (apart, buffered)):
+    for block, load, tail in ((dense, from_(x), partial(buffered, in_one=True)), (apart, buffered, buffered)):
         f.begin(block)
-        for k, value in enumerate(plan.after_block(f, _fold_run(f, within, count, load, buffered), place)):
+        for k, value in enumerate(plan.after_block(f, _fold_run(f, within, count, load, tail), place)):
             f.store(value, f.entry("states", k, POINTER).text)
         f.jump(done)
     f.begin(done)

@@ -245,6 +245,11 @@ class Function:
         """Memory of the function's own for so many numbers."""
         return self.write(f"alloca [{count} x {type.stored}], align 64 ; {self.fresh()}", POINTER)
 
+    def copy(self, target: Value, source: Value, size: Value) -> None:
+        """So many bytes to memory that is not where they are."""
+        self.effect(f"call void @llvm.memcpy.p0.p0.i64(ptr {target.text}, ptr {source.text}, i64 {size.text}, i1 false)")
+        self.declarations["llvm.memcpy.p0.p0.i64"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
     def clear(self, memory: Value, size: int) -> None:
         """Set so many bytes to 0."""
         self.effect(f"call void @llvm.memset.p0.i64(ptr {memory.text}, i8 0, i64 {size}, i1 false)")

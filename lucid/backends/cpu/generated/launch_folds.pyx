@@ -72,12 +72,13 @@ cdef inline Py_ssize_t _product(Dims* dims) noexcept nogil:
 
 
 cdef inline Py_ssize_t _offset(Dims* dims, Py_ssize_t index) noexcept nogil:
+    """Where an index leads; divisions take long, and the outermost dimension needs none."""
     cdef Py_ssize_t found = 0
     cdef int d
-    for d in range(dims.count - 1, -1, -1):
+    for d in range(dims.count - 1, 0, -1):
         found += index % dims.shape[d] * dims.strides[d]
         index //= dims.shape[d]
-    return found
+    return found + index * dims.strides[0] if dims.count else 0
 
 
 cdef inline void _add(Dims* dims, Py_ssize_t size, Py_ssize_t stride) noexcept nogil:
@@ -107,12 +108,16 @@ cdef void _merge_one(Task* task, Py_ssize_t result, Py_ssize_t piece, char** sta
 
 cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
     """One block of one result, or of some columns."""
-    cdef Py_ssize_t b = unit % task.blocks, group = unit // task.blocks
-    cdef Py_ssize_t piece = group % task.pieces, result = group // task.pieces
-    cdef Py_ssize_t first = b % task.inner_blocks * task.block
+    cdef Py_ssize_t b = 0, group = unit, piece = 0, first = 0, outer = 0, result
+    if task.blocks > 1:  # otherwise there is nothing to divide
+        b, group = unit % task.blocks, unit // task.blocks
+        first, outer = b % task.inner_blocks * task.block, b // task.inner_blocks
+    result = group
+    if task.pieces > 1:
+        piece, result = group % task.pieces, group // task.pieces
     cdef Py_ssize_t count = min(task.block, task.count - first)
     cdef Py_ssize_t place = group * task.blocks + b
-    cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, b // task.inner_blocks)
+    cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, outer)
     cdef char* states[STATES]
     cdef char own[STATES][64]
     cdef int k

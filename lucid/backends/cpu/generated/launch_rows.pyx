@@ -48,19 +48,23 @@ cdef struct Task:
 
 cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
-    cdef Py_ssize_t unit, rest, tile, stop = task.units * (part + 1) // task.parts
+    cdef Py_ssize_t unit, rest, tile, place, stop = task.units * (part + 1) // task.parts
     cdef char* data[MOST]
     cdef char* room = task.room + who * task.size
     cdef int d, k
     for unit in range(task.units * part // task.parts, stop):
-        rest = unit // task.tiles
-        tile = min(unit % task.tiles * task.lanes, task.width - task.lanes)
+        rest, tile = unit, 0
+        if task.width:
+            rest = unit // task.tiles
+            tile = min(unit % task.tiles * task.lanes, task.width - task.lanes)
         for k in range(task.count):
-            data[k] = task.data[k] + (tile * task.across[k] if task.width else 0)
-        for d in range(task.dims - 1, -1, -1):
+            data[k] = task.data[k] + (tile * task.across[k] if tile else 0)
+        for d in range(task.dims - 1, -1, -1):  # divisions take long, and the outermost dimension needs none
+            place = rest % task.shape[d] if d else rest
             for k in range(task.count):
-                data[k] += rest % task.shape[d] * task.steps[d][k]
-            rest //= task.shape[d]
+                data[k] += place * task.steps[d][k]
+            if d:
+                rest //= task.shape[d]
         task.inner(data, task.strides, task.length, task.numbers, room)
 
 
