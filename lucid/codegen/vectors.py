@@ -247,7 +247,9 @@ class Function:
 
     def copy(self, target: Value, source: Value, size: Value) -> None:
         """So many bytes to memory that is not where they are."""
-        self.effect(f"call void @llvm.memcpy.p0.p0.i64(ptr {target.text}, ptr {source.text}, i64 {size.text}, i1 false)")
+        self.effect(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {target.text}, ptr {source.text}, i64 {size.text}, i1 false)"
+        )
         self.declarations["llvm.memcpy.p0.p0.i64"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
     def clear(self, memory: Value, size: int) -> None:

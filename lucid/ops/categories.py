@@ -415,8 +415,45 @@ class Fold(NamedTuple):
     finish: Impl = lambda value: value
 
 
-def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced) -> Primitive:
-    """A fold over `dims`; `weight(x, out, dims)` is its derivative by each element, `out` with kept dims."""
+class Reduction(Primitive):
+    """A fold over `dims` with a derivative by each element.
+
+    `weight(x, out, **params)`, where it is there, is a function of single elements; `out` has all dimensions of x.
+    """
+
+    weight: Impl | None = None
+    back: Any = None  # the kernel for arrays
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        if isinstance(ct, TensorFields):
+            return super().vjp(node, ct)
+        if ct.dtype.kind != "c" and self.back is not BY_TENSORS:
+            try:
+                return (self._pull_array(node, ct, **node.params),)
+            except (NotScalarError, NeedsValueError):
+                self.back = BY_TENSORS
+        found = super().vjp(node, wrapped(ct))
+        return [bare(g) for g in found]
+
+    def _pull_array(self, node: Node, ct: Any, dims: tuple[int, ...], keepdim: bool, **params: Any) -> Any:
+        """The cotangent of x by one loop, made of the weight."""
+        if self.back is None:
+            weight: Any = self.weight
+            source = Source(lambda ct, x, out, **params: chained(ct, weight(x, out, **params)))
+            self.back = kernels.scalar(source, 3, bool(params))
+        rule: Any = self.rules[0]
+        x, out = [saved_at(node, k, ct) for k in rule.picks if type(k) is int]
+        if not keepdim:
+            shape = kept_shape(x.shape, dims)
+            ct, out = P.reshape.kernel(ct, shape=shape), P.reshape.kernel(out, shape=shape)
+        return self.back(ct, x, out, **params)
+
+
+def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced, by_element: bool = False) -> Primitive:
+    """A fold over `dims`; `weight(x, out, dims)` is its derivative by each element, `out` with kept dims.
+
+    `by_element` says that this is a function of single elements.
+    """
 
     def weights(x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         kept = out if keepdim else P.reshape(out, shape=kept_shape(x.shape, dims))
@@ -431,7 +468,11 @@ def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced) -> 
     def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
 
-    return Primitive(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
+    prim = Reduction(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
+    if by_element:
+        prim.weight = lambda x, out: weight(x, out, ())
+        prim.pulls_arrays = prim.pulls_new = True
+    return prim
 
 
 # --- many operands -----------------------------------------------------------------------------

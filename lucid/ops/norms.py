@@ -10,7 +10,7 @@ import numpy as np
 
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, real_part, reduced
-from lucid.ops.categories import Fold
+from lucid.ops.categories import Fold, Reduction
 from lucid.ops.contraction import matmul, mT
 from lucid.ops.rules import (
     P,
@@ -69,9 +69,11 @@ def power_of_size(size: Any, p: float) -> Any:
 
 
 def _slopes(x: Any, out: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    return _slope(x, out if keepdim else P.reshape(out, shape=kept_shape(x.shape, dims)), p, divisor)
+
+
+def _slope(x: Any, out: Any, p: float, divisor: float = 1.0) -> Any:
     """sgn(x)·(|x| / out)^(p-1) / divisor, made of ratios that are in range whatever the size of x; 0 at 0."""
-    if not keepdim:
-        out = P.reshape(out, shape=kept_shape(x.shape, dims))
     none = out == 0
     length = P.where(none, 1, out)
     if p == 2:
@@ -113,7 +115,7 @@ def _norm_fold(p: float, divisor: float = 1.0, of: Any = lambda x: x) -> Fold:
 
 
 # (Σ|x|ᵖ / divisor)^(1/p) over dims for p other than 0 and infinity.
-norm = Primitive(
+norm = Reduction(
     "norm",
     rules=(_pull_norm,),
     jvp=_push_norm,
@@ -121,7 +123,10 @@ norm = Primitive(
     abstract=lambda x, p, dims, keepdim, divisor=1.0: reduced(real_part(x), dims, keepdim),
     category="reduction",
     fold=_norm_fold,
+    pulls_arrays=True,
+    pulls_new=True,
 )
+norm.weight = _slope
 
 
 def _per_distance(ct: Any, out: Any) -> Any:

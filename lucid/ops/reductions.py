@@ -224,6 +224,7 @@ logsumexp_primitive = reduction(
         lambda x, place: (x, P.exp(_number(x - x))),
         lambda peak, total: peak + P.log(total),
     ),
+    by_element=True,
 )
 
 
