@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import platform
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import isolated
+from benchmarks import isolated, operations
 from benchmarks.libraries import LIBRARIES, Library, present
 from benchmarks.report import Row, as_json, as_markdown, as_text
 from benchmarks.timing import in_turns, measure
@@ -108,6 +109,20 @@ def importing(libraries: list[Library], quick: bool) -> list[Row]:
     return [Row("import", "import, on top of NumPy", values, "s", "lucid ≤ 60 ms", values["lucid"] <= 0.060)]
 
 
+def ops(libraries: list[Library], quick: bool) -> list[Row]:
+    """All operations by themselves, against PyTorch: how many times as fast they are, in the middle."""
+    if not any(lib.name == "torch" for lib in libraries):
+        return []
+    rows = []
+    for n in operations.SIZES:
+        times = list(operations.compare(list(operations.CASES), n, "float32", False, 3 if quick else 15))
+        ratios = [t["torch"] / t["lucid"] for _, t in times]
+        level = sum(r >= operations.LEVEL for r in ratios)
+        title = f"operations on {n} x {n} floats: times as fast as torch ({level} of {len(ratios)} level or ahead)"
+        rows.append(Row(f"ops {n}", title, {"lucid": statistics.median(ratios)}, "ratio"))
+    return rows
+
+
 Benchmark = Callable[[list[Library], bool], list[Row]]
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -117,6 +132,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "leak": leak,
     "peak": peak,
     "import": importing,
+    "ops": ops,
 }
 
 

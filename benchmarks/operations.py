@@ -11,7 +11,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from benchmarks.libraries import Thunk
 from benchmarks.timing import in_turns
 
 LEVEL = 0.95  # of PyTorch's speed, from which on a call counts as level
-SIZES = (16, 128, 300, 1000, 3000)
+SIZES = (16, 1000)  # of the table that `python -m benchmarks` prints
 Call = Callable[..., Any]  # of a namespace, as `lucid` or `torch`, and tensors
 
 
@@ -31,7 +31,6 @@ class Case(NamedTuple):
     call: Call
     operands: tuple[str, ...] = ("x",)
     has_gradient: bool = True
-    needs_matrix: bool = True
 
 
 def _cases() -> dict[str, Case]:
@@ -232,30 +231,31 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: int) -> Iterator[tuple[str, Any]]:
+    """The times of calls, forward and with gradient, one after the other."""
     import torch
 
-    options = arguments(given)
     torch.set_num_threads(min(2, os.cpu_count() or 1))
+    for name in names:
+        for wants_gradient in (False, True)[: 1 + CASES[name].has_gradient]:
+            label = name + (" with gradient" if wants_gradient else "")
+            yield label, measure(name, n, dtype, transposed, wants_gradient, rounds)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    options = arguments(given)
     everything = []
     for n in options.size:
         found = []
-        for name in options.only:
-            for wants_gradient in (False, True):
-                if wants_gradient and not CASES[name].has_gradient:
-                    continue
-                label = name + (" with gradient" if wants_gradient else "")
-                times = measure(name, n, options.dtype, options.transposed, wants_gradient, options.rounds)
-                ratio = times["torch"] / times["lucid"]
-                found.append((label, ratio))
-                everything.append({"size": n, "call": label, **times})
-                row = f"{n:5} {label:40} {times['lucid'] * 1e6:10.1f} µs {times['torch'] * 1e6:10.1f} µs {ratio:6.2f}x"
-                print(row, flush=True)
+        for label, times in compare(options.only, n, options.dtype, options.transposed, options.rounds):
+            ratio = times["torch"] / times["lucid"]
+            found.append((label, ratio))
+            everything.append({"size": n, "call": label, **times})
+            both = "".join(f"{times[m] * 1e6:10.1f} µs " for m in ("lucid", "torch"))
+            print(f"{n:5} {label:40} {both} {ratio:6.2f}x", flush=True)
         ratios = [r for _, r in found]
-        level = sum(r >= LEVEL for r in ratios)
-        print(
-            f"{n} x {n} {options.dtype}: {level} of {len(ratios)} level or ahead, median {statistics.median(ratios):.2f}x"
-        )
+        level, middle = sum(r >= LEVEL for r in ratios), statistics.median(ratios)
+        print(f"{n} x {n} {options.dtype}: {level} of {len(ratios)} level or ahead, median {middle:.2f}x")
         behind = sorted((r, label) for label, r in found if r < LEVEL)
         print("behind: " + ", ".join(f"{label} {r:.2f}" for r, label in behind))
     if options.json:
