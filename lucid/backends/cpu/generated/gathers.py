@@ -33,7 +33,7 @@ def _fold(combine: str, dtype: np.dtype[Any]) -> Fold | None:
 
         try:
             plan = gathers.plan_of(getattr(P, combine).source, wide, element)
-            addresses, code = compiled.addresses([make(plan, make.__name__) for make in gathers.LOOPS])
+            addresses, code = compiled.addresses([m(plan, m.__name__) for m in gathers.LOOPS], "scatter", combine)
         except bodies.NotGeneratedError:
             return None
     return Fold(addresses, dtype if is_pair else wide, dtype, 2 if is_pair else 1, code)

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
-from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.generated.launch cimport is_enabled, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -689,6 +689,7 @@ def scatter(x, v, tuple positions, Fold fold, bint is_fresh):
     task.reads, task.fold = False, NULL
     if fold is not None:
         task.fold, task.fold_along = fold.at, fold.along
+        ran(<void*>fold.at)
         if fold.parts > 1:
             task.size //= fold.parts
             _add_behind(&task, fold.parts, task.size, task.size)

@@ -10,7 +10,7 @@ import numpy
 cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from lucid.backends.cpu.generated.launch cimport is_enabled
+from lucid.backends.cpu.generated.launch cimport is_enabled, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -268,6 +268,7 @@ cdef class Scan:
                     task.data[k] += (task.count - 1) * strides[k]
                     task.strides[k] = -strides[k]
         _choose(&task, sizes)
+        ran(<void*>task.line)
         _do_timed(&task, self.cost, np.PyArray_SIZE(out))
         return out
 
@@ -341,6 +342,7 @@ cdef class Selection:
             else:
                 _take(&task, d, shape[d], strides)
         _choose(&task, NULL)
+        ran(<void*>task.select)
         _do_timed(&task, self.cost, np.PyArray_SIZE(x))
         return out
 

@@ -23,7 +23,7 @@ def _make(primitive: Any, dtype: Any, params: dict[str, Any]) -> Any:
 
         try:
             plan = scans.ScanPlan(fold, count, dtype, result)
-            addresses, code = compiled.scan(plan)
+            addresses, code = compiled.scan(plan, primitive.name)
         except bodies.NotGeneratedError:
             return None
     return launch_scans.Scan(addresses, plan.lanes, len(plan.carried), result, plan.cost, code)
@@ -44,7 +44,7 @@ def _make_selection(dtype: Any) -> Any:
 
         try:
             plan = selections.SelectionPlan(dtype)
-            (address,), code = compiled.selection(plan)
+            (address,), code = compiled.selection(plan, "topk")
         except bodies.NotGeneratedError:
             return None
     return launch_scans.Selection(address, plan.lanes, dtypes.INT64, _SELECTION_COST, code)
