@@ -26,6 +26,7 @@ PARAMETERS = {
     "clamp": [{"lo": -0.5, "hi": 1.0}, {"lo": None, "hi": 1.0}],
     "nan_to_num": [{"nan": 1.5, "posinf": None, "neginf": -2.0}],
     "softplus": [{"beta": 2.0, "threshold": 1.0}],
+    "logit": [{"eps": None}],
     "pow_scalar": [{"exponent": e} for e in (3, 4, -1, 0.5, 1.7, 0, -2.5)],
     "within": [{"lo": -1.0, "hi": 1.0, "inside": inside} for inside in (True, False)],
     "step": [{"above": 1.0, "below": 0.25}],

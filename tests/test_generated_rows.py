@@ -127,7 +127,7 @@ def test_empty_rows_and_no_rows():
 
 
 def test_code_for_another_processor():
-    from lucid.codegen.compiled import module
+    from lucid.codegen.loops import module
     from lucid.codegen.machine import Compiler
     from lucid.codegen.rows import RowPlan, columns, rows
 

@@ -298,7 +298,7 @@ def test_every_function_on_arrays_is_tested() -> None:
 
 def test_numbers_stay_numbers() -> None:
     assert sorix.sigmoid(0.0) == 0.5 and type(sorix.sigmoid(0.0)) is float
-    assert sorix.exp(1.0) == np.exp(1.0)
+    assert sorix.exp(1.0) == pytest.approx(np.exp(1.0), rel=4e-16) and type(sorix.exp(1.0)) is float
 
 
 def test_names_of_numpy_for_dimensions() -> None:

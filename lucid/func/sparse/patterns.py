@@ -377,11 +377,12 @@ def _scan(application: Application, k: int) -> Steps:
     shape, dim = application.out.shape, application.params["dim"]
     steps = _spread(application, k, shape)
     size = math.prod(shape)
-    numbers = np.moveaxis(_numbers(shape), dim, -1)
+    order = -1 if application.params.get("reverse") else 1
+    numbers = np.moveaxis(_numbers(shape), dim, -1)[..., ::order]
     distance = 1
     while distance < shape[dim]:
         earlier = np.full(shape, -1)
-        np.moveaxis(earlier, dim, -1)[..., distance:] = numbers[..., :-distance]
+        np.moveaxis(earlier, dim, -1)[..., ::order][..., distance:] = numbers[..., :-distance]
         steps.append(gather(_numbers(shape), size) + gather(earlier, size))
         distance *= 2
     return steps

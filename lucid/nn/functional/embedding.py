@@ -194,7 +194,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.is_floating_point() or tensor.dtype == lucid.bool:
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == lucid.bool:
         raise TypeError(f"one_hot: classes must be integers, not {tensor.dtype}; convert them with .long()")
     if num_classes == -1:
         if not tensor.numel():

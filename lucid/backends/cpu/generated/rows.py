@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lucid.backends.cpu.generated import launch_rows
 from lucid.codegen import lock
 from lucid.core import kernels
@@ -45,6 +47,9 @@ def of_rows(primitive: Any) -> Callable[..., Any]:
     kernel = row_kernel(primitive.row_body, primitive.name)
 
     def call(*arrays: Any, dim: int, **params: Any) -> Any:
+        if not all(isinstance(a, np.ndarray) for a in arrays):  # numbers beside arrays
+            dtype = next(a.dtype for a in arrays if isinstance(a, np.ndarray))
+            arrays = tuple([np.asarray(a, dtype) for a in arrays])
         out = kernel.run(arrays, dim, params)
         return kernels.reference(primitive)(*arrays, dim=dim, **params) if out is None else out
 
