@@ -19,6 +19,7 @@ from lucid.autograd import differentiate
 from lucid.core import kernels, primitive
 from lucid.core.kernels import Waiting, WithBackward
 from lucid.ops import expressions
+from lucid.ops.categories import Reduction
 
 PACKAGE = Path(kernels.__file__).resolve().parent.parent
 ABOVE = ("core", "ops", "autograd", "func", "ir")
@@ -256,6 +257,8 @@ def installed(refuses: bool = True) -> Iterator[Watch]:
         for way in getattr(prim, "ways", ()):
             if way is not None:
                 put(way, "back", None)  # a kernel made of the rule
+        if isinstance(prim, Reduction):
+            put(prim, "back", None)
     scalar = kernels.scalar
     put(kernels, "scalar", lambda *declared: running(scalar(*declared)))
     for module in modules_above():
