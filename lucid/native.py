@@ -39,7 +39,7 @@ LOOPS = (
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
-    "backends.cpu.generated.launch_copies",
+    "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -51,6 +51,7 @@ EXACT = (
     "backends.cpu.generated.launch_gathers",
     "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies",
+    "backends.cpu.generated.launch_positions",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

@@ -24,7 +24,7 @@ cdef object general(str name):
     """What computes a primitive on arrays of any size, shape and type."""
     found = _known.get(name)
     if found is None:
-        from lucid.backends.cpu.generated.elementwise import general_kernel
+        from lucid.backends.cpu.generated.rules import general_kernel
 
         found = _known[name] = general_kernel(name)
     return found

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.backends.cpu.generated import launch, support
-from lucid.backends.cpu.parallel import of_elements
+from lucid.backends.cpu.generated import launch
+from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
-from lucid.core.primitive import P
 from lucid.ops.expressions import NotScalarError, Source
 
 _of_reference = kernels.scalar
@@ -47,38 +46,17 @@ def scalar_kernel(source: Source, count: int, has_params: bool) -> Callable[...,
     return _kernel(source, count, has_params, _of_reference(source, count, has_params))
 
 
-def _generated(primitive: Any) -> Callable[..., Any] | None:
+def of_elements(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of an elementwise primitive, by generated loops where its steps have code."""
     with lock:
         from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
-    if primitive.name == "topk":
-        from lucid.backends.cpu.generated.scans import topk_kernel
-
-        return topk_kernel(primitive)
-    if primitive.fold is not None and primitive.category == "scan":
-        from lucid.backends.cpu.generated.scans import of_scan
-
-        return of_scan(primitive)
-    if primitive.fold is not None:
-        from lucid.backends.cpu.generated.reductions import of_reduction
-
-        return of_reduction(primitive)
-    if primitive.row_body is not None:
-        from lucid.backends.cpu.generated.rows import of_rows
-
-        return of_rows(primitive)
-    if primitive.category in ("gather", "scatter"):
-        from lucid.backends.cpu.generated.gathers import of_positions
-
-        return of_positions(primitive)
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None
     if name not in WRITTEN and getattr(primitive, "calls", None):
-        return of_elements(kernels.reference(primitive))
-    if (
-        name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,))
-    ):  # which may ask for more than a body says
+        return in_threads(kernels.reference(primitive))
+    # A kernel of its own may ask for more than a body says.
+    if name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,)):
         return None
 
     def reference(*arrays: Any, **params: Any) -> Any:
@@ -88,19 +66,3 @@ def _generated(primitive: Any) -> Callable[..., Any] | None:
     count = len(primitive.operands)
     has_params = name in WITH_PARAMETERS if body is None else body.__code__.co_argcount > count
     return _kernel(source, count, has_params, reference)
-
-
-def general_kernel(name: str) -> Callable[..., Any]:
-    """The kernel of an elementwise primitive for arrays of any size, shape and type."""
-    primitive = getattr(P, name)
-    return (_generated(primitive) if support.in_use else None) or kernels.reference(primitive)
-
-
-def is_enabled() -> bool:
-    return "cpu" in kernels.in_use
-
-
-if support.in_use:
-    kernels.scalar = scalar_kernel
-    kernels.generate("cpu", _generated)
-    kernels.switched.append(lambda: launch.enable(is_enabled()))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_gathers, support
+from lucid.backends.cpu.generated import launch_copies, launch_gathers, launch_positions, support
 from lucid.backends.cpu.generated.gathers import into
 from lucid.backends.numpy.nn import embedding
 from lucid.backends.numpy.nn.cross_entropy import fold, safe_targets
@@ -44,7 +44,7 @@ def _nowhere(*given: Any) -> None:
 
 def _places(target: Any, classes: int, ignore_index: int) -> tuple[Any, Any]:
     """As `safe_targets`, and in one pass where all targets count."""
-    if not 0 <= ignore_index < classes and launch_gathers.in_range(target, classes, "", False, _nowhere) is target:
+    if not 0 <= ignore_index < classes and launch_positions.in_range(target, classes, "", False, _nowhere) is target:
         return target, None
     return safe_targets(target, classes, ignore_index)
 
@@ -59,7 +59,7 @@ def _place_class(x: Any, target: Any, classes: int, ignore_index: int) -> Any:
     places, keep = _places(target, classes, ignore_index)
     shape = (*x.shape[:1], classes, *x.shape[1:])
     values = x if keep is None else np.where(keep, x, x.dtype.type(0))
-    out = launch_gathers.zeros(shape, x.dtype)
+    out = launch_copies.zeros(shape, x.dtype)
     into(out, values, _at_classes(shape, places), False)
     return out
 

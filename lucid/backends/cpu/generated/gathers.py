@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_gathers, support
+from lucid.backends.cpu.generated import launch_copies, launch_gathers, launch_positions, support
 from lucid.backends.cpu.generated.launch_gathers import Fold
 from lucid.backends.numpy import indexing
 from lucid.backends.numpy.precision import NARROW
@@ -47,7 +47,7 @@ def _into_zeros(combine: str, reference: Callable[..., Any]) -> Callable[..., An
     def kernel(values: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
         fold = _fold(combine, values.dtype)
         if fold is not None:
-            out = launch_gathers.zeros(shape, fold.dtype)
+            out = launch_copies.zeros(shape, fold.dtype)
             if launch_gathers.scatter(out, values, positions, fold, True):
                 return _cast(out, values.dtype)
         return reference(values, *positions, shape=shape)
@@ -61,7 +61,7 @@ def _into_copy(combine: str, reference: Callable[..., Any]) -> Callable[..., Any
     ) -> Any:
         fold = None if accumulate is False else _fold(combine, x.dtype)
         if fold is not None or accumulate is False:
-            out = launch_gathers.copied(x if fold is None else _cast(x, fold.dtype))
+            out = launch_copies.copied(x if fold is None else _cast(x, fold.dtype))
             start = None if include_self is not False else np.asarray(START[combine](x.dtype), out.dtype)
             if (start is None or launch_gathers.scatter(out, start, positions, None, True)) and launch_gathers.scatter(
                 out, values, positions, fold, True
@@ -100,11 +100,11 @@ def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> N
 
 
 def in_range(positions: Any, size: int, name: str, negative: bool) -> Any:
-    return launch_gathers.in_range(positions, size, name, negative, indexing.in_range_array)
+    return launch_positions.in_range(positions, size, name, negative, indexing.in_range_array)
 
 
 def nonzero(x: Any, as_rows: bool) -> Any:
-    found = launch_gathers.nonzero(x, as_rows)
+    found = launch_positions.nonzero(x, as_rows)
     return indexing.nonzero(x, as_rows) if found is None else found
 
 

@@ -1,5 +1,33 @@
+# What all launchers of generated loops share.
+cimport numpy as np
+from cpython.ref cimport Py_INCREF
+from lucid.backends.cpu.thread_pool cimport pool_size
+
+cdef enum:
+    DIMS = 64  # of an array, at most
+    LEAST_WORK = 60000  # nanoseconds, from which on threads pay
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
+
 # Whether generated loops are used.
 cdef bint is_enabled() noexcept
 
 # Say that a generated function runs: every launcher does, and `lucid.kernels` listens.
 cdef void ran(void* function) noexcept
+
+
+cdef inline bint is_plain(object x) noexcept:
+    """Whether it is an array as loops want it: of no subclass, aligned, in the byte order of the machine."""
+    return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
+
+
+cdef inline np.ndarray new_array(np.dtype dtype, int dims, np.npy_intp* shape, np.npy_intp* strides):
+    """An array whose elements nobody wrote yet; in row-major order without strides."""
+    Py_INCREF(dtype)
+    return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
+
+
+cdef inline int threads_for(double work) noexcept nogil:
+    """How many threads share so many nanoseconds of work."""
+    return pool_size() if work >= LEAST_WORK else 1

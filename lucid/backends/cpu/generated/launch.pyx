@@ -7,29 +7,20 @@ operand goes through memory in large steps, the others are taken in tiles, so th
 it is in the cache.
 """
 
-import numpy
-
 cimport numpy as np
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from libc.string cimport memset
-from lucid.backends.cpu.thread_pool cimport pool_size, share
+from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
-
-cdef object _ndarray = numpy.ndarray
 
 is_there = True
 
 cdef enum:
     MOST = 8  # operands, the result among them
-    DIMS = 64
     NUMBERS = 8
 
 ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
 
 cdef bint _is_enabled = True
 
@@ -57,7 +48,6 @@ def listen(list into):
 
 
 cdef Py_ssize_t _TILE = 128  # elements, where memory is read in large steps
-cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
 cdef double _PIECE = 20000.0  # nanoseconds, below which nobody is handed work
 
 
@@ -130,15 +120,14 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
 
 cdef void _run(Task* task, double cost, bint is_far) noexcept nogil:
     """Divide the work and do it."""
-    cdef int d, threads = 1
+    cdef int d, threads
     cdef Py_ssize_t count = task.shape[task.dims - 1], most
     cdef double work
     task.rows = 1
     for d in range(task.dims - 1):
         task.rows *= task.shape[d]
     work = cost * task.rows * count
-    if work >= _LEAST_WORK:
-        threads = pool_size()
+    threads = threads_for(work)
     task.piece = count
     task.parts = 1
     if threads > 1:
@@ -204,8 +193,7 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
         strides[order[d]] = size
         task.strides[order[d]][n] = size
         size *= shape[order[d]] if shape[order[d]] else 1
-    Py_INCREF(loop.result)
-    out = PyArray_NewFromDescr(_ndarray, loop.result, dims, shape, strides, NULL, 0, None)
+    out = new_array(loop.result, dims, shape, strides)
     if np.PyArray_SIZE(out) == 0:
         return out
     task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
@@ -295,14 +283,13 @@ cdef object launch(Loop loop, PyObject** arrays, dict params):
         task.strides[0][k] = np.PyArray_ITEMSIZE(a)
     if not is_simple:
         return _of_any_strides(loop, arrays, &task)
-    Py_INCREF(loop.result)
-    out = PyArray_NewFromDescr(_ndarray, loop.result, dims, np.PyArray_DIMS(like), NULL, NULL, 0, None)
+    out = new_array(loop.result, dims, np.PyArray_DIMS(like), NULL)
     size = np.PyArray_SIZE(out)
     if size == 0:
         return out
     task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
     task.strides[0][n] = np.PyArray_ITEMSIZE(<np.ndarray>out)
-    if size * loop.cost < _LEAST_WORK:
+    if size * loop.cost < LEAST_WORK:
         loop.inner(task.data, task.strides[0], size, task.numbers)
         return out
     task.dims = 1
@@ -310,10 +297,6 @@ cdef object launch(Loop loop, PyObject** arrays, dict params):
     with nogil:
         _run(&task, loop.cost, False)
     return out
-
-
-cdef inline bint _is_plain(object x) noexcept:
-    return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
 
 
 cdef class Kernel:
@@ -335,7 +318,7 @@ cdef class Kernel:
             return self.reference(*arrays, **params)
         for k in range(n):
             array = arrays[k]
-            if not _is_plain(array):
+            if not is_plain(array):
                 return self.reference(*arrays, **params)
             given[k] = <PyObject*>array
         found = self.find(given, n, params)
@@ -370,7 +353,7 @@ cdef class Kernel:
 def of_one(Kernel kernel):
     def call(x):
         cdef PyObject* given = <PyObject*>x
-        if _is_enabled and _is_plain(x):
+        if _is_enabled and is_plain(x):
             found = kernel.find(&given, 1, None)
             if found is not None:
                 return launch(<Loop>found, &given, None)
@@ -382,7 +365,7 @@ def of_one(Kernel kernel):
 def of_two(Kernel kernel):
     def call(x, y):
         cdef PyObject* given[2]
-        if _is_enabled and _is_plain(x) and _is_plain(y):
+        if _is_enabled and is_plain(x) and is_plain(y):
             given[0], given[1] = <PyObject*>x, <PyObject*>y
             found = kernel.find(given, 2, None)
             if found is not None:

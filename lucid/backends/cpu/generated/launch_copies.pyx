@@ -9,7 +9,7 @@ two are the last, and blocks are small squares: each line of memory is read and 
 import numpy
 
 cimport numpy as np
-from cpython.ref cimport Py_INCREF
+from lucid.backends.cpu.generated.launch cimport DIMS, new_array
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -118,16 +118,12 @@ cdef extern from *:
     Block lucid_block_of(Py_ssize_t size) noexcept nogil
 
 cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
     object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, void*, int)
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
 
-cdef object _ndarray = numpy.ndarray
-
 cdef enum:
-    DIMS = 64
     LINE = 64  # bytes of a line of the cache
 
 cdef double _LEAST_WORK = 30000.0  # nanoseconds, from which on threads pay
@@ -433,17 +429,12 @@ def write_parts(targets, sources):
         free(moves.of)
 
 
-cdef inline object _empty(int dims, np.npy_intp* shape, np.dtype dtype):
-    Py_INCREF(dtype)
-    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, NULL, NULL, 0, None)
-
-
 def copied(x, dtype=None, order="C"):
     cdef np.ndarray out
     if np.PyArray_CheckExact(x) and (dtype is None or dtype == (<np.ndarray>x).dtype) and (order == "C" or order == "K"):
         # With the order "K", NumPy says how the copy lies in memory.
         if order == "C":
-            out = _empty(np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), (<np.ndarray>x).dtype)
+            out = new_array((<np.ndarray>x).dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), NULL)
         else:
             out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
         if _write_new(out, x):
@@ -607,7 +598,7 @@ def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
     if dims > 1 and _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
         # By columns, which are the rows of the transpose.
         return triangle(x.swapaxes(-1, -2), -diagonal, not is_lower).swapaxes(-1, -2)
-    out = _empty(dims, np.PyArray_DIMS(<np.ndarray>x), (<np.ndarray>x).dtype)
+    out = new_array(x.dtype, dims, np.PyArray_DIMS(x), NULL)
     if dims < 2 or not _read(&task.move, out, x):
         return numpy.tril(x, diagonal) if is_lower else numpy.triu(x, diagonal)
     if np.PyArray_SIZE(out) == 0:
@@ -688,9 +679,7 @@ cdef object _laid_out_like(tuple xs, np.npy_intp* shape):
     for d in range(dims - 1, -1, -1):
         strides[order[d]] = size
         size *= shape[order[d]] if shape[order[d]] else 1
-    dtype = x.dtype
-    Py_INCREF(dtype)
-    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, strides, NULL, 0, None)
+    return new_array(x.dtype, dims, shape, strides)
 
 
 def joined(tuple xs, int dim):

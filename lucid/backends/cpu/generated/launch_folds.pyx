@@ -5,26 +5,19 @@ The elements that are put together are divided into blocks. What a block gives i
 states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
 """
 
-import numpy
-
 cimport numpy as np
-from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport is_enabled, ran
-from lucid.backends.cpu.thread_pool cimport pool_size, share
+from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
 
-cdef object _ndarray = numpy.ndarray
-
 cdef enum:
-    DIMS = 64
     STATES = 4
 
 cdef Py_ssize_t _BLOCK = 4096  # elements in a row
 cdef Py_ssize_t _ROWS = 64  # of columns
 cdef Py_ssize_t _PIECE = 2048  # columns that are taken together
-cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
 
 ctypedef void (*Run)(char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place) noexcept nogil
 ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
@@ -34,9 +27,6 @@ ctypedef void (*Columns)(
 ctypedef void (*MergeColumns)(
     char* out, char** states, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t count
 ) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
 
 
 cdef struct Dims:
@@ -164,7 +154,7 @@ cdef void _part_of_merges(void* given, Py_ssize_t part, int who) noexcept nogil:
 
 
 cdef void _do_all(Task* task, double work) noexcept nogil:
-    cdef int threads = pool_size() if work >= _LEAST_WORK else 1
+    cdef int threads = threads_for(work)
     cdef Py_ssize_t units = task.results * task.pieces * task.blocks
     task.parts = min(units, 8 * threads) if threads > 1 else 1
     if task.parts > 1:
@@ -223,8 +213,7 @@ cdef class Reduction:
         if np.PyArray_SIZE(x) == 0:
             return None
         ran(<void*>task.run)
-        Py_INCREF(self.result)
-        out = PyArray_NewFromDescr(_ndarray, self.result, kept, shape, NULL, NULL, 0, None)
+        out = new_array(self.result, kept, shape, NULL)
         task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
         task.size, task.itemsize = np.PyArray_ITEMSIZE(x), self.result.itemsize
         # The innermost of the dimensions that are put together is the one with the smallest steps.
@@ -267,7 +256,7 @@ cdef class Reduction:
             for k in range(task.states):
                 task.memory[k] = memory + size
                 size += (total * task.sizes[k] + 63) & ~63
-        if self.cost * np.PyArray_SIZE(x) < _LEAST_WORK:
+        if self.cost * np.PyArray_SIZE(x) < LEAST_WORK:
             _do_all(&task, 0)
         else:
             with nogil:
@@ -287,7 +276,7 @@ cdef class Kernel:
 
     cdef object run(self, object x, tuple dims, bint keepdim):
         """The result, or None if the reference is to compute it."""
-        if not is_enabled() or not np.PyArray_CheckExact(x) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>x) or not dims:
+        if not is_enabled() or not is_plain(x) or not dims:
             return None
         dtype = <object>np.PyArray_DESCR(<np.ndarray>x)
         found = self.known.get(dtype, self)

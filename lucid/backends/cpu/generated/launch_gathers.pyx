@@ -10,28 +10,18 @@ each sees all that is for its places in order: along a dimension in which a posi
 in the dimensions behind; otherwise each thread looks at all places and takes those in its own range of memory.
 """
 
-import numpy
-
 cimport numpy as np
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
-from lucid.backends.cpu.generated.launch cimport is_enabled, ran
+from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
 
-cdef object _ndarray = numpy.ndarray
-
 cdef enum:
-    DIMS = 64
     POSITIONS = 16
     CHUNK = 512  # places that are taken together
     TILE = 16  # elements of a row that lie apart
-    BLOCKS = 256
 
-cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
 
 ctypedef void (*FoldAt)(
     char* x, Py_ssize_t* places, char* values, Py_ssize_t* sources,
@@ -41,9 +31,6 @@ ctypedef void (*FoldAt)(
 ctypedef void (*FoldAlong)(
     char* x, int64_t* positions, Py_ssize_t stride, char* values, Py_ssize_t step, Py_ssize_t count
 ) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
 
 cdef extern from *:
     """
@@ -122,22 +109,6 @@ cdef extern from *:
             default: LUCID_ONE(lucid_pair)
         }
     }
-
-    static void lucid_bounds(const int64_t *x, ptrdiff_t count, int64_t *lowest, int64_t *highest) {
-        int64_t low = x[0], high = x[0];
-        for (ptrdiff_t i = 1; i < count; i++) {
-            low = x[i] < low ? x[i] : low;
-            high = x[i] > high ? x[i] : high;
-        }
-        *lowest = low;
-        *highest = high;
-    }
-
-    static ptrdiff_t lucid_count(const uint8_t *mask, ptrdiff_t count) {
-        ptrdiff_t found = 0;
-        for (ptrdiff_t i = 0; i < count; i++) found += mask[i] != 0;
-        return found;
-    }
     """
     void lucid_move(
         char*, const Py_ssize_t*, Py_ssize_t, const char*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
@@ -147,8 +118,6 @@ cdef extern from *:
         char*, const int64_t*, Py_ssize_t, char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, bint
     ) noexcept nogil
     bint lucid_offsets(Py_ssize_t*, const int64_t*, Py_ssize_t, int64_t, Py_ssize_t) noexcept nogil
-    void lucid_bounds(const int64_t*, Py_ssize_t, int64_t*, int64_t*) noexcept nogil
-    Py_ssize_t lucid_count(const unsigned char*, Py_ssize_t) noexcept nogil
 
 
 # --- places, and what is moved there -----------------------------------------------------------
@@ -494,10 +463,6 @@ cdef void _run(Task* task, int threads) noexcept nogil:
 # --- from arrays to a task ---------------------------------------------------------------------
 
 
-cdef inline bint _is_plain(object x) noexcept:
-    return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
-
-
 cdef int _selection(np.ndarray x, tuple positions, int first, np.npy_intp* shape, int* places) except -2:
     """The shape of what is selected and how many dimensions are places; the number of dimensions, or -1."""
     cdef int d, k, own, dims = 0, n = len(positions) - first
@@ -508,7 +473,7 @@ cdef int _selection(np.ndarray x, tuple positions, int first, np.npy_intp* shape
         return -1
     for k in range(n):
         item = positions[first + k]
-        if not _is_plain(item) or np.PyArray_TYPE(<np.ndarray>item) != np.NPY_INT64:
+        if not is_plain(item) or np.PyArray_TYPE(<np.ndarray>item) != np.NPY_INT64:
             return -1
         dims = max(dims, np.PyArray_NDIM(<np.ndarray>item))
     if dims + np.PyArray_NDIM(x) - n > DIMS:
@@ -605,7 +570,7 @@ cdef void _start(Task* task) noexcept:
                     task.only = -1
                     break
                 task.only = k
-    if work < _LEAST_WORK:
+    if work < LEAST_WORK:
         task.division = BY_PLACES
         _walk(task, 0, _count(task), False)
     else:
@@ -613,22 +578,17 @@ cdef void _start(Task* task) noexcept:
             _run(task, pool_size())
 
 
-cdef object _new(np.dtype dtype, int dims, np.npy_intp* shape):
-    Py_INCREF(dtype)
-    return PyArray_NewFromDescr(_ndarray, dtype, dims, shape, NULL, NULL, 0, None)
-
-
 cdef object _gathered(np.ndarray x, tuple positions, int first):
     """The elements at positions, those from `first` on; None where the reference is to compute."""
     cdef Task task
     cdef np.npy_intp shape[DIMS]
     cdef int places = 0, dims
-    if not is_enabled() or not _is_plain(x):
+    if not is_enabled() or not is_plain(x):
         return None
     dims = _selection(x, positions, first, shape, &places)
     if dims < 0:
         return None
-    out = _new(<np.dtype><object>np.PyArray_DESCR(x), dims, shape)
+    out = new_array(<np.dtype><object>np.PyArray_DESCR(x), dims, shape, NULL)
     _bind(&task, x, <np.ndarray>out, positions, first, shape, dims, places)
     if np.PyArray_SIZE(<np.ndarray>out) == 0:
         return None
@@ -670,7 +630,7 @@ def scatter(x, v, tuple positions, Fold fold, bint is_fresh):
     cdef np.npy_intp shape[DIMS]
     cdef int d, own, dims, places = 0
     cdef np.ndarray to, values
-    if not is_enabled() or not _is_plain(x) or not _is_plain(v) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
+    if not is_enabled() or not is_plain(x) or not is_plain(v) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
         return False
     to, values = <np.ndarray>x, <np.ndarray>v
     if fold is None:
@@ -701,177 +661,3 @@ def scatter(x, v, tuple positions, Fold fold, bint is_fresh):
             return False
     _start(&task)
     return not task.is_wrong
-
-
-# --- memory ------------------------------------------------------------------------------------
-
-cdef struct Copy:
-    char* to
-    const char* of  # zeros if there is none
-    Py_ssize_t bytes, parts
-
-
-cdef void _copy_part(void* given, Py_ssize_t part, int who) noexcept nogil:
-    cdef Copy* task = <Copy*>given
-    cdef Py_ssize_t begin = task.bytes * part // task.parts, end = task.bytes * (part + 1) // task.parts
-    if task.of == NULL:
-        memset(task.to + begin, 0, end - begin)
-    else:
-        memcpy(task.to + begin, task.of + begin, end - begin)
-
-
-cdef void _copy(char* to, const char* of, Py_ssize_t bytes) noexcept nogil:
-    cdef Copy task
-    cdef int threads = pool_size() if 0.1 * bytes >= _LEAST_WORK else 1
-    task.to, task.of, task.bytes = to, of, bytes
-    task.parts = 4 * threads if threads > 1 else 1
-    if threads > 1:
-        share(_copy_part, &task, task.parts, threads)
-    else:
-        _copy_part(&task, 0, 0)
-
-
-def copied(np.ndarray x):
-    if not np.PyArray_IS_C_CONTIGUOUS(x) or not _is_plain(x):
-        return numpy.array(x, order="C")
-    out = _new(<np.dtype><object>np.PyArray_DESCR(x), np.PyArray_NDIM(x), np.PyArray_DIMS(x))
-    _copy(<char*>np.PyArray_DATA(<np.ndarray>out), <const char*>np.PyArray_DATA(x), np.PyArray_NBYTES(x))
-    return out
-
-
-def zeros(tuple shape, np.dtype dtype):
-    cdef np.npy_intp sizes[DIMS]
-    cdef int d, dims = len(shape)
-    for d in range(dims):
-        sizes[d] = shape[d]
-    out = _new(dtype, dims, sizes)
-    _copy(<char*>np.PyArray_DATA(<np.ndarray>out), NULL, np.PyArray_NBYTES(<np.ndarray>out))
-    return out
-
-
-# --- bounds of indices, and places where masks hold --------------------------------------------
-
-cdef struct Scan:
-    char* x
-    Py_ssize_t count, blocks
-    int64_t low[BLOCKS]
-    int64_t high[BLOCKS]
-    # Of a mask: how many hold before a block, and where the positions of those go.
-    Py_ssize_t before[BLOCKS]
-    int dims
-    Py_ssize_t shape[DIMS]
-    int64_t* out[DIMS]
-    Py_ssize_t step  # from one position to the next of the same dimension
-
-
-cdef void _bounds_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
-    cdef Scan* scan = <Scan*>given
-    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
-    lucid_bounds(<int64_t*>scan.x + begin, end - begin, &scan.low[b], &scan.high[b])
-
-
-cdef void _count_block(void* given, Py_ssize_t b, int who) noexcept nogil:
-    cdef Scan* scan = <Scan*>given
-    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
-    scan.before[b] = lucid_count(<unsigned char*>scan.x + begin, end - begin)
-
-
-cdef void _places_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
-    """Write the positions of the elements of a block that hold, row by row."""
-    cdef Scan* scan = <Scan*>given
-    cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
-    cdef Py_ssize_t to = scan.before[b] * scan.step, length = scan.shape[scan.dims - 1], step = scan.step
-    cdef Py_ssize_t row = begin // length, column = begin % length, stop, i, found
-    cdef Py_ssize_t index[DIMS]
-    cdef int64_t columns[CHUNK]
-    cdef unsigned char* mask = <unsigned char*>scan.x + begin - column
-    cdef int d, inner = scan.dims - 1
-    for d in range(inner - 1, -1, -1):
-        index[d] = row % scan.shape[d]
-        row //= scan.shape[d]
-    while begin < end:
-        stop = min(column + CHUNK, length, column + end - begin)
-        found = 0
-        for i in range(column, stop):
-            columns[found] = i
-            found += mask[i] != 0
-        for d in range(inner):
-            for i in range(found):
-                scan.out[d][to + i * step] = index[d]
-        for i in range(found):
-            scan.out[inner][to + i * step] = columns[i]
-        to += found * step
-        begin += stop - column
-        column = stop
-        if column == length:
-            column = 0
-            mask += length
-            for d in range(inner - 1, -1, -1):
-                index[d] += 1
-                if index[d] < scan.shape[d]:
-                    break
-                index[d] = 0
-
-
-cdef int _scan(Scan* scan, np.ndarray x, double cost) noexcept:
-    """Set out to look at all elements; the number of threads."""
-    cdef int threads
-    scan.x, scan.count = <char*>np.PyArray_DATA(x), np.PyArray_SIZE(x)
-    threads = pool_size() if cost * scan.count >= _LEAST_WORK else 1
-    scan.blocks = min(BLOCKS, 8 * threads) if threads > 1 else 1
-    return threads
-
-
-def in_range(positions, Py_ssize_t size, name, negative, reference):
-    cdef Scan scan
-    cdef int threads
-    cdef Py_ssize_t b
-    cdef np.ndarray x
-    if not is_enabled() or not _is_plain(positions) or np.PyArray_TYPE(<np.ndarray>positions) != np.NPY_INT64:
-        return reference(positions, size, name, negative)
-    x = <np.ndarray>positions
-    if np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
-        return reference(positions, size, name, negative)
-    threads = _scan(&scan, x, 0.5)
-    if threads > 1:
-        with nogil:
-            share(_bounds_of_block, &scan, scan.blocks, threads)
-    else:
-        _bounds_of_block(&scan, 0, 0)
-    for b in range(scan.blocks):
-        if scan.low[b] < 0 or scan.high[b] >= size:
-            return reference(positions, size, name, negative)
-    return positions
-
-
-def nonzero(mask, bint as_rows):
-    cdef Scan scan
-    cdef int d, threads
-    cdef Py_ssize_t b, held, total = 0
-    cdef np.ndarray x
-    if not is_enabled() or not _is_plain(mask) or np.PyArray_TYPE(<np.ndarray>mask) != np.NPY_BOOL:
-        return None
-    x = <np.ndarray>mask
-    scan.dims = np.PyArray_NDIM(x)
-    if scan.dims == 0 or np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
-        return None
-    threads = _scan(&scan, x, 1.0)
-    with nogil:
-        share(_count_block, &scan, scan.blocks, threads)
-    for b in range(scan.blocks):
-        held = scan.before[b]
-        scan.before[b] = total
-        total += held
-    if as_rows:
-        out = numpy.empty((total, scan.dims), numpy.int64)
-        found = [out[:, d] for d in range(scan.dims)]
-    else:
-        out = found = tuple([numpy.empty(total, numpy.int64) for _ in range(scan.dims)])
-    scan.step = scan.dims if as_rows else 1
-    for d in range(scan.dims):
-        scan.shape[d] = np.PyArray_DIM(x, d)
-        scan.out[d] = <int64_t*>np.PyArray_DATA(<np.ndarray>found[d])
-    if total:
-        with nogil:
-            share(_places_of_block, &scan, scan.blocks, threads)
-    return out

@@ -5,31 +5,21 @@ A row is the work of one thread. Where neighbours in the last dimension belong t
 holds are done at once; the last of them may be done twice.
 """
 
-import numpy
-
 cimport numpy as np
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport is_enabled, ran
-from lucid.backends.cpu.thread_pool cimport pool_size, share
+from lucid.backends.cpu.generated.launch cimport DIMS, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
 
-cdef object _ndarray = numpy.ndarray
-
 cdef enum:
     MOST = 12  # operands and results
-    DIMS = 64
     NUMBERS = 8
 
-cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
 cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
 
 ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t length, double* numbers, char* room) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
 
 
 cdef struct Task:
@@ -155,8 +145,7 @@ cdef class Rows:
             if self.of_rows[k]:
                 kept[dim] = 1
             kind = self.kept[k]
-            Py_INCREF(kind)
-            out = PyArray_NewFromDescr(_ndarray, <np.dtype>kind, dims, kept, NULL, NULL, 0, None)
+            out = new_array(<np.dtype>kind, dims, kept, NULL)
             outs.append(out)
             task.data[n + k] = <char*>np.PyArray_DATA(<np.ndarray>out)
             for d in range(dims):
@@ -212,7 +201,7 @@ cdef class Rows:
         task.size = self.room * ((task.length + _BLOCK - 1) // _BLOCK * _BLOCK)
         if is_across:
             task.size *= self.lanes
-        cdef int threads = pool_size() if size * self.cost >= _LEAST_WORK else 1
+        cdef int threads = threads_for(size * self.cost)
         threads = <int>min(<Py_ssize_t>threads, task.units)
         task.room = <char*>malloc(task.size * threads + 64)
         if task.room == NULL:
@@ -241,7 +230,7 @@ cdef class Kernel:
         if not is_enabled():
             return None
         for a in arrays:
-            if not np.PyArray_CheckExact(a) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>a):
+            if not is_plain(a):
                 return None
         key = tuple([(<object>a).dtype for a in arrays])
         for name, value in params.items():

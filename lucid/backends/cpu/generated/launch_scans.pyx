@@ -5,27 +5,21 @@ Work is divided into units: some scans that are side by side, with all of their 
 the scans are joined where all operands go on alike; one of them is taken by vectors, the others are counted.
 """
 
-import numpy
-
 cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from lucid.backends.cpu.generated.launch cimport is_enabled, ran
-from lucid.backends.cpu.thread_pool cimport pool_size, share
+from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
 
-cdef object _ndarray = numpy.ndarray
-
 cdef enum:
-    DIMS = 64
     MOST = 4  # operands, the result among them
     STATES = 4
     PIECE = 512  # scans that are taken together
     ROWS = 8  # elements of these
     FEW = 2  # scans, which are taken one by one
 
-cdef double _LEAST_WORK = 60000.0  # nanoseconds, from which on threads pay
 
 ctypedef void (*Line)(char** data, Py_ssize_t* strides, Py_ssize_t count) noexcept nogil
 ctypedef void (*Rows)(
@@ -39,7 +33,6 @@ ctypedef void (*Select)(
 ) noexcept nogil
 
 cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
     object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, np.dtype, int)
 
 
@@ -120,7 +113,7 @@ cdef void _do_all(Task* task, double cost) noexcept nogil:
     for d in range(task.dims):
         outer *= task.shape[d]
     work = cost * outer * task.width * task.count
-    threads = pool_size() if work >= _LEAST_WORK else 1
+    threads = threads_for(work)
     if task.is_beside:  # as many pieces as threads can share, and what is left over for the last
         most = max(task.width // PIECE, 1)
         if threads > 1:
@@ -188,7 +181,7 @@ cdef void _choose(Task* task, Py_ssize_t* sizes) noexcept nogil:
 
 cdef void _do_timed(Task* task, double cost, Py_ssize_t size) noexcept:
     """Do all, and let other threads of Python run meanwhile if it takes long."""
-    if cost * size < _LEAST_WORK:
+    if cost * size < LEAST_WORK:
         _do_all(task, cost)
     else:
         with nogil:
@@ -244,11 +237,11 @@ cdef class Scan:
                 for d in range(dims):
                     if np.PyArray_DIM(<np.ndarray>arrays[k], d) not in (1, shape[d]):
                         return None
-        Py_INCREF(self.result)
         if is_alike:
+            Py_INCREF(self.result)
             out = PyArray_NewLikeArray(like, np.NPY_KEEPORDER, self.result, 0)
         else:
-            out = PyArray_NewFromDescr(_ndarray, self.result, dims, shape, NULL, NULL, 0, None)
+            out = new_array(self.result, dims, shape, NULL)
         if np.PyArray_SIZE(out) == 0:
             return out
         task.operands = n + 1
@@ -294,7 +287,7 @@ cdef class Kernel:
             return None
         for k in range(n):
             x = arrays[k]
-            if not np.PyArray_CheckExact(x) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>x):
+            if not is_plain(x):
                 return None
             if k and np.PyArray_TYPE(<np.ndarray>x) != np.PyArray_TYPE(<np.ndarray>given[0]):
                 return None
@@ -328,8 +321,7 @@ cdef class Selection:
         cdef int d, dims = np.PyArray_NDIM(x)
         for d in range(dims):
             shape[d] = k if d == dim else np.PyArray_DIM(x, d)
-        Py_INCREF(self.result)
-        out = PyArray_NewFromDescr(_ndarray, self.result, dims, shape, NULL, NULL, 0, None)
+        out = new_array(self.result, dims, shape, NULL)
         if np.PyArray_SIZE(out) == 0:
             return out
         task.data[0], task.data[1] = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
@@ -351,7 +343,7 @@ def selecting(make, reference, Py_ssize_t most):
     cdef dict known = {}
 
     def call(x, dim, k, largest):
-        if not is_enabled() or not np.PyArray_CheckExact(x) or not np.PyArray_ISBEHAVED_RO(<np.ndarray>x):
+        if not is_enabled() or not is_plain(x):
             return reference(x, dim=dim, k=k, largest=largest)
         if not 0 < k <= most or not 0 <= dim < np.PyArray_NDIM(<np.ndarray>x) or k > np.PyArray_DIM(<np.ndarray>x, dim):
             return reference(x, dim=dim, k=k, largest=largest)

@@ -1,0 +1,16 @@
+"""Looks at positions and masks, in threads where that pays: whether positions are in range, and where masks hold.
+
+It belongs to compiled code (launch_positions.pyx), as launch.py does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def in_range(positions: Any, size: int, name: str, negative: bool, reference: Callable[..., Any]) -> Any:
+    """Positions, if they are of int64 and all between 0 and `size`; what the reference says otherwise."""
+    return reference(positions, size, name, negative)
+
+
+def nonzero(mask: Any, as_rows: bool) -> Any:
+    """The positions where a mask holds, an array for each dimension or one of rows; or None."""
