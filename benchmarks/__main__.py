@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks import isolated, operations
 from benchmarks.libraries import LIBRARIES, Library, present
+from benchmarks.programs import PROGRAMS
 from benchmarks.report import Row, as_json, as_markdown, as_text
 from benchmarks.timing import in_turns, measure
 from benchmarks.training import TRAINING
@@ -126,7 +127,7 @@ def ops(libraries: list[Library], quick: bool) -> list[Row]:
 Benchmark = Callable[[list[Library], bool], list[Row]]
 
 BENCHMARKS: dict[str, Benchmark] = {
-    **{w.name: partial(timed, w) for w in (*WORKLOADS, *TRANSFORMS, *TRAINING)},
+    **{w.name: partial(timed, w) for w in (*WORKLOADS, *PROGRAMS, *TRANSFORMS, *TRAINING)},
     **{name: partial(against, name, *rest) for name, *rest in RATIOS},
     "scaling": scaling,
     "leak": leak,

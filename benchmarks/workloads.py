@@ -20,7 +20,7 @@ class Workload:
     libraries: tuple[str, ...] | None = None  # those that can do it; None: all
 
 
-def _normal(seed: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+def normal(seed: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
@@ -45,7 +45,7 @@ def rosenbrock(lib: Library, x: Any) -> Any:
 
 
 def _rosenbrock(lib: Library) -> Thunk:
-    return lib.value_and_gradient(rosenbrock, [_normal(0, 100, dtype=np.float64)], [])
+    return lib.value_and_gradient(rosenbrock, [normal(0, 100, dtype=np.float64)], [])
 
 
 def mlp_loss(lib: Library, w1: Any, b1: Any, w2: Any, b2: Any, x: Any, target: Any) -> Any:
@@ -55,8 +55,8 @@ def mlp_loss(lib: Library, w1: Any, b1: Any, w2: Any, b2: Any, x: Any, target: A
 
 def mlp_arrays() -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Parameters of a 64-64-10 network, and a batch of 32."""
-    parameters = [_normal(1, 64, 64) / 8, np.zeros(64, np.float32), _normal(2, 64, 10) / 8, np.zeros(10, np.float32)]
-    return parameters, [_normal(3, 32, 64), _normal(4, 32, 10)]
+    parameters = [normal(1, 64, 64) / 8, np.zeros(64, np.float32), normal(2, 64, 10) / 8, np.zeros(10, np.float32)]
+    return parameters, [normal(3, 32, 64), normal(4, 32, 10)]
 
 
 def _mlp(lib: Library) -> Thunk:
