@@ -550,8 +550,7 @@ def _results_and_gradients(row: Row, dtype: str) -> Iterator[tuple[Case, list[An
     for case in cases(row, dtype):
         outs = case.op(*case.operands(requires_grad=False))
         gradients: list[Array] = []
-        # With eight bits of precision, sums that differ are rounded to the same number, and then another is the largest.
-        if row.differentiable and "reverse" not in row.without and dtype != "bfloat16":
+        if row.differentiable and "reverse" not in row.without:
             gradients = reverse(case, case.like([array(o) for o in outs if is_float(o)]))
         yield case, [array(o).copy() if isinstance(o, Tensor) else o for o in outs], gradients
 
