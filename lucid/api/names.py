@@ -225,9 +225,9 @@ lucid.checkpoints: lazy
 lucid.nn.functional: lazy
     adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
-    ctc_loss dropout feature_alpha_dropout group_norm hardshrink:method:out hinge_embedding_loss kl_div layer_norm
+    ctc_loss dropout feature_alpha_dropout gelu group_norm hardshrink:method:out hinge_embedding_loss kl_div layer_norm
     margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle
-    poisson_nll_loss prelu:method rms_norm rrelu rrelu_ selu selu_ threshold:out threshold_ triplet_margin_loss
+    poisson_nll_loss prelu:method rms_norm rrelu rrelu_ selu selu_ silu threshold:out threshold_ triplet_margin_loss
 lucid.nn.functional.padding: lazy
     constant_pad_nd
 
