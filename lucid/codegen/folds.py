@@ -8,17 +8,19 @@ accumulator in a block of rows, and vectors hold neighbours.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_body
+from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 from lucid.ops.categories import Fold
 from lucid.ops.expressions import Body, Expression, Operand, read
 
 ACCUMULATORS = 64
+_AHEAD = 4  # rows
+BLOCK = 4096  # elements of a row that are put together, at most
 _I64, _I32, _F32 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)
 
 
@@ -50,6 +52,8 @@ class FoldPlan:
         self.states = [type_of(t) for t in types]
         self.lanes = 8 if max(t.itemsize for t in (working, *types)) > 4 else 16
         self.cost = 0.1 * sum(1 + len(b.steps) for b in (*self.lift, *self.combine))
+        # Whether the processor has too much to do with an element to look far ahead by itself.
+        self.is_dear = any(s.primitive.name in FUNCTIONS for b in (*self.lift, *self.combine) for s in b.steps)
         self.place = type_of(place)
         self.reads_place = any(reads(b, operands) for b in self.lift)
         # The parts of a state that are places.
@@ -164,48 +168,51 @@ def spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, f
 
 
 def run(plan: FoldPlan, name: str) -> Function:
-    """`name(states, x, stride, count, place)`: the state of elements in a row, which goes to `states[k]`."""
+    """`name(states, x, stride, count, place, rows, step)`: the states of so many rows, which go to `states[k]`.
+
+    Rows begin `step` bytes apart, and have at most BLOCK elements each, `stride` bytes apart.
+    """
     parameters = [("states", "ptr"), ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("place", "i64")]
-    f = Function(name, parameters)
+    f = Function(name, [*parameters, ("rows", "i64"), ("step", "i64")])
     x, stride, count, place = [f.argument(n) for n, _ in parameters[1:]]
-    size = plan.element.bytes
-    buffer = f.room(ACCUMULATORS, plan.element)
-    f.clear(buffer, ACCUMULATORS * size)
-    within, lanes = plan.within, plan.within.lanes
+    within, lanes, element = plan.within, plan.within.lanes, plan.element
+    size = element.bytes
+    targets = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
+    together = f.room(BLOCK, element)  # elements that lie apart
+    end = f.room(2 * lanes, element)  # the last elements, as many as a vector holds, and behind them nothing
+    f.clear(end, 2 * lanes * size)
+    is_dense, is_short = stride.equals(size), count < lanes
     start = f.constant(0, COUNT) if within is not plan else place
-    is_dense = stride.equals(size)
 
-    def state_of(vector: Value, i: Value, offset: int) -> list[Value]:
-        return within.lifted(f, [vector], within.places_from(f, start + i + offset, lanes))
+    def row(r: Value) -> Sequence[Value]:
+        first = f.beyond(x, r * f.argument("step"))
+        spaced(f, first, stride, element, together, f.constant(0, COUNT), f.select(is_dense, 0, count))
+        base = f.select(is_dense, first, together)
 
-    def from_(base: Value) -> Callable[[Value, int], list[Value]]:
+        def state_of(at: Value, i: Value, offset: int) -> list[Value]:
+            vector = f.load(at.text, element.wide(lanes))
+            return within.lifted(f, [vector], within.places_from(f, start + i + offset, lanes))
+
         def load(i: Value, offset: int) -> list[Value]:
-            vector = f.load(f.beyond(base, (i + offset) * size).text, plan.element.wide(lanes))
-            return state_of(vector, i, offset)
+            return state_of(f.beyond(base, (i + offset) * size), i, offset)
 
-        return load
+        def tail(i: Value, offset: int) -> list[Value]:
+            if offset == 0:
+                of_short = f.beyond(end, (lanes - count) * size)
+                one = f.constant(size, COUNT)
+                spaced(f, base, one, element, of_short, f.constant(0, COUNT), f.select(is_short, count, 0))
+                last = f.select(is_short, end, f.beyond(base, (count - lanes) * size))
+                f.store(f.load(last.text, element.stored.wide(lanes)), end.text)
+            left = count - i - offset
+            behind = f.beyond(end, (lanes - f.maximum(left, 0)) * size)
+            return state_of(f.select(left >= lanes, f.beyond(base, (i + offset) * size), behind), i, offset)
 
-    copied: set[str] = set()
+        state = plan.after_block(f, _fold_run(f, within, count, load, tail), place)
+        for value, target, type in zip(state, targets, plan.states):
+            f.store(value, f.beyond(target, r * type.bytes).text)
+        return []
 
-    def buffered(i: Value, offset: int, in_one: bool = False) -> list[Value]:
-        if i.text not in copied:
-            copied.add(i.text)
-            number = f.minimum(count - i, ACCUMULATORS)
-            if in_one:
-                f.copy(buffer, f.beyond(x, i * size), number * size)
-            else:
-                spaced(f, x, stride, plan.element, buffer, i, number)
-        vector = f.load(f.beyond(buffer, f.constant(offset * size, COUNT)).text, plan.element.wide(lanes))
-        return state_of(vector, i, offset)
-
-    dense, apart, done = f.fresh("dense"), f.fresh("apart"), f.fresh("stored")
-    f.branch(is_dense, dense, apart)
-    for block, load, tail in ((dense, from_(x), partial(buffered, in_one=True)), (apart, buffered, buffered)):
-        f.begin(block)
-        for k, value in enumerate(plan.after_block(f, _fold_run(f, within, count, load, tail), place)):
-            f.store(value, f.entry("states", k, POINTER).text)
-        f.jump(done)
-    f.begin(done)
+    f.loop(f.argument("rows"), 1, row)
     f.effect("ret void")
     return f
 
@@ -277,6 +284,8 @@ def columns(plan: FoldPlan, name: str) -> Function:
             places = f.spread(f.convert(first + r, within.place), lanes)
             out: list[Value] = []
             for k, start in enumerate(starts):
+                if plan.is_dear and width > 1:
+                    f.prefetch(f.beyond(at, stride * _AHEAD + start * size))
                 vector = f.load(f.beyond(source, start * size).text, plan.element.wide(lanes))
                 n = len(plan.states)
                 out += within.combined(f, values[k * n : k * n + n], within.lifted(f, [vector], places))

@@ -209,10 +209,12 @@ logcumsumexp_primitive = Primitive(
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """Sums of exponentials relative to the larger of two peaks."""
+    """Sums of exponentials relative to the larger of two peaks: that of the smaller one shrinks."""
     (peak, total), (peak_2, total_2) = one, other
-    high = P.maximum(peak, peak_2)
-    return high, total * P.exp(_number(peak - high)) + total_2 * P.exp(_number(peak_2 - high))
+    is_first = peak >= peak_2
+    share = P.exp(_number(-P.abs(peak - peak_2)))
+    larger, smaller = P.where(is_first, total, total_2), P.where(is_first, total_2, total)
+    return P.maximum(peak, peak_2), larger + smaller * share
 
 
 logsumexp_primitive = reduction(
@@ -221,7 +223,7 @@ logsumexp_primitive = reduction(
     Fold(
         _joined,
         lambda dtype: (-math.inf, 0),
-        lambda x, place: (x, P.exp(_number(x - x))),
+        lambda x, place: (x, ones_like(x)),
         lambda peak, total: peak + P.log(total),
     ),
     by_element=True,

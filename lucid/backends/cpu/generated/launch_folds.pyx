@@ -3,6 +3,7 @@
 
 The elements that are put together are divided into blocks. What a block gives is a state, in memory of its own, and the
 states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
+Rows of one block each are taken some at a time.
 """
 
 cimport numpy as np
@@ -15,11 +16,17 @@ np.import_array()
 cdef enum:
     STATES = 4
 
-cdef Py_ssize_t _BLOCK = 4096  # elements in a row
+cdef enum:
+    TOGETHER = 64  # rows that are taken at once, at most
+
+cdef Py_ssize_t _BLOCK = 4096  # elements in a row, as in codegen.folds
+cdef Py_ssize_t _AT_ONCE = 8192  # elements of rows that are taken at once
 cdef Py_ssize_t _ROWS = 64  # of columns
 cdef Py_ssize_t _PIECE = 2048  # columns that are taken together
 
-ctypedef void (*Run)(char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place) noexcept nogil
+ctypedef void (*Run)(
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place, Py_ssize_t rows, Py_ssize_t step
+) noexcept nogil
 ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
 ctypedef void (*Columns)(
     char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place
@@ -50,6 +57,7 @@ cdef struct Task:
     Py_ssize_t count, stride  # of the innermost
     Py_ssize_t width, pieces  # columns of all and of one piece, rounded up; 0 where there are none
     Py_ssize_t piece, results, blocks, inner_blocks, block, parts
+    Py_ssize_t rows, step, together, groups  # of the innermost dimension of results; 0 where they are not taken together
     bint merges
 
 
@@ -109,23 +117,34 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
     cdef Py_ssize_t place = group * task.blocks + b
     cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, outer)
     cdef char* states[STATES]
-    cdef char own[STATES][64]
     cdef int k
     x += first * task.stride
     if task.width:
         place *= (task.piece + 15) & ~15
     for k in range(task.states):
-        if task.merges or task.width:
-            states[k] = task.memory[k] + place * task.sizes[k]
-        else:
-            states[k] = own[k]
+        states[k] = task.memory[k] + place * task.sizes[k]
     if task.width:
         x += piece * task.piece * task.size
         task.columns(states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first)
     else:
-        task.run(states, x, task.stride, count, first)
+        task.run(states, x, task.stride, count, first, 1, 0)
     if not task.merges:
         _merge_one(task, result, piece, states)
+
+
+cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
+    """Some results of one block each."""
+    cdef Py_ssize_t line = unit // task.groups, first = unit % task.groups * task.together
+    cdef Py_ssize_t rows = min(task.together, task.rows - first)
+    cdef char* states[STATES]
+    cdef char own[STATES][8 * (TOGETHER + 16)]  # there is room for a vector behind the last state
+    cdef int k
+    for k in range(task.states):
+        states[k] = own[k]
+    task.run(
+        states, task.x + _offset(&task.kept, line) + first * task.step, task.stride, task.count, 0, rows, task.step
+    )
+    task.merge_columns(task.out + (line * task.rows + first) * task.itemsize, states, 1, rows, rows)
 
 
 cdef void _do_merge(Task* task, Py_ssize_t group) noexcept nogil:
@@ -139,11 +158,18 @@ cdef void _do_merge(Task* task, Py_ssize_t group) noexcept nogil:
     _merge_one(task, group // task.pieces, group % task.pieces, states)
 
 
+cdef inline Py_ssize_t _units(Task* task) noexcept nogil:
+    return task.results * (task.groups if task.rows else task.pieces * task.blocks)
+
+
 cdef void _part_of_blocks(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
-    cdef Py_ssize_t all = task.results * task.pieces * task.blocks, unit
+    cdef Py_ssize_t all = _units(task), unit
     for unit in range(all * part // task.parts, all * (part + 1) // task.parts):
-        _do_unit(task, unit)
+        if task.rows:
+            _do_rows(task, unit)
+        else:
+            _do_unit(task, unit)
 
 
 cdef void _part_of_merges(void* given, Py_ssize_t part, int who) noexcept nogil:
@@ -155,8 +181,7 @@ cdef void _part_of_merges(void* given, Py_ssize_t part, int who) noexcept nogil:
 
 cdef void _do_all(Task* task, double work) noexcept nogil:
     cdef int threads = threads_for(work)
-    cdef Py_ssize_t units = task.results * task.pieces * task.blocks
-    task.parts = min(units, 8 * threads) if threads > 1 else 1
+    task.parts = min(_units(task), 8 * threads) if threads > 1 else 1
     if task.parts > 1:
         share(_part_of_blocks, task, task.parts, threads)
     else:
@@ -238,12 +263,20 @@ cdef class Reduction:
             task.piece = min(task.width, _PIECE)
             task.pieces = (task.width + task.piece - 1) // task.piece
             task.block = _ROWS
-        task.results = _product(&task.kept)
         task.inner_blocks = (task.count + task.block - 1) // task.block
         task.blocks = task.inner_blocks * _product(&task.outer)
         task.merges = task.blocks > 1
+        task.rows = 0
+        if not task.merges and not task.width:
+            task.rows, task.step = 1, 0
+            if k >= 0:
+                task.kept.count = k
+                task.rows, task.step = task.kept.shape[k], task.kept.strides[k]
+            task.together = max(min(_AT_ONCE // task.count, TOGETHER), 1)
+            task.groups = (task.rows + task.together - 1) // task.together
+        task.results = _product(&task.kept)
         memory = NULL
-        if task.merges or task.width:
+        if not task.rows:
             total = task.results * task.pieces * task.blocks
             total = (total * ((task.piece + 15) & ~15) if task.width else total) + 64
             size = 0

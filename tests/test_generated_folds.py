@@ -1,0 +1,116 @@
+"""Generated reductions against NumPy, and that their bits depend on nothing but the elements and their number."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+import lucid
+from lucid.backends.cpu.generated import support
+
+pytestmark = pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+
+COUNTS = (1, 2, 7, 8, 15, 16, 17, 63, 64, 65, 100, 127, 128, 1000, 4095, 4096, 4097, 9000)
+TYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "bool")
+REFERENCES = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "amax": np.max,
+    "amin": np.min,
+    "logsumexp": special.logsumexp,
+    "all": np.all,
+    "any": np.any,
+    "count_nonzero": np.count_nonzero,
+}
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    rng = np.random.default_rng(sum(shape))
+    if dtype == "bool":
+        return rng.random(shape) < 0.9
+    if dtype[0] in "iu":
+        return rng.integers(0, 3, shape).astype(dtype)
+    return (1 + 0.01 * rng.standard_normal(shape)).astype(dtype)
+
+
+def reduced(name: str, x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return getattr(lucid, name)(lucid.from_numpy(x), dims).numpy()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", REFERENCES)
+def test_rows_of_every_length(name: str, dtype: str) -> None:
+    if name == "logsumexp" and dtype[0] != "f":
+        pytest.skip("it is one of floats")
+    for count in COUNTS:
+        x = numbers((3, count), dtype)
+        wide = x.astype(np.float64) if x.dtype.kind == "f" else x
+        wanted = REFERENCES[name](wide, axis=1)
+        tolerance = {"float16": 2e-2, "float32": 1e-4}.get(dtype, 1e-10)
+        found = reduced(name, x, (1,))
+        np.testing.assert_allclose(found.astype(wanted.dtype), wanted, tolerance, err_msg=str(count))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "logsumexp"])
+def test_bits_of_a_row_do_not_depend_on_what_is_around_it(name: str, dtype: str) -> None:
+    for count in COUNTS:
+        x = numbers((130, count), dtype)
+        together = reduced(name, x, (1,))
+        for k in (0, 1, 63, 64, 129):
+            np.testing.assert_array_equal(together[k], reduced(name, x[k].copy(), (0,)))
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "logsumexp"])
+def test_bits_do_not_depend_on_strides_and_alignment(name: str) -> None:
+    for count in (5, 100, 4097):
+        x = numbers((6, count), "float32")
+        wanted = reduced(name, x, (1,))
+        apart = np.zeros((6, 3 * count), np.float32)
+        apart[:, ::3] = x
+        shifted = np.zeros(6 * count + 1, np.float32)[1:].reshape(6, count)
+        shifted[...] = x
+        for view in (apart[:, ::3], shifted, np.repeat(x, 2, axis=0)[::2], x[::-1].copy()[::-1]):
+            np.testing.assert_array_equal(reduced(name, view, (1,)), wanted)
+        np.testing.assert_array_equal(reduced(name, x[:, ::-1][:, ::-1], (1,)), wanted)
+
+
+@pytest.mark.parametrize("name", ["sum", "logsumexp", "amax"])
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)])
+def test_bits_do_not_depend_on_threads(name: str, dims: tuple[int, ...]) -> None:
+    x = numbers((40, 90, 70), "float32")
+    before = lucid.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            lucid.set_num_threads(threads)
+            found.append(reduced(name, x, dims))
+    finally:
+        lucid.set_num_threads(before)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_allclose(found[0], REFERENCES[name](x.astype(np.float64), axis=dims), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places(name: str) -> None:
+    for count in COUNTS:
+        x = np.random.default_rng(count).integers(0, 5, (70, count)).astype(np.float32)
+        np.testing.assert_array_equal(getattr(lucid, name)(lucid.tensor(x), 1).numpy(), getattr(np, name)(x, 1))
+        across = getattr(lucid, name)(lucid.tensor(x.T.copy()), 0).numpy()
+        np.testing.assert_array_equal(across, getattr(np, name)(x, 1))
+
+
+@pytest.mark.parametrize("count", [3, 70])
+def test_logsumexp_of_infinities(count: int) -> None:
+    for pair in [
+        (np.inf, 1.0),
+        (-np.inf, -np.inf),
+        (np.nan, np.inf),
+        (-np.inf, 2.0),
+        (-np.inf, np.nan),
+        (np.inf, -np.inf),
+    ]:
+        x = np.resize(np.array(pair), count)
+        for dtype in ("float32", "float64"):
+            found = lucid.logsumexp(lucid.tensor(x.astype(dtype)), 0).item()
+            np.testing.assert_allclose(found, special.logsumexp(x), 1e-6)
