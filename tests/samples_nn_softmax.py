@@ -693,6 +693,27 @@ def spread(x: Array, y: Array, ignore_index: int, reduction: str, lead: int) -> 
     return x.reshape(x.shape + (1,) * (y.ndim - lead)) * keep / count
 
 
+def losses_of_classes(make: Make) -> Iterator[Sample]:
+    for reduction in WAYS:
+        for x, y, ignored in (
+            (make(3, 5), IGNORED, -100),
+            (make(2, 3, 1, 5), PIXELS, -1),
+            (make(5, 3).T, IGNORED, -100),
+        ):
+            yield Sample((x, y), {"ignore_index": ignored, "reduction": reduction})
+
+
+def placed_losses(make: Make) -> Iterator[Sample]:
+    for reduction in WAYS:
+        for y, classes, ignored in ((IGNORED, 5, -100), (PIXELS, 3, -1)):
+            shape = y.shape if reduction == "none" else ()
+            yield Sample((make(*shape), y), {"classes": classes, "ignore_index": ignored, "reduction": reduction})
+
+
+def place_losses(x: Array, y: Array, classes: int, ignore_index: int, reduction: str) -> Array:
+    return -place(spread(x, y, ignore_index, reduction, 0), y, ignore_index, classes)
+
+
 def exponents(make: Make) -> Iterator[Sample]:
     for reduction in WAYS:
         e = np.exp(make(3, 5).astype(float)).astype(make.dtype)
@@ -754,6 +775,8 @@ CLASSES = [
     Row("ctc_loss", classification.ctc_loss, spelled, sequences, Domain(-2, -0.2), unbatched="i", without=AS_PARTS),
     bare("pick_class", lambda x, y, ignore_index: picked(x, y, ignore_index)[0], rows_to_classes, complex=True),
     bare("place_class", place, placed, complex=True),
+    bare("nll", lambda x, y, **given: nll(x, y, **given), losses_of_classes, complex=True),
+    bare("nll_back", place_losses, placed_losses, complex=True),
     bare("fold_rows", fold, folds(whole=True), complex=True),
     bare("spread_rows", spread, folds(whole=False), complex=True),
     bare("cross_entropy_back", entropy_back, exponents),

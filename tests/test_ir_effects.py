@@ -30,7 +30,14 @@ def of_matrix(f):
 FAILING = {
     "in_range": (lambda x, i: x[i], (ONES, CLASSES), (ONES, CLASSES + 5), IndexError),
     "cross_entropy": (F.cross_entropy, (SCORES, CLASSES), (SCORES, CLASSES + 7), IndexError),
-    "pick_class": (F.nll_loss, (SCORES, CLASSES), (SCORES, CLASSES + 7), IndexError),
+    "nll": (F.nll_loss, (SCORES, CLASSES), (SCORES, CLASSES + 7), IndexError),
+    "nll_back": (
+        lambda x, i: P.nll_back(x, i, classes=3, ignore_index=-100, reduction="none"), (ONES, CLASSES), (ONES, CLASSES + 7),
+        IndexError,
+    ),
+    "pick_class": (
+        lambda x, i: P.pick_class(x, i, ignore_index=-100), (SCORES, CLASSES), (SCORES, CLASSES + 7), IndexError,
+    ),
     "place_class": (
         lambda x, i: P.place_class(x, i, classes=3, ignore_index=-100), (ONES, CLASSES), (ONES, CLASSES + 7), IndexError,
     ),

@@ -299,10 +299,3 @@ def test_the_loss_of_scores_that_are_no_numbers_is_nan(score):
 def test_doubles_are_as_exact_as_numpys(range):
     x = np.linspace(-range, range, 10001)
     np.testing.assert_allclose(kernel_of("silu")(x), x * special.expit(x), rtol=1e-15, atol=1e-300)
-
-
-@pytest.mark.parametrize("targets", [0, 1, 2, 4])
-def test_loops_of_losses_are_not_for_another_number_of_targets(targets):
-    """They would read beyond the targets."""
-    with pytest.raises(IndexError, match=f"a place for each of 3 rows, got {targets}"):
-        loops.take_off(np.ones((3, 2)), np.zeros(targets, np.int64), 1.0)

@@ -172,13 +172,6 @@ def test_the_loops_give_what_single_steps_of_numpy_give(kind):
     loops.scale_by_root(m, v, eps, rate, u)
     np.testing.assert_array_equal(u, m / (np.sqrt(v) + eps) * rate)
 
-    x, places, picked = rng.random((5, 3)).astype(kind), np.array([0, 2, 1, 1, 0]), np.empty(5, kind)
-    loops.pick(x, places, picked)
-    np.testing.assert_array_equal(picked, x[np.arange(5), places])
-    less = x.copy()
-    loops.take_off(less, places, kind(0.25))
-    np.testing.assert_array_equal(less, x - kind(0.25) * (places[:, None] == np.arange(3)))
-
     x, y = rng.random((3, 4)).astype(kind), rng.random((3, 5)).astype(kind)
     out = np.empty((3, 4, 5), kind)
     loops.stacked_outer(x, y, out)
@@ -200,12 +193,3 @@ def test_the_averages_of_optimizers_vanish_below_the_smallest_normal_number(kind
 def test_the_loops_take_nothing(shape):
     out = np.empty((*shape, 2), np.float32)
     loops.stacked_outer(np.empty(shape, np.float32), np.empty((shape[0], 2), np.float32), out)
-
-
-@pytest.mark.parametrize("place", [-1, 2])
-def test_places_that_do_not_exist_are_refused(place):
-    places, x = np.array([0, place]), np.zeros((2, 2))
-    with pytest.raises(IndexError, match=str(place)):
-        loops.pick(x, places, np.empty(2))
-    with pytest.raises(IndexError, match=str(place)):
-        loops.take_off(x, places, 1.0)

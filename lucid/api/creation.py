@@ -392,13 +392,15 @@ def arange(
     """
     if end is None:
         start, end = 0, start
-    start, end, step = (_bound(value, dtype) for value in (start, end, step))
+    whole = type(start) is int and type(end) is int and type(step) is int
+    if not whole:
+        start, end, step = (_bound(value, dtype) for value in (start, end, step))
     if step == 0:
         raise ValueError("arange: the step must not be 0")
     if (end - start) / step < 0:
         raise ValueError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
     if dtype is None:
-        whole = all(isinstance(v, int | np.integer) for v in (start, end, step))
+        whole = whole or all(isinstance(v, int | np.integer) for v in (start, end, step))
         dtype = dtypes.INT64 if whole else dtypes.default_float()
     count = max(0, math.ceil((end - start) / step))
     return _made(arrays.counted(count, start, step, dtypes.as_numpy(dtype)), None, requires_grad, device)

@@ -16,8 +16,8 @@ from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.inplace import write, write_part
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
-from lucid.core.tensor import Tensor, wrapped
-from lucid.ops.dims import numpy_names, one_dim
+from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_into, nonzero_positions
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
@@ -147,7 +147,7 @@ def _to_front(seen: Tensor, arrays: dict[int, Tensor]) -> tuple[Tensor, list[Ten
     elif dims and dims != list(range(len(dims))):
         seen = P.permute(seen, dims=(*dims, *others))
     try:
-        np.broadcast_shapes(*[p.shape for p in positions])
+        broadcast_shapes([p.shape for p in positions])
     except ValueError:
         shapes = ", ".join(str(p.shape) for p in arrays.values())
         raise IndexError(f"index arrays of shapes {shapes} do not broadcast together") from None
@@ -288,8 +288,10 @@ class Put(NamedTuple):
         index_into(array, self.source._array, tuple([p._array for p in self.positions]), self.accumulate)
 
     def _check(self, sizes: tuple[int, ...]) -> None:
-        shape = np.broadcast_shapes(*[p.shape for p in self.positions]) + sizes[len(self.positions) :]
-        given = self.source.shape
+        shape = broadcast_shapes([shape_of(p) for p in self.positions]) + sizes[len(self.positions) :]
+        given = shape_of(self.source)
+        if given == shape:
+            return
         extra = len(shape) - len(given)
         if extra < 0 or any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
             raise RuntimeError(f"{self.name}: values of shape {given} do not fit the selection of shape {shape}")
@@ -317,8 +319,13 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     for e, (n, length) in enumerate(zip(x.shape, i.shape, strict=True)):
         if e != d and n != length and 1 not in (n, length):
             raise RuntimeError(f"take_along_dim: indices of shape {i.shape} do not fit the input's shape {x.shape}")
-    along = in_range(i, x.shape[d], "take_along_dim")
-    return P.index(x, *[along if e == d else counting(n, e, x.ndim) for e, n in enumerate(x.shape)])
+    return P.index(x, *along(in_range(i, x.shape[d], "take_along_dim"), x.shape, d))
+
+
+def along(positions: Tensor, sizes: tuple[int, ...], dim: int) -> list[Tensor]:
+    """Positions for every dimension: those given along `dim`, and each element's own elsewhere."""
+    rank = len(sizes)
+    return [positions if d == dim else counting(n, d, rank) for d, n in enumerate(sizes)]
 
 
 def counting(n: int, dim: int, ndim: int) -> Tensor:

@@ -66,12 +66,14 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
             [2, 4]])
     """
     found = _tensors(tensors, "stack")
-    shape = found[0].shape
-    for t in found[1:]:
-        if t.shape != shape:
+    shape = shape_of(found[0])
+    for t in found:
+        if shape_of(t) != shape:
             raise RuntimeError(f"stack: shapes {shape} and {t.shape} differ")
     d = one_dim(dim, len(shape) + 1, "stack")
-    return P.cat(*[P.reshape(t, shape=(*shape[:d], 1, *shape[d:])) for t in found], dim=d)
+    one = {"shape": (*shape[:d], 1, *shape[d:])}
+    joined: Tensor = apply(P.cat, [apply(P.reshape, (t,), one) for t in found], {"dim": d})
+    return joined
 
 
 def hstack(tensors: Any) -> Tensor:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api.indexing import Put, counting, mask_positions
+from lucid.api.indexing import Put, along, counting, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, of_class
-from lucid.ops.dims import numpy_names, one_dim
+from lucid.core.tensor import Tensor, of_class, shape_of
+from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import beside, cast, exact
@@ -42,7 +42,7 @@ def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
 
 def _sizes(x: Tensor) -> tuple[int, ...]:
     """The shape, with 0-d tensors taken as vectors of one element."""
-    return x.shape or (1,)
+    return shape_of(x) or (1,)
 
 
 def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
@@ -50,16 +50,23 @@ def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
     sizes = _sizes(x)
     d = one_dim(dim, len(sizes), name)
     i = lift(index)
-    if not i.numel():
+    if shape_of(i) != sizes:
+        i = _fitting(i, sizes, d, name)
+    return along(in_range(i, sizes[d], name, negative=False), shape_of(i), d)
+
+
+def _fitting(i: Tensor, sizes: tuple[int, ...], dim: int, name: str) -> Tensor:
+    """An index of another shape than its input, if there is an element for each of its positions."""
+    shape = i.shape
+    if 0 in shape:
         i = P.reshape(i, shape=(0, *(1,) * (len(sizes) - 1)))
-    elif not i.ndim:
+    elif not shape:
         i = P.reshape(i, shape=(1,))
     if i.ndim != len(sizes):
-        raise RuntimeError(f"{name}: the index has {i.ndim} dimensions and the input {x.ndim}; they must agree")
-    if i.shape != sizes and _reaches_out(i.shape, sizes, d):
-        raise RuntimeError(f"{name}: an index of shape {i.shape} reaches outside the input's shape {x.shape}")
-    along = in_range(i, sizes[d], name, negative=False)
-    return [along if e == d else counting(n, e, len(sizes)) for e, n in enumerate(i.shape)]
+        raise RuntimeError(f"{name}: the index has {i.ndim} dimensions and the input {len(sizes)}; they must agree")
+    if _reaches_out(i.shape, sizes, dim):
+        raise RuntimeError(f"{name}: an index of shape {i.shape} reaches outside the input's shape {sizes}")
+    return i
 
 
 def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bool:
@@ -70,8 +77,8 @@ def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> 
     """The part of `src` that the index covers."""
     source = beside(src, x.np_dtype)
     _same_type(x, source, name)
-    shape = np.broadcast_shapes(*[p.shape for p in positions])
-    if source.shape == shape:
+    shape = broadcast_shapes([shape_of(p) for p in positions])
+    if shape_of(source) == shape:
         return source
     if 0 in shape:
         return Tensor._wrap(np.zeros(shape, x.np_dtype))
@@ -92,8 +99,9 @@ def gather(input: Any, dim: int, index: Any) -> Tensor:
             [4., 3.]])
     """
     x, i = lift(input), lift(index)
-    found = P.index(x if x.ndim else P.reshape(x, shape=(1,)), *_grid(x, dim, i, "gather"))
-    return found if found.shape == i.shape else P.reshape(found, shape=i.shape)
+    found = P.index(x if shape_of(x) else P.reshape(x, shape=(1,)), *_grid(x, dim, i, "gather"))
+    shape = shape_of(i)
+    return found if shape_of(found) == shape else P.reshape(found, shape=shape)
 
 
 def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
@@ -396,7 +404,7 @@ def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str
     if not positions:
         raise RuntimeError(f"{name}: at least one index tensor is needed")
     try:
-        np.broadcast_shapes(*[p.shape for p in positions])
+        broadcast_shapes([p.shape for p in positions])
     except ValueError:
         shapes = ", ".join(str(p.shape) for p in positions)
         raise IndexError(f"{name}: index tensors of shapes {shapes} do not broadcast together") from None
@@ -447,7 +455,7 @@ def _mask(mask: Any, name: str) -> Tensor:
 
 def _common_shape(x: Tensor, mask: Tensor, name: str) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(x.shape, mask.shape)
+        return broadcast_shapes([x.shape, mask.shape])
     except ValueError:
         raise RuntimeError(f"{name}: a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}") from None
 

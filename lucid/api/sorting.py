@@ -31,8 +31,8 @@ def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
 
 def _read(x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None) -> ValuesIndices:
     """The elements at positions along `dim`, in `shape` if given."""
-    values = indexing.take_along_dim(x, positions, dim)
-    if shape is None:
+    values = P.index(x, *indexing.along(positions, x.shape, dim))
+    if shape is None or values.shape == shape:
         return ValuesIndices(values, positions)
     return ValuesIndices(P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
 
@@ -92,8 +92,8 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     x, d = _ordered(input, dim, "topk")
     if not 0 <= k <= x.shape[d]:
         raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {x.shape[d]}")
-    shape = tuple(k if e == d else n for e, n in enumerate(lift(input).shape))
-    return _read(x, P.topk(x, dim=d, k=int(k), largest=largest), d, shape if lift(input).ndim or k else (0,))
+    positions = P.topk(x, dim=d, k=int(k), largest=largest)
+    return _read(x, positions, d, () if k and not lift(input).ndim else None)
 
 
 @numpy_names

@@ -17,24 +17,6 @@ def stacked_outer(x: Any, y: Any, out: Any) -> None:
                 out[k, i, j] = factor * y[k, j]
 
 
-def pick(x: Any, places: Any, out: Any) -> None:
-    """One element of each row: out[i] = x[i, places[i]]"""
-    for i in range(x.shape[0]):
-        if not 0 <= places[i] < x.shape[1]:
-            raise IndexError(f"there is no place {places[i]} in a row of {x.shape[1]}")
-        out[i] = x[i, places[i]]
-
-
-def take_off(x: Any, places: Any, amount: float) -> None:
-    """x[i, places[i]] -= amount"""
-    if places.shape[0] != x.shape[0]:
-        raise IndexError(f"expected a place for each of {x.shape[0]} rows, got {places.shape[0]}")
-    for i in range(x.shape[0]):
-        if not 0 <= places[i] < x.shape[1]:
-            raise IndexError(f"there is no place {places[i]} in a row of {x.shape[1]}")
-        x[i, places[i]] -= amount
-
-
 # Where a gradient stays 0, averages shrink until they are below the smallest normal number, and arithmetic with such
 # numbers is many times slower: they become 0.
 

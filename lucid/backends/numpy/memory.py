@@ -11,6 +11,7 @@ from lucid.core.kernels import fill
 
 ndarray = np.ndarray
 _FINGERPRINT_LENGTH = 64
+_FEW_STEPS = 4096  # that are kept for the next time
 
 
 def _owner(x: Any) -> Any:
@@ -24,6 +25,17 @@ def _array_owner(x: Any) -> Any:
     while isinstance(x.base, ndarray):
         x = x.base
     return x
+
+
+@lru_cache(maxsize=256)
+def _few_steps(size: int, behind: tuple[int, ...]) -> Any:
+    found = np.arange(size).reshape(size, *behind)
+    found.flags.writeable = False
+    return found
+
+
+def _steps(size: int, behind: tuple[int, ...] = ()) -> Any:
+    return _few_steps(size, behind) if size <= _FEW_STEPS else np.arange(size).reshape(size, *behind)
 
 
 def _shares_memory(a: Any, b: Any) -> bool:
@@ -145,7 +157,7 @@ fill(
         "eye": lambda rows, columns, dtype: np.eye(rows, columns, dtype=dtype),
         "roots_of_unity": _roots_of_unity,
         "multiplicity": _multiplicity,
-        "steps": lambda size, behind=(): np.arange(size).reshape(size, *behind),
+        "steps": _steps,
         "unit": _unit,
         "basis": _basis,
         "empty_strided": _empty_strided,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import lucid
 from lucid.amp.autocasting import in_single_precision
+from lucid.core.primitive import P, apply
 from lucid.core.tensor import Tensor
 from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
@@ -47,7 +48,9 @@ def nll_loss(
         return loss.squeeze(0) if reduction == "none" else loss
     ops.raise_unless_classes("nll_loss", input, target)
     weight = _class_weight(weight, input.shape[1], "nll_loss")
-    losses = -ops.pick(input, target, ignore_index)
+    if weight is None:
+        return apply(ops.nll, (input, target), {"ignore_index": ignore_index, "reduction": reduction})
+    losses = P.nll(input, target, ignore_index=ignore_index, reduction="none")
     return _fold_weighted(losses, target, weight, ignore_index, reduction)
 
 

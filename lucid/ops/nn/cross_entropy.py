@@ -107,6 +107,53 @@ spread_rows = Primitive(
 )
 
 
+def _batch_nll(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    (x, target), rows = _merged(values, batched, size)
+    losses = prim(x, target, **{**params, "reduction": NONE})
+    losses, target = (P.reshape(v, shape=(size, rows, *v.shape[1:])) for v in (losses, target))
+    return losses if params["reduction"] == NONE else P.fold_rows(losses, target, lead=1, **params)
+
+
+def _batch_nll_back(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    g, target = batched_to_front(values, batched, size)
+    rest = {name: params[name] for name in ("ignore_index", "reduction")}
+    g = P.spread_rows(g, target, lead=1, **rest)
+    return _batch_rows(prim, (g, target), (True, True), size, {**params, "reduction": NONE})
+
+
+# -fold_rows(pick_class(x)) in one step, and its transpose.
+nll = Primitive(
+    "nll",
+    operands=("x", "target"),
+    rules=(
+        lambda ct, target, x_shape, ignore_index, reduction: P.nll_back(
+            ct, target, classes=x_shape[1], ignore_index=ignore_index, reduction=reduction
+        ),
+        None,
+    ),
+    jvp=_push_linear,
+    batch=_batch_nll,
+    abstract=lambda x, target, ignore_index, reduction: _folded(x, target, ignore_index, reduction, 0),
+    category="gather",
+    checks=_CLASSES,
+)
+nll_back = Primitive(
+    "nll_back",
+    operands=("x", "target"),
+    rules=(
+        lambda ct, target, ignore_index, reduction: P.nll(ct, target, ignore_index=ignore_index, reduction=reduction),
+        None,
+    ),
+    jvp=_push_linear,
+    batch=_batch_nll_back,
+    abstract=lambda x, target, classes, ignore_index, reduction: Abstract(
+        (target.shape[0], classes, *target.shape[1:]), x.dtype
+    ),
+    category="scatter",
+    checks=_CLASSES,
+)
+
+
 def loss_of_row(row: Row, x: Any, target: Any) -> tuple[Any, Any]:
     """log Σ exp(x) - x[target] of the scores of a row, and e = exp(x - max x)."""
     most = row.max(x)

@@ -1,17 +1,17 @@
 """Rows of a table by index, and one class of each row of scores."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_copies, launch_gathers, launch_positions, support
-from lucid.backends.cpu.generated.gathers import into
+from lucid.backends.cpu.generated import launch_gathers, support
 from lucid.backends.numpy.nn import embedding
-from lucid.backends.numpy.nn.cross_entropy import fold, safe_targets
-from lucid.core.arrays import steps
+from lucid.backends.numpy.nn.cross_entropy import fold
+from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.core.primitive import P
-from lucid.ops.nn.cross_entropy import NONE, SUM
+from lucid.ops.nn.cross_entropy import NONE, SUM, nll, nll_back, pick_class, place_class
 
 
 def _embedding(table: Any, index: Any, skip: int | None, period: int) -> Any:
@@ -31,37 +31,16 @@ def _scatter_rows(rows: Any, index: Any, count: int, skip: int | None, period: i
     return out
 
 
-def _at_classes(shape: tuple[int, ...], target: Any) -> tuple[Any, ...]:
-    """Positions of targets in scores of shape (rows, classes, …)."""
-    rest = len(shape) - 2
-    inner = [steps(n, (1,) * (rest - 1 - d)) for d, n in enumerate(shape[2:])]
-    return (steps(shape[0], (1,) * rest), target, *inner)
+def _by_classes(primitive: Any, launched: Callable[..., Any], is_negative: bool) -> Callable[..., Any]:
+    """The kernel of a primitive that picks or places one class of each row."""
 
+    def kernel(x: Any, target: Any, reduction: str = NONE, **params: Any) -> Any:
+        found = launched(x, target, reduction, is_negative, **params)
+        if found is not None:
+            return found
+        return kernels.reference(primitive)(x, target, **params, **({"reduction": reduction} if is_negative else {}))
 
-def _nowhere(*given: Any) -> None:
-    """Instead of targets that are outside."""
-
-
-def _places(target: Any, classes: int, ignore_index: int) -> tuple[Any, Any]:
-    """As `safe_targets`, and in one pass where all targets count."""
-    if not 0 <= ignore_index < classes and launch_positions.in_range(target, classes, "", False, _nowhere) is target:
-        return target, None
-    return safe_targets(target, classes, ignore_index)
-
-
-def _pick_class(x: Any, target: Any, ignore_index: int) -> Any:
-    places, keep = _places(target, x.shape[1], ignore_index)
-    out = P.index.kernel(x, *_at_classes(x.shape, places))
-    return out if keep is None else np.where(keep, out, x.dtype.type(0))
-
-
-def _place_class(x: Any, target: Any, classes: int, ignore_index: int) -> Any:
-    places, keep = _places(target, classes, ignore_index)
-    shape = (*x.shape[:1], classes, *x.shape[1:])
-    values = x if keep is None else np.where(keep, x, x.dtype.type(0))
-    out = launch_copies.zeros(shape, x.dtype)
-    into(out, values, _at_classes(shape, places), False)
-    return out
+    return kernel
 
 
 def _fold_rows(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
@@ -77,8 +56,10 @@ if support.in_use:
             "embedding": _embedding,
             "gather_rows": _gather_rows,
             "scatter_rows": _scatter_rows,
-            "pick_class": _pick_class,
-            "place_class": _place_class,
+            "pick_class": _by_classes(pick_class, launch_gathers.pick, False),
+            "place_class": _by_classes(place_class, launch_gathers.place, False),
+            "nll": _by_classes(nll, launch_gathers.pick, True),
+            "nll_back": _by_classes(nll_back, launch_gathers.place, True),
             "fold_rows": _fold_rows,
         },
         "cpu",

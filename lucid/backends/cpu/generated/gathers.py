@@ -4,12 +4,12 @@ Numbers of half precision are put together in single precision and rounded once.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_copies, launch_gathers, launch_positions, support
+from lucid.backends.cpu.generated import launch_gathers, launch_positions, support
 from lucid.backends.cpu.generated.launch_gathers import Fold
 from lucid.backends.numpy import indexing
 from lucid.backends.numpy.precision import NARROW
@@ -40,37 +40,11 @@ def _fold(combine: str, dtype: np.dtype[Any]) -> Fold | None:
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
-    return x if x.dtype == dtype else P.cast.kernel(x, dtype=dtype, source=x.dtype)
+    return P.cast.kernel(x, dtype=dtype, source=x.dtype)
 
 
-def _into_zeros(combine: str, reference: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(values: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
-        fold = _fold(combine, values.dtype)
-        if fold is not None:
-            out = launch_copies.zeros(shape, fold.dtype)
-            if launch_gathers.scatter(out, values, positions, fold, True):
-                return _cast(out, values.dtype)
-        return reference(values, *positions, shape=shape)
-
-    return kernel
-
-
-def _into_copy(combine: str, reference: Callable[..., Any]) -> Callable[..., Any]:
-    def kernel(
-        x: Any, values: Any, *positions: Any, accumulate: bool | None = None, include_self: bool | None = None
-    ) -> Any:
-        fold = None if accumulate is False else _fold(combine, x.dtype)
-        if fold is not None or accumulate is False:
-            out = launch_copies.copied(x if fold is None else _cast(x, fold.dtype))
-            start = None if include_self is not False else np.asarray(START[combine](x.dtype), out.dtype)
-            if (start is None or launch_gathers.scatter(out, start, positions, None, True)) and launch_gathers.scatter(
-                out, values, positions, fold, True
-            ):
-                return _cast(out, x.dtype)
-        given = {"accumulate": accumulate, "include_self": include_self}
-        return reference(x, values, *positions, **{k: v for k, v in given.items() if v is not None})
-
-    return kernel
+def _start(combine: str, dtype: np.dtype[Any], computed: np.dtype[Any]) -> Any:
+    return np.asarray(START[combine](dtype), computed)
 
 
 def of_positions(primitive: Any) -> Callable[..., Any] | None:
@@ -83,9 +57,12 @@ def of_positions(primitive: Any) -> Callable[..., Any] | None:
 
     if primitive.category == "gather" and primitive.positions == 1:
         return launch_gathers.of_gather(reference)
-    if getattr(primitive, "combine", None) is None:
+    combine = getattr(primitive, "combine", None)
+    if combine is None:
         return None
-    return (_into_zeros if primitive.positions == 1 else _into_copy)(primitive.combine, reference)
+    if primitive.positions == 1:
+        return launch_gathers.into_zeros(partial(_fold, combine), _cast, reference)
+    return launch_gathers.into_copy(partial(_fold, combine), _cast, partial(_start, combine), reference)
 
 
 def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:

@@ -50,9 +50,19 @@ def triangle(x: Any, diagonal: int, is_lower: bool) -> Any:
     return np.tril(x, diagonal) if is_lower else np.triu(x, diagonal)
 
 
-def joined(xs: Sequence[Any], dim: int) -> Any:
+def joined(*xs: Any, dim: int) -> Any:
     """Arrays one behind the other along a dimension."""
     return np.concatenate(xs, axis=dim)
+
+
+def flipped(x: Any, dims: tuple[int, ...]) -> Any:
+    """A copy with the order of elements reversed along dimensions."""
+    return np.array(np.flip(x, dims))
+
+
+def rolled(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """A copy in which the elements before some place go to the end, along each dimension."""
+    return np.roll(x, shifts, dims)
 
 
 def is_large(shape: tuple[int, ...], itemsize: int) -> bool:

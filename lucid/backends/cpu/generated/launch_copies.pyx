@@ -125,6 +125,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     LINE = 64  # bytes of a line of the cache
+    MOST_ROLLED = 8  # dimensions, of which each doubles the number of parts
 
 cdef double _LEAST_WORK = 30000.0  # nanoseconds, from which on threads pay
 cdef double _PIECE = 10000.0  # nanoseconds, below which nobody is handed work
@@ -442,6 +443,68 @@ def copied(x, dtype=None, order="C"):
     return numpy.array(x, dtype, order=order)
 
 
+# --- other orders ------------------------------------------------------------------------------
+
+
+def flipped(np.ndarray x, tuple dims):
+    cdef Move move
+    cdef int d
+    cdef np.ndarray out = new_array(x.dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(x), NULL)
+    if not np.PyArray_CheckExact(x) or not _read(&move, out, x):
+        return numpy.array(numpy.flip(x, dims))
+    for d in dims:
+        move.source += (move.shape[d] - 1) * move.strides[d]
+        move.strides[d] = -move.strides[d]
+    with nogil:
+        _do(&move, np.PyArray_ITEMSIZE(out))
+    return out
+
+
+def rolled(np.ndarray x, tuple shifts, tuple dims):
+    cdef Move whole
+    cdef Move* move
+    cdef Moves moves
+    cdef Py_ssize_t cuts[DIMS]
+    cdef Py_ssize_t n, part
+    cdef int moved[DIMS]
+    cdef int d, k, count = 0
+    cdef np.ndarray out = new_array(x.dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(x), NULL)
+    if not np.PyArray_CheckExact(x) or len(dims) > MOST_ROLLED or not _read(&whole, out, x):
+        return numpy.roll(x, shifts, dims)
+    if np.PyArray_SIZE(out) == 0:
+        return out
+    for d in range(whole.dims):
+        cuts[d] = 0
+    for d, shift in zip(dims, shifts):
+        cuts[d] = (cuts[d] - shift) % np.PyArray_DIM(x, d)
+    for d in range(whole.dims):
+        if cuts[d]:
+            moved[count] = d
+            count += 1
+    # Of each of these dimensions, the part from the cut on goes to the front, and that before it behind.
+    moves.count = 1 << count
+    moves.of = <Move*>malloc(moves.count * sizeof(Move))
+    if moves.of == NULL:
+        raise MemoryError
+    for part in range(moves.count):
+        move = &moves.of[part]
+        move[0] = whole
+        for k in range(count):
+            d = moved[k]
+            n = whole.shape[d]
+            if part >> k & 1:
+                move.to += (n - cuts[d]) * move.to_strides[d]
+                move.shape[d] = cuts[d]
+            else:
+                move.source += cuts[d] * move.strides[d]
+                move.shape[d] = n - cuts[d]
+        _plan(move, np.PyArray_ITEMSIZE(out))
+    with nogil:
+        _run(&moves)
+    free(moves.of)
+    return out
+
+
 cdef Py_ssize_t _bytes(shape, Py_ssize_t size) except -2:
     """Bytes of an array of this shape; -1 for a shape that is no tuple of numbers that fit."""
     if type(shape) is not tuple:
@@ -682,7 +745,7 @@ cdef object _laid_out_like(tuple xs, np.npy_intp* shape):
     return new_array(x.dtype, dims, shape, strides)
 
 
-def joined(tuple xs, int dim):
+def joined(*xs, int dim):
     cdef np.npy_intp shape[DIMS]
     cdef np.ndarray x, out
     cdef Moves moves

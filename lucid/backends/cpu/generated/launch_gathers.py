@@ -35,3 +35,31 @@ def scatter(x: Any, values: Any, positions: tuple[Any, ...], fold: Fold | None, 
     Where a position is outside, nothing was written, unless x is fresh: nobody will see it.
     """
     return False
+
+
+def into_zeros(
+    make: Callable[[Any], Fold | None], cast: Callable[..., Any], reference: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The kernel that puts values together at positions of zeros, by the loops that `make` gives for their type."""
+    return reference
+
+
+def into_copy(
+    make: Callable[[Any], Fold | None],
+    cast: Callable[..., Any],
+    start: Callable[..., Any],
+    reference: Callable[..., Any],
+) -> Callable[..., Any]:
+    """The same for a copy of an array; `start` is what its elements are taken for where they do not count."""
+    return reference
+
+
+def pick(x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: int) -> Any:
+    """x[n, target[n, …], …], their sum or their mean, negative if asked for; targets that are ignored do not count.
+
+    None for targets that are no classes, and where the reference is to compute.
+    """
+
+
+def place(x: Any, target: Any, reduction: str, is_negative: bool, classes: int, ignore_index: int) -> Any:
+    """The transpose of `pick`: zeros, and x at the targets."""

@@ -4,7 +4,6 @@ A part is a view of the result, and what fills it a view of an operand, or one n
 """
 
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,27 +14,6 @@ from lucid.core import kernels
 from lucid.core.primitive import P
 
 Ints = tuple[int, ...]
-
-
-def _flip(x: Any, dims: Ints) -> Any:
-    return copied(x[tuple([slice(None, None, -1) if d in dims else slice(None) for d in range(x.ndim)])])
-
-
-def _roll(x: Any, shifts: Ints, dims: Ints) -> Any:
-    """Along each dimension the elements before some place go to the end, and those from there on to the front."""
-    cuts = [0] * x.ndim
-    for shift, d in zip(shifts, dims, strict=True):
-        cuts[d] -= shift
-    whole = ((slice(None), slice(None)),)
-    pairs: list[Any] = [whole] * x.ndim
-    for d, cut in enumerate(cuts):
-        n = x.shape[d]
-        if n and (cut := cut % n):
-            pairs[d] = ((slice(0, n - cut), slice(cut, n)), (slice(n - cut, n), slice(0, cut)))
-    out = np.empty(x.shape, x.dtype)
-    places = [tuple(zip(*place, strict=True)) for place in product(*pairs)] if x.ndim else [((), ())]
-    write_parts([out[to] for to, _ in places], [x[source] for _, source in places])
-    return out
 
 
 def _slices(index: tuple[Any, ...], ndim: int) -> list[slice]:
@@ -113,13 +91,10 @@ def _write_view(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> 
 
 kernels.fill(
     {
-        "flip": _flip,
-        "roll": _roll,
         "slice_back": _slice_back,
         "pad": _pad,
         "diagonal_back": _diagonal_back,
         "write_view": _write_view,
-        "cat": lambda *xs, dim: launch_copies.joined(xs, dim),
         "tril": lambda x, diagonal: triangle(x, diagonal, True),
         "triu": lambda x, diagonal: triangle(x, diagonal, False),
     },
@@ -129,6 +104,9 @@ kernels.fill(
 kernels.fill(
     {
         "clone": lambda x: copied(x),
+        "cat": launch_copies.joined,
+        "flip": launch_copies.flipped,
+        "roll": launch_copies.rolled,
         "reshape": reshaped,
         "copy": copied,
         "assign": write,

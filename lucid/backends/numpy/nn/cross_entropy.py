@@ -84,6 +84,14 @@ def _spread(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -
     return np.where(keep, shares(x, keep, reduction, lead), x.dtype.type(0))
 
 
+def _nll(x: Any, target: Any, ignore_index: int, reduction: str) -> Any:
+    return np.asarray(fold(-_pick(x, target, ignore_index), target, ignore_index, reduction, 0))
+
+
+def _nll_back(x: Any, target: Any, classes: int, ignore_index: int, reduction: str) -> Any:
+    return _place(-_spread(x, target, ignore_index, reduction, 0), target, classes, ignore_index)
+
+
 @in_single
 def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
     places, _ = safe_targets(target, x.shape[1], ignore_index)
@@ -105,6 +113,8 @@ fill(
         "place_class": _place,
         "fold_rows": fold,
         "spread_rows": _spread,
+        "nll": _nll,
+        "nll_back": _nll_back,
         "cross_entropy": _cross_entropy,
         "cross_entropy_back": _cross_entropy_back,
     }
