@@ -40,6 +40,7 @@ LOOPS = (
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions",
+    "backends.cpu.generated.launch_windows",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -52,6 +53,7 @@ EXACT = (
     "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies",
     "backends.cpu.generated.launch_positions",
+    "backends.cpu.generated.launch_windows",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

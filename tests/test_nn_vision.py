@@ -15,6 +15,14 @@ def random(*shape, seed=0):
     return lucid.tensor(np.random.default_rng(seed).standard_normal(shape))
 
 
+def matrix_of(axis):
+    """A map as the matrix that it stands for."""
+    starts, sources, weights = axis.entries
+    found = np.zeros((axis.out, axis.size))
+    np.add.at(found, (np.repeat(np.arange(axis.out), np.diff(starts)), sources), 1 if weights is None else weights)
+    return found
+
+
 @pytest.mark.parametrize("kind", ["linear", "cubic"])
 @pytest.mark.parametrize(("size", "out"), [(5, 5), (5, 10), (5, 3), (5, 13), (1, 4), (6, 1), (600, 7)])
 @pytest.mark.parametrize("align", [False, True])
@@ -22,8 +30,8 @@ def test_weights_of_every_place_add_up_to_1(kind, size, out, align):
     scale = (size - 1) / max(out - 1, 1) if align else size / out
     for make in (interpolation_map, antialias_map):
         axis = make(kind, Sampling(size, out, scale, align))
-        np.testing.assert_allclose(axis.matrix.sum(1), np.ones(out), 1e-12)
-        np.testing.assert_allclose(axis.transposed.matrix, axis.matrix.T, 1e-12)
+        np.testing.assert_allclose(matrix_of(axis).sum(1), np.ones(out), 1e-12)
+        np.testing.assert_allclose(matrix_of(axis.transposed), matrix_of(axis).T, 1e-12)
 
 
 @pytest.mark.parametrize("size", [(7, 9), (3, 4), (12, 10)])
@@ -36,7 +44,7 @@ def test_straight_lines_stay_straight(size):
 
 
 def test_infinities_stay_where_they_are():
-    """One product with the whole matrix would spread them: it is not used then."""
+    """A product with the whole matrix would spread them."""
     x = np.zeros((1, 1, 8))
     x[0, 0, 0], x[0, 0, 7] = np.inf, np.nan
     out = F.interpolate(lucid.tensor(x), size=16, mode="linear").numpy()[0, 0]
@@ -44,7 +52,6 @@ def test_infinities_stay_where_they_are():
 
 
 def test_large_and_small_maps_agree():
-    """Beyond the size up to which matrices are multiplied, work is done piece by piece."""
     x = random(1, 1, 1024)
     out = F.interpolate(x, size=700, mode="linear").numpy()[0, 0]
     at = np.clip((np.arange(700) + 0.5) * (1024 / 700) - 0.5, 0, None)
@@ -62,7 +69,7 @@ def test_nearest_takes_existing_elements():
     np.testing.assert_array_equal(F.interpolate(x, size=3).numpy()[0, 0], [0, 1, 3])
     np.testing.assert_array_equal(F.interpolate(x, size=3, mode="nearest-exact").numpy()[0, 0], [0, 2, 4])
     axis = nearest_map(5, 10, 0.5, False)
-    assert axis.matrix.sum() == 10
+    assert matrix_of(axis).sum() == 10
 
 
 def test_scale_factor_is_used_as_given():

@@ -81,9 +81,6 @@ class AxisMap:
         self.adds = not all(p.is_first for p in pieces)
         self.weighs = any(p.weight is not None for p in pieces)
         count = sum(len(t) for t, _, _ in self.groups)
-        # A product with the whole matrix is faster, up to this size, than multiplying or adding up many small pieces.
-        is_scattered = self.adds and len(pieces) * out > 4 * count
-        self.is_dense = (self.weighs or is_scattered) and size <= 512
         is_one = not self.weighs and count == size * out
         self.is_sum, self.is_spread = is_one and out == 1, is_one and size == 1
 
@@ -94,12 +91,15 @@ class AxisMap:
         return len(np.unique(sources)) < len(sources)
 
     @cached_property
-    def matrix(self) -> Any:
-        """The map as a matrix of shape (out, size)."""
-        found = np.zeros((self.out, self.size))
-        for targets, sources, weights in self.groups:
-            found[targets, sources] += 1 if weights is None else weights
-        return found
+    def entries(self) -> tuple[Any, Any, Any]:
+        """The elements of all places, one place after the other: where each begins, and all sources and weights."""
+        if not self.groups:
+            return np.zeros(self.out + 1, np.int64), np.zeros(0, np.int64), None
+        targets, sources = (np.concatenate([g[k] for g in self.groups]) for k in (0, 1))
+        order = np.argsort(targets, kind="stable")
+        starts = np.searchsorted(targets[order], np.arange(self.out + 1)).astype(np.int64)
+        given = [np.ones(len(t)) if w is None else w for t, _, w in self.groups] if self.weighs else []
+        return starts, sources[order].astype(np.int64), np.concatenate(given)[order] if given else None
 
     @cached_property
     def transposed(self) -> "AxisMap":

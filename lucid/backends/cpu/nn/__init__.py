@@ -16,4 +16,5 @@ for _name in (
     "recurrent",
 ):
     import_module(f"lucid.backends.cpu.nn.{_name}")
-import_module("lucid.backends.cpu.generated.embeddings")
+for _name in ("embeddings", "windows"):
+    import_module(f"lucid.backends.cpu.generated.{_name}")

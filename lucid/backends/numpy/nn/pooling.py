@@ -33,7 +33,7 @@ def _max_along(x: Any, dim: int, axis: AxisMap) -> Any:
     return out
 
 
-def _max_pool_array(x: Any, maps: Maps) -> Any:
+def max_pool_array(x: Any, maps: Maps) -> Any:
     for dim, axis in in_order(maps):
         x = _max_along(x, dim, axis)
     return x if maps else x.copy()
@@ -88,7 +88,7 @@ def _bits(x: Any) -> Any:
     return x.view(f"i{x.dtype.itemsize}")
 
 
-def _max_pool_put_array(y: Any, x: Any, maps: Maps) -> Any:
+def max_pool_put_array(y: Any, x: Any, maps: Maps) -> Any:
     for stage in reversed(_stages(x, maps)):
         out = np.zeros(stage.source.shape, y.dtype)
         bits = _bits(y)
@@ -102,7 +102,7 @@ def _max_pool_put_array(y: Any, x: Any, maps: Maps) -> Any:
     return y if maps else y.copy()
 
 
-def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
+def max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
     for stage in _stages(x, maps):
         out = np.zeros(stage.result.shape, t.dtype)
         into, bits = _bits(out), _bits(t)
@@ -112,7 +112,7 @@ def _max_pool_take_array(t: Any, x: Any, maps: Maps) -> Any:
     return t if maps else t.copy()
 
 
-def _max_pool_indices_array(x: Any, maps: Maps) -> Any:
+def max_pool_indices_array(x: Any, maps: Maps) -> Any:
     """Where in its plane each maximum stands; of equal ones the first."""
     axes = [axis for axis in maps if axis is not None]
     counts = [len(axis.pieces) for axis in axes]
@@ -168,9 +168,9 @@ def _best_along(x: Any, winner: Any, dim: int, axis: AxisMap) -> tuple[Any, Any]
 
 fill(
     {
-        "max_pool": _max_pool_array,
-        "max_pool_indices": _max_pool_indices_array,
-        "max_pool_put": _max_pool_put_array,
-        "max_pool_take": _max_pool_take_array,
+        "max_pool": max_pool_array,
+        "max_pool_indices": max_pool_indices_array,
+        "max_pool_put": max_pool_put_array,
+        "max_pool_take": max_pool_take_array,
     }
 )

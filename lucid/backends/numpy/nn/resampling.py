@@ -31,11 +31,6 @@ def _apply(x: Any, dim: int, axis: AxisMap) -> Any:
     shape[dim] = axis.out
     if axis.is_spread:
         return np.broadcast_to(x, shape).copy()
-    if axis.is_dense and x.dtype.char in "fd" and x.size:
-        out = _product(axis.matrix.astype(x.dtype), x, dim)
-        # A product with zeros would spread infinities and nan to where they do not belong.
-        if np.isfinite(np.add.reduce(out, axis=None)):
-            return out
     out = (np.empty if axis.covers else np.zeros)(shape, x.dtype)
     for target, source, weight, is_first in axis.pieces:
         values = x[at(dim, source)]
@@ -49,23 +44,14 @@ def _apply(x: Any, dim: int, axis: AxisMap) -> Any:
     return out
 
 
-def _product(matrix: Any, x: Any, dim: int) -> Any:
-    """The matrix applied to a dimension counted from the end."""
-    lead, behind = x.shape[: x.ndim + dim], x.shape[x.ndim + dim + 1 :]
-    if not behind:
-        return np.matmul(x.reshape(-1, x.shape[-1]), matrix.T).reshape(*lead, len(matrix))
-    flat = x.reshape(math.prod(lead), x.shape[dim], math.prod(behind))
-    return np.matmul(matrix, flat).reshape(*lead, len(matrix), *behind)
-
-
-def _resample_array(x: Any, maps: Maps) -> Any:
+def resample_array(x: Any, maps: Maps) -> Any:
     todo = in_order(maps)
     if x.dtype.itemsize == 2 and any(m.adds or m.weighs for _, m in todo):
-        return _resample_array(x.astype(np.float32), maps).astype(x.dtype)
+        return resample_array(x.astype(np.float32), maps).astype(x.dtype)
     if not todo:
         return x.copy()
     sums = tuple([dim for dim, axis in todo if axis.is_sum])
-    out = np.add.reduce(x, axis=sums, keepdims=True) if sums else x
+    out = np.add.reduce(x, axis=sums, dtype=x.dtype, keepdims=True) if sums else x
     for dim, axis in todo:
         if not axis.is_sum:
             out = _apply(out, dim, axis)
@@ -78,6 +64,10 @@ def _flat_index(index: Any, size: int) -> Any:
     return index.reshape(rows, index.shape[-1]) + np.arange(0, rows * size, size)[:, None]
 
 
+def plane_take_array(x: Any, index: Any, size: int) -> Any:
+    return x.reshape(-1).take(_flat_index(index, size)).reshape(index.shape)
+
+
 def _plane_put_array(y: Any, index: Any, size: int) -> Any:
     places = _flat_index(index, size).reshape(-1)
     total = np.bincount(places, weights=y.reshape(-1), minlength=math.prod(index.shape[:-1]) * size)
@@ -86,8 +76,8 @@ def _plane_put_array(y: Any, index: Any, size: int) -> Any:
 
 fill(
     {
-        "resample": _resample_array,
-        "plane_take": lambda x, index, size: x.reshape(-1).take(_flat_index(index, size)).reshape(index.shape),
+        "resample": resample_array,
+        "plane_take": plane_take_array,
         "plane_put": _plane_put_array,
     }
 )
