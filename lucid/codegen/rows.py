@@ -6,7 +6,8 @@ passes that follow; the rest is computed again.
 
 There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
 one row. Where neighbours belong to other rows, vectors hold one element of each. In both, sums are made of blocks of
-`_BLOCK` elements: in the first, element i of a block goes into accumulator i mod the vector's length.
+`_BLOCK` elements: in the first, element i of a block goes into accumulator i mod the vector's length, or, where elements
+take little time, mod that of `_AT_ONCE` vectors.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from lucid.ops.expressions import Constant, Operand, Parameter, Result, Step
 from lucid.ops.nn.rows import Index, RowBody, read_rows
 
 _BLOCK = 512  # elements
+_AT_ONCE = 4  # vectors of a row
 _F32 = np.dtype(np.float32)
 _DEAR = frozenset([*FUNCTIONS, "div", "sqrt"])  # steps that are not computed twice
 
@@ -247,6 +249,19 @@ class _Pass:
         self.numbers = {n: writer.f.constant(v, v.type.wide(writer.lanes)) for n, v in writer.numbers.items()}
         self.plans = [plan.folds[k] for k in self.folds]
         self.start = [u for fold in self.plans for u in fold.units(writer.f, writer.lanes)]
+        self.is_dear = any(plan.body.steps[k].primitive.name in FUNCTIONS for k in self._computed())
+
+    def _computed(self) -> set[int]:
+        """The steps that are computed for each element."""
+        found: set[int] = set()
+        waiting = list(self.plan.roots(self.number))
+        while waiting:
+            what = waiting.pop()
+            if isinstance(what, Result) and what.place not in found and what.place not in self.known:
+                if not self.writer.is_loaded(what.place, self.number):
+                    found.add(what.place)
+                    waiting += self.plan.body.steps[what.place].operands
+        return found
 
     def values(self, load: Load, load_kept: Load, index: Value) -> Callable[[Any], Any]:
         """A function that writes the vector of something, each step once."""
@@ -346,6 +361,11 @@ def _pass_of_row(
 ) -> None:
     """Operands at `places`, `steps` apart; elements beyond the last whole vector are at `tails`."""
     f, plan, lanes = w.f, w.plan, w.lanes
+    totals, done = p.start, f.constant(0, COUNT)
+    if not p.is_dear:  # then some vectors at once: each waits for the one before it in its own accumulator
+        step = _AT_ONCE * lanes
+        done = w.length & -step
+        totals = f.loop(done, None, lambda c, *t: _whole_block(w, p, places, steps, staging, done, c, t), totals)
 
     def block(c: Value, *totals: Value) -> Sequence[Value]:
         rest = w.length - c
@@ -354,11 +374,7 @@ def _pass_of_row(
         count = f.convert(f.select(is_whole, f.constant(lanes, COUNT), rest), Type("i32"))
         there = f.small_places(lanes) < f.spread(count, lanes)
         sources = [f.select(is_whole, f.beyond(x, c * s), tail) for x, s, tail in zip(places, steps, tails)]
-        targets, direct = {}, {}
-        for k in p.results:
-            base, stride = w.result_place(k)
-            direct[k] = is_whole & stride.equals(plan.results[k].bytes)
-            targets[k] = f.select(direct[k], f.beyond(base, c * stride), staging[k])
+        targets, direct = _targets(w, p, staging, c, is_whole)
 
         def vector(i: Value, *states: Value) -> Sequence[Value]:
             return p.vector(
@@ -371,14 +387,72 @@ def _pass_of_row(
             )
 
         states = f.loop(f.select(is_whole, chunk, lanes), lanes, vector, p.start)
-        for k in p.results:
-            base, stride = w.result_place(k)
-            size = f.constant(plan.results[k].bytes, COUNT)
-            apart = f.select(direct[k], 0, chunk)
-            _copy(f, staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
+        _deliver(w, p, staging, direct, c, chunk)
         return [c + chunk, *p.combined(totals, states)]
 
-    p.finish(f.loop(w.length, None, block, p.start), 1)
+    p.finish(f.loop(w.length, None, block, totals, start=done), 1)
+
+
+def _whole_block(
+    w: _Writer,
+    p: _Pass,
+    places: Sequence[Value],
+    steps: Sequence[Value],
+    staging: Sequence[Value],
+    stop: Value,
+    c: Value,
+    totals: Sequence[Value],
+) -> Sequence[Value]:
+    """A block of whole vectors from element c on, below `stop`: what follows it, and the states of all until then."""
+    f, plan, lanes = w.f, w.plan, w.lanes
+    chunk, width = f.minimum(stop - c, _BLOCK), len(p.start)
+    sources = [f.beyond(x, c * s) for x, s in zip(places, steps)]
+    targets, direct = _targets(w, p, staging, c, None)
+
+    def vectors(i: Value, *states: Value) -> Sequence[Value]:
+        out: list[Value] = []
+        for v in range(_AT_ONCE):
+            at = i + v * lanes
+            out += p.vector(
+                lambda k, at=at: f.load_once(f.beyond(sources[k], at * steps[k]), plan.operands[k].wide(lanes)),
+                lambda k, at=at: f.beyond(w.kept_room(k), (c + at) * plan.type_of_step(k).bytes),
+                lambda k, at=at: f.beyond(targets[k], at * plan.results[k].bytes),
+                f.spread(f.convert(c + at, Type("i32")), lanes) + f.small_places(lanes),
+                states[v * width : (v + 1) * width],
+                None,
+            )
+        return out
+
+    found = f.loop(chunk, _AT_ONCE * lanes, vectors, p.start * _AT_ONCE)
+    parts = [found[v * width : (v + 1) * width] for v in range(_AT_ONCE)]
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [p.combined(a, b) for a, b in zip(parts[:half], parts[half:])]
+    _deliver(w, p, staging, direct, c, chunk)
+    return [c + chunk, *p.combined(totals, parts[0])]
+
+
+def _targets(
+    w: _Writer, p: _Pass, staging: Sequence[Value], c: Value, is_whole: Value | None
+) -> tuple[dict[int, Value], dict[int, Value]]:
+    """Where results from element c on are written to, and whether that is their own place."""
+    targets, direct = {}, {}
+    for k in p.results:
+        base, stride = w.result_place(k)
+        is_dense = stride.equals(w.plan.results[k].bytes)
+        direct[k] = is_dense if is_whole is None else is_whole & is_dense
+        targets[k] = w.f.select(direct[k], w.f.beyond(base, c * stride), staging[k])
+    return targets, direct
+
+
+def _deliver(w: _Writer, p: _Pass, staging: Sequence[Value], direct: dict[int, Value], c: Value, chunk: Value) -> None:
+    """Bring results from where they were staged to their places."""
+    f, plan = w.f, w.plan
+    for k in p.results:
+        base, stride = w.result_place(k)
+        size = f.constant(plan.results[k].bytes, COUNT)
+        apart = f.select(direct[k], 0, chunk)
+        _copy(f, staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
 
 
 def columns(plan: RowPlan, name: str, shared: Sequence[int]) -> Function:
