@@ -5,9 +5,10 @@ which the operands are known, and with the last one all results. What an element
 passes that follow; the rest is computed again.
 
 There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
-one row. Where neighbours belong to other rows, vectors hold one element of each. In both, sums are made of blocks of
-`_BLOCK` elements: in the first, element i of a block goes into accumulator i mod the vector's length, or, where elements
-take little time, mod that of `_AT_ONCE` vectors.
+one row. Where neighbours belong to other rows, vectors hold one element of each, and rows side by side are gone through
+together, some elements of each at a time, so that memory is read in its order. In both, sums are made of blocks: of
+`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the vector's length, or, where elements
+take little time, mod that of `_AT_ONCE` vectors; of `_FEW` in the second.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from lucid.ops.nn.rows import Index, RowBody, read_rows
 
 _BLOCK = 512  # elements
 _AT_ONCE = 4  # vectors of a row
+_FEW = 64  # elements of rows side by side
 _F32 = np.dtype(np.float32)
 _DEAR = frozenset([*FUNCTIONS, "div", "sqrt"])  # steps that are not computed twice
 
@@ -72,6 +74,12 @@ class RowPlan:
     def rooms(self) -> list[Type]:
         """What a row needs room for beside its memory: operands and results that lie apart, and what is kept."""
         return [*self.operands, *self.results, *map(self.type_of_step, self.kept)]
+
+    @property
+    def column_room(self) -> tuple[int, int]:
+        """How many bytes each element of a row beside others needs room for, and each row."""
+        of_folds = [t.bytes for fold in self.folds.values() for t in (*fold.states, fold.result)]
+        return sum(self.type_of_step(k).bytes for k in self.kept), sum(of_folds)
 
     def roots(self, pass_: int) -> list[Any]:
         """What has to be computed for each element in a pass."""
@@ -153,7 +161,7 @@ class _Writer:
     def __init__(self, plan: RowPlan, name: str, lanes: int, width: int) -> None:
         self.plan, self.lanes, self.width = plan, lanes, width
         names = [("data", "ptr"), ("strides", "ptr"), ("length", "i64"), ("numbers", "ptr"), ("room", "ptr")]
-        f = self.f = Function(name, names)
+        f = self.f = Function(name, [*names, ("rows", "i64")])
         self.length = f.argument("length")
         types = [*plan.operands, *plan.results]
         self.places = [f.entry("data", k, POINTER) for k in range(len(types))]
@@ -161,16 +169,13 @@ class _Writer:
         working = type_of(next(t for t in plan.body.types if t.kind in "fc"))
         numbers = [f.convert(f.entry("numbers", k, Type("double")), working) for k in range(len(plan.numbers))]
         self.numbers = {n: f.constant(v, Type("", width)) for n, v in zip(plan.numbers, numbers)}
-        self.rooms = self._rooms()
         self.known: dict[int, Value] = {}  # steps that are one number for a row
 
-    def _rooms(self) -> list[Value]:
-        """Where what is kept of a row lies; there is room for a vector behind the last element."""
-        f, base = self.f, self.f.argument("room")
-        rounded = (self.length + (_BLOCK - 1)) & -_BLOCK
+    def rooms(self, base: Value, count: Value, types: Sequence[Type]) -> list[Value]:
+        """Memory for so many numbers of each type, one after the other."""
         found, before = [], 0
-        for type in self.plan.rooms:
-            found.append(f.beyond(base, rounded * (before * self.width)))
+        for type in types:
+            found.append(self.f.beyond(base, count * before))
             before += type.bytes
         return found
 
@@ -178,10 +183,6 @@ class _Writer:
         """Where a result begins, and how far apart its elements are."""
         k = len(self.plan.operands) + result
         return self.places[k], self.strides[k]
-
-    def kept_room(self, step: int) -> Value:
-        place = len(self.plan.operands) + len(self.plan.results) + self.plan.kept.index(step)
-        return self.rooms[place]
 
     def uniform(self, what: Any) -> Any:
         """Something that is one number for a row."""
@@ -191,11 +192,17 @@ class _Writer:
             return self.f.constant(what.value, type_of(what.dtype).wide(self.width))
         if not isinstance(what, Result):
             return what
-        if what.place not in self.known:
+        if what.place not in self.known and what.place in self.plan.folds:
+            self.known[what.place] = self.fold_value(what.place)
+        elif what.place not in self.known:
             step = self.plan.body.steps[what.place]
             given = [self.uniform(o) for o in step.operands]
             self.known[what.place] = write_step(self.f, step, given, self.width)
         return self.known[what.place]
+
+    def fold_value(self, step: int) -> Value:
+        """What a fold was found to be, where that is not at hand."""
+        raise NotImplementedError
 
     def prepare(self, pass_: int) -> dict[int, Value]:
         """What a pass needs to know of the row, as vectors, written before its loop."""
@@ -221,16 +228,15 @@ class _Writer:
     def is_loaded(self, step: int, pass_: int) -> bool:
         return step in self.plan.kept and self.plan.passes[step] < pass_
 
-    def write_results_of_rows(self) -> None:
-        """Results that are one number for a row."""
+    def write_results_of_rows(self, first: Value | int) -> None:
+        """Results that are one number for a row, from a row on."""
         plan, f = self.plan, self.f
         for k, result in enumerate(plan.body.results):
             if plan.is_of_row(result):
                 value = self.uniform(result)
                 out = plan.results[k].wide(self.width)
                 value = f.convert(value, out) if isinstance(value, Value) else f.constant(value, out)
-                f.store(value, self.result_place(k)[0].text)
-        f.effect("ret void")
+                f.store(value, f.beyond(self.result_place(k)[0], f.constant(first, COUNT) * out.bytes).text)
 
 
 Load = Callable[[int], Value]
@@ -257,10 +263,11 @@ class _Pass:
         waiting = list(self.plan.roots(self.number))
         while waiting:
             what = waiting.pop()
-            if isinstance(what, Result) and what.place not in found and what.place not in self.known:
-                if not self.writer.is_loaded(what.place, self.number):
-                    found.add(what.place)
-                    waiting += self.plan.body.steps[what.place].operands
+            if not isinstance(what, Result) or what.place in found or what.place in self.known:
+                continue
+            if not self.writer.is_loaded(what.place, self.number):
+                found.add(what.place)
+                waiting += self.plan.body.steps[what.place].operands
         return found
 
     def values(self, load: Load, load_kept: Load, index: Value) -> Callable[[Any], Any]:
@@ -328,13 +335,26 @@ class _Pass:
             self.writer.known[k] = fold.finished(f, state)
 
 
+class _RowWriter(_Writer):
+    """Writes the passes over one row."""
+
+    def __init__(self, plan: RowPlan, name: str) -> None:
+        super().__init__(plan, name, plan.lanes, 1)
+        # There is room for a vector behind the last element.
+        rounded = (self.length + (_BLOCK - 1)) & -_BLOCK
+        self.room_of = self.rooms(self.f.argument("room"), rounded, plan.rooms)
+
+    def kept_room(self, step: int) -> Value:
+        return self.room_of[len(self.plan.operands) + len(self.plan.results) + self.plan.kept.index(step)]
+
+
 def rows(plan: RowPlan, name: str) -> Function:
-    """`name(data, strides, length, numbers, room)`: one row, of elements at any distance from each other."""
-    w = _Writer(plan, name, plan.lanes, 1)
+    """`name(data, strides, length, numbers, room, rows)`: one row, of elements at any distance from each other."""
+    w = _RowWriter(plan, name)
     f, lanes = w.f, plan.lanes
     places, steps, tails = [], [], []
     whole = w.length & -lanes
-    for base, stride, type, room in zip(w.places, w.strides, plan.operands, w.rooms):
+    for base, stride, type, room in zip(w.places, w.strides, plan.operands, w.room_of):
         is_dense, is_one = stride.equals(type.bytes), stride.equals(0)
         size = f.constant(type.bytes, COUNT)
         apart = f.select(is_dense, 0, f.select(is_one, f.constant(lanes, COUNT), w.length))
@@ -347,12 +367,13 @@ def rows(plan: RowPlan, name: str) -> Function:
     staging = [f.room(_BLOCK, type) for type in plan.results]
     for number in range(plan.last + 1):
         _pass_of_row(w, _Pass(w, number), places, steps, tails, staging)
-    w.write_results_of_rows()
+    w.write_results_of_rows(0)
+    f.effect("ret void")
     return f
 
 
 def _pass_of_row(
-    w: _Writer,
+    w: _RowWriter,
     p: _Pass,
     places: Sequence[Value],
     steps: Sequence[Value],
@@ -394,7 +415,7 @@ def _pass_of_row(
 
 
 def _whole_block(
-    w: _Writer,
+    w: _RowWriter,
     p: _Pass,
     places: Sequence[Value],
     steps: Sequence[Value],
@@ -455,47 +476,110 @@ def _deliver(w: _Writer, p: _Pass, staging: Sequence[Value], direct: dict[int, V
         _copy(f, staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
 
 
+class _ColumnWriter(_Writer):
+    """Writes the passes over rows side by side, of which a vector holds the numbers of some, from row `first` on.
+
+    Those of the last vector may be among those of the one before it: its numbers are those from row `at` on.
+    """
+
+    first: Value
+    at: Value
+
+    def __init__(self, plan: RowPlan, name: str) -> None:
+        super().__init__(plan, name, plan.column_lanes, plan.column_lanes)
+        f = self.f
+        self.count = f.argument("rows")
+        self.rounded = (self.count + (self.lanes - 1)) & -self.lanes
+        folds = list(plan.folds.values())
+        base = f.argument("room")
+        totals = self.rooms(base, self.rounded, [t for fold in folds for t in (*fold.states, fold.result)])
+        self.totals: dict[int, list[Value]] = {}  # the states of a fold, and what it is found to be
+        for k, fold in plan.folds.items():
+            self.totals[k], totals = totals[: len(fold.states) + 1], totals[len(fold.states) + 1 :]
+        kept = f.beyond(base, self.rounded * plan.column_room[1])
+        self.kept_rooms = self.rooms(kept, self.rounded * self.length, [plan.type_of_step(k) for k in plan.kept])
+
+    def each(self, body: Callable[[], None]) -> None:
+        """Write what is done for each vector of rows."""
+
+        def vector(first: Value) -> Sequence[Value]:
+            self.first, self.at = first, self.f.minimum(first, self.count - self.lanes)
+            self.known.clear()
+            body()
+            return []
+
+        self.f.loop(self.count, self.lanes, vector)
+
+    def total(self, fold: int, number: int) -> Value:
+        """Where a number of a fold is."""
+        plan = self.plan.folds[fold]
+        return self.f.beyond(self.totals[fold][number], self.first * (*plan.states, plan.result)[number].bytes)
+
+    def fold_value(self, step: int) -> Value:
+        plan = self.plan.folds[step]
+        return self.f.load(self.total(step, len(plan.states)).text, plan.result.wide(self.lanes))
+
+    def kept_at(self, step: int, i: Value) -> Value:
+        place = (i * self.rounded + self.first) * self.plan.type_of_step(step).bytes
+        return self.f.beyond(self.kept_rooms[self.plan.kept.index(step)], place)
+
+
 def columns(plan: RowPlan, name: str, shared: Sequence[int]) -> Function:
-    """The same for as many rows as a vector has places, whose elements lie side by side: strides lead along rows.
+    """The same for rows whose elements lie side by side, at least as many as a vector holds: strides lead along rows.
 
     Of the operands that are `shared`, all rows have the same element.
     """
-    w = _Writer(plan, name, plan.column_lanes, plan.column_lanes)
+    w = _ColumnWriter(plan, name)
     for number in range(plan.last + 1):
-        _pass_of_columns(w, _Pass(w, number), shared)
-    w.write_results_of_rows()
+        _pass_of_columns(w, number, shared)
+    w.each(lambda: w.write_results_of_rows(w.at))
+    w.f.effect("ret void")
     return w.f
 
 
-def _pass_of_columns(w: _Writer, p: _Pass, shared: Sequence[int]) -> None:
+def _pass_of_columns(w: _ColumnWriter, number: int, shared: Sequence[int]) -> None:
     f, plan, lanes = w.f, w.plan, w.lanes
+    folds = plan.folds_of(number)
 
     def load(k: int, i: Value) -> Value:
         place, type = f.beyond(w.places[k], i * w.strides[k]), plan.operands[k]
         if k in shared:
             return f.spread(f.load_once(place, type), lanes)
-        return f.load_once(place, type.wide(lanes))
+        return f.load_once(f.beyond(place, w.at * type.bytes), type.wide(lanes))
 
     def result_at(k: int, i: Value) -> Value:
         base, stride = w.result_place(k)
-        return f.beyond(base, i * stride)
+        return f.beyond(base, i * stride + w.at * plan.results[k].bytes)
 
-    def block(c: Value, *totals: Value) -> Sequence[Value]:
-        end = f.minimum(w.length, c + _BLOCK)
+    def block(c: Value) -> Sequence[Value]:
+        end = f.minimum(w.length, c + _FEW)
 
-        def vector(i: Value, *states: Value) -> Sequence[Value]:
-            return p.vector(
-                lambda k: load(k, i),
-                lambda k: f.beyond(w.kept_room(k), i * (plan.type_of_step(k).bytes * lanes)),
-                lambda k: result_at(k, i),
-                f.spread(f.convert(i, Type("i32")), lanes),
-                states,
-                None,
-            )
+        def elements() -> None:
+            p = _Pass(w, number)
 
-        return [end, *p.combined(totals, f.loop(end, 1, vector, p.start, start=c))]
+            def vector(i: Value, *states: Value) -> Sequence[Value]:
+                index = f.spread(f.convert(i, Type("i32")), lanes)
+                at = lambda k: w.kept_at(k, i)  # noqa: E731
+                return p.vector(lambda k: load(k, i), at, lambda k: result_at(k, i), index, states, None)
 
-    p.finish(f.loop(w.length, None, block, p.start), lanes)
+            states = f.loop(end, 1, vector, p.start, start=c)
+            places = [w.total(k, n) for k in folds for n in range(len(plan.folds[k].states))]
+            before = [f.select(c.equals(0), u, f.load(at.text, u.type)) for at, u in zip(places, p.start)]
+            for value, at in zip(p.combined(before, states), places):
+                f.store(value, at.text)
+
+        w.each(elements)
+        return [end]
+
+    def finish() -> None:
+        for k in folds:
+            fold = plan.folds[k]
+            state = [f.load(w.total(k, n).text, t.wide(lanes)) for n, t in enumerate(fold.states)]
+            f.store(fold.finished(f, state), w.total(k, len(state)).text)
+
+    f.loop(w.length, None, block)
+    if folds:
+        w.each(finish)
 
 
 def _copy(f: Function, source: Value, step: Value, target: Value, stride: Value, type: Type, count: Value) -> None:

@@ -24,6 +24,7 @@ class Rows:
         of_rows: tuple[bool, ...],
         numbers: tuple[str, ...],
         room: int,
+        column_room: tuple[int, int],
         lanes: int,
         cost: float,
         code: Any,

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """See launch_rows.py.
 
-A row is the work of one thread. Where neighbours in the last dimension belong to other rows, as many of these as a vector
-holds are done at once; the last of them may be done twice.
+A row is the work of one thread. Where neighbours in the last dimension belong to other rows, many of these are done at
+once, as many as stay in the cache; the last of them may be done twice.
 """
 
 cimport numpy as np
@@ -19,7 +19,12 @@ cdef enum:
 
 cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
 
-ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t length, double* numbers, char* room) noexcept nogil
+cdef Py_ssize_t _NEAR = 1 << 19  # bytes of rows that are done at once
+cdef Py_ssize_t _LEAST = 512  # bytes of them that lie side by side
+
+ctypedef void (*Inner)(
+    char** data, Py_ssize_t* strides, Py_ssize_t length, double* numbers, char* room, Py_ssize_t rows
+) noexcept nogil
 
 
 cdef struct Task:
@@ -32,21 +37,22 @@ cdef struct Task:
     Py_ssize_t across[MOST]  # from one row to its neighbour, where there are vectors of rows
     char* data[MOST]
     double numbers[NUMBERS]
-    Py_ssize_t length, width, tiles, lanes, units, parts, size
+    Py_ssize_t length, width, tiles, tile, lanes, units, parts, size
     char* room
 
 
 cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
-    cdef Py_ssize_t unit, rest, tile, place, stop = task.units * (part + 1) // task.parts
+    cdef Py_ssize_t unit, rest, tile, place, rows, stop = task.units * (part + 1) // task.parts
     cdef char* data[MOST]
     cdef char* room = task.room + who * task.size
     cdef int d, k
     for unit in range(task.units * part // task.parts, stop):
-        rest, tile = unit, 0
+        rest, tile, rows = unit, 0, 1
         if task.width:
             rest = unit // task.tiles
-            tile = min(unit % task.tiles * task.lanes, task.width - task.lanes)
+            tile = min(unit % task.tiles * task.tile, task.width - task.lanes)
+            rows = min(task.tile, task.width - tile)
         for k in range(task.count):
             data[k] = task.data[k] + (tile * task.across[k] if tile else 0)
         for d in range(task.dims - 1, -1, -1):  # divisions take long, and the outermost dimension needs none
@@ -55,7 +61,7 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
                 data[k] += place * task.steps[d][k]
             if d:
                 rest //= task.shape[d]
-        task.inner(data, task.strides, task.length, task.numbers, room)
+        task.inner(data, task.strides, task.length, task.numbers, room, rows)
 
 
 cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noexcept nogil:
@@ -76,10 +82,11 @@ cdef class Rows:
     cdef bint of_rows[MOST]
     cdef tuple numbers, kept
     cdef Py_ssize_t room, lanes
+    cdef Py_ssize_t column_room[2]
     cdef double cost
     cdef object code
 
-    def __init__(self, address, columns, operands, results, of_rows, numbers, room, lanes, cost, code):
+    def __init__(self, address, columns, operands, results, of_rows, numbers, room, column_room, lanes, cost, code):
         self.rows = <Inner><void*><size_t>address
         self.columns, self.alive = columns, []
         for k in range(64):
@@ -90,6 +97,7 @@ cdef class Rows:
         self.kept = tuple(results)
         for k, is_one in enumerate(of_rows):
             self.of_rows[k] = is_one
+        self.column_room[0], self.column_room[1] = column_room
         self.numbers, self.room, self.lanes, self.cost, self.code = tuple(numbers), room, lanes, cost, code
 
     cdef Inner across(self, int shared):
@@ -134,6 +142,7 @@ cdef class Rows:
             size *= shape[d]
         if size == 0:
             return None
+        cdef int threads = threads_for(size * self.cost)
         task.length = shape[dim]
         task.count = n + self.results
         outs = []
@@ -174,7 +183,14 @@ cdef class Rows:
                     shared |= 1 << k
             task.inner = self.across(shared)
             task.width = shape[last]
-            task.tiles = (shape[last] + self.lanes - 1) // self.lanes
+            own = 0  # bytes of all rows at one place
+            for k in range(task.count):
+                own += np.PyArray_ITEMSIZE(<np.ndarray>arrays[k] if k < n else <np.ndarray>outs[k - n]) if all[dim][k] else 0
+            own = max(_NEAR // (max(own, 1) * task.length), _LEAST // np.PyArray_ITEMSIZE(<np.ndarray>outs[0]))
+            if threads > 1:
+                own = min(own, task.width // (2 * threads))
+            task.tile = min((max(own, self.lanes) + self.lanes - 1) // self.lanes * self.lanes, task.width)
+            task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
                 task.across[k] = all[last][k]
         else:
@@ -200,8 +216,9 @@ cdef class Rows:
             task.dims += 1
         task.size = self.room * ((task.length + _BLOCK - 1) // _BLOCK * _BLOCK)
         if is_across:
-            task.size *= self.lanes
-        cdef int threads = threads_for(size * self.cost)
+            own = (task.tile + self.lanes - 1) // self.lanes * self.lanes
+            task.size = own * (self.column_room[0] * task.length + self.column_room[1])
+        task.size = (task.size + 127) & ~<Py_ssize_t>63  # threads do not write to one line of the cache
         threads = <int>min(<Py_ssize_t>threads, task.units)
         task.room = <char*>malloc(task.size * threads + 64)
         if task.room == NULL:

@@ -35,8 +35,8 @@ def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
         of_rows = tuple([plan.is_of_row(r) for r in plan.body.results])
         room = sum(t.bytes for t in plan.rooms)
         return launch_rows.Rows(
-            address, columns, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_lanes, plan.cost,
-            code,
+            address, columns, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_room,
+            plan.column_lanes, plan.cost, code,
         )  # fmt: skip
 
     return launch_rows.Kernel(make)

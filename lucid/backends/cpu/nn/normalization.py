@@ -34,6 +34,12 @@ def _as_rows(x: Any, ndim: int) -> Any:
     return _in_order(x.reshape(math.prod(x.shape[:split]), 1, math.prod(x.shape[split:])))
 
 
+def _shaped(new: Any, shape: tuple[int, ...]) -> Any:
+    """A new array in another shape: not a view, which nobody could take for his own."""
+    new.resize(shape, refcheck=False)
+    return new
+
+
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
     w, b = (None if v is None else v.reshape(1, -1) for v in (weight, bias))
     found = _normalized(_as_rows(x, ndim), w, b, eps, centred)
@@ -42,7 +48,7 @@ def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred
             x, weight, bias, ndim=ndim, eps=eps, centred=centred
         )
         return out
-    return found[0].reshape(x.shape), found[1]
+    return _shaped(found[0], x.shape), found[1]
 
 
 def _normalized(x: Any, weight: Any, bias: Any, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]] | None:
@@ -96,7 +102,7 @@ def _rows_backward(
         dx = _pulled(g, base, residuals, None if weight is None else weight.reshape(1, -1))
     if needs[1] or needs[2]:
         dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
-    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+    return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _pulled(g: Any, x: Any, known: Any, weight: Any) -> Any:
@@ -129,7 +135,7 @@ def _groups_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> 
             x, weight, bias, groups=groups, eps=eps
         )
         return out
-    return found[0].reshape(x.shape), found[1]
+    return _shaped(found[0], x.shape), found[1]
 
 
 def _groups_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, groups: int, eps: float) -> list[Any]:
@@ -144,7 +150,7 @@ def _groups_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, groups: 
         known = [np.repeat(v, x.shape[1] // groups, axis=1) for v in residuals]
         each = _affine_kernel.run((g.reshape(channels), base.reshape(channels), *known), 2, {})
         dw, db = [np.add.reduce(d[..., 0], axis=0).astype(x.dtype) for d in each]
-    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+    return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 _forward_kernel, _backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
@@ -275,7 +281,7 @@ def _vectors_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, t
     if not _are_moderate(scale):
         return None
     flat = [(mean + rest)[0], variance[0]]
-    return (y.reshape(x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
+    return (_shaped(y, x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
 
 
 def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
@@ -304,7 +310,7 @@ def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: floa
         dx = _backward_kernel.run(given, 0, {"weighted": weight is not None})
     if needs[1] or needs[2]:
         dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
-    return [d.reshape(a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+    return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...]]:
