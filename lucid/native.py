@@ -40,7 +40,7 @@ LOOPS = (
     "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions",
-    "backends.cpu.generated.launch_windows",
+    "backends.cpu.generated.launch_windows", "backends.cpu.generated.launch_draws",
     "optim.steps",
 )  # fmt: skip
 EXACT = (
@@ -54,6 +54,7 @@ EXACT = (
     "backends.cpu.generated.launch_copies",
     "backends.cpu.generated.launch_positions",
     "backends.cpu.generated.launch_windows",
+    "backends.cpu.generated.launch_draws",
     "optim.steps",
 )
 # Best first, with what NumPy must find in a processor.

@@ -535,7 +535,8 @@ def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Ten
     bound, number = np.uint32(min(round(p * 2**32), 2**32 - 1)), kind.type(kept)
 
     def keep(stream: Generator, count: int, _: Any) -> Any:
-        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)
+        recipe = rng.Recipe("mask", kind, 32, 32, (float(bound), float(number)))
+        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2, recipe)
 
     out = draw(rng.Source(f"mask({p})", keep, rng.words_of_halves), shape, kind, None, "dropout")
     return out if kind == target else out.to(target)

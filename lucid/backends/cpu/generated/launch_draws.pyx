@@ -1,0 +1,65 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_draws.py.
+
+Every element depends on its place in the stream alone, so threads take parts of a draw as they come.
+"""
+
+cimport numpy as np
+from libc.stdint cimport uint64_t
+from lucid.backends.cpu.generated.launch cimport new_array, ran, threads_for
+from lucid.backends.cpu.thread_pool cimport share
+
+np.import_array()
+
+cdef enum:
+    NUMBERS = 4
+    PART = 1 << 13  # elements, which take whole blocks
+
+ctypedef void (*Inner)(char* out, uint64_t key, Py_ssize_t first, Py_ssize_t count, double* numbers) noexcept nogil
+
+
+cdef class Stream:
+    cdef Inner inner
+    cdef np.dtype dtype
+    cdef int per_block
+    cdef double cost
+    cdef object code
+
+    def __init__(self, address, dtype, bits, cost, code):
+        self.inner = <Inner><void*><size_t>address
+        self.dtype, self.per_block, self.cost, self.code = dtype, 256 // bits, cost, code
+
+
+cdef struct Task:
+    Inner inner
+    char* out
+    uint64_t key
+    Py_ssize_t first, count, size, per_block
+    double numbers[NUMBERS]
+
+
+cdef void _part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t start = part * PART
+    task.inner(
+        task.out + start * task.size, task.key, task.first + start // task.per_block, min(PART, task.count - start), task.numbers
+    )
+
+
+def draw(Stream loop, key, Py_ssize_t first, Py_ssize_t count, tuple numbers):
+    cdef Task task
+    cdef np.npy_intp shape = count
+    cdef int k
+    if len(numbers) > NUMBERS:
+        raise ValueError(f"at most {NUMBERS} numbers are taken, not {len(numbers)}")
+    for k in range(len(numbers)):
+        task.numbers[k] = numbers[k]
+    out = new_array(loop.dtype, 1, &shape, NULL)
+    if count == 0:
+        return out
+    ran(<void*>loop.inner)
+    task.inner, task.out, task.key = loop.inner, <char*>np.PyArray_DATA(out), key
+    task.first, task.count, task.size, task.per_block = first, count, np.PyArray_ITEMSIZE(out), loop.per_block
+    with nogil:
+        share(_part, &task, (count + PART - 1) // PART, threads_for(loop.cost * count))
+    return out
