@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class Recipe(NamedTuple):
     numbers: tuple[float, ...] = ()  # what else it takes
 
 
+@cache
 def _of(name: str, dtype: np.dtype[Any], digits: int) -> Recipe:
     return Recipe(name, dtype, 64 if dtype == _F64 else 32, digits)
 
