@@ -135,6 +135,7 @@ REASONS: dict[str, dict[str, str]] = {
         """,
         "it is defined and computed on the real line, here as in PyTorch": """
             lgamma digamma polygamma gamma multigammaln mvlgamma gammainc gammaincc igamma igammac beta betaln betainc
+            gammaincinv betaincinv
             zeta bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0 i1 i0e i1e jv yv iv kv ive kve modified_bessel_i0
             modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0
             scaled_modified_bessel_k1 spherical_bessel_j0 airy_ai chebyshev_polynomial_t chebyshev_polynomial_u

@@ -144,6 +144,12 @@ def incomplete_betas(make: Make) -> Iterator[Sample]:
     yield kink(make.at(1, 1, 2, -1, 2), make.at(1, 1, 2, 1, 0), make.at(0, 1, 2, 0.5, 0.5))
 
 
+def triples_of_parts(make: Make) -> Iterator[Sample]:
+    for shapes in (((2, 3), (2, 3), (2, 3)), ((3,), (2, 1), ()), ((), (), ()), ((0,), (1,), (1,))):
+        yield s(*(make(*shape) for shape in shapes))
+    yield s(2.0, make(3), 0.25)
+
+
 def zetas(make: Make) -> Iterator[Sample]:
     yield from (x for x in two_operands(make) if x.smooth)
     if make.floats:
@@ -168,9 +174,11 @@ GAMMA = [
     f("multigammaln", log_gamma_of_dimension, 1.2, 4, samples=multivariate, ints=INTS),
     pair("gammainc", scipy.gammainc, 0.3, 3, samples=incomplete_gammas),
     pair("gammaincc", scipy.gammaincc, 0.3, 3, samples=incomplete_gammas),
+    pair("gammaincinv", scipy.gammaincinv, 0.2, 0.8),
     pair("beta", scipy.beta, 0.5, 3),
     pair("betaln", scipy.betaln, 0.5, 3),
     pair("betainc", scipy.betainc, 0.2, 0.8, samples=incomplete_betas),
+    pair("betaincinv", scipy.betaincinv, 0.3, 0.7, samples=triples_of_parts),
     pair("zeta", scipy.zeta, 1.3, 4, samples=zetas),
 ]
 

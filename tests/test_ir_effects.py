@@ -86,6 +86,7 @@ FAILING = {
         lambda x: P.within_gauge(x, name="eigh", freedom="signs are free"), (ZERO,), (EYE,), RuntimeError,
     ),
     "overlap_reciprocal": (lambda x: P.overlap_reciprocal(x), (ONES,), (ONES * 0,), RuntimeError),
+    "satisfied": (lambda x: P.satisfied(x > 0, what="x must be positive"), (ONES,), (-ONES,), ValueError),
     "poisson_quantile": (lucid.poisson, (ONES,), (-ONES,), ValueError),
     "binomial_quantile": (lucid.binomial, (ONES * 8, ONES), (ONES * 8, ONES * 8), ValueError),
     "weighted_pick": (lambda x: lucid.multinomial(x, 1), (ONES,), (-ONES,), ValueError),

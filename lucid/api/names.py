@@ -206,7 +206,7 @@ lucid.special.bessel: lazy unlisted special scipy adapter=of_order
 lucid.special.entropy: lazy unlisted special scipy
     entr xlog1py
 lucid.special.gamma_functions: lazy unlisted special scipy
-    beta betainc betaln gamma gammainc gammaincc multigammaln:-scipy zeta:-scipy
+    beta betainc betaincinv betaln gamma gammainc gammaincc gammaincinv multigammaln:-scipy zeta:-scipy
 lucid.special.gamma_functions: lazy method
     igamma igamma_:unlisted igammac igammac_:unlisted mvlgamma mvlgamma_:unlisted
 lucid.special.normal: lazy unlisted special scipy
@@ -262,7 +262,7 @@ lucid.array_api.methods: lazy unlisted method
 """
 
 # Packages that load on first use.
-PACKAGES = "amp array_api data fft func kernels linalg masked nn optim signal special utils"
+PACKAGES = "amp array_api data distributions fft func kernels linalg masked nn optim signal special utils"
 
 
 class Row(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from lucid.autograd.calls import Call
 from lucid.autograd.differentiate import grad
 from lucid.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from lucid.autograd.function import Function
 from lucid.autograd.modes import enable_grad
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import next_seq
@@ -391,6 +392,8 @@ def _watched(call: Any, faults: list[str]) -> Any:
                 )
         return result
 
+    if function.backward is Function.backward:  # which has a forward rule only, and that is transposed
+        return function
     return type(call.name, (function,), {"backward": staticmethod(backward)})
 
 

@@ -114,6 +114,8 @@ def of_instruction(instruction: Instruction) -> Sequence[tuple[str, Any]]:
 
 def lasts(instruction: Instruction) -> bool:
     """Whether an instruction is part of the program even if nobody asks for its results."""
+    if getattr(instruction.primitive, "lasting", False):
+        return True
     return any(kind in LASTING for kind, _ in of_instruction(instruction))
 
 

@@ -1,10 +1,10 @@
-"""What turns uniform numbers into draws from other distributions."""
+"""What turns uniform numbers into draws from other distributions, and the check of their arguments."""
 
 from typing import Any
 
 from lucid.core.dtypes import INT64
 from lucid.core.primitive import Primitive
-from lucid.ops.abstract import Abstract
+from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check, Elementwise, elementwise_abstract
 from lucid.ops.rules import align, batched_to_front
 
@@ -38,4 +38,21 @@ binomial_quantile = Primitive(
     abstract=elementwise_abstract,
     reason="SciPy's distributions",
     checks=Check("that counts and probabilities are possible"),
+)
+
+
+class Requirement(Primitive):
+    """A check that is made for its own sake: it stays in a program though nobody asks for its result."""
+
+    lasting = True
+
+
+# Truth values as they are, if all hold: under vmap, for all examples.
+satisfied = Requirement(
+    "satisfied",
+    operands=("holds",),
+    batch=lambda prim, values, batched, size, params: prim(values[0], **params),
+    abstract=same,
+    reason="a check",
+    checks=Check("that arguments satisfy their constraints"),
 )

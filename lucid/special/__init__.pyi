@@ -7,6 +7,7 @@ from lucid.special.bessel import bessel_y0 as bessel_y0
 from lucid.special.bessel import bessel_y1 as bessel_y1
 from lucid.special.gamma_functions import beta as beta
 from lucid.special.gamma_functions import betainc as betainc
+from lucid.special.gamma_functions import betaincinv as betaincinv
 from lucid.special.gamma_functions import betaln as betaln
 from lucid.special.polynomials import chebyshev_polynomial_t as chebyshev_polynomial_t
 from lucid.special.polynomials import chebyshev_polynomial_u as chebyshev_polynomial_u
@@ -25,6 +26,7 @@ from lucid.ops.unary import expm1 as expm1
 from lucid.special.gamma_functions import gamma as gamma
 from lucid.special.gamma_functions import gammainc as gammainc
 from lucid.special.gamma_functions import gammaincc as gammaincc
+from lucid.special.gamma_functions import gammaincinv as gammaincinv
 from lucid.ops.unary import lgamma as gammaln
 from lucid.special.polynomials import hermite_polynomial_h as hermite_polynomial_h
 from lucid.special.polynomials import hermite_polynomial_he as hermite_polynomial_he
@@ -67,4 +69,4 @@ from lucid.special.entropy import xlog1py as xlog1py
 from lucid.ops.binary import xlogy as xlogy
 from lucid.special.bessel import yv as yv
 from lucid.special.gamma_functions import zeta as zeta
-__all__ = ['airy_ai', 'bessel_j0', 'bessel_j1', 'bessel_y0', 'bessel_y1', 'beta', 'betainc', 'betaln', 'chebyshev_polynomial_t', 'chebyshev_polynomial_u', 'chebyshev_polynomial_v', 'chebyshev_polynomial_w', 'digamma', 'entr', 'erf', 'erfc', 'erfcinv', 'erfcx', 'erfinv', 'exp2', 'expit', 'expm1', 'gamma', 'gammainc', 'gammaincc', 'gammaln', 'hermite_polynomial_h', 'hermite_polynomial_he', 'i0', 'i0e', 'i1', 'i1e', 'iv', 'ive', 'jv', 'kv', 'kve', 'laguerre_polynomial_l', 'legendre_polynomial_p', 'log1p', 'log_ndtr', 'log_softmax', 'logit', 'logsumexp', 'modified_bessel_i0', 'modified_bessel_i1', 'modified_bessel_k0', 'modified_bessel_k1', 'multigammaln', 'ndtr', 'ndtri', 'polygamma', 'psi', 'round', 'scaled_modified_bessel_k0', 'scaled_modified_bessel_k1', 'shifted_chebyshev_polynomial_t', 'shifted_chebyshev_polynomial_u', 'shifted_chebyshev_polynomial_v', 'shifted_chebyshev_polynomial_w', 'sinc', 'softmax', 'spherical_bessel_j0', 'xlog1py', 'xlogy', 'yv', 'zeta']
+__all__ = ['airy_ai', 'bessel_j0', 'bessel_j1', 'bessel_y0', 'bessel_y1', 'beta', 'betainc', 'betaincinv', 'betaln', 'chebyshev_polynomial_t', 'chebyshev_polynomial_u', 'chebyshev_polynomial_v', 'chebyshev_polynomial_w', 'digamma', 'entr', 'erf', 'erfc', 'erfcinv', 'erfcx', 'erfinv', 'exp2', 'expit', 'expm1', 'gamma', 'gammainc', 'gammaincc', 'gammaincinv', 'gammaln', 'hermite_polynomial_h', 'hermite_polynomial_he', 'i0', 'i0e', 'i1', 'i1e', 'iv', 'ive', 'jv', 'kv', 'kve', 'laguerre_polynomial_l', 'legendre_polynomial_p', 'log1p', 'log_ndtr', 'log_softmax', 'logit', 'logsumexp', 'modified_bessel_i0', 'modified_bessel_i1', 'modified_bessel_k0', 'modified_bessel_k1', 'multigammaln', 'ndtr', 'ndtri', 'polygamma', 'psi', 'round', 'scaled_modified_bessel_k0', 'scaled_modified_bessel_k1', 'shifted_chebyshev_polynomial_t', 'shifted_chebyshev_polynomial_u', 'shifted_chebyshev_polynomial_v', 'shifted_chebyshev_polynomial_w', 'sinc', 'softmax', 'spherical_bessel_j0', 'xlog1py', 'xlogy', 'yv', 'zeta']

@@ -1,4 +1,4 @@
-"""What turns uniform numbers into draws from other distributions."""
+"""What turns uniform numbers into draws from other distributions, and the check of their arguments."""
 
 from typing import Any
 
@@ -77,8 +77,15 @@ def _binomial_quantile(chance: Any, count: Any, prob: Any) -> Any:
     return np.where(certain, np.where(prob == 1, trials, 0), found)
 
 
+def _satisfied(holds: Any, what: str) -> Any:
+    if not holds.all():
+        raise ValueError(f"{what}; {holds.size - np.count_nonzero(holds)} of {holds.size} are not")
+    return holds
+
+
 fill(
     {
+        "satisfied": _satisfied,
         "poisson_quantile": _poisson_quantile,
         "weighted_pick": _pick,
         "binomial_quantile": _binomial_quantile,

@@ -47,6 +47,38 @@ gammaincc = declare(
     calls="scipy.special.gammaincc",
 )
 
+# --- their inverses, by the implicit function theorem: with x(a, p) from P(a, x) = p, ∂x/∂a = -∂P/∂a ÷ density -----
+
+gammaincinv = declare(
+    "gammaincinv",
+    (
+        lambda a, out: -P.gammainc_by_a(a, out, order=1) / P.gamma_density(a, out, by_a=0, by_x=0),
+        lambda a, out: 1 / P.gamma_density(a, out, by_a=0, by_x=0),
+    ),
+    "a p",
+    calls="scipy.special.gammaincinv",
+)
+
+
+def _beta_quantile_by(by_a: int, by_b: int) -> Any:
+    def slope(a: Any, b: Any, out: Any) -> Any:
+        change = P.betainc_by_parameters(a, b, out, by_a=by_a, by_b=by_b)
+        return -change / P.beta_density(a, b, out, by_a=0, by_b=0, by_x=0)
+
+    return slope
+
+
+betaincinv = declare(
+    "betaincinv",
+    (
+        _beta_quantile_by(1, 0),
+        _beta_quantile_by(0, 1),
+        lambda a, b, out: 1 / P.beta_density(a, b, out, by_a=0, by_b=0, by_x=0),
+    ),
+    "a b p",
+    calls="scipy.special.betaincinv",
+)
+
 # --- several dimensions ------------------------------------------------------------------------
 
 multigammaln = declare(

@@ -11,11 +11,13 @@ fill(
         "gammainc_by_a": in_double(incomplete.gammainc_by_a),
         "gammainc": in_double(special.gammainc),
         "gammaincc": in_double(special.gammaincc),
+        "gammaincinv": in_double(special.gammaincinv),
         "beta": in_double(special.beta),
         "betaln": in_double(special.betaln),
         "beta_density": in_double(incomplete.beta_density),
         "betainc_by_parameters": in_double(incomplete.betainc_by_parameters),
         "betainc": in_double(special.betainc),
+        "betaincinv": in_double(special.betaincinv),
         "zeta": in_double(series.zeta),
     }
 )
