@@ -71,6 +71,18 @@ CASES = [
 IDS = [f"{name}-{'-'.join(k for k in arguments if k in ('logits', 'scale_tril', 'precision_matrix'))}" for name, arguments, _ in CASES]  # fmt: skip
 
 
+# PyTorch computes these by polynomials and Taylor series of few terms.
+LOOSE = {"ContinuousBernoulli": 1e-5, "VonMises": 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def in_double():
+    """PyTorch's GeneralizedPareto takes no other type than the default one."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 def of_torch(x):
     return torch.tensor(x, dtype=torch.int64 if np.asarray(x).dtype.kind == "i" else torch.float64)
 
@@ -112,16 +124,18 @@ def test_values(name, given, value):
     mine, other = pair(name, given)
     assert (mine.batch_shape, mine.event_shape) == (tuple(other.batch_shape), tuple(other.event_shape))
     assert mine.has_rsample >= other.has_rsample and mine.has_enumerate_support == other.has_enumerate_support
-    # Of its logits PyTorch's Bernoulli and its kin keep one digit less near the ends.
-    close(mine.log_prob(of_lucid(value)), other.log_prob(of_torch(value)), rtol=1e-6)
+    close(mine.log_prob(of_lucid(value)), other.log_prob(of_torch(value)), rtol=LOOSE.get(name, 1e-8))
     for fact in ("mean", "variance", "stddev", "mode"):
         try:
             want = getattr(other, fact)
         except NotImplementedError:
             continue
-        close(getattr(mine, fact), want, rtol=1e-5 if name == "ContinuousBernoulli" else 1e-8)
+        got = getattr(mine, fact)
+        if fact == "mode":  # PyTorch gives nan for some that exist
+            got, want = got[~want.isnan().numpy()], want[~want.isnan()]
+        close(got, want, rtol=LOOSE.get(name, 1e-8))
     for function in ("cdf", "icdf"):
-        at = value if function == "cdf" else np.broadcast_to([0.2, 0.5, 0.7], np.shape(value)).tolist()
+        at = value if function == "cdf" else 0.3
         try:
             want = getattr(other, function)(of_torch(at))
         except NotImplementedError:
@@ -131,7 +145,7 @@ def test_values(name, given, value):
         want = other.entropy()
     except NotImplementedError:
         return
-    close(mine.entropy(), want, rtol=1e-6)
+    close(mine.entropy(), want, rtol=LOOSE.get(name, 1e-8))
 
 
 @pytest.mark.parametrize(("name", "given", "value"), CASES, ids=IDS)

@@ -34,7 +34,7 @@ igamma_, igammac_ = inplace(igamma), inplace(igammac)
 gammaincinv = two(
     P.gammaincinv,
     "The x below which lies the part `other` of ∫ t^(a-1) exp(-t) dt, for a = input: the inverse of gammainc by its second"
-    " argument; differentiable by both. | [1.0, 2.0]; [0.6321, 0.8009] -> Tensor([0.9999, 3.0002])",
+    " argument; differentiable by both. | [1.0, 2.0]; [0.6321, 0.8009] -> Tensor([0.9999, 3.0003])",
 )
 
 # --- several dimensions ------------------------------------------------------------------------
