@@ -329,3 +329,19 @@ def test_second_order_seeds_may_be_given_and_are_named():
 def test_second_order_needs_an_output_that_requires_grad():
     with pytest.raises(GradcheckError, match="requires grad"):
         gradgradcheck(lambda x: x.detach(), tensor(1.0))
+
+
+def test_functions_with_a_forward_rule_only():
+    @lucid.func.custom_jvp
+    def cube(x):
+        return x**3
+
+    cube.defjvps(lambda t, value, x: 3 * x**2 * t)
+    assert gradcheck(cube, tensor(0.5, -2.0)) and gradgradcheck(cube, tensor(0.5, -2.0))
+
+    @lucid.func.custom_jvp
+    def wrong(x):
+        return x**3
+
+    wrong.defjvps(lambda t, value, x: 2 * x**2 * t)
+    assert gradcheck(wrong, tensor(0.5, -2.0), raise_exception=False) is False

@@ -21,7 +21,7 @@ NAMESPACES = {
     "lucid": lucid,
     **{
         f"lucid.{name}": import_module(f"lucid.{name}")
-        for name in "autograd autograd.forward_ad func nn nn.functional nn.init nn.utils optim data amp checkpoints array_api array_api.linalg array_api.fft array_api.special linalg fft special signal masked".split()
+        for name in "autograd autograd.forward_ad func nn nn.functional nn.init nn.utils optim data amp checkpoints array_api array_api.linalg array_api.fft array_api.special linalg fft special signal masked distributions distributions.constraint_registry".split()
     },
 }
 
