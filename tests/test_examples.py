@@ -48,6 +48,12 @@ def test_digits(example):
         assert done.losses[-1] < done.losses[0] / 3
 
 
+def test_vae(example):
+    done = example("vae")
+    assert done.tested[-1] > done.tested[0] + 20
+    assert done.learned[-1] > done.learned[0] + 20
+
+
 def test_chargpt(example, capsys):
     result = example("chargpt")
     *_, last = result.tested.values()
