@@ -79,7 +79,8 @@ class RowPlan:
     def column_room(self) -> tuple[int, int]:
         """How many bytes each element of a row beside others needs room for, and each row."""
         of_folds = [t.bytes for fold in self.folds.values() for t in (*fold.states, fold.result)]
-        return sum(self.type_of_step(k).bytes for k in self.kept), sum(of_folds)
+        noted = [self.type_of_step(k).bytes for k in self.uniform]
+        return sum(self.type_of_step(k).bytes for k in self.kept), sum(of_folds) + sum(noted)
 
     def roots(self, pass_: int) -> list[Any]:
         """What has to be computed for each element in a pass."""
@@ -246,12 +247,12 @@ Place = Callable[[int], Value]
 class _Pass:
     """One pass over the elements of rows: the folds, results and steps that are stored in it."""
 
-    def __init__(self, writer: _Writer, number: int) -> None:
+    def __init__(self, writer: _Writer, number: int, known: dict[int, Value] | None = None) -> None:
         plan = writer.plan
         self.writer, self.plan, self.number = writer, plan, number
         self.folds, self.results = plan.folds_of(number), plan.results_of(number)
         self.kept = [k for k in plan.kept if plan.passes[k] == number]
-        self.known = writer.prepare(number)
+        self.known = writer.prepare(number) if known is None else known  # what it needs to know of rows
         self.numbers = {n: writer.f.constant(v, v.type.wide(writer.lanes)) for n, v in writer.numbers.items()}
         self.plans = [plan.folds[k] for k in self.folds]
         self.start = [u for fold in self.plans for u in fold.units(writer.f, writer.lanes)]
@@ -492,14 +493,17 @@ class _ColumnWriter(_Writer):
         self.rounded = (self.count + (self.lanes - 1)) & -self.lanes
         folds = list(plan.folds.values())
         base = f.argument("room")
-        totals = self.rooms(base, self.rounded, [t for fold in folds for t in (*fold.states, fold.result)])
+        types = [t for fold in folds for t in (*fold.states, fold.result)]
+        uniform = sorted(plan.uniform)
+        totals = self.rooms(base, self.rounded, [*types, *map(plan.type_of_step, uniform)])
         self.totals: dict[int, list[Value]] = {}  # the states of a fold, and what it is found to be
         for k, fold in plan.folds.items():
             self.totals[k], totals = totals[: len(fold.states) + 1], totals[len(fold.states) + 1 :]
+        self.notes = dict(zip(uniform, totals, strict=True))  # steps that are one number for a row
         kept = f.beyond(base, self.rounded * plan.column_room[1])
         self.kept_rooms = self.rooms(kept, self.rounded * self.length, [plan.type_of_step(k) for k in plan.kept])
 
-    def each(self, body: Callable[[], None]) -> None:
+    def each(self, body: Callable[[], Any]) -> None:
         """Write what is done for each vector of rows."""
 
         def vector(first: Value) -> Sequence[Value]:
@@ -518,6 +522,10 @@ class _ColumnWriter(_Writer):
     def fold_value(self, step: int) -> Value:
         plan = self.plan.folds[step]
         return self.f.load(self.total(step, len(plan.states)).text, plan.result.wide(self.lanes))
+
+    def note(self, step: int) -> Value:
+        """Where a step that is one number for a row is noted."""
+        return self.f.beyond(self.notes[step], self.first * self.plan.type_of_step(step).bytes)
 
     def kept_at(self, step: int, i: Value) -> Value:
         place = (i * self.rounded + self.first) * self.plan.type_of_step(step).bytes
@@ -551,18 +559,17 @@ def _pass_of_columns(w: _ColumnWriter, number: int, shared: Sequence[int]) -> No
         base, stride = w.result_place(k)
         return f.beyond(base, i * stride + w.at * plan.results[k].bytes)
 
+    def vector(p: _Pass, i: Value, states: Sequence[Value]) -> list[Value]:
+        index = f.spread(f.convert(i, Type("i32")), lanes)
+        given = lambda k: load(k, i), lambda k: w.kept_at(k, i), lambda k: result_at(k, i)
+        return p.vector(*given, index, states, None)
+
     def block(c: Value) -> Sequence[Value]:
         end = f.minimum(w.length, c + _FEW)
 
         def elements() -> None:
             p = _Pass(w, number)
-
-            def vector(i: Value, *states: Value) -> Sequence[Value]:
-                index = f.spread(f.convert(i, Type("i32")), lanes)
-                at = lambda k: w.kept_at(k, i)  # noqa: E731
-                return p.vector(lambda k: load(k, i), at, lambda k: result_at(k, i), index, states, None)
-
-            states = f.loop(end, 1, vector, p.start, start=c)
+            states = f.loop(end, 1, lambda i, *states: vector(p, i, states), p.start, start=c)
             places = [w.total(k, n) for k in folds for n in range(len(plan.folds[k].states))]
             before = [f.select(c.equals(0), u, f.load(at.text, u.type)) for at, u in zip(places, p.start)]
             for value, at in zip(p.combined(before, states), places):
@@ -577,9 +584,25 @@ def _pass_of_columns(w: _ColumnWriter, number: int, shared: Sequence[int]) -> No
             state = [f.load(w.total(k, n).text, t.wide(lanes)) for n, t in enumerate(fold.states)]
             f.store(fold.finished(f, state), w.total(k, len(state)).text)
 
-    f.loop(w.length, None, block)
     if folds:
+        f.loop(w.length, None, block)
         w.each(finish)
+        return
+
+    noted: dict[int, Type] = {}
+
+    def note() -> None:
+        for k, value in _Pass(w, number).known.items():
+            noted[k] = value.type
+            f.store(value, w.note(k).text)
+
+    def across(i: Value) -> Sequence[Value]:
+        w.each(lambda: vector(_Pass(w, number, {k: f.load(w.note(k).text, t) for k, t in noted.items()}), i, []))
+        return []
+
+    # Nothing is put together: results are written in the order of memory.
+    w.each(note)
+    f.loop(w.length, 1, across)
 
 
 def _copy(f: Function, source: Value, step: Value, target: Value, stride: Value, type: Type, count: Value) -> None:

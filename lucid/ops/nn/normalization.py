@@ -29,8 +29,12 @@ def normalized(row: Row, x: Any, *affine: Any, eps: Any, centred: bool, weighted
 
     That is the mean, what was missing from it because it was rounded, and the factor of scale; without a mean, the factor.
     """
+    return _normalized(row, x, affine, eps, centred, weighted)[0]
+
+
+def _normalized(row: Row, x: Any, affine: Sequence[Any], eps: Any, centred: bool, weighted: bool) -> tuple[Any, Any]:
+    """That, and the mean square."""
     known: tuple[Any, ...] = ()
-    variance = None
     if centred:
         mean = row.mean(x)
         x = x - mean
@@ -38,20 +42,21 @@ def normalized(row: Row, x: Any, *affine: Any, eps: Any, centred: bool, weighted
         variance = P.maximum(row.mean(x * x) - rest * rest, 0.0)
         x = x - rest
         known = mean, rest
-    scale = 1 / P.sqrt((row.mean(x * x) if variance is None else variance) + eps)
+    else:
+        variance = row.mean(x * x)
+    scale = 1 / P.sqrt(variance + eps)
     y = x * scale
     if weighted:
         y = y * affine[0]
     if len(affine) > weighted:
         y = y + affine[-1]
-    return y, *known, scale
+    return (y, *known, scale), variance
 
 
 def normalized_with_variance(row: Row, x: Any, *affine: Any, eps: Any, weighted: bool) -> tuple[Any, ...]:
     """The same, centred, and the variance (divided by n)."""
-    found = normalized(row, x, *affine, eps=eps, centred=True, weighted=weighted)
-    distance = x - found[1] - found[2]
-    return *found, row.mean(distance * distance)
+    found, variance = _normalized(row, x, affine, eps, True, weighted)
+    return *found, variance
 
 
 def _normal(x: Any, known: Sequence[Any]) -> Any:

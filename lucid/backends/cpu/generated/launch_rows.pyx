@@ -2,7 +2,7 @@
 """See launch_rows.py.
 
 A row is the work of one thread. Where neighbours in the last dimension belong to other rows, many of these are done at
-once, as many as stay in the cache; the last of them may be done twice.
+once; the last of them may be done twice.
 """
 
 cimport numpy as np
@@ -19,8 +19,8 @@ cdef enum:
 
 cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
 
-cdef Py_ssize_t _NEAR = 1 << 19  # bytes of rows that are done at once
-cdef Py_ssize_t _LEAST = 512  # bytes of them that lie side by side
+cdef Py_ssize_t _NEAR = 1 << 19  # bytes that are kept of rows that are done at once
+cdef Py_ssize_t _LEAST = 128  # such rows
 
 ctypedef void (*Inner)(
     char** data, Py_ssize_t* strides, Py_ssize_t length, double* numbers, char* room, Py_ssize_t rows
@@ -183,12 +183,11 @@ cdef class Rows:
                     shared |= 1 << k
             task.inner = self.across(shared)
             task.width = shape[last]
-            own = 0  # bytes of all rows at one place
-            for k in range(task.count):
-                own += np.PyArray_ITEMSIZE(<np.ndarray>arrays[k] if k < n else <np.ndarray>outs[k - n]) if all[dim][k] else 0
-            own = max(_NEAR // (max(own, 1) * task.length), _LEAST // np.PyArray_ITEMSIZE(<np.ndarray>outs[0]))
-            if threads > 1:
-                own = min(own, task.width // (2 * threads))
+            own = task.width
+            if self.column_room[0]:
+                own = min(own, max(_NEAR // (self.column_room[0] * task.length), _LEAST))
+            if threads > 1:  # as many parts as threads, where other dimensions do not give them
+                own = min(own, max(task.width * (size // (task.width * task.length)) // threads, _LEAST))
             task.tile = min((max(own, self.lanes) + self.lanes - 1) // self.lanes * self.lanes, task.width)
             task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
