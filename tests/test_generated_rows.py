@@ -134,5 +134,24 @@ def test_code_for_another_processor():
     from lucid.codegen.rows import RowPlan, columns, rows
 
     plan = RowPlan(centred, [np.dtype(np.float32), np.dtype(np.float16)], {"eps": 1e-3})
-    text = module([rows(plan, "rows"), columns(plan, "columns", (1,))])
+    text = module([rows(plan, "rows", (1,)), columns(plan, "columns", (1,))])
     assert "rows:" in Compiler("aarch64-unknown-linux-gnu", "generic", "").assembly(text)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("length", [1, 5, 16, 64, 100, 1029])
+def test_operands_with_one_number_for_a_row(length, dtype):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.5, 1, (7, length)).astype(dtype)
+    factor = rng.uniform(0.5, 1, (7, 1)).astype(dtype)
+    wide = x.astype(np.float64) * factor.astype(np.float64)
+
+    def shares(row, x, factor):
+        return x * factor / row.sum(x * factor)
+
+    run = kernel(shares).run
+    for given in ((x, factor), (x.T, factor.T), (np.repeat(x, 2, 1)[:, ::2], np.broadcast_to(factor, x.shape))):
+        dim = 1 if given[0].shape == x.shape else 0
+        found = np.asarray(run(given, dim, {}), np.float64)
+        expected = wide / wide.sum(1, keepdims=True)
+        np.testing.assert_allclose(found if dim else found.T, expected, TOLERANCE[np.dtype(dtype)], 0)

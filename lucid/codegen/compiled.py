@@ -145,15 +145,15 @@ def fold(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
     return code.addresses, code
 
 
-def function_of_rows(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+def function_of_rows(plan: Any, single: Sequence[int], name: str = "") -> tuple[tuple[int, ...], Code]:
     """The loop of a function of rows along one row (`rows.RowPlan`)."""
 
     def write() -> list[Function]:
         from lucid.codegen.rows import rows
 
-        return [rows(plan, "rows")]
+        return [rows(plan, "rows", single)]
 
-    code = code_of(Recipe("rows", name, recipes.of_rows(plan), ("rows",), write))
+    code = code_of(Recipe("rows", name, recipes.of_rows(plan, single), ("rows",), write))
     return code.addresses, code
 
 

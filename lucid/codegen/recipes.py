@@ -68,15 +68,14 @@ def of_body(plan: Any) -> str:
     return f"{_signature(plan.types, [plan.result], plan)}\n{body_text(plan.body)}"
 
 
-def of_rows(plan: Any, shared: Sequence[int] | None = None) -> str:
-    """The recipe of a loop over rows (`rows.RowPlan`), or over rows side by side that share some operands."""
+def of_rows(plan: Any, alike: Sequence[int]) -> str:
+    """The recipe of a loop over a row (`rows.RowPlan`), or over rows side by side; all elements of some operands are alike."""
     body = plan.body
     lines = [_signature(plan.operands, plan.results, plan), *_steps(body.steps)]
     lines.append(f"return {', '.join(map(_shown, body.results))}")
     for place, fold in plan.folds.items():
         lines += [f"t{place} puts the elements of a row together:", of_fold(fold)]
-    if shared is not None:
-        lines.append(f"rows side by side share the operands {list(shared)}")
+    lines.append(f"operands with one number for all elements at hand: {list(alike)}")
     return "\n".join(lines)
 
 

@@ -344,50 +344,76 @@ class _RowWriter(_Writer):
         # There is room for a vector behind the last element.
         rounded = (self.length + (_BLOCK - 1)) & -_BLOCK
         self.room_of = self.rooms(self.f.argument("room"), rounded, plan.rooms)
+        self.single: dict[int, Value] = {}  # operands that are one number for a row
+
+    def load(self, operand: int, base: Value, i: Value) -> Value:
+        """A vector of an operand, from element i on."""
+        if operand in self.single:
+            return self.single[operand]
+        type = self.plan.operands[operand]
+        return self.f.load_once(self.f.beyond(base, i * type.bytes), type.wide(self.lanes))
 
     def kept_room(self, step: int) -> Value:
         return self.room_of[len(self.plan.operands) + len(self.plan.results) + self.plan.kept.index(step)]
 
 
-def rows(plan: RowPlan, name: str) -> Function:
-    """`name(data, strides, length, numbers, room, rows)`: one row, of elements at any distance from each other."""
+def rows(plan: RowPlan, name: str, single: Sequence[int]) -> Function:
+    """`name(data, strides, length, numbers, room, rows)`: one row, of elements at any distance from each other.
+
+    Of the operands that are `single`, all elements of a row are the same.
+    """
     w = _RowWriter(plan, name)
     f, lanes = w.f, plan.lanes
-    places, steps, tails = [], [], []
-    whole = w.length & -lanes
-    for base, stride, type, room in zip(w.places, w.strides, plan.operands, w.room_of):
-        is_dense, is_one = stride.equals(type.bytes), stride.equals(0)
-        size = f.constant(type.bytes, COUNT)
-        apart = f.select(is_dense, 0, f.select(is_one, f.constant(lanes, COUNT), w.length))
-        _copy(f, base, stride, room, size, type, apart)
+    places: list[Value] = []
+    tails: list[Value] = []
+    for k, (base, stride, type, room) in enumerate(zip(w.places, w.strides, plan.operands, w.room_of)):
+        if k in single:
+            one = f.load(base.text, type)
+            one = f.convert(one, Type("float")) if type.of in NARROW.values() else one
+            w.single[k] = f.spread(one, lanes)
+            places.append(base)
+            tails.append(base)
+            continue
+        is_dense, size = stride.equals(type.bytes), f.constant(type.bytes, COUNT)
+        _copy(f, base, stride, room, size, type, f.select(is_dense, 0, w.length))
         places.append(f.select(is_dense, base, room))
-        steps.append(f.select(is_one, f.constant(0, COUNT), size))
-        tails.append(f.room(lanes, type))
-        f.store(f.spread(f.load(base.text, type.stored), lanes), tails[-1].text)
-        _copy(f, f.beyond(places[-1], whole * steps[-1]), steps[-1], tails[-1], size, type, w.length - whole)
+        tails.append(_tail(w, places[-1], type))
     staging = [f.room(_BLOCK, type) for type in plan.results]
     for number in range(plan.last + 1):
-        _pass_of_row(w, _Pass(w, number), places, steps, tails, staging)
+        _pass_of_row(w, _Pass(w, number), places, tails, staging)
     w.write_results_of_rows(0)
     f.effect("ret void")
     return f
+
+
+def _tail(w: _RowWriter, base: Value, type: Type) -> Value:
+    """Where the elements beyond the last whole vector are, and behind them others, as far as a vector reaches."""
+    f, lanes, size = w.f, w.lanes, w.f.constant(type.bytes, COUNT)
+    room = f.room(2 * lanes, type)
+    left = w.length & (lanes - 1)
+    found, is_short = f.beyond(room, (lanes - left) * type.bytes), w.length < lanes
+    f.store(f.spread(f.load(base.text, type.stored), lanes), f.beyond(room, lanes * type.bytes).text)
+    _copy(f, base, size, found, size, type, f.select(is_short, w.length, 0))
+    last = f.select(is_short, room, f.beyond(base, (w.length - lanes) * type.bytes))
+    f.store(f.load(last.text, type.stored.wide(lanes)), room.text)
+    return found
 
 
 def _pass_of_row(
     w: _RowWriter,
     p: _Pass,
     places: Sequence[Value],
-    steps: Sequence[Value],
     tails: Sequence[Value],
     staging: Sequence[Value],
 ) -> None:
-    """Operands at `places`, `steps` apart; elements beyond the last whole vector are at `tails`."""
+    """Operands at `places`; elements beyond the last whole vector are at `tails`."""
     f, plan, lanes = w.f, w.plan, w.lanes
+    sizes = [type.bytes for type in plan.operands]
     totals, done = p.start, f.constant(0, COUNT)
     if not p.is_dear:  # then some vectors at once: each waits for the one before it in its own accumulator
         step = _AT_ONCE * lanes
         done = w.length & -step
-        totals = f.loop(done, None, lambda c, *t: _whole_block(w, p, places, steps, staging, done, c, t), totals)
+        totals = f.loop(done, None, lambda c, *t: _whole_block(w, p, places, staging, done, c, t), totals)
 
     def block(c: Value, *totals: Value) -> Sequence[Value]:
         rest = w.length - c
@@ -395,12 +421,12 @@ def _pass_of_row(
         chunk = f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest)
         count = f.convert(f.select(is_whole, f.constant(lanes, COUNT), rest), Type("i32"))
         there = f.small_places(lanes) < f.spread(count, lanes)
-        sources = [f.select(is_whole, f.beyond(x, c * s), tail) for x, s, tail in zip(places, steps, tails)]
+        sources = [f.select(is_whole, f.beyond(x, c * size), tail) for x, size, tail in zip(places, sizes, tails)]
         targets, direct = _targets(w, p, staging, c, is_whole)
 
         def vector(i: Value, *states: Value) -> Sequence[Value]:
             return p.vector(
-                lambda k: f.load_once(f.beyond(sources[k], i * steps[k]), plan.operands[k].wide(lanes)),
+                lambda k: w.load(k, sources[k], i),
                 lambda k: f.beyond(w.kept_room(k), (c + i) * plan.type_of_step(k).bytes),
                 lambda k: f.beyond(targets[k], i * plan.results[k].bytes),
                 f.spread(f.convert(c + i, Type("i32")), lanes) + f.small_places(lanes),
@@ -419,7 +445,6 @@ def _whole_block(
     w: _RowWriter,
     p: _Pass,
     places: Sequence[Value],
-    steps: Sequence[Value],
     staging: Sequence[Value],
     stop: Value,
     c: Value,
@@ -428,22 +453,21 @@ def _whole_block(
     """A block of whole vectors from element c on, below `stop`: what follows it, and the states of all until then."""
     f, plan, lanes = w.f, w.plan, w.lanes
     chunk, width = f.minimum(stop - c, _BLOCK), len(p.start)
-    sources = [f.beyond(x, c * s) for x, s in zip(places, steps)]
+    sources = [f.beyond(x, c * type.bytes) for x, type in zip(places, plan.operands)]
     targets, direct = _targets(w, p, staging, c, None)
 
+    def vector(at: Value, states: Sequence[Value]) -> list[Value]:
+        return p.vector(
+            lambda k: w.load(k, sources[k], at),
+            lambda k: f.beyond(w.kept_room(k), (c + at) * plan.type_of_step(k).bytes),
+            lambda k: f.beyond(targets[k], at * plan.results[k].bytes),
+            f.spread(f.convert(c + at, Type("i32")), lanes) + f.small_places(lanes),
+            states,
+            None,
+        )
+
     def vectors(i: Value, *states: Value) -> Sequence[Value]:
-        out: list[Value] = []
-        for v in range(_AT_ONCE):
-            at = i + v * lanes
-            out += p.vector(
-                lambda k, at=at: f.load_once(f.beyond(sources[k], at * steps[k]), plan.operands[k].wide(lanes)),
-                lambda k, at=at: f.beyond(w.kept_room(k), (c + at) * plan.type_of_step(k).bytes),
-                lambda k, at=at: f.beyond(targets[k], at * plan.results[k].bytes),
-                f.spread(f.convert(c + at, Type("i32")), lanes) + f.small_places(lanes),
-                states[v * width : (v + 1) * width],
-                None,
-            )
-        return out
+        return [s for v in range(_AT_ONCE) for s in vector(i + v * lanes, states[v * width : (v + 1) * width])]
 
     found = f.loop(chunk, _AT_ONCE * lanes, vectors, p.start * _AT_ONCE)
     parts = [found[v * width : (v + 1) * width] for v in range(_AT_ONCE)]

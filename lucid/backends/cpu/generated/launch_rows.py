@@ -17,8 +17,7 @@ class Rows:
 
     def __init__(
         self,
-        address: int,
-        columns: Callable[[tuple[int, ...]], tuple[int, Any]],
+        loop: Callable[[bool, tuple[int, ...]], tuple[int, Any]],
         operands: int,
         results: tuple[Any, ...],
         of_rows: tuple[bool, ...],
@@ -27,7 +26,6 @@ class Rows:
         column_room: tuple[int, int],
         lanes: int,
         cost: float,
-        code: Any,
     ) -> None:
         pass
 

@@ -74,9 +74,10 @@ cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noex
 
 
 cdef class Rows:
-    cdef Inner rows
-    cdef Inner found[64]  # loops over rows side by side, by the operands that are shared
-    cdef object columns
+    # Loops over a row, and over rows side by side, by the operands that have one number for a row, or for all of them.
+    cdef Inner found[2][64]
+    cdef bint is_made[2][64]
+    cdef object make
     cdef list alive
     cdef int operands, results
     cdef bint of_rows[MOST]
@@ -84,13 +85,11 @@ cdef class Rows:
     cdef Py_ssize_t room, lanes
     cdef Py_ssize_t column_room[2]
     cdef double cost
-    cdef object code
 
-    def __init__(self, address, columns, operands, results, of_rows, numbers, room, column_room, lanes, cost, code):
-        self.rows = <Inner><void*><size_t>address
-        self.columns, self.alive = columns, []
+    def __init__(self, loop, operands, results, of_rows, numbers, room, column_room, lanes, cost):
+        self.make, self.alive = loop, []
         for k in range(64):
-            self.found[k] = NULL
+            self.is_made[0][k] = self.is_made[1][k] = False
         self.operands, self.results = operands, len(results)
         if operands + len(results) > MOST or len(numbers) > NUMBERS:
             raise ValueError("more operands, results or parameters than there is room for")
@@ -98,15 +97,16 @@ cdef class Rows:
         for k, is_one in enumerate(of_rows):
             self.of_rows[k] = is_one
         self.column_room[0], self.column_room[1] = column_room
-        self.numbers, self.room, self.lanes, self.cost, self.code = tuple(numbers), room, lanes, cost, code
+        self.numbers, self.room, self.lanes, self.cost = tuple(numbers), room, lanes, cost
 
-    cdef Inner across(self, int shared):
-        """The loop over rows side by side, made when it is first needed."""
-        if self.found[shared] == NULL:
-            address, code = self.columns(tuple([k for k in range(self.operands) if shared >> k & 1]))
+    cdef Inner loop(self, bint is_across, int alike):
+        """A loop, made when it is first needed; NULL if it cannot be."""
+        if not self.is_made[is_across][alike]:
+            address, code = self.make(bool(is_across), tuple([k for k in range(self.operands) if alike >> k & 1]))
             self.alive.append(code)
-            self.found[shared] = <Inner><void*><size_t>address
-        return self.found[shared]
+            self.found[is_across][alike] = <Inner><void*><size_t>address
+            self.is_made[is_across][alike] = True
+        return self.found[is_across][alike]
 
     cdef object launch(self, tuple arrays, int dim, dict params):
         cdef Task task
@@ -176,12 +176,14 @@ cdef class Rows:
                     if all[last][k] != 0 or k >= n:
                         is_across = False
                         break
-        cdef int shared = 0
+        cdef int alike = 0
+        for k in range(min(n, 6)):
+            if all[last if is_across else dim][k] == 0:
+                alike |= 1 << k
+        task.inner = self.loop(is_across, alike)
+        if task.inner == NULL:
+            return None
         if is_across:
-            for k in range(n):
-                if all[last][k] == 0:
-                    shared |= 1 << k
-            task.inner = self.across(shared)
             task.width = shape[last]
             own = task.width
             if self.column_room[0]:
@@ -192,8 +194,6 @@ cdef class Rows:
             task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
                 task.across[k] = all[last][k]
-        else:
-            task.inner = self.rows
         ran(<void*>task.inner)
         # The other dimensions, joined where they go on as one.
         task.dims = 0

@@ -23,20 +23,23 @@ def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
 
             try:
                 plan = RowPlan(function, types, params)
-                (address,), code = compiled.function_of_rows(plan, name)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
 
-        def columns(shared: tuple[int, ...]) -> tuple[int, Any]:
+        def loop(side_by_side: bool, alike: tuple[int, ...]) -> tuple[int, Any]:
+            write = compiled.function_of_columns if side_by_side else compiled.function_of_rows
             with lock:
-                (address,), code = compiled.function_of_columns(plan, shared, name)
+                try:
+                    (address,), code = write(plan, alike, name)
+                except bodies.NotGeneratedError:
+                    return 0, None
             return address, code
 
         of_rows = tuple([plan.is_of_row(r) for r in plan.body.results])
         room = sum(t.bytes for t in plan.rooms)
         return launch_rows.Rows(
-            address, columns, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_room,
-            plan.column_lanes, plan.cost, code,
+            loop, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_room, plan.column_lanes,
+            plan.cost,
         )  # fmt: skip
 
     return launch_rows.Kernel(make)
