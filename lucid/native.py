@@ -41,7 +41,7 @@ LOOPS = (
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions",
     "backends.cpu.generated.launch_windows", "backends.cpu.generated.launch_draws",
-    "optim.steps",
+    "backends.cpu.generated.launch_updates",
 )  # fmt: skip
 EXACT = (
     "backends.cpu.arithmetic",
@@ -55,7 +55,7 @@ EXACT = (
     "backends.cpu.generated.launch_positions",
     "backends.cpu.generated.launch_windows",
     "backends.cpu.generated.launch_draws",
-    "optim.steps",
+    "backends.cpu.generated.launch_updates",
 )
 # Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}

@@ -141,9 +141,8 @@ class Generator:
         """
         self._note()
         with self._lock:
-            at_once = self._at_once() if recipe is not None else None
-            if at_once is not None:
-                out = at_once(recipe, self._chosen_seed(), self._offset, count)
+            out = None if recipe is None else self._at_once(recipe, self._offset, count)
+            if out is not None:
                 self._bits = None
                 self._advance(count, per_word)
             elif count <= _CHUNK:
@@ -155,16 +154,17 @@ class Generator:
                     out[start : start + size] = make(self._words(self._advance(size, per_word)))[:size]
         return out if out.dtype == dtype else out.astype(dtype)
 
-    def _at_once(self) -> Any:
-        """What a backend has to make numbers at a position, if it has."""
-        return kernels.table.get("draw_from_stream") if self._offset < _FAR else None
+    def _at_once(self, recipe: Recipe, first: int, count: int) -> Any:
+        """Numbers from a block on, by a backend that has what it takes; else None."""
+        made = kernels.table.get("draw_from_stream") if first < _FAR else None
+        return None if made is None else made(recipe, self._chosen_seed(), first, count)
 
     def _words(self, count: int) -> Words:
         """The words before the position, which has moved on by them."""
         first = self._offset - count // _WORDS_OF_BLOCK
-        at_once = self._at_once()
-        if at_once is not None:
-            return at_once(_PLAIN, self._chosen_seed(), first, count)
+        words = self._at_once(_PLAIN, first, count)
+        if words is not None:
+            return words
         bits, self._bits = self._positioned(first), None  # whoever interrupts this leaves the position to be found anew
         words = bits.random_raw(count)
         self._bits = bits

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import lucid
@@ -71,7 +72,24 @@ def recipes() -> dict[str, Recipe]:
                     if given is not None:
                         out = function(*given)
                         out.backward(lucid.ones_like(out))
+            _run_others(dtype)
     return found
+
+
+def _run_others(dtype: Any) -> None:
+    """What training calls besides: draws, windows of images, and optimizers."""
+    lucid.rand(3, dtype=dtype)
+    lucid.randn(3, dtype=dtype)
+    functional, images = lucid.nn.functional, lucid.full((1, 1, 20, 20), 0.5, dtype=dtype, requires_grad=True)
+    resized = [functional.interpolate(images, scale_factor=2, mode=m) for m in ("nearest", "bilinear")]
+    for out in (functional.max_pool2d(images, 2), functional.avg_pool2d(images, 2), *resized):
+        out.backward(lucid.ones_like(out))
+    for make in (lucid.optim.SGD, partial(lucid.optim.SGD, momentum=0.9), lucid.optim.Adam, lucid.optim.AdamW):
+        for count in (1, 2):  # one is updated where it is, and several small ones together
+            params = [lucid.full((20,), 0.5, dtype=dtype, requires_grad=True) for _ in range(count)]
+            for p in params:
+                p.grad = lucid.ones_like(p)
+            make(params, lr=0.1).step()
 
 
 def compiler_of(level: str) -> Any:

@@ -5,10 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lucid.native import in_use
-from lucid.optim import steps
 from lucid.optim.elementwise import (
-    TINY,
     Elementwise,
     Operand,
     accumulate_square,
@@ -18,7 +15,6 @@ from lucid.optim.elementwise import (
     multiply,
     scale_by_root,
 )
-from lucid.optim.layout import Window
 from lucid.optim.optimizer import Group, Params, check_range, options
 
 
@@ -87,16 +83,6 @@ class Adam(_Averaging):
         if group["amsgrad"]:
             v = np.maximum(slots[2], v, out=slots[2])
         scale_by_root(m, v, eps, rate, u)
-
-    def _step_window(self, group: Group, c: Sequence[Any], window: Window) -> None:
-        if not in_use or not window.direct or group["amsgrad"] or group["maximize"]:
-            super()._step_window(group, c, window)
-            return
-        decay, weight1, keep2, weight2, eps, rate = c
-        p, g, m, v = window.p, window.g, *window.slots
-        decays = 0 if not group["weight_decay"] else 2 if self._decoupled(group) else 1
-        steps.adam(p, g, m, v, decay, decays, weight1, keep2, weight2, eps, rate, TINY[p.dtype])
-        window.let_go()
 
 
 class AdamW(Adam):

@@ -14,10 +14,13 @@ from lucid.api.creation import full_like
 from lucid.api.joining import stack
 from lucid.autograd.modes import no_grad
 from lucid.backends.cpu import loops
+from lucid.backends.cpu.generated.updates import is_generated, update_of
 from lucid.core.kind import Kind
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
+from lucid.ops.expressions import Expression
+from lucid.ops.rules import P
 from lucid.optim.layout import Bucket, Run, Scratch, Window, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
@@ -25,6 +28,8 @@ add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.n
 ndarray = np.ndarray
 TINY = {np.dtype(kind): float(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
 Operand = Any  # an array, or a cell with a tensor
+_OPTIONS = (bool, int, float, type(None))  # those that a formula decides by, and then by whether they are 0
+_loops: dict[Any, Any] = {}  # generated ones, by class, options and types
 
 
 class Elementwise(Optimizer):
@@ -111,8 +116,37 @@ class Elementwise(Optimizer):
 
     def _step_window(self, group: Group, c: Sequence[Any], window: Window) -> None:
         """Update the parameters of a window, which is loaded, and their state."""
-        self._advance(group, c, window.p, window.g, window.t, window.u, window.w, window.slots)
+        # In one pass: the parameters themselves where they lie in order, and what is taken off them elsewhere.
+        loop = self._loop(group, c, window) if is_generated() else None
+        target = window.p if window.direct else window.u
+        if loop is None or not loop((window.p, window.g, *window.slots, target, *window.slots), c):
+            self._advance(group, c, window.p, window.g, window.t, window.u, window.w, window.slots)
+        elif window.direct:
+            window.let_go()
+            return
         window.apply()
+
+    def _loop(self, group: Group, c: Sequence[Any], window: Window) -> Any:
+        """The generated loop of the formula with these options; None if there is none."""
+        chosen = tuple([bool(v) for v in group.values() if type(v) in _OPTIONS])
+        key = (type(self), chosen, len(c), len(window.slots), window.p.dtype, window.direct)
+        if key not in _loops:
+            options = dict(group)
+            _loops[key] = update_of(
+                lambda arrays, numbers: self._formula(options, window.direct, arrays, numbers),
+                window.p.dtype,
+                2 + len(window.slots),
+                len(c),
+                type(self).__name__,
+            )
+        return _loops[key]
+
+    def _formula(self, group: Group, direct: bool, arrays: Sequence[Any], c: Sequence[Any]) -> list[Any]:
+        """What becomes of a parameter (or is taken off it) and of its state, as expressions."""
+        p, g, *slots = [Cell(a) for a in arrays]
+        u = Cell()
+        self._advance(group, [Cell(number) for number in c], p, g, Cell(), u, Cell(), slots)
+        return [p.value - u.value if direct else u.value, *[slot.value for slot in slots]]
 
     def _all_coefficients(self, group: Group, fresh: bool, *counts: Any) -> tuple[Any, ...]:
         """The factor of weight decay, and those of the formula."""
@@ -330,6 +364,14 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
     subtract(value, average, u)
     multiply(u, weight, u)
     add(average, u, average)
+    _drop_tiny(average)
+
+
+def _drop_tiny(average: Operand) -> None:
+    """Make 0 of what is below the smallest normal number, in loops: arithmetic with such numbers is many times slower."""
+    x = average.value if isinstance(average, Cell) else None
+    if isinstance(x, Expression):
+        average.value = P.where(P.abs(x) < TINY[x.np_dtype], 0.0, x)
 
 
 def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Operand) -> None:
@@ -341,6 +383,7 @@ def accumulate_square(total: Operand, g: Operand, keep: Any, weight: Any, u: Ope
     multiply(u, weight, u)
     multiply(total, keep, total)
     add(total, u, total)
+    _drop_tiny(total)
 
 
 def scale_by_root(x: Operand, squares: Operand, eps: Any, rate: Any, u: Operand) -> None:

@@ -15,17 +15,21 @@ _COSTS = {"normal": 4.0}  # nanoseconds for an element
 @cache
 def _stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
     with lock:
-        from lucid.codegen import compiled, draws  # loaded when first needed, and LLVM with it
+        from lucid.codegen import bodies, compiled, draws  # loaded when first needed, and LLVM with it
 
-        loop = draws.stream(draws.Draw(name, dtype, bits, digits), "stream")
-        (address,), code = compiled.addresses([loop], "draw", name)
+        try:
+            loop = draws.stream(draws.Draw(name, dtype, bits, digits), "stream")
+            (address,), code = compiled.addresses([loop], "draw", name)
+        except bodies.NotGeneratedError:
+            return None
     return launch_draws.Stream(address, dtype, bits, _COSTS.get(name, 1.0), code)
 
 
 def draw(recipe: Any, seed: int, first: int, count: int) -> Any:
-    """Numbers as a recipe (`lucid.api.rng.Recipe`) says, from a block of the stream of a seed on."""
+    """Numbers as a recipe (`lucid.api.rng.Recipe`) says, from a block of the stream of a seed on; None without code."""
     name, dtype, bits, digits, numbers = recipe
-    return launch_draws.draw(_stream(name, dtype, bits, digits), seed, first, count, numbers)
+    loop = _stream(name, dtype, bits, digits)
+    return None if loop is None else launch_draws.draw(loop, seed, first, count, numbers)
 
 
 if support.in_use:
