@@ -44,11 +44,35 @@ def test_half_precision_is_computed_in_single(name):
     assert np.array_equal(got, expected, equal_nan=True)
 
 
+def integers(dtype):
+    """Quotients of all sizes, among them those that double precision would round, and the ends of the range."""
+    rng, ends, n = np.random.default_rng(0), np.iinfo(dtype), 3000
+    x = [rng.integers(ends.min, ends.max, n, dtype, endpoint=True), rng.integers(max(ends.min, -99), 99, n, dtype)]
+    y = [rng.integers(max(ends.min, -99), 99, n, dtype), rng.integers(ends.min, ends.max, n, dtype, endpoint=True)]
+    last = np.array([ends.min, ends.max, ends.max // 2, 0], dtype)
+    x, y = np.concatenate([*x, np.repeat(last, 4)]), np.concatenate([*y, np.tile(last - np.array(1, dtype), 4)])
+    return x, np.where(y == 0, np.array(1, dtype), y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide", "truncated_divide"])
+def test_integers_are_divided_as_the_reference_does(name, dtype):
+    x, y = integers(dtype)
+    primitive = getattr(P, name)
+    with np.errstate(all="ignore"):
+        got, expected = kernels.resolved(primitive)(x, y), kernels.reference(primitive)(x, y)
+        assert np.array_equal(got, expected) and got.dtype == expected.dtype
+        by_one = kernels.resolved(primitive)(x, 7)
+    assert np.array_equal(by_one, kernels.reference(primitive)(x, 7)) and by_one.dtype == expected.dtype
+
+
 def test_integers_are_not_divided_by_zero():
     x = lucid.tensor([1, 2])
     for call in (lucid.remainder, lucid.fmod, lucid.floor_divide):
         with pytest.raises(ZeroDivisionError):
             call(x, lucid.tensor([1, 0]))
+        with pytest.raises(ZeroDivisionError):
+            call(x, 0)
 
 
 def test_powers_by_many_numbers():

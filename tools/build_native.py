@@ -247,12 +247,13 @@ def build_pack() -> None:
     if mark.exists() and mark.read_text() == current:
         return
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "lucid.kernels.common", *levels]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
-        print(f"there is no pack of common kernels, so each is compiled on its first use: {lines[-1]}")
-        return
+    for level in levels:
+        command = [sys.executable, "-m", "lucid.kernels.common", level]
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+            print(f"there is no pack of common kernels, so each is compiled on its first use: {lines[-1]}")
+            return
     mark.write_text(current)
 
 

@@ -5,16 +5,24 @@ from typing import Any
 
 import numpy as np
 
+from lucid.codegen.complexes import OF_COMPLEX, Complex, as_complex, part_of, select
 from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.remainders import REMAINDERS
 from lucid.codegen.vectors import Function, Number, Type, Value
 from lucid.core import dtypes
+from lucid.native import processor_levels
 from lucid.ops.expressions import Body, Constant, Operand, Parameter, Result, Source, Step
 
 NARROW = {dtypes.float16.numpy: "half", dtypes.bfloat16.numpy: "bfloat"}
 _F32 = np.dtype(np.float32)
+_COMPLEX = {np.dtype(np.complex64): "cfloat", np.dtype(np.complex128): "cdouble"}
 _NAMES = {"f4": "float", "f8": "double", "b1": "i1"}
 
+
+# Long functions wait less for their own results if one iteration takes four vectors of them. Those of AVX-512 hold all
+# numbers that are computed at once, those of AVX2 half of them, and those of ARM a quarter.
+_LONGER = {"x86-64-v4": 4, "x86-64-v3": 2}
+level = processor_levels()[0]  # of the processors that code is for
 
 _NO_NUMBERS: Mapping[str, Value] = {}
 
@@ -32,6 +40,11 @@ def type_of(dtype: np.dtype[Any]) -> Type:
     if dtype.kind in "iu":
         return Type(f"i{8 * dtype.itemsize}", 1, dtype.kind == "i")
     return Type(_NAMES[dtype.str[1:]])
+
+
+def type_in_memory(dtype: np.dtype[Any]) -> Type:
+    """The same, also of complex numbers, which only loops over elements know."""
+    return Type(_COMPLEX[dtype]) if dtype in _COMPLEX else type_of(dtype)
 
 
 # --- steps: what is written for a base function ----------------------------------------------------
@@ -150,7 +163,7 @@ OF_RESULT: dict[str, Writer] = {
     **REMAINDERS,
 }
 _INTEGERS_ONLY = frozenset(name for name in OF_RESULT if name.startswith("bitwise"))
-_FLOATS_ONLY = frozenset(["div", "sqrt", "copysign", *FUNCTIONS, *REMAINDERS])
+_FLOATS_ONLY = frozenset(["div", "sqrt", "copysign", "nextafter", *FUNCTIONS])
 _OF_ONE_PRECISION = frozenset(["nextafter"])  # what is not the same when it is computed in a wider type and rounded
 # Operands have one type, that of none or all; the result is a truth value.
 OF_COMMON: dict[str, Writer] = {
@@ -183,6 +196,11 @@ def is_base(primitive: Any) -> bool:
     return primitive.body is None or primitive.name in WRITTEN
 
 
+def is_base_of_complex(primitive: Any) -> bool:
+    """The same where numbers are complex."""
+    return primitive.body is None or primitive.name in OF_COMPLEX
+
+
 class Plan:
     """A body for operands of certain types, and the types in which it reads, computes and writes.
 
@@ -191,34 +209,41 @@ class Plan:
 
     def __init__(self, source: Source, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> None:
         self.name = source.name
-        self.dtype = source.read(types, params, is_base).dtype
-        self.types = [type_of(t) for t in types]
-        self.result = type_of(self.dtype)
-        self.body: Body = source.read([_F32 if t in NARROW else t for t in types], params, is_base)
+        is_complex = any(t.kind == "c" for t in types)
+        known = is_base_of_complex if is_complex else is_base
+        self.dtype = source.read(types, params, known).dtype
+        self.types = [type_in_memory(t) for t in types]
+        self.result = type_in_memory(self.dtype)
+        self.body: Body = source.read([_F32 if t in NARROW else t for t in types], params, known)
         if any(t in NARROW for t in types) and any(s.primitive.name in _OF_ONE_PRECISION for s in self.body.steps):
             raise NotGeneratedError("neighbours of numbers of half precision")
         self.numbers = sorted({o.name for s in self.body.steps for o in s.operands if isinstance(o, Parameter)})
-        widths = [t.itemsize for t in (*self.body.types, *[s.dtype for s in self.body.steps], self.body.dtype)]
-        self.lanes = 8 if max(widths) > 4 else 16
-        self.cost = 1 + sum(
-            12 if s.primitive.name in FUNCTIONS or s.primitive.name in REMAINDERS else 1 for s in self.body.steps
-        )
+        widths = [
+            t.itemsize // (1 + (t.kind == "c"))
+            for t in (*self.body.types, *[s.dtype for s in self.body.steps], self.body.dtype)
+        ]
+        long = sum(s.primitive.name in FUNCTIONS or s.primitive.name in REMAINDERS for s in self.body.steps)
+        self.lanes = (8 if max(widths) > 4 else 16) * (_LONGER.get(level, 1) if long and not is_complex else 1)
+        self.cost = 1 + 11 * long + len(self.body.steps)
 
-    def compute(self, f: Function, operands: Sequence[Value], numbers: dict[str, Value]) -> Value:
+    def compute(self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value]) -> Value | Complex:
         """Write all steps; operands as they are in memory, parameters in double precision."""
-        working = next((t for t in self.body.types if t.kind in "fV"), self.body.types[0])
+        working = next((t for t in self.body.types if t.kind in "fcV"), self.body.types[0])
         given = [
-            f.convert(v, Type("float")) if v.type.of in NARROW.values() else v for v in operands
-        ]  # fmt: skip
-        opened = {n: f.constant(f.convert(v, type_of(working)), Type("", self.lanes)) for n, v in numbers.items()}
-        return _converted(f, write_body(f, self.body, given, self.lanes, opened), self.result)
+            f.convert(v, Type("float")) if isinstance(v, Value) and v.type.of in NARROW.values() else v
+            for v in operands
+        ]
+        part = type_in_memory(working).part
+        opened = {n: f.constant(f.convert(v, part), Type("", self.lanes)) for n, v in numbers.items()}
+        found = write_body(f, self.body, given, self.lanes, opened)
+        return found if isinstance(found, Complex) else _converted(f, found, self.result)
 
 
 def write_body(
-    f: Function, body: Body, operands: Sequence[Value], lanes: int, parameters: Mapping[str, Value] = _NO_NUMBERS
-) -> Value:
+    f: Function, body: Body, operands: Sequence[Any], lanes: int, parameters: Mapping[str, Value] = _NO_NUMBERS
+) -> Any:
     """Write the steps of a body, of vectors of its types."""
-    found: list[Value] = []
+    found: list[Any] = []
 
     def typed(what: Any) -> Any:
         if isinstance(what, Operand):
@@ -227,6 +252,8 @@ def write_body(
             return found[what.place]
         if isinstance(what, Parameter):
             return parameters[what.name]
+        if isinstance(what, Constant) and what.dtype in _COMPLEX:
+            return as_complex(f, what.value, Type(_COMPLEX[what.dtype], lanes).part)
         if isinstance(what, Constant):
             return f.constant(what.value, Type(type_of(what.dtype).of, lanes, what.dtype.kind != "u"))
         return what
@@ -234,6 +261,8 @@ def write_body(
     for step in body.steps:
         found.append(write_step(f, step, [typed(o) for o in step.operands], lanes))
     result = typed(body.result)
+    if body.dtype in _COMPLEX:
+        return as_complex(f, result, Type(_COMPLEX[body.dtype], lanes).part)
     return _number(f, result, Type(type_of(body.dtype).of, lanes, body.dtype.kind != "u"))
 
 
@@ -253,13 +282,28 @@ def _number(f: Function, value: Number, type: Type) -> Value:
     return f.constant(value, type)
 
 
-def write_step(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Value:
+def _write_complex(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Value | Complex:
+    """Write one step of complex numbers."""
+    name = step.primitive.name
+    part = part_of(operands, type_in_memory(step.dtype), lanes)
+    if name == "where":
+        x, y = [as_complex(f, o, part) for o in operands[1:]]
+        return select(f, _number(f, operands[0], Type("i1", lanes)), x, y)
+    if name not in OF_COMPLEX or (step.params and name != "cast") or (name == "cast" and step.dtype not in _COMPLEX):
+        raise NotGeneratedError(f"{name} of complex numbers has no code")
+    return OF_COMPLEX[name](f, *[as_complex(f, o, part) for o in operands])
+
+
+def write_step(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> Any:
     """Write one step, of vectors of so many numbers."""
     name = step.primitive.name
+    if step.dtype in _COMPLEX or any(isinstance(o, Complex) for o in operands):
+        return _write_complex(f, step, operands, lanes)
     kind = type_of(step.dtype)
     type = Type(kind.of, lanes, kind.is_signed)
     if (name in OF_RESULT or name in FUNCTIONS) and not step.params:
-        if (name in _INTEGERS_ONLY and type.is_float) or (name in _FLOATS_ONLY and not type.is_float):
+        is_truth = type.of == "i1" and name in REMAINDERS
+        if is_truth or (type.is_float and name in _INTEGERS_ONLY) or (not type.is_float and name in _FLOATS_ONLY):
             raise NotGeneratedError(f"{name} of numbers of type {type.of}")
         write = OF_RESULT[name] if name in OF_RESULT else FUNCTIONS[name]
         return write(f, *[_number(f, o, type) for o in operands])

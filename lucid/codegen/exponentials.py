@@ -92,11 +92,11 @@ ERFC = {
         -2.7665725791732597e-09,
     ),
 }
-# (-log(erfc(u)) - u²) / u - 7/16 as a polynomial of u - 5/2
-# minimax "(lambda u: (-log(erfc(u)) - u**2)/u - 0.4375)(x + 2.5)" "[1e-9 - 2.5, 2.5]" --degree 12 --weight "x + 2.5"
+# (-log(erfc(u)) - u²) / u - 1/2 as a polynomial of u - 5/2
+# minimax "(lambda u: (-log(erfc(u)) - u**2)/u - 0.5)(x + 2.5)" "[1e-9 - 2.5, 2.5]" --degree 12 --weight "x + 2.5"
 #   --precision 24
 ERFC_NEAR = (
-    *(0.18522611, -0.10801814, 0.020764735, -0.003962686, 0.0007189262, -0.00011916424, 1.6806209e-05),
+    *(0.12272611, -0.10801814, 0.020764735, -0.003962686, 0.0007189262, -0.00011916424, 1.6806209e-05),
     *(-1.6423413e-06, -2.5271282e-08, 7.9423955e-08, -3.3963293e-08, 8.318563e-09, -8.54339e-10),
 )
 LN2_SHORT = (355 / 512, float(floats.LN2 - Decimal(355) / 512))  # whose products with whole numbers are exact in float
@@ -188,11 +188,12 @@ def exp2(f: Function, x: Value) -> Value:
     return where_rare(f, is_rare, lambda: scaled(f, *parts_of(clamp(f, x, *EXP2_BOUNDS[of]))), found)
 
 
-def _expm1(f: Function, x: Value, exponent: int = 0) -> Value:
-    """(e^x - 1) · 2^exponent, where 2^(n + exponent) is a normal number."""
+def _expm1(f: Function, x: Value, exponent: int = 0, low: Value | None = None) -> Value:
+    """(e^(x + low) - 1) · 2^exponent, where 2^(n + exponent) is a normal number."""
     of, format = x.type.of, format_of(x)
     total, n = whole_part(f, x, LOG2_E[of][0])
-    high, low = f.fma(n, -LN2[of][0], x), n * -LN2[of][1]  # the first is exact
+    high = f.fma(n, -LN2[of][0], x)  # exact
+    low = n * -LN2[of][1] if low is None else f.fma(n, -LN2[of][1], low)
     r = high + low
     square = r * r
     rest = f.fma(square, even_odd(f, r, square, EXP[of]), low)
@@ -209,11 +210,11 @@ def expm1(f: Function, x: Value) -> Value:
 
 
 def tanh(f: Function, x: Value) -> Value:
-    """E / (E + 2) with E = e^(2|x|) - 1; where that is small, E/2 less a small part, which may be less exact."""
+    """E / (E + 2) with E = e^(2|x|) - 1; below 1/4, E/2 less a small part, which may be less exact."""
     u = f.abs(x)
     e = _expm1(f, clamp(f, u + u, high=40.0))
     ratio, half = e / (e + 2.0), e * 0.5
-    return f.copysign(f.select(e < 0.5, f.fma(-half, ratio, half), ratio), x)
+    return f.copysign(f.select(e < 0.667, f.fma(-half, ratio, half), ratio), x)
 
 
 def sigmoid(f: Function, x: Value) -> Value:
@@ -262,8 +263,9 @@ def erf(f: Function, x: Value) -> Value:
     of = x.type.of
     u = clamp(f, f.abs(x), high=4.0 if of == "float" else 6.0)
     first, rest = TWO_BY_ROOT_PI[of]
-    y = f.fma(u, -first, u * -f.fma(u, even_odd(f, u, u * u, ERF[of]), rest))
-    return f.copysign(_expm1(f, y), x)
+    small = u * -f.fma(u, even_odd(f, u, u * u, ERF[of]), rest)
+    y = f.fma(u, -first, small)
+    return f.copysign(_expm1(f, y, low=f.fma(u, -first, -y) + small), x)
 
 
 def erfc(f: Function, x: Value) -> Value:
@@ -274,18 +276,18 @@ def erfc(f: Function, x: Value) -> Value:
         wide = f.convert(x, Type("double"))
         return f.convert(_erfc(f, wide, ERFC["float"], 10.1), x.type)
 
-    return where_rare(f, ~(x <= 4.5), far, _erfc_near(f, x))
+    return where_rare(f, ~(x <= 4.0), far, _erfc_near(f, x))
 
 
 def _erfc_near(f: Function, x: Value) -> Value:
-    """erfc in float up to 4.5: e^-(u² + 7/16·u + a small function of u), of which the first two are exact."""
+    """erfc in float up to 4: e^-(u² + u/2 + a small function of u), of which the first two are exact."""
     u = clamp(f, f.abs(x), high=5.0)
     v = u - 2.5
     square, error = floats.two_product(f, u, u)
-    small = f.fma(u, f.polynomial(v, ERFC_NEAR), error)
-    total, n = whole_part(f, -(f.fma(u, 0.4375, square) + small), LOG2_E["float"][0])
-    high = f.fma(u, -0.4375, f.fma(n, -LN2_SHORT[0], -square))
-    low = f.fma(n, -LN2_SHORT[1], -small)
+    small = f.fma(u * v, f.polynomial(v, ERFC_NEAR[1:]), f.fma(u, ERFC_NEAR[0], error))
+    total, n = whole_part(f, -(f.fma(u, 0.5, square) + small), LOG2_E["float"][0])
+    high = f.fma(u, -0.5, f.fma(n, -LN2_SHORT[0], -square)) - small
+    low = n * -LN2_SHORT[1]
     r = high + low
     square = r * r
     found = f.fma(square, even_odd(f, r, square, EXP["float"]), low) + high

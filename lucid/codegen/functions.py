@@ -11,7 +11,7 @@ from .vectors import Value
 
 _NAMES = {
     "exponentials": "exp exp2 expm1 tanh sigmoid sinh cosh erf erfc",
-    "logarithms": "log log2 log10 log1p softplus log_sigmoid asinh acosh atanh",
+    "logarithms": "log log2 log10 log1p log_sigmoid asinh acosh atanh",
     "trigonometry": "sin cos tan asin acos atan atan2",
     "powers": "pow rsqrt cbrt hypot",
 }

@@ -13,8 +13,9 @@ from lucid.ops.expressions import Source
 
 def plan_of(source: Source, dtype: np.dtype[Any], values: np.dtype[Any]) -> Plan:
     """A function of two numbers of a type, the second of which is in memory as one of another type."""
+    types = [type_of(dtype), type_of(values)]
     plan = Plan(source, (dtype, dtype), {})
-    plan.types[1] = type_of(values)
+    plan.types = types
     return plan
 
 
@@ -24,7 +25,8 @@ def _combine(f: Function, plan: Plan, x: Value, v: Value, lanes: int) -> None:
     by.lanes = lanes
     element, value = plan.types
     given = [f.load(x.text, element.wide(lanes)), f.load(v.text, value.wide(lanes))]
-    f.store(by.compute(f, given, {}), x.text)
+    found: Any = by.compute(f, given, {})  # real numbers
+    f.store(found, x.text)
 
 
 def fold_at(plan: Plan, name: str) -> Function:

@@ -144,11 +144,6 @@ def _log1p_unit(f: Function, e: Value) -> Value:
     return f.fma(-s, e - z * even_odd(f, z, z * z, LOG_UNIT_DOUBLE), e)
 
 
-def softplus(f: Function, x: Value) -> Value:
-    """log(1 + e^x)."""
-    return clamp(f, x, low=0.0) + _log1p_unit(f, exp_of_minus_abs(f, x))
-
-
 def log_sigmoid(f: Function, x: Value) -> Value:
     """log(1 / (1 + e^-x))."""
     return clamp(f, x, high=0.0) - _log1p_unit(f, exp_of_minus_abs(f, x))

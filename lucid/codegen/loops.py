@@ -9,6 +9,9 @@ whatever the strides, and one result.
 from collections.abc import Sequence
 
 from lucid.codegen.bodies import Plan
+from lucid.codegen.complexes import Complex
+from lucid.codegen.complexes import load as load_complex
+from lucid.codegen.complexes import store as store_complex
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 
 _BLOCK = 256  # elements of a buffer
@@ -31,7 +34,7 @@ def elementwise(plan: Plan, name: str) -> Function:
         is_direct = is_direct & (one | beside)
     # Every place of a buffer holds some element at all times: what is computed beyond the last one does no harm.
     for base, buffer, t in zip(bases, buffers, types[:-1]):
-        first = f.load(base.text, t.stored)
+        first = f.load(base.text, t.stored, t.part.bytes)
         f.store(f.spread(first, lanes), buffer.text)
     most = f.select(is_direct, count, _BLOCK)
 
@@ -48,8 +51,8 @@ def elementwise(plan: Plan, name: str) -> Function:
         steps = [f.select(one, f.constant(0, COUNT), f.constant(t.bytes, COUNT)) for one, t in zip(same, types)]
 
         def vector(i: Value) -> Sequence[Value]:
-            given = [f.load(f.beyond(p, i * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
-            f.store(plan.compute(f, given, numbers), f.beyond(places[-1], i * types[-1].bytes).text)
+            given = [_load(f, f.beyond(p, i * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
+            _store(f, plan.compute(f, given, numbers), f.beyond(places[-1], i * types[-1].bytes).text)
             return []
 
         f.loop(rounded, lanes, vector)
@@ -61,21 +64,33 @@ def elementwise(plan: Plan, name: str) -> Function:
     return f
 
 
+def _load(f: Function, pointer: str, type: Type) -> Value | Complex:
+    return load_complex(f, pointer, type) if type.is_complex else f.load(pointer, type)
+
+
+def _store(f: Function, value: Value | Complex, pointer: str) -> None:
+    if isinstance(value, Complex):
+        store_complex(f, value, pointer)
+    else:
+        f.store(value, pointer)
+
+
 def _gather(f: Function, source: Value, stride: Value, buffer: Value, type: Type, count: Value) -> None:
     def one(j: Value) -> Sequence[Value]:
         from_ = f.beyond(source, j * stride)
-        f.store(f.load(from_.text, type.stored), f.beyond(buffer, j * type.bytes).text)
+        f.store(f.load(from_.text, type.stored, type.part.bytes), f.beyond(buffer, j * type.bytes).text)
         return []
 
     f.loop(count, 1, one)
 
 
 def _scatter(f: Function, buffer: Value, target: Value, stride: Value, type: Type, count: Value) -> None:
-    def one(j: Value) -> Sequence[Value]:
-        f.store(f.load(f.beyond(buffer, j * type.bytes).text, type.stored), f.beyond(target, j * stride).text)
+    def scatter(j: Value) -> Sequence[Value]:
+        one = f.load(f.beyond(buffer, j * type.bytes).text, type.stored)
+        f.store(one, f.beyond(target, j * stride).text, type.part.bytes)
         return []
 
-    f.loop(count, 1, one)
+    f.loop(count, 1, scatter)
 
 
 def module(functions: Sequence[Function]) -> str:

@@ -35,6 +35,8 @@ def _shown(what: Any) -> str:
 
 def type_name(type: Type) -> str:
     """A type of numbers in memory, as users call it."""
+    if type.is_complex:
+        return {"cfloat": "complex64", "cdouble": "complex128"}[type.of]
     if type.is_float:
         return {"half": "float16", "bfloat": "bfloat16", "float": "float32", "double": "float64"}[type.of]
     if type.of == "i1":

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _FLOATS = {"half": 2, "bfloat": 2, "float": 4, "double": 8}
-_BYTES = {**_FLOATS, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
+_PARTS = {"cfloat": "float", "cdouble": "double"}  # of complex numbers
+_BYTES = {**_FLOATS, "cfloat": 8, "cdouble": 16, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "i128": 16}
 _SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _HEX: dict[str, tuple[str, Any, Any, int]] = {
     "half": ("0xH", np.float16, np.uint16, 4),
@@ -32,6 +33,15 @@ class Type(NamedTuple):
     @property
     def is_float(self) -> bool:
         return self.of in _FLOATS
+
+    @property
+    def is_complex(self) -> bool:
+        return self.of in _PARTS
+
+    @property
+    def part(self) -> "Type":
+        """The type of a part of complex numbers; of others, the type itself."""
+        return self.with_(_PARTS[self.of]) if self.is_complex else self
 
     @property
     def bytes(self) -> int:
@@ -207,11 +217,11 @@ class Function:
         """An instruction that gives nothing."""
         self.lines.append(f"  {instruction}")
 
-    def load(self, pointer: str, type: Type) -> Value:
-        """Numbers from memory, which need lie on no more than a multiple of their own size."""
+    def load(self, pointer: str, type: Type, align: int = 0) -> Value:
+        """Numbers from memory, which need lie on no more than a multiple of `align`, or of their own size."""
         name = f"%{self.fresh()}"
         stored = type.with_("i8") if type.of == "i1" else type
-        self.effect(f"{name} = load {stored}, ptr {pointer}, align {type.bytes}")
+        self.effect(f"{name} = load {stored}, ptr {pointer}, align {align or type.bytes}")
         found = Value(self, name, stored)
         return found.differs(0) if type.of == "i1" else found
 
@@ -222,10 +232,10 @@ class Function:
             self._known[key] = self.load(pointer.text, type)
         return self._known[key]
 
-    def store(self, value: Value, pointer: str) -> None:
+    def store(self, value: Value, pointer: str, align: int = 0) -> None:
         if value.type.of == "i1":
             value = self.convert(value, value.type.with_("i8", False))
-        self.effect(f"store {value.type} {value.text}, ptr {pointer}, align {value.type.bytes}")
+        self.effect(f"store {value.type} {value.text}, ptr {pointer}, align {align or value.type.bytes}")
 
     def argument(self, name: str) -> Value:
         """A parameter of the function."""

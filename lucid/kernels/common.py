@@ -17,7 +17,7 @@ from typing import Any
 import lucid
 from lucid.api import names
 from lucid.backends.cpu.generated import support
-from lucid.codegen import compiled, pack
+from lucid.codegen import bodies, compiled, pack
 from lucid.codegen.bodies import NotGeneratedError
 from lucid.codegen.recipes import Recipe
 from lucid.core.tensor import Tensor
@@ -142,18 +142,17 @@ def missing(known: dict[str, Recipe]) -> Sequence[tuple[str, Recipe]]:
     return [(name, recipe) for name, key, recipe in wanted if pack.read(key) is None and cache.read(name) is None]
 
 
-def main(levels: Sequence[str]) -> int:
-    """Write the packs of levels of processors: what building the package does."""
+def main(level: str) -> int:
+    """Write the pack of a level of processors: what building the package does, with a process for each."""
     if not support.in_use:
         print("no code is generated on this machine", file=sys.stderr)
         return 1
-    known = recipes()
-    is_x86 = "x86" in compiled.compiler().triple
-    for level in levels:
-        if not (is_x86 and level == ANY):  # generated code needs more than every processor of this kind has
-            write_pack(level, known)
+    if "x86" in compiled.compiler().triple and level == ANY:
+        return 0  # generated code needs more than every processor of this kind has
+    bodies.level = level
+    write_pack(level, recipes())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -368,20 +369,19 @@ def _is_above(x: Any, bound: Any) -> Any:
     return (x > bound) | (bound != bound)
 
 
-clamp_min_primitive = Elementwise(
-    "clamp_min",
-    (Selects(lambda x, bound: ~_is_below(x, bound)), Selects(_is_below)),
-    ("x", "bound"),
-    body=lambda x, bound: P.where(_is_below(x, bound), bound, x),
-    real=True,
-)
-clamp_max_primitive = Elementwise(
-    "clamp_max",
-    (Selects(lambda x, bound: ~_is_above(x, bound)), Selects(_is_above)),
-    ("x", "bound"),
-    body=lambda x, bound: P.where(_is_above(x, bound), bound, x),
-    real=True,
-)
+def _bounded(name: str, is_beyond: Callable[[Any, Any], Any]) -> Elementwise:
+    """Declare the bound of an element where it is beyond that, and the element elsewhere."""
+    return Elementwise(
+        name,
+        (Selects(lambda x, bound: ~is_beyond(x, bound)), Selects(is_beyond)),
+        ("x", "bound"),
+        body=lambda x, bound: P.where(is_beyond(x, bound), bound, x),
+        real=True,
+    )
+
+
+clamp_min_primitive = _bounded("clamp_min", _is_below)
+clamp_max_primitive = _bounded("clamp_max", _is_above)
 
 _BOUNDS = (float, int, type(None))  # which do not change the type of floats
 
@@ -535,8 +535,7 @@ softplus_primitive = Elementwise(
 
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
     y = P.where(x * beta > threshold, threshold, x * beta)
-    soft = P.maximum(y, 0) + P.log1p(P.exp(-P.abs(y)))
-    return P.where(x * beta > threshold, x, soft / beta)
+    return P.where(x * beta > threshold, x, P.log_sigmoid(-y) / -beta)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lucid.backends.cpu.generated import launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
@@ -50,6 +52,7 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of an elementwise primitive, by generated loops where its steps have code."""
     with lock:
         from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
+        from lucid.codegen.remainders import REMAINDERS
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None
@@ -62,7 +65,22 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
     def reference(*arrays: Any, **params: Any) -> Any:
         return kernels.reference(primitive)(*arrays, **params)
 
-    source = getattr(primitive, "source", None) or Source(primitive)
+    # Its own code computes what is written; a body would take other steps.
+    source = Source(primitive) if name in WRITTEN else primitive.source
     count = len(primitive.operands)
     has_params = name in WITH_PARAMETERS if body is None else body.__code__.co_argcount > count
-    return _kernel(source, count, has_params, reference)
+    made = _kernel(source, count, has_params, reference)
+    return _unless_zero(made, reference) if name in REMAINDERS else made
+
+
+def _unless_zero(kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A quotient or remainder by generated loops where no integer is divided by 0; the reference says where one is."""
+
+    def call(x: Any, y: Any) -> Any:
+        if type(y) is not np.ndarray:
+            return kernel(x, y) if y else reference(x, y)
+        if y.dtype.kind not in "iu" or np.all(y):
+            return kernel(x, y)
+        return reference(x, y)
+
+    return call

@@ -7,6 +7,8 @@ operand goes through memory in large steps, the others are taken in tiles, so th
 it is in the cache.
 """
 
+import numpy
+
 cimport numpy as np
 from cpython.object cimport PyObject
 from libc.string cimport memset
@@ -47,6 +49,7 @@ def listen(list into):
     _listener = into
 
 
+cdef double _LARGEST = 65504.0, _INF = float("inf")  # the first of half precision
 cdef Py_ssize_t _TILE = 128  # elements, where memory is read in large steps
 cdef double _PIECE = 20000.0  # nanoseconds, below which nobody is handed work
 
@@ -299,6 +302,37 @@ cdef object launch(Loop loop, PyObject** arrays, dict params):
     return out
 
 
+cdef tuple with_numbers(tuple operands):
+    """Operands with arrays for the Python numbers among them, of the type of the others; None where NumPy decides."""
+    cdef object beside = None  # not a C type: that has other attributes
+    for x in operands:
+        if np.PyArray_CheckExact(x) and (beside is None or beside.kind == "b"):
+            beside = x.dtype
+    if beside is None:
+        return None
+    found = []
+    for x in operands:
+        if type(x) is float or type(x) is int or type(x) is complex:
+            x = number_of(x, beside)
+            if x is None:
+                return None
+        found.append(x)
+    return tuple(found)
+
+
+cdef object number_of(object number, object kind):
+    """A number as an array of a type that has it; None if both have another type in common, or it is too large."""
+    cdef str category = kind.kind
+    if category == "b" or (type(number) is complex and category != "c") or (type(number) is float and category in "iu"):
+        return None
+    if category not in "iu" and abs(number) > _LARGEST and abs(number) != _INF:
+        return None  # NumPy says where numbers become infinite
+    try:
+        return numpy.array(number, kind)
+    except OverflowError:
+        return None
+
+
 cdef class Kernel:
     cdef object make, key, reference
     cdef list loops  # those without parameters
@@ -311,19 +345,23 @@ cdef class Kernel:
         self.loops = []
         self.known = {}
 
-    def __call__(self, *arrays, **params):
+    def __call__(self, *operands, **params):
         cdef PyObject* given[MOST]
-        cdef int k, n = len(arrays)
+        cdef int k, n = len(operands)
         if not _is_enabled or n >= MOST:
-            return self.reference(*arrays, **params)
+            return self.reference(*operands, **params)
+        arrays = operands
         for k in range(n):
-            array = arrays[k]
-            if not is_plain(array):
-                return self.reference(*arrays, **params)
-            given[k] = <PyObject*>array
+            if not np.PyArray_CheckExact(arrays[k]):
+                arrays = with_numbers(operands)
+                break
+        for k in range(n):
+            if arrays is None or not is_plain(arrays[k]):
+                return self.reference(*operands, **params)
+            given[k] = <PyObject*>arrays[k]
         found = self.find(given, n, params)
         if found is None:
-            return self.reference(*arrays, **params)
+            return self.reference(*operands, **params)
         return launch(<Loop>found, given, params)
 
     cdef object find(self, PyObject** arrays, int n, dict params):
@@ -370,6 +408,8 @@ def of_two(Kernel kernel):
             found = kernel.find(given, 2, None)
             if found is not None:
                 return launch(<Loop>found, given, None)
+        elif not (np.PyArray_CheckExact(x) and np.PyArray_CheckExact(y)):
+            return kernel(x, y)
         return kernel.reference(x, y)
 
     return call

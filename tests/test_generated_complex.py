@@ -1,0 +1,112 @@
+"""Complex numbers, and Python numbers beside arrays, as generated code, against NumPy's."""
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid.backends.cpu.generated import support
+from lucid.core import kernels
+from lucid.core.primitive import P
+
+pytestmark = pytest.mark.skipif(not support.in_use, reason="needs generated code")
+TYPES = pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+OF_ONE = ["neg", "conj", "exp", "abs", "isnan", "isinf", "isfinite", "sigmoid", "sgn", "angle", "square"]
+OF_TWO = ["add", "sub", "mul", "div", "eq", "ne", "chain"]
+PARTS = [0.0, -0.0, 1, -1, 2.5, -40, np.inf, -np.inf, np.nan]
+
+
+def close(got, expected):
+    """Parts are as near as the whole is large; what is infinite or nan is so in both."""
+    tolerance = 40 * np.finfo(expected.dtype).eps if expected.dtype.kind in "fc" else 0
+    size = np.where(np.isfinite(expected), np.maximum(np.abs(expected.real), np.abs(expected.imag)), 0)
+    if expected.dtype.kind != "c":
+        return np.isclose(got, expected, 0, tolerance * size, equal_nan=True)
+    parts = [(got.real, expected.real), (got.imag, expected.imag)]
+    return np.logical_and(*[np.isclose(g, e, 0, tolerance * size, equal_nan=True) for g, e in parts])
+
+
+def check(name, *arrays):
+    primitive = getattr(P, name)
+    with np.errstate(all="ignore"):
+        got, expected = kernels.resolved(primitive)(*arrays), kernels.reference(primitive)(*arrays)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    wrong = np.argwhere(~close(got, expected))
+    assert not len(wrong), [(got[tuple(i)], expected[tuple(i)], i) for i in wrong[:4]]
+
+
+def numbers(dtype, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(shape) * 3 + 1j * rng.standard_normal(shape) * 3).astype(dtype)
+
+
+@TYPES
+@pytest.mark.parametrize("name", OF_ONE + OF_TWO)
+def test_values_in_any_shape(name, dtype):
+    count = 1 + (name in OF_TWO)
+    x, y = numbers(dtype, (37, 45)), numbers(dtype, (37, 45), 1)
+    check(name, *(x, y)[:count])
+    check(name, *(x.T, y.T[:, ::-1])[:count])
+    check(name, *(x[::3, 1::2], y[::3, 1::2])[:count])
+    check(name, *(x[:0], y[:0])[:count])
+    if count == 2:
+        check(name, x, y[0])
+        check(name, x[:, :1], y)
+        check(name, x[0, 0], y)
+
+
+@TYPES
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "div", "eq", "ne", "neg", "conj", "exp", "abs", "isnan", "isinf", "isfinite"]
+)
+def test_special_values(name, dtype):
+    x = np.array([complex(a, b) for a in PARTS for b in PARTS], dtype)
+    check(name, *([x] if name in OF_ONE else np.broadcast_arrays(x[:, None], x)))
+
+
+@TYPES
+def test_exponentials_near_the_ends_of_the_range(dtype):
+    """The size alone would be infinite."""
+    end = np.log(float(np.finfo(dtype).max))
+    x = np.array([complex(end + 0.3, 0.785), complex(end + 0.2, -2.4), complex(end - 1, 3)], dtype)
+    check("exp", x)
+    assert np.isfinite(P.exp.kernel(x)).all()
+
+
+@TYPES
+def test_where_and_numbers_beside(dtype):
+    x, y = numbers(dtype, 300), numbers(dtype, 300, 1)
+    check("where", x.real > 0, x, y)
+    for number in (2, 2.5, 1 - 2j):
+        for name in ("add", "mul", "div"):
+            check(name, x, number)
+            check(name, number, x)
+
+
+def test_the_loops_are_generated():
+    x = lucid.tensor(numbers(np.complex64, 100))
+    for call in (lucid.exp, lambda x: x * x, lambda x: x / 2.5, lucid.abs, lambda x: 3 - x):
+        assert "elementwise" in lucid.kernels.source(call, x, parts="expression")
+
+
+NUMBERS = (2, 2.5, 300, -1, 1e6, np.inf, np.nan, 2 + 1j, True)
+UFUNCS = {"add": np.add, "mul": np.multiply, "gt": np.greater, "eq": np.equal, "maximum": np.maximum, "div": np.divide}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "int8", "uint8", "complex64", "bool"])
+@pytest.mark.parametrize("name", UFUNCS)
+def test_python_numbers_beside_arrays_count_as_in_numpy(name, dtype):
+    x = np.array([0, 1, 2, 3, 100], dtype)
+    kernel = getattr(P, name).kernel
+    for number in NUMBERS:
+        for operands in ((x, number), (number, x)):
+            with np.errstate(all="ignore"):
+                try:
+                    expected = UFUNCS[name](*operands)
+                except OverflowError:
+                    with pytest.raises(OverflowError):
+                        kernel(*operands)
+                    continue
+                got = kernel(*operands)
+            assert got.dtype == expected.dtype
+            tolerance = 0 if expected.dtype.kind in "biu" else 2 * np.finfo(expected.dtype).eps
+            np.testing.assert_allclose(got, expected, tolerance)
