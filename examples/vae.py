@@ -13,9 +13,10 @@ from progress import progress
 import lucid
 from lucid import nn
 from lucid.data import DataLoader, TensorDataset
-from lucid.distributions import ContinuousBernoulli, Distribution, Independent, Normal, kl_divergence
+from lucid.distributions import Distribution, Independent, Normal, kl_divergence
 
 PIXELS, LATENT = 64, 2
+NOISE = 0.3  # the standard deviation of pixels; with less of it, points spread further than the prior
 TEST_SHARE = 0.2
 
 
@@ -43,7 +44,7 @@ class Autoencoder(nn.Module):
         return Independent(Normal(loc, log_scale.exp()), 1)
 
     def decode(self, points: lucid.Tensor) -> Distribution:
-        return Independent(ContinuousBernoulli(logits=self.decoder(points)), 1)
+        return Independent(Normal(self.decoder(points).sigmoid(), NOISE), 1)
 
     def bound(self, images: lucid.Tensor) -> tuple[lucid.Tensor, lucid.Tensor]:
         """The two parts of the bound of log p(image): how well a point describes it, less what the point says itself."""
@@ -92,7 +93,8 @@ def manifold(model: Autoencoder, side: int) -> np.ndarray:
     rows, columns = lucid.meshgrid(quantiles.flip(0), quantiles, indexing="ij")
     with lucid.no_grad():
         images = model.decode(lucid.stack([columns, rows], -1)).mean
-    return images.reshape(side, side, 8, 8).permute(0, 2, 1, 3).reshape(8 * side, 8 * side).numpy()
+    framed = nn.functional.pad(images.reshape(side, side, 8, 8), (1, 1, 1, 1))
+    return framed.permute(0, 2, 1, 3).reshape(10 * side, 10 * side).numpy()
 
 
 def draw(done: Training, test: lucid.Tensor, digits: np.ndarray, folder: Path) -> Path:
