@@ -10,6 +10,7 @@ from scipy import stats
 
 import lucid
 from lucid import distributions as d
+from lucid.distributions import circular
 from lucid.func import jvp, vmap
 
 F64 = lucid.float64
@@ -256,6 +257,14 @@ def test_small_concentrations_have_draws_and_gradients():
     for dist in (d.Gamma(c, 1.0), d.Beta(c, c), d.StudentT(c + 0.1)):
         drawn = dist.rsample()
         assert bool(drawn.isfinite().all()) and bool(dist.log_prob(drawn).isfinite().all())
+
+
+def test_quantiles_of_angles():
+    chance = lucid.tensor([1e-8, 1e-3, 0.2, 0.5, 0.7, 0.999, 1 - 1e-8], dtype=F64)
+    for k in (1e-4, 0.1, 1.0, 5.0, 20.0, 1e3, 1e6):
+        angle = circular._quantile(chance, lucid.full_like(chance, k))
+        back = d.VonMises(lucid.tensor(0.0, dtype=F64), k).cdf(angle)
+        np.testing.assert_allclose(back.numpy(), chance.numpy(), rtol=0, atol=2e-14)
 
 
 def test_gradient_of_an_expected_value():
