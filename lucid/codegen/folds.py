@@ -2,8 +2,8 @@
 
 The tree by which elements are put together depends on the shape alone. The elements of a run are divided into blocks; in
 a block, element i goes into accumulator i mod 64, in order; accumulators are put together in halves, and so are the
-blocks, again by 64 accumulators. Vectors of any width give the same bits, and so do threads, which take whole blocks.
-Where the elements that are put together lie apart and their neighbours belong to other results, each result has one
+blocks, by 16 accumulators, or 8 where numbers take more than 4 bytes. Vectors of any width give the same bits, and so do
+threads, which take whole blocks. Where the elements that are put together lie apart and their neighbours belong to other results, each result has one
 accumulator in a block of rows, and vectors hold neighbours.
 """
 
@@ -126,10 +126,11 @@ def _fold_run(
     count: Value,
     load: Callable[[Value, int], list[Value]],
     tail: Callable[[Value, int], list[Value]],
+    accumulators: int = ACCUMULATORS,
 ) -> list[Value]:
     """The state of so many elements, or states: `load(i, offset)` gives a vector of states from element i + offset."""
     lanes = plan.lanes
-    vectors = ACCUMULATORS // lanes
+    vectors = accumulators // lanes
     start = [v for _ in range(vectors) for v in plan.units(f, lanes)]
     width = len(plan.states)
 
@@ -140,8 +141,8 @@ def _fold_run(
         found = [plan.combined(f, acc, load(i, k * lanes)) for k, acc in enumerate(grouped(values))]
         return [v for state in found for v in state]
 
-    rounded = count & -ACCUMULATORS
-    values = f.loop(rounded, ACCUMULATORS, whole, start)
+    rounded = count & -accumulators
+    values = f.loop(rounded, accumulators, whole, start)
 
     def rest(i: Value, *values: Value) -> Sequence[Value]:
         """What is left, with the places behind the last one as they are."""
@@ -153,7 +154,7 @@ def _fold_run(
             out += [f.select(there, n, a) for n, a in zip(new, acc)]
         return out
 
-    return _together(f, plan, grouped(f.loop(count, ACCUMULATORS, rest, values, start=rounded)))
+    return _together(f, plan, grouped(f.loop(count, accumulators, rest, values, start=rounded)))
 
 
 def spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, first: Value, count: Value) -> None:
@@ -235,7 +236,7 @@ def merge(plan: FoldPlan, name: str) -> Function:
             f.load(f.beyond(b, (i + offset) * t.bytes).text, t.wide(plan.lanes)) for b, t in zip(bases, plan.states)
         ]
 
-    state = _fold_run(f, plan, count, load, load)  # there is room behind the last state
+    state = _fold_run(f, plan, count, load, load, plan.lanes)  # there is room behind the last state
     f.store(plan.finished(f, state), "%out")
     f.jump(done)
     f.begin(done)
