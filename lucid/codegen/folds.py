@@ -3,8 +3,8 @@
 The tree by which elements are put together depends on the shape alone. The elements of a run are divided into blocks; in
 a block, element i goes into accumulator i mod 64, in order; accumulators are put together in halves, and so are the
 blocks, by 16 accumulators, or 8 where numbers take more than 4 bytes. Vectors of any width give the same bits, and so do
-threads, which take whole blocks. Where the elements that are put together lie apart and their neighbours belong to other results, each result has one
-accumulator in a block of rows, and vectors hold neighbours.
+threads, which take whole blocks. Where the elements that are put together lie apart and their neighbours belong to other
+results, each result has one accumulator in a block of rows, and vectors hold neighbours.
 """
 
 from collections.abc import Callable, Sequence
