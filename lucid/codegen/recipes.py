@@ -71,7 +71,7 @@ def of_body(plan: Any) -> str:
 
 
 def of_rows(plan: Any, alike: Sequence[int]) -> str:
-    """The recipe of a loop over a row (`rows.RowPlan`), or over rows side by side; all elements of some operands are alike."""
+    """The recipe of a loop over a row (`rows.RowPlan`), or over rows side by side; elements of some operands are alike."""
     body = plan.body
     lines = [_signature(plan.operands, plan.results, plan), *_steps(body.steps)]
     lines.append(f"return {', '.join(map(_shown, body.results))}")

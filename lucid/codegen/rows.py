@@ -7,8 +7,8 @@ passes that follow; the rest is computed again.
 There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
 one row. Where neighbours belong to other rows, vectors hold one element of each, and rows side by side are gone through
 together, some elements of each at a time, so that memory is read in its order. In both, sums are made of blocks: of
-`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the vector's length, or, where elements
-take little time, mod that of `_AT_ONCE` vectors; of `_FEW` in the second.
+`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the vector's length, or, where
+elements take little time, mod that of `_AT_ONCE` vectors; of `_FEW` in the second.
 """
 
 from collections.abc import Callable, Sequence

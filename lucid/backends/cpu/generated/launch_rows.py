@@ -8,11 +8,13 @@ from typing import Any
 
 
 class Rows:
-    """The loop of a function of rows at its address, for operands of certain types.
+    """The loops of a function of rows, for operands of certain types.
 
-    `columns(shared)` gives the address of the loop over rows side by side, of operands that are `shared` by all rows and
-    others, and what keeps it alive. `results` are types, `of_rows` says which results are one number for a row, `room` is how many bytes an element needs
-    beside its memory, and `numbers` names the parameters.
+    `loop(side_by_side, alike)` gives the address of the loop over a row, or over rows side by side, and what keeps it
+    alive; the operands that are `alike` have one number for all elements of a row, or for all rows. It gives 0 where there
+    is no code. `results` are types, `of_rows` says which results are one number for a row, and `numbers` names the
+    parameters. `room` is how many bytes an element needs beside its memory, `column_room` how many an element of a row
+    beside others does, and how many such a row.
     """
 
     def __init__(
