@@ -93,6 +93,7 @@ def _cases() -> dict[str, Case]:
         "interpolate, bilinear": lambda m, x: m.nn.functional.interpolate(
             x[None, None], scale_factor=2, mode="bilinear"
         ),
+        "interpolate, bicubic": lambda m, x: m.nn.functional.interpolate(x[None, None], scale_factor=2, mode="bicubic"),
     }
     two: dict[str, Call] = {
         "add": lambda m, x, y: x + y,

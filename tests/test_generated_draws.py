@@ -112,3 +112,18 @@ def test_the_gradient_of_dropout_is_its_mask():
     out.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy() * 2, out.detach().numpy())
     assert set(np.unique(x.grad.numpy())) == {np.float32(0), np.float32(1 / 0.75)}
+
+
+@pytest.mark.parametrize(
+    "target", [("aarch64-unknown-linux-gnu", "generic"), ("x86_64-unknown-linux-gnu", "x86-64-v3")]
+)
+def test_code_for_other_processors(target):
+    from lucid.codegen.draws import MAKERS, Draw, stream
+    from lucid.codegen.loops import module
+    from lucid.codegen.machine import Compiler
+
+    compiler = Compiler(*target, "")
+    for name in MAKERS:
+        dtype = np.dtype(np.uint64 if name == "words" else np.float32)
+        text = module([stream(Draw(name, dtype, 8 * dtype.itemsize, 24), "stream")])
+        assert "stream:" in compiler.assembly(text)

@@ -162,3 +162,20 @@ def test_gradients_and_batches(function):
     rows = lucid.tensor(some((3, 2, 2, 5, 6), "f8"))
     wanted = lucid.stack([function(row) for row in rows])
     np.testing.assert_allclose(func.vmap(function)(rows).numpy(), wanted.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "target", [("aarch64-unknown-linux-gnu", "generic"), ("x86_64-unknown-linux-gnu", "x86-64-v3")]
+)
+def test_code_for_other_processors(target):
+    from lucid.codegen.loops import module
+    from lucid.codegen.machine import Compiler
+    from lucid.codegen.windows import WindowPlan, lines, places, rows
+    from lucid.core.primitive import P
+    from lucid.ops.reductions import SUM
+
+    single, whole = np.dtype(np.float32), np.dtype(np.int64)
+    plan, places_plan = WindowPlan(SUM, single, True), WindowPlan(P.max_pool_indices.fold, single, False, whole)
+    functions = [rows(plan, "rows"), lines(plan, "lines"), places(places_plan, "places")]
+    assembly = Compiler(*target, "").assembly(module(functions))
+    assert all(f"{name}:" in assembly for name in ("rows", "lines", "places"))
