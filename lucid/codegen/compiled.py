@@ -181,3 +181,15 @@ def selection(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
     from lucid.codegen.selections import select
 
     return addresses([select(plan, "select")], "selection", name)
+
+
+def update(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
+    """The loop of an update in place (`updates.UpdatePlan`)."""
+
+    def write() -> list[Function]:
+        from lucid.codegen import updates
+
+        return [updates.update(plan, "update")]
+
+    code = code_of(Recipe("update", name, recipes.of_update(plan), ("update",), write))
+    return code.addresses, code

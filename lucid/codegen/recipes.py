@@ -70,6 +70,14 @@ def of_body(plan: Any) -> str:
     return f"{_signature(plan.types, [plan.result], plan)}\n{body_text(plan.body)}"
 
 
+def of_update(plan: Any) -> str:
+    """The recipe of an update in place (`updates.UpdatePlan`)."""
+    results = ", ".join(_shown(body.result) for body in plan.bodies)
+    kind = type_name(plan.element)
+    head = f"{plan.operands} operands and {plan.numbers} numbers of {kind}, {plan.lanes} at once"
+    return "\n".join([head, *_steps(plan.bodies[0].steps), f"return {results}"])
+
+
 def of_rows(plan: Any, alike: Sequence[int]) -> str:
     """The recipe of a loop over a row (`rows.RowPlan`), or over rows side by side; elements of some operands are alike."""
     body = plan.body

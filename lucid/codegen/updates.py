@@ -7,7 +7,6 @@ import numpy as np
 
 from lucid.codegen.bodies import is_base, type_of, write_body
 from lucid.codegen.functions import FUNCTIONS
-from lucid.codegen.recipes import body_text
 from lucid.codegen.vectors import POINTER, Function, Type, Value
 from lucid.ops.expressions import Body, Expression, Operand, Parameter, as_expression, in_order
 
@@ -27,11 +26,6 @@ class UpdatePlan:
         self.bodies = [Body((dtype,) * operands, steps, result, dtype) for result in results]
         self.lanes = 8 if dtype.itemsize > 4 else 16
         self.cost = 0.25 * (operands + len(results)) + sum(2 if s.primitive.name in FUNCTIONS else 0.1 for s in steps)
-
-    def text(self) -> str:
-        """What decides about the code."""
-        head = f"{self.operands} of {self.element.of}, {self.numbers} numbers, {self.lanes} at once"
-        return "\n".join([head, *map(body_text, self.bodies)])
 
     def compute(self, f: Function, operands: Sequence[Value], numbers: dict[str, Value]) -> list[Value]:
         # What bodies share is written once: it is the same text.

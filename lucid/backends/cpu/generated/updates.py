@@ -23,13 +23,11 @@ def update_of(
     """The loop that computes results of `function(operands, numbers)`, which takes expressions; None if there is none."""
     with lock:
         from lucid.codegen import bodies, compiled, updates  # loaded when first needed, and LLVM with it
-        from lucid.codegen.recipes import Recipe
 
         try:
             plan = updates.UpdatePlan(function, dtype, operands, numbers)
-            recipe = Recipe("update", name, plan.text(), ("update",), lambda: [updates.update(plan, "update")])
-            code = compiled.code_of(recipe)
+            (address,), code = compiled.update(plan, name)
         except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
             return None
     arrays = operands + len(plan.bodies)
-    return launch_updates.Update(code.addresses[0], dtype, arrays, numbers, plan.cost, code)
+    return launch_updates.Update(address, dtype, arrays, numbers, plan.cost, code)
