@@ -12,6 +12,7 @@ Tensor([ True, False])
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import lucid
@@ -108,12 +109,20 @@ class _Bounded(Constraint):
         self.__dict__.update(zip(self._bounds, bounds, strict=True))
 
     def check(self, value: Tensor) -> Tensor:
-        above = value > self.lower_bound if self._open_below else value >= self.lower_bound
-        holds = above & (value < self.upper_bound if self._open_above else value <= self.upper_bound)
-        return holds & (value % 1 == 0) if self.is_discrete else holds
+        parts = []
+        if "lower_bound" in self._bounds:
+            parts.append(value > self.lower_bound if self._open_below else value >= self.lower_bound)
+        if "upper_bound" in self._bounds:
+            parts.append(value < self.upper_bound if self._open_above else value <= self.upper_bound)
+        if self.is_discrete:
+            parts.append(value % 1 == 0)
+        return reduce(lucid.logical_and, parts)
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}({', '.join(f'{b}={getattr(self, b)}' for b in self._bounds)})"
+        # Messages are made before anything is checked, so tensors are not printed in them.
+        bounds = {name: getattr(self, name) for name in self._bounds}
+        shown = {k: f"<tensor of shape {x.shape}>" if isinstance(x, Tensor) else x for k, x in bounds.items()}
+        return f"{super().__repr__()}({', '.join(f'{k}={x}' for k, x in shown.items())})"
 
 
 class _GreaterThan(_Bounded):
