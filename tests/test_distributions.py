@@ -488,6 +488,9 @@ def test_impossible_and_certain_events():
     assert lucid.autograd.grad(logs.sum(), p).tolist() == [-1.0, 1.0]
     assert d.Bernoulli(p).log_prob(t(1.0, 0.0)).tolist() == [-math.inf] * 2
     assert d.Bernoulli(p).entropy().tolist() == [0.0, 0.0]
+    masked = t(0.3, -math.inf, 1.0).requires_grad_()
+    assert lucid.autograd.grad(d.Categorical(logits=masked).entropy(), masked)[1].item() == 0
+    assert lucid.autograd.grad(d.Categorical(logits=masked).log_prob(lucid.tensor(0)), masked).isfinite().all()
     assert d.Categorical(t(0.0, 1.0)).entropy().item() == 0
     assert d.NegativeBinomial(0.0, 0.5).log_prob(0.0).item() == 0
     assert d.NegativeBinomial(0.0, 0.5).sample((3,)).tolist() == [0.0] * 3

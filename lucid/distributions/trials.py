@@ -13,7 +13,7 @@ __all__ = ["Bernoulli", "Binomial", "ContinuousBernoulli", "Geometric", "Negativ
 
 
 def times_log(count: Tensor, log: Tensor) -> Tensor:
-    """count · log, and 0 for what is impossible and never happened."""
+    """count · log, and 0 for what is impossible and never happened, which has no part in gradients either."""
     return lucid.where((count == 0) & (log == -math.inf), 0.0, count * log)
 
 
