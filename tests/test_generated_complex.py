@@ -82,6 +82,28 @@ def test_where_and_numbers_beside(dtype):
             check(name, number, x)
 
 
+@TYPES
+def test_threads_do_not_change_bits(dtype):
+    x, y = numbers(dtype, (600, 500)), numbers(dtype, (600, 500), 1)
+    before, found = lucid.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            lucid.set_num_threads(threads)
+            found.append([P.exp.kernel(x), P.div.kernel(x, y.reshape(500, 600).T)])
+    finally:
+        lucid.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(found[0][0][3, 7:9], P.exp.kernel(x[3, 7:9].copy()))
+
+
+def test_functions_that_have_code_are_computed_by_it():
+    x = lucid.linspace(0.1, 2, 1000)
+    for function in (lucid.sigmoid, lucid.rsqrt, lucid.nn.functional.logsigmoid):
+        name = {"logsigmoid": "log_sigmoid"}.get(function.__name__, function.__name__)
+        assert f"{name}(x0)" in lucid.kernels.source(function, x, parts="expression")
+
+
 def test_the_loops_are_generated():
     x = lucid.tensor(numbers(np.complex64, 100))
     for call in (lucid.exp, lambda x: x * x, lambda x: x / 2.5, lucid.abs, lambda x: 3 - x):
@@ -110,3 +132,19 @@ def test_python_numbers_beside_arrays_count_as_in_numpy(name, dtype):
             assert got.dtype == expected.dtype
             tolerance = 0 if expected.dtype.kind in "biu" else 2 * np.finfo(expected.dtype).eps
             np.testing.assert_allclose(got, expected, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu"), [("aarch64-unknown-linux-gnu", "generic"), ("x86_64-unknown-linux-gnu", "x86-64-v3")]
+)
+def test_code_for_other_processors(triple, cpu, monkeypatch):
+    from lucid.codegen import bodies, loops
+    from lucid.codegen.machine import Compiler
+
+    monkeypatch.setattr(bodies, "level", cpu)
+    compiler = Compiler(triple, cpu, "")
+    for name, dtype in [("exp", "complex64"), ("div", "complex128"), ("mul", "complex64"), ("remainder", "int64")]:
+        primitive = getattr(P, name)
+        plan = bodies.Plan(primitive.source, [np.dtype(dtype)] * len(primitive.operands), {})
+        code = compiler.object_code(loops.module([loops.elementwise(plan, "elementwise")]))
+        assert code.startswith(b"\x7fELF")

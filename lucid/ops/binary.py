@@ -213,7 +213,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
         input = lift(input)
-    if exponent == 2 and (type(input) is not Tensor or input._array.dtype in dtypes.FLOATING):
+    if exponent == 2 and (type(input) is not Tensor or input._array.dtype in dtypes.DIFFERENTIABLE):
         return square(input)
     if isinstance(input, Tensor):
         x = input
