@@ -25,7 +25,7 @@ MODULES = (
     "core.primitive", "core.geometry", "core.engine",
     "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
-    "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping",
+    "ops.indexing", "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping", "api.sorting",
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",

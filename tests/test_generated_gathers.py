@@ -207,6 +207,71 @@ def test_masks(shape, share):
     np.testing.assert_array_equal(gathers.nonzero(np.asfortranarray(mask), True), np.argwhere(mask))
 
 
+CLASSES = [((5, 3), -100), ((4, 6, 3), 2), ((3, 2, 1, 5), -1), ((6000, 4), -100), ((2, 3, 40, 50), 0), ((1, 1), -100)]
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize(("shape", "ignored"), CLASSES)
+def test_classes(shape, ignored, dtype, reduction):
+    rng = np.random.default_rng(7)
+    x, target = numbers(rng, shape, dtype), rng.integers(0, shape[1], shape[:1] + shape[2:])
+    if ignored < 0:
+        target.flat[:: max(2, target.size // 3)] = ignored
+        target.flat[-1] = 0
+    how = {"ignore_index": ignored, "reduction": reduction}
+    expected = kernels.reference(P.nll)(x, target, **how)
+    ct = numbers(rng, expected.shape, dtype)  # a number of NumPy's where there is one, which is as good as an array
+    close = {"rtol": 4 * np.finfo(dtype).eps, "atol": 4 * np.finfo(dtype).eps * abs(x).sum() / x.shape[1]}
+    for laid_out in layouts(x):
+        np.testing.assert_allclose(P.nll.kernel(laid_out, target, **how), expected, **close)
+        picked = kernels.reference(P.pick_class)(x, target, ignore_index=ignored)
+        same(P.pick_class.kernel(laid_out, target, ignore_index=ignored), picked)
+    back = kernels.reference(P.nll_back)(ct, target, classes=shape[1], **how)
+    for places in (target, np.asfortranarray(target), target.astype(np.int32)):
+        found = P.nll_back.kernel(ct, places, classes=shape[1], **how)
+        assert found.dtype == back.dtype
+        np.testing.assert_array_equal(found, back)
+
+
+def test_classes_with_any_number_of_threads():
+    rng = np.random.default_rng(8)
+    x, target = rng.standard_normal((70000, 5)), rng.integers(0, 5, 70000)
+    before = thread_pool.size()
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            thread_pool.set_size(threads)
+            loss = P.nll.kernel(x, target, ignore_index=3, reduction="mean")
+            found.append((loss, P.nll_back.kernel(loss, target, classes=5, ignore_index=3, reduction="mean")))
+    finally:
+        thread_pool.set_size(before)
+    np.testing.assert_allclose(found[0][0], -x[np.arange(70000), target][target != 3].mean(), rtol=1e-12)
+    for loss, back in found[1:]:
+        same(loss, found[0][0])
+        same(back, found[0][1])
+
+
+@pytest.mark.parametrize("wrong", [-1, 5])
+@pytest.mark.parametrize("count", [3, 70000])
+def test_what_is_no_class_is_refused(wrong, count):
+    x, target = np.zeros((count, 5), np.float32), np.zeros(count, np.int64)
+    target[-1] = wrong
+    for reduction in ("none", "mean"):
+        with pytest.raises(IndexError, match=f"target {wrong} is out of range for 5 classes"):
+            P.nll.kernel(x, target, ignore_index=-100, reduction=reduction)
+    with pytest.raises(IndexError, match=f"target {wrong} is out of range for 5 classes"):
+        P.nll_back.kernel(np.ones((), np.float32), target, classes=5, ignore_index=-100, reduction="sum")
+
+
+def test_only_ignored_targets():
+    x, target = np.ones((3, 2), np.float32), np.full(3, -100)
+    how = {"ignore_index": -100}
+    assert np.isnan(P.nll.kernel(x, target, **how, reduction="mean"))
+    assert P.nll.kernel(x, target, **how, reduction="sum") == 0
+    assert not P.nll_back.kernel(np.ones((), np.float32), target, classes=2, **how, reduction="mean").any()
+
+
 def test_bounds():
     rng = np.random.default_rng(6)
     inside = rng.integers(0, 9, 300000)

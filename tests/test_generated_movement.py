@@ -164,6 +164,22 @@ def test_cat() -> None:
         P.cat.kernel(x, x[:1], dim=1)
 
 
+def test_stack() -> None:
+    reference = kernels.reference(P.stack)
+    for shape in SHAPES:
+        for dim in range(len(shape) + 1):
+            for dtype in ("int8", "float32", "complex128"):
+                plain = _numbers(shape, dtype)
+                for _, x in _layouts(shape, dtype):
+                    for xs in ((x,), (x, plain), (plain, x, x)):
+                        _same(P.stack.kernel(*xs, dim=dim), reference(*xs, dim=dim))
+    x, y = np.ones((2, 3), np.float32), np.ones((2, 3), np.int32)
+    _same(P.stack.kernel(x, y, dim=1), reference(x, y, dim=1))
+    large = [_numbers((300, 500), "float32") + k for k in range(3)]
+    for dim in range(3):
+        _same(P.stack.kernel(*large, dim=dim), np.stack(large, dim))
+
+
 def test_slice_back_of_any_index() -> None:
     reference = kernels.reference(P.slice_back)
     shape = (40, 50, 60)

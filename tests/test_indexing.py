@@ -1,5 +1,6 @@
 """Reading and writing by position, gather and scatter, sorting and searching: values, gradients, in-place forms."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.levels import new_level
 from lucid.core.primitive import lift
+from lucid.ops.dims import broadcast_shapes
 
 NAN, INF = float("nan"), float("inf")
 rng = np.random.default_rng(0)
@@ -739,3 +741,15 @@ def test_a_leaf_assigned_to_several_parts_adds_up_to_second_order():
     assert grad.tolist() == [20.0, -30.0]
     grad.sum().backward()
     assert leaf.grad.tolist() == [10.0, 10.0]
+
+
+def test_shapes_are_broadcast_as_by_numpy():
+    sizes = [(), (1,), (3,), (0,), (2, 1), (1, 3), (2, 3), (4, 1, 3), (1, 1, 1), (2, 0)]
+    for shapes in itertools.product(sizes, repeat=3):
+        try:
+            expected = np.broadcast_shapes(*shapes)
+        except ValueError:
+            with pytest.raises(ValueError, match="cannot be broadcast"):
+                broadcast_shapes(shapes)
+        else:
+            assert broadcast_shapes(shapes) == expected

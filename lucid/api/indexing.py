@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.arrays import steps
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.inplace import write, write_part
+from lucid.core.kernels import table
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
 from lucid.core.tensor import Tensor, shape_of, wrapped
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
@@ -29,8 +29,12 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         key = (key,)
     if _is_basic(key):
         return _basic(input, key)
-    if len(key) == 1 and input.ndim and isinstance(key[0], Tensor) and key[0].ndim and key[0].np_dtype.kind in "iu":
-        return P.index(input, in_range(key[0], input.shape[0]))
+    if len(key) == 1 and isinstance(key[0], Tensor) and (rank := key[0].ndim):
+        kind = key[0].np_dtype.kind
+        if kind == "b" and input.ndim >= rank:
+            return P.index(input, *mask_positions(key[0], shape_of(input)[:rank]))
+        if kind in "iu" and input.ndim:
+            return P.index(input, in_range(key[0], shape_of(input)[0]))
     seen, positions, place = _resolve(input, key)
     if not positions:
         return seen
@@ -242,12 +246,17 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
     return P.reshape(source, shape=source.shape[extra:])
 
 
+def is_common(value: Any, kind: Any) -> bool:
+    """Whether it is a number that needs no look before it is converted, as most are."""
+    return type(value) is float and kind in dtypes.SINGLE_AND_DOUBLE and -1e38 < value < 1e38
+
+
 def _source(input: Tensor, value: Any) -> Tensor:
     """The value of an assignment in the type of its target. Numbers lose what does not fit; tensors must fit."""
     kind = element_type(input)
     if isinstance(value, Tensor) and element_type(value) is kind:
         return value
-    if type(value) is float and kind in dtypes.SINGLE_AND_DOUBLE and -1e38 < value < 1e38:
+    if is_common(value, kind):
         return wrapped(constant(value, kind))
     dtypes.raise_if_outside(value, kind, "setitem")
     source = exact(value)
@@ -330,4 +339,4 @@ def along(positions: Tensor, sizes: tuple[int, ...], dim: int) -> list[Tensor]:
 
 def counting(n: int, dim: int, ndim: int) -> Tensor:
     """0, 1, …, n - 1 along one of `ndim` dimensions."""
-    return Tensor._wrap(steps(n, (1,) * (ndim - 1 - dim)))
+    return wrapped(table["steps"](n, (1,) * (ndim - 1 - dim)))

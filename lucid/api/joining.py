@@ -71,9 +71,8 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
         if shape_of(t) != shape:
             raise RuntimeError(f"stack: shapes {shape} and {t.shape} differ")
     d = one_dim(dim, len(shape) + 1, "stack")
-    one = {"shape": (*shape[:d], 1, *shape[d:])}
-    joined: Tensor = apply(P.cat, [apply(P.reshape, (t,), one) for t in found], {"dim": d})
-    return joined
+    stacked: Tensor = apply(P.stack, found, {"dim": d})
+    return stacked
 
 
 def hstack(tensors: Any) -> Tensor:

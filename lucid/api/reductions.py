@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor, of_class
+from lucid.core.tensor import Tensor, of_class, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
@@ -37,7 +37,7 @@ def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
 
 def _ordered(input: Any, name: str) -> Tensor:
     x = lift(input)
-    if x.is_complex():
+    if x.np_dtype.kind == "c":
         raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
     return x
 
@@ -114,7 +114,8 @@ def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
 
 
 def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
-    if count_at(x.shape, dims) == 0:
+    shape = shape_of(x)
+    if 0 in shape and count_at(shape, dims) == 0:
         raise IndexError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
 
 
@@ -206,8 +207,10 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
     x = _ordered(input, prim)
     if dim is None:
-        _nonempty(x, tuple(range(x.ndim)), prim)
-        found = getattr(P, prim)(x.reshape(-1), dim=0)
+        count = x.numel()
+        if not count:
+            _nonempty(x, tuple(range(x.ndim)), prim)
+        found = getattr(P, prim)(P.reshape(x, shape=(count,)), dim=0)
         return found.reshape((1,) * x.ndim) if keepdim else found
     d = one_dim(dim, x.ndim, prim)
     _nonempty(x, (d,) if x.ndim else (), prim)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api.indexing import Put, along, counting, mask_positions
+from lucid.api.indexing import Put, along, is_common, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, of_class, shape_of
+from lucid.core.primitive import constant, element_type, lift
+from lucid.core.tensor import Tensor, of_class, shape_of, wrapped
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
@@ -31,6 +31,9 @@ def _same_type(x: Tensor, source: Tensor, name: str) -> None:
 
 def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
     """A number or 0-d tensor in the type of `x`."""
+    kind = element_type(x)
+    if is_common(value, kind):
+        return wrapped(constant(value, kind))
     dtypes.raise_if_outside(value, x.np_dtype, name)
     source = exact(value)
     if source.ndim:
@@ -45,14 +48,16 @@ def _sizes(x: Tensor) -> tuple[int, ...]:
     return shape_of(x) or (1,)
 
 
-def _grid(x: Tensor, dim: int, index: Any, name: str) -> list[Tensor]:
-    """Positions for every dimension: `index` along `dim`, each element's own elsewhere."""
+def _grid(x: Tensor, dim: int, index: Any, name: str) -> tuple[tuple[int, ...], list[Tensor]]:
+    """The index's shape, and positions for every dimension: `index` along `dim`, each element's own elsewhere."""
     sizes = _sizes(x)
     d = one_dim(dim, len(sizes), name)
     i = lift(index)
-    if shape_of(i) != sizes:
+    shape = shape_of(i)
+    if shape != sizes:
         i = _fitting(i, sizes, d, name)
-    return along(in_range(i, sizes[d], name, negative=False), shape_of(i), d)
+        shape = shape_of(i)
+    return shape, along(in_range(i, sizes[d], name, False), shape, d)
 
 
 def _fitting(i: Tensor, sizes: tuple[int, ...], dim: int, name: str) -> Tensor:
@@ -73,11 +78,10 @@ def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bo
     return 0 not in shape and any(m > n for e, (m, n) in enumerate(zip(shape, sizes, strict=True)) if e != dim)
 
 
-def _scatter_source(x: Tensor, positions: list[Tensor], src: Any, name: str) -> Tensor:
-    """The part of `src` that the index covers."""
+def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str) -> Tensor:
+    """The part of `src` that an index of this shape covers."""
     source = beside(src, x.np_dtype)
     _same_type(x, source, name)
-    shape = broadcast_shapes([shape_of(p) for p in positions])
     if shape_of(source) == shape:
         return source
     if 0 in shape:
@@ -99,9 +103,10 @@ def gather(input: Any, dim: int, index: Any) -> Tensor:
             [4., 3.]])
     """
     x, i = lift(input), lift(index)
-    found = P.index(x if shape_of(x) else P.reshape(x, shape=(1,)), *_grid(x, dim, i, "gather"))
-    shape = shape_of(i)
-    return found if shape_of(found) == shape else P.reshape(found, shape=shape)
+    shape, positions = _grid(x, dim, i, "gather")
+    found = P.index(x if shape_of(x) else P.reshape(x, shape=(1,)), *positions)
+    wanted = shape_of(i)
+    return found if shape == wanted else P.reshape(found, shape=wanted)
 
 
 def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
@@ -114,8 +119,15 @@ def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
 
 
 def _scatter(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Put:
-    positions = _grid(x, dim, index, name)
-    return Put(name, positions, _scatter_source(x, positions, src, name), accumulate)
+    shape, positions = _grid(x, dim, index, name)
+    return Put(name, positions, _scatter_source(x, shape, src, name), accumulate)
+
+
+def _scattered(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Tensor:
+    if not shape_of(x):
+        return P.reshape(_scattered(P.reshape(x, shape=(1,)), dim, index, src, accumulate, name), shape=())
+    shape, positions = _grid(x, dim, index, name)
+    return P.index_put(x, _scatter_source(x, shape, src, name), *positions, accumulate=accumulate)
 
 
 def _spread(source: Tensor, index: Any) -> Tensor:
@@ -147,7 +159,7 @@ def scatter(
     source = _spread(_written(x, src, value, "scatter"), index)
     if reduce is not None:
         return _scatter_reduction(x, dim, index, source, reduce, "scatter")
-    return _scatter(x, dim, index, source, False, "scatter").of(x)
+    return _scattered(x, dim, index, source, False, "scatter")
 
 
 @numpy_names
@@ -176,8 +188,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
     >>> lucid.scatter_add(lucid.ones(3), 0, lucid.tensor([0, 0, 2]), lucid.tensor([1.0, 2.0, 3.0]))
     Tensor([4., 1., 4.])
     """
-    x = lift(input)
-    return _scatter(x, dim, index, src, True, "scatter_add").of(x)
+    return _scattered(lift(input), dim, index, src, True, "scatter_add")
 
 
 @numpy_names
@@ -198,8 +209,8 @@ _SLICE_REDUCTIONS = _REDUCTIONS[1:]  # sums are `index_add`
 def _scatter_reduce(x: Tensor, dim: int, index: Any, src: Any, reduce: str, include_self: bool, name: str) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}")
-    positions = _grid(x, dim, index, name)
-    source = _scatter_source(x, positions, src, name)
+    shape, positions = _grid(x, dim, index, name)
+    source = _scatter_source(x, shape, src, name)
     out = _reduced(x if x.ndim else P.reshape(x, shape=(1,)), positions, source, reduce, include_self)
     return out if x.ndim else P.reshape(out, shape=())
 
@@ -263,21 +274,22 @@ def _rows(x: Tensor, dim: int, index: Any, name: str, negative: bool) -> tuple[i
     sizes = _sizes(x)
     d = one_dim(dim, len(sizes), name)
     i = lift(index)
-    if i.ndim > 1:
+    rank = len(shape_of(i))
+    if rank > 1:
         raise IndexError(f"{name}: the index must be a vector, not of shape {i.shape}")
-    rows = in_range(i if i.ndim else P.reshape(i, shape=(1,)), sizes[d], name, negative)
-    return d, [*[counting(n, e, d + 1) for e, n in enumerate(sizes[:d])], rows]
+    rows = in_range(i if rank else P.reshape(i, shape=(1,)), sizes[d], name, negative)
+    return d, along(rows, sizes[: d + 1], d)
 
 
 def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool, name: str) -> Put:
     """Write slices of `source`, one for each position along `dim`."""
     d, positions = _rows(x, dim, index, name, negative=False)
     _same_type(x, source, name)
-    sizes, count = _sizes(x), positions[d].shape[0]
+    sizes, count = _sizes(x), shape_of(positions[d])[0]
     expected = (*sizes[:d], count, *sizes[d + 1 :])
     if not source.ndim and len(sizes) == 1:
         source = P.reshape(source, shape=(1,))
-    if source.shape != expected:
+    if shape_of(source) != expected:
         raise RuntimeError(
             f"{name}: source has shape {source.shape}, but {count} indices along dim {d} "
             f"of a tensor of shape {x.shape} need {expected}"
@@ -295,8 +307,8 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
             [6, 4]])
     """
     x = lift(input)
-    _, positions = _rows(x, dim, index, "index_select", negative=False)
-    if not x.ndim:
+    _, positions = _rows(x, dim, index, "index_select", False)
+    if not shape_of(x):
         if positions[0].shape != (1,):
             raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {positions[0].shape[0]}")
         return P.clone(x)

@@ -24,7 +24,7 @@ from lucid.ops.rules import P
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
     """The tensor as one that can be sorted along `dim`; 0-d tensors as vectors of one element."""
     x = lift(input)
-    if x.is_complex():
+    if x.np_dtype.kind == "c":
         raise RuntimeError(f"{name}: complex numbers have no order; sort by x.abs() or another real value")
     return (x if x.ndim else P.reshape(x, shape=(1,))), one_dim(dim, x.ndim, name)
 

@@ -17,7 +17,7 @@ def question(name: str) -> Callable[..., Any]:
     """What a backend answers by the function of this name in its table."""
 
     def ask(*args: Any, **options: Any) -> Any:
-        return table[name](*args, **options)
+        return table[name](*args, **options) if options else table[name](*args)
 
     return ask
 

@@ -16,6 +16,7 @@ def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
     flag = names.index("keepdim") if "keepdim" in names else sys.maxsize
+    unnamed: Callable[..., R] = function
 
     @wraps(function)
     def call(*args: A.args, **kwargs: A.kwargs) -> R:
@@ -23,12 +24,13 @@ def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
             raise TypeError(
                 f"{function.__name__}: keepdim must be True or False, not {args[flag]!r}; give dim as a tuple"
             )
-        if kwargs:
-            for theirs, ours in _NUMPY_NAMES.items():
-                if theirs in kwargs:
-                    if ours in kwargs:
-                        raise TypeError(f"{function.__name__}: give {ours} or {theirs}, not both")
-                    kwargs[ours] = kwargs.pop(theirs)
+        if not kwargs:
+            return unnamed(*args)
+        for theirs, ours in _NUMPY_NAMES.items():
+            if theirs in kwargs:
+                if ours in kwargs:
+                    raise TypeError(f"{function.__name__}: give {ours} or {theirs}, not both")
+                kwargs[ours] = kwargs.pop(theirs)
         return function(*args, **kwargs)
 
     return call

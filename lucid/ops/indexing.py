@@ -136,10 +136,11 @@ in_range_primitive = Primitive(
 
 def in_range(positions: Tensor, size: int, name: str = "indexing", negative: bool = True) -> Tensor:
     """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
-    if positions.np_dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
-    if type(positions) is not Tensor:
-        return P.in_range(positions, size=size, name=name, negative=negative)
+    is_plain = type(positions) is Tensor
     array = positions._array
+    if (array.dtype if is_plain else positions.np_dtype).kind not in "iu":
+        raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
+    if not is_plain:
+        return P.in_range(positions, size=size, name=name, negative=negative)
     found = kernels.table["in_range_or_same"](array, size, name, negative)
     return positions if found is array else Tensor._wrap(found)

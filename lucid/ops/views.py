@@ -240,16 +240,41 @@ def _cat_abstract(*xs: Abstract, dim: int) -> Abstract:
     return Abstract((*shape[:dim], sum([x.shape[dim] for x in xs]), *shape[dim + 1 :]), common(*xs))
 
 
+def _push_all(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    return prim(*[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params)
+
+
+def _batch_all(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    return prim(*batched_to_front(values, batched, size), dim=params["dim"] + 1)
+
+
 cat_primitive = Variadic(
     "cat",
     _cat_pull,
-    jvp=lambda prim, primals, tangents, out, params: P.cat(
-        *[zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)], **params
-    ),
-    batch=lambda prim, values, batched, size, params: P.cat(
-        *batched_to_front(values, batched, size), dim=params["dim"] + 1
-    ),
+    jvp=_push_all,
+    batch=_batch_all,
     reads=None,
     abstract=_cat_abstract,
+    linear_in=None,
+)
+
+
+def _stack_pull(needed: list[int], ct: Any, args: Any, shapes: Any, params: Any) -> list[Any]:
+    before = (slice(None),) * params["dim"]
+    return [P.slice(ct, index=(*before, i)) for i in needed]
+
+
+def _stack_abstract(*xs: Abstract, dim: int) -> Abstract:
+    shape = xs[0].shape
+    return Abstract((*shape[:dim], len(xs), *shape[dim:]), common(*xs))
+
+
+stack_primitive = Variadic(
+    "stack",
+    _stack_pull,
+    jvp=_push_all,
+    batch=_batch_all,
+    reads=None,
+    abstract=_stack_abstract,
     linear_in=None,
 )

@@ -139,5 +139,6 @@ fill(
         "tril": lambda x, diagonal: np.tril(x, diagonal),
         "triu": lambda x, diagonal: np.triu(x, diagonal),
         "cat": lambda *xs, dim: np.concatenate(xs, axis=dim),
+        "stack": lambda *xs, dim: np.stack(xs, axis=dim),
     }
 )

@@ -194,7 +194,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == lucid.bool:
+    if tensor.np_dtype.kind not in "iu":
         raise TypeError(f"one_hot: classes must be integers, not {tensor.dtype}; convert them with .long()")
     if num_classes == -1:
         if not tensor.numel():
@@ -202,10 +202,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max()) + 1
     if num_classes < 1:
         raise ValueError(f"one_hot: the number of classes must be positive, got {num_classes}")
-    count = tensor.numel()
+    shape, count = tensor.shape, tensor.numel()
+    flat = tensor if shape == (count,) else P.reshape(tensor, shape=(count,))
     ones = Tensor._wrap(full((count,), 1, dtypes.INT64))
     try:
-        rows = P.place_class(ones, tensor.reshape(count), classes=num_classes, ignore_index=_NO_CLASS)
+        rows = P.place_class(ones, flat, classes=num_classes, ignore_index=_NO_CLASS)
     except IndexError:
         raise ValueError(f"one_hot: classes must lie between 0 and {num_classes - 1}") from None
-    return rows.reshape(*tensor.shape, num_classes)
+    return rows if flat is tensor else P.reshape(rows, shape=(*shape, num_classes))

@@ -87,14 +87,18 @@ def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
 
 def _constant(x: Tensor, pairs: Pairs, value: float) -> Tensor:
     lead = x.ndim - len(pairs)
-    sizes = x.shape[lead:]
-    shape = tuple(n + low + high for n, (low, high) in zip(sizes, pairs, strict=True))
-    if any(n < 0 for n in shape):
-        raise RuntimeError(f"pad: {pairs} cuts off more than there is in shape {x.shape}")
-    kept = [slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(sizes, pairs, strict=True)]
-    if any(k != slice(0, n) for k, n in zip(kept, sizes, strict=True)):
-        x = P.slice(x, index=(*(slice(None),) * lead, *kept))
-    if shape == x.shape[lead:]:
+    shape, whole = list(x.shape), [slice(None)] * lead
+    kept, places = whole.copy(), whole.copy()
+    for d, (low, high) in enumerate(pairs, lead):
+        n = shape[d]
+        shape[d] = n + low + high
+        if shape[d] < 0:
+            raise RuntimeError(f"pad: {pairs} cuts off more than there is in shape {x.shape}")
+        part = slice(max(-low, 0), n - max(-high, 0))
+        kept.append(part)
+        places.append(slice(max(low, 0), max(low, 0) + max(part.stop - part.start, 0)))
+    if any(low < 0 or high < 0 for low, high in pairs):
+        x = P.slice(x, index=tuple(kept))
+    if tuple(shape) == x.shape:
         return P.clone(x)
-    places = [slice(max(low, 0), max(low, 0) + n) for n, (low, _) in zip(x.shape[lead:], pairs, strict=True)]
-    return P.pad(x, index=(*(slice(None),) * lead, *places), shape=(*x.shape[:lead], *shape), value=value)
+    return P.pad(x, index=tuple(places), shape=tuple(shape), value=value)

@@ -76,8 +76,7 @@ def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> N
         indexing.index_into(x, values, positions, accumulate)
 
 
-def in_range(positions: Any, size: int, name: str, negative: bool) -> Any:
-    return launch_positions.in_range(positions, size, name, negative, indexing.in_range_array)
+in_range = launch_positions.checking(indexing.in_range_array)
 
 
 def nonzero(x: Any, as_rows: bool) -> Any:
@@ -86,4 +85,5 @@ def nonzero(x: Any, as_rows: bool) -> Any:
 
 
 if support.in_use:
-    kernels.fill({"index_into": into, "in_range_or_same": in_range, "nonzero_positions": nonzero}, "cpu")
+    kernels.fill({"index_into": into, "nonzero_positions": nonzero}, "cpu")
+    kernels.fill({"in_range_or_same": in_range}, "cpu", has_frames=True)  # comparisons of integers never warn

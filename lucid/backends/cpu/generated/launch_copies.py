@@ -55,6 +55,11 @@ def joined(*xs: Any, dim: int) -> Any:
     return np.concatenate(xs, axis=dim)
 
 
+def stacked(*xs: Any, dim: int) -> Any:
+    """Arrays of one shape along a new dimension."""
+    return np.stack(xs, axis=dim)
+
+
 def flipped(x: Any, dims: tuple[int, ...]) -> Any:
     """A copy with the order of elements reversed along dimensions."""
     return np.array(np.flip(x, dims))

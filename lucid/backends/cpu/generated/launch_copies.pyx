@@ -12,7 +12,7 @@ cimport numpy as np
 from lucid.backends.cpu.generated.launch cimport DIMS, new_array
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -687,14 +687,14 @@ def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
 
 
 cdef bint _fit(tuple xs, int dim) except -1:
-    """Whether all are of one type, and of one shape but for one dimension."""
+    """Whether all are of one type, and of one shape but for one dimension, if it is not negative."""
     cdef np.ndarray first, x
     cdef int d, dims
     if not np.PyArray_CheckExact(xs[0]):
         return False
     first = xs[0]
     dims = np.PyArray_NDIM(first)
-    if dim < 0 or dim >= dims:
+    if dim >= dims:
         return False
     for other in xs:
         if not np.PyArray_CheckExact(other):
@@ -745,6 +745,77 @@ cdef object _laid_out_like(tuple xs, np.npy_intp* shape):
     return new_array(x.dtype, dims, shape, strides)
 
 
+cdef bint _are_contiguous(tuple xs) noexcept:
+    for x in xs:
+        if not np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x):
+            return False
+    return True
+
+
+cdef int _join_rows(np.ndarray out, tuple xs, Py_ssize_t rows) except -1:
+    """Fill each row of the result with the same row of all arrays, where everything is in row-major order."""
+    cdef Moves moves
+    cdef Move* move
+    cdef np.ndarray x
+    cdef char* to = <char*>np.PyArray_DATA(out)
+    cdef Py_ssize_t k, r, piece, size = np.PyArray_ITEMSIZE(out), whole = np.PyArray_NBYTES(out)
+    if whole == 0:
+        return 0
+    whole //= rows
+    if not _pays(whole * rows):
+        for other in xs:
+            x = <np.ndarray>other
+            piece = np.PyArray_NBYTES(x) // rows
+            for r in range(rows):
+                memcpy(to + r * whole, <char*>np.PyArray_DATA(x) + r * piece, piece)
+            to += piece
+        return 0
+    moves.count = len(xs)
+    moves.of = <Move*>malloc(moves.count * sizeof(Move))
+    if moves.of == NULL:
+        raise MemoryError
+    for k in range(moves.count):
+        x = <np.ndarray>xs[k]
+        piece = np.PyArray_NBYTES(x) // rows
+        move = &moves.of[k]
+        move.block = lucid_block_of(size)
+        move.to, move.source = to, <char*>np.PyArray_DATA(x)
+        move.dims = 2
+        move.shape[0], move.to_strides[0], move.strides[0] = rows, whole, piece
+        move.shape[1], move.to_strides[1], move.strides[1] = piece // size, size, size
+        to += piece
+        _plan(move, size)
+    with nogil:
+        _run(&moves)
+    free(moves.of)
+    return 0
+
+
+cdef bint _is_known(Py_ssize_t size) noexcept:
+    return lucid_block_of(size) != NULL
+
+
+def stacked(*xs, int dim):
+    cdef np.npy_intp shape[DIMS]
+    cdef np.ndarray x, out
+    cdef int d, dims
+    cdef Py_ssize_t rows = 1
+    if not xs or not _fit(xs, -1) or not _are_contiguous(xs) or not _is_known(np.PyArray_ITEMSIZE(<np.ndarray>xs[0])):
+        return joined(*[numpy.expand_dims(each, dim) for each in xs], dim=dim) if xs else numpy.stack(xs, dim)
+    x = <np.ndarray>xs[0]
+    dims = np.PyArray_NDIM(x)
+    if dim < 0 or dim > dims or dims == DIMS:
+        return numpy.stack(xs, dim)
+    for d in range(dims):
+        shape[d if d < dim else d + 1] = np.PyArray_DIM(x, d)
+        if d < dim:
+            rows *= np.PyArray_DIM(x, d)
+    shape[dim] = len(xs)
+    out = new_array(x.dtype, dims + 1, shape, NULL)
+    _join_rows(out, xs, rows)
+    return out
+
+
 def joined(*xs, int dim):
     cdef np.npy_intp shape[DIMS]
     cdef np.ndarray x, out
@@ -753,7 +824,7 @@ def joined(*xs, int dim):
     cdef char* to
     cdef int d, dims
     cdef Py_ssize_t k
-    if not xs or not _fit(xs, dim):
+    if not xs or dim < 0 or not _fit(xs, dim):
         return numpy.concatenate(xs, axis=dim)
     x = xs[0]
     dims = np.PyArray_NDIM(x)
@@ -762,6 +833,13 @@ def joined(*xs, int dim):
     shape[dim] = 0
     for other in xs:
         shape[dim] += np.PyArray_DIM(<np.ndarray>other, dim)
+    if _are_contiguous(xs) and _is_known(np.PyArray_ITEMSIZE(x)):
+        out = new_array(x.dtype, dims, shape, NULL)
+        k = 1
+        for d in range(dim):
+            k *= shape[d]
+        _join_rows(out, xs, k)
+        return out
     out = _laid_out_like(xs, shape)
     moves.count = len(xs)
     moves.of = <Move*>malloc(moves.count * sizeof(Move))

@@ -10,6 +10,8 @@ each sees all that is for its places in order: along a dimension in which a posi
 in the dimensions behind; otherwise each thread looks at all places and takes those in its own range of memory.
 """
 
+import numpy
+
 cimport numpy as np
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
@@ -260,8 +262,18 @@ cdef void _apply(Task* task, Py_ssize_t* places, Py_ssize_t* sources, Py_ssize_t
             return
 
 
-cdef inline int _apply_along(Task* task, Py_ssize_t* index, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-    """Move or put together some elements of a row of the index space, if its positions are simple; as `lucid_check`."""
+cdef struct Checked:
+    int64_t* positions
+    Py_ssize_t count
+
+
+cdef inline int _apply_along(
+    Task* task, Py_ssize_t* index, Py_ssize_t first, Py_ssize_t count, Checked* checked
+) noexcept nogil:
+    """Move or put together some elements of a row of the index space, if its positions are simple; as `lucid_check`.
+
+    Positions that were those of the row before are not looked at again.
+    """
     cdef int d, k, inner = task.dims - 1, found
     cdef Py_ssize_t base = 0, source = first * task.moves[inner]
     cdef int64_t p
@@ -282,9 +294,11 @@ cdef inline int _apply_along(Task* task, Py_ssize_t* index, Py_ssize_t first, Py
         if p < 0 or p >= task.sizes[k]:
             return 2
         base += p * task.steps[k]
-    found = lucid_check(positions, count, task.sizes[task.only])
-    if found:
-        return found
+    if positions != checked.positions or count > checked.count:
+        found = lucid_check(positions, count, task.sizes[task.only])
+        if found:
+            return found
+        checked.positions, checked.count = positions, count
     if task.fold != NULL:
         task.fold_along(task.x + base, positions, task.steps[task.only], task.v + source, task.moves[inner], count)
     else:
@@ -302,6 +316,8 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
     cdef int d, inner = task.dims - 1, answer
     cdef Py_ssize_t length = task.shape[inner], row = begin // length, column = begin % length, count, filled, i, kept
     cdef bint wrong, is_simple = task.only >= 0 and not checks_only and task.division != BY_TARGET
+    cdef Checked checked
+    checked.positions, checked.count = NULL, 0
     for d in range(inner - 1, -1, -1):
         index[d] = row % task.shape[d]
         row //= task.shape[d]
@@ -309,9 +325,10 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
         filled = 0
         wrong = False
         while filled < CHUNK and begin < end:
-            count = min(CHUNK - filled, length - column, end - begin)
-            answer = _apply_along(task, index, column, count) if is_simple and filled == 0 else 1
+            count = min(length - column, end - begin)
+            answer = _apply_along(task, index, column, count, &checked) if is_simple and filled == 0 else 1
             if answer:
+                count = min(CHUNK - filled, count)
                 wrong |= answer == 2 or _fill(task, index, column, count, places + filled, sources + filled)
                 filled += count
             begin += count
@@ -690,7 +707,7 @@ def into_zeros(make, cast, reference):
     cdef _Folds folds = _Folds(make)
 
     def call(*operands, shape):
-        cdef np.ndarray values = <np.ndarray?>operands[0]
+        cdef np.ndarray values = numpy.asarray(operands[0])
         cdef Fold fold = folds.of(values)
         if fold is not None:
             out = zeros(shape, fold.dtype)
@@ -705,7 +722,7 @@ def into_copy(make, cast, start, reference):
     cdef _Folds folds = _Folds(make)
 
     def call(*operands, accumulate=None, include_self=None):
-        cdef np.ndarray x = <np.ndarray?>operands[0]
+        cdef np.ndarray x = numpy.asarray(operands[0])
         cdef Fold fold = None if accumulate is False else folds.of(x)
         if fold is not None or accumulate is False:
             is_same = fold is None or np.PyArray_TYPE(x) == fold.x_type
@@ -852,7 +869,8 @@ cdef bint _classes(Classes* task, np.ndarray x, target, ignored, bint is_negativ
     return True
 
 
-def pick(np.ndarray x, target, reduction, bint is_negative, ignore_index):
+def pick(given, target, reduction, bint is_negative, ignore_index):
+    cdef np.ndarray x = numpy.asarray(given)  # of a number, if a kernel gave one
     cdef Classes task
     cdef np.ndarray out
     cdef Py_ssize_t k, chunks, kept = 0
@@ -892,7 +910,8 @@ def pick(np.ndarray x, target, reduction, bint is_negative, ignore_index):
     return out
 
 
-def place(np.ndarray x, target, reduction, bint is_negative, Py_ssize_t classes, ignore_index):
+def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore_index):
+    cdef np.ndarray x = numpy.asarray(given)
     cdef Classes task
     cdef np.ndarray out, y
     cdef Py_ssize_t i, kept = 0

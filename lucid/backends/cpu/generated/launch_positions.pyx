@@ -114,16 +114,17 @@ cdef int _scan(Scan* scan, np.ndarray x, double cost) noexcept:
     return threads
 
 
-def in_range(positions, Py_ssize_t size, name, negative, reference):
+cdef bint _are_in_range(object positions, Py_ssize_t size):
+    """Whether positions are of int64 and all between 0 and `size`; False also where the reference is to look."""
     cdef Scan scan
     cdef int threads
     cdef Py_ssize_t b
     cdef np.ndarray x
     if not is_enabled() or not is_plain(positions) or np.PyArray_TYPE(<np.ndarray>positions) != np.NPY_INT64:
-        return reference(positions, size, name, negative)
+        return False
     x = <np.ndarray>positions
     if np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
-        return reference(positions, size, name, negative)
+        return False
     threads = _scan(&scan, x, 0.5)
     if threads > 1:
         with nogil:
@@ -132,8 +133,15 @@ def in_range(positions, Py_ssize_t size, name, negative, reference):
         _bounds_of_block(&scan, 0, 0)
     for b in range(scan.blocks):
         if scan.low[b] < 0 or scan.high[b] >= size:
-            return reference(positions, size, name, negative)
-    return positions
+            return False
+    return True
+
+
+def checking(reference):
+    def in_range(positions, size, name, negative):
+        return positions if _are_in_range(positions, size) else reference(positions, size, name, negative)
+
+    return in_range
 
 
 def nonzero(mask, bint as_rows):

@@ -105,6 +105,7 @@ kernels.fill(
     {
         "clone": lambda x: copied(x),
         "cat": launch_copies.joined,
+        "stack": launch_copies.stacked,
         "flip": launch_copies.flipped,
         "roll": launch_copies.rolled,
         "reshape": reshaped,
