@@ -54,11 +54,10 @@ def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with one more keyword, `out`."""
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            return function(*args)
-        out = kwargs.pop("out", None)
-        return function(*args, **kwargs) if out is None else into(out, function, args, kwargs)
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        return into(out, function, args, kwargs)
 
     return call
 
