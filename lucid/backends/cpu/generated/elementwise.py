@@ -58,8 +58,11 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
         return None
     if name not in WRITTEN and getattr(primitive, "calls", None):
         return in_threads(kernels.reference(primitive))
-    # A kernel of its own may ask for more than a body says.
-    if name not in WRITTEN if body is None else kernels.has_own(primitive, (kernels.REFERENCE,)):
+    if body is None and name not in WRITTEN:
+        return None
+    # A kernel of its own may ask for more than a body says; one that checks values may be loaded after this.
+    checks = primitive.checks is not None and name not in WRITTEN
+    if body is not None and (checks or kernels.has_own(primitive, (kernels.REFERENCE,))):
         return None
 
     def reference(*arrays: Any, **params: Any) -> Any:
