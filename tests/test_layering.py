@@ -17,23 +17,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the rooms whose names it has.
 ROOMS = (
     "native core ops codegen backends ir api autograd func linalg fft special signal masked distributions amp nn optim data checkpoints "
-    "utils kernels interop array_api"
+    "utils kernels interop array_api torch"
 ).split()
 # These are built on the public package.
-USERS = (
-    "nn",
-    "optim",
-    "data",
-    "checkpoints",
-    "amp",
-    "utils",
-    "masked",
-    "signal",
-    "distributions",
-    "array_api",
-    "interop",
-    "kernels",
-)
+USERS = "nn optim data checkpoints amp utils masked signal distributions array_api interop kernels torch".split()
 
 
 def name(path):

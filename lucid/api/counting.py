@@ -11,7 +11,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, of_class
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range
 from lucid.ops.out import takes_out
@@ -59,7 +59,7 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
             low, high = 0.0, 1.0 if half == 0.5 else 0.0
         else:
             low, high = (P.reshape(e(flat, 0), shape=(1,)) for e in (reductions.amin, reductions.amax))
-            if type(flat) is Tensor:
+            if is_plain(flat):
                 _raise_if_endless(low.item(), high.item(), name)
     else:
         _raise_if_endless(low, high, name)
@@ -108,7 +108,7 @@ def _given_edges(edges: Any, x: Tensor, name: str) -> Tensor:
         )
     if found.shape[0] < 2:
         raise RuntimeError(f"{name}: {found.shape[0]} edges leave no bin between them")
-    if type(found) is Tensor and not (found._array[1:] >= found._array[:-1]).all():
+    if is_plain(found) and not (found._array[1:] >= found._array[:-1]).all():
         raise RuntimeError(f"{name}: the edges must ascend, got {found.tolist()}")
     return found
 

@@ -12,7 +12,7 @@ from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor, of_class
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import by_name, shape_from
 from lucid.ops.promotion import exact
 from lucid.ops.tree import too_deep
@@ -313,7 +313,7 @@ def new_tensor(
     Tensor([1., 2.], dtype=lucid.float64)
     """
     kind = input.dtype if dtype is None else dtype
-    return tensor(data, dtype=kind, device=device, requires_grad=requires_grad)
+    return of_class((input,), tensor(data, dtype=kind, device=device, requires_grad=requires_grad))
 
 
 def new_zeros(
@@ -326,7 +326,7 @@ def new_zeros(
     Tensor([0, 0, 0])
     """
     kind = input.dtype if dtype is None else dtype
-    return zeros(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
+    return of_class((input,), zeros(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
 
 
 def new_ones(
@@ -340,7 +340,7 @@ def new_ones(
             [1, 1]])
     """
     kind = input.dtype if dtype is None else dtype
-    return ones(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
+    return of_class((input,), ones(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
 
 
 def new_empty(
@@ -353,7 +353,7 @@ def new_empty(
     lucid.int64
     """
     kind = input.dtype if dtype is None else dtype
-    return empty(*size, dtype=kind, device=device, requires_grad=requires_grad, **named)
+    return of_class((input,), empty(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
 
 
 def new_full(
@@ -366,7 +366,7 @@ def new_full(
     Tensor([7., 7., 7.])
     """
     kind = input.dtype if dtype is None else dtype
-    return full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
+    return of_class((input,), full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad))
 
 
 def _bound(value: Any, dtype: Any) -> Any:
@@ -425,7 +425,7 @@ def linspace(
 
 def _is_followed(bound: Any) -> bool:
     """Whether a tensor stands for more than one number: for its derivative, or for those of many examples."""
-    return isinstance(bound, Tensor) and (type(bound) is not Tensor or bound._requires_grad)
+    return isinstance(bound, Tensor) and (not is_plain(bound) or bound._requires_grad)
 
 
 def _spaced(start: Any, end: Any, steps: int, dtype: Any, name: str) -> Tensor:

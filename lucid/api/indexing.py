@@ -16,7 +16,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.inplace import write, write_part
 from lucid.core.kernels import table
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
-from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_into, nonzero_positions
 from lucid.ops.promotion import exact
@@ -64,7 +64,7 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 def known_number(item: Tensor) -> int | None:
     """The value of a 0-d integer tensor, if inside transforms it is one and known."""
     inner: Any = item
-    while type(inner) is not Tensor:
+    while not is_plain(inner):
         if not isinstance(inner, Dual) and not (isinstance(inner, Batched) and inner._aux is not None):
             return None
         inner = inner._array
@@ -231,7 +231,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
 
 def _hides_its_count(item: Any) -> bool:
     """A mask inside a transform: it can choose between values, but not say how many places it selects."""
-    return isinstance(item, Tensor) and type(item) is not Tensor and item.np_dtype == dtypes.BOOL
+    return isinstance(item, Tensor) and not is_plain(item) and item.np_dtype == dtypes.BOOL
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
@@ -290,7 +290,7 @@ class Put(NamedTuple):
             self.into(target.reshape(1))
             return target
         self._check(target.shape)
-        plain = type(self.source) is Tensor and all(type(p) is Tensor for p in self.positions)
+        plain = is_plain(self.source) and all(is_plain(p) for p in self.positions)
         return write(target, self.name, self.of, (self.source,), self._direct if plain else None)
 
     def _direct(self, array: Any) -> None:

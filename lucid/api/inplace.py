@@ -10,7 +10,7 @@ from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
 from lucid.core.inplace import sever, ufunc_write, write
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import binary, unary
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
@@ -80,7 +80,7 @@ def copy_(self: Tensor, src: Any) -> Tensor:
         "copy_",
         lambda old: P.overwrite(old, source),
         (source,),
-        direct if type(source) is Tensor else None,
+        direct if is_plain(source) else None,
         reads_old=False,
     )
 
@@ -149,7 +149,7 @@ def random_fill(self: Tensor, source: Tensor, name: str) -> Tensor:
         name,
         lambda old: P.overwrite(old, source),
         (),
-        direct if type(source) is Tensor else None,
+        direct if is_plain(source) else None,
         reads_old=False,
     )
 

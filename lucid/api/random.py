@@ -16,7 +16,7 @@ from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
-from lucid.core.tensor import Tensor, shape_of
+from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.ops import binary
 from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
@@ -402,7 +402,7 @@ def randperm(
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
     """Checked where the value is at hand; inside vmap it is not."""
-    found = value._array if type(value) is Tensor else value
+    found = value._array if is_plain(value) else value
     if not isinstance(found, Tensor) and np.any(np.less(found, 0)):
         raise ValueError(f"{name}: {what} must not be negative")
 
@@ -446,7 +446,7 @@ def normal(
 
 
 def _raise_unless_probabilities(p: Any, name: str) -> None:
-    found = p._array if type(p) is Tensor else p
+    found = p._array if is_plain(p) else p
     if not isinstance(found, Tensor) and not np.all(np.greater_equal(found, 0) & np.less_equal(found, 1)):
         raise ValueError(f"{name}: probabilities must lie between 0 and 1")
 
@@ -501,7 +501,7 @@ def multinomial(
         raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
     count = int(num_samples)
     source, shape = (rng.UNIFORM, (*x.shape[:-1], count)) if replacement else (rng.OPEN_UNIFORM, x.shape)
-    if type(x) is Tensor:
+    if is_plain(x):
         raise_unless_weights(x._array, count, replacement)  # before anything is drawn
     chance = draw(source, shape, _F64, generator, "multinomial")
     return P.weighted_pick(x, chance, count=count, replacement=replacement)

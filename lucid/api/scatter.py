@@ -12,7 +12,7 @@ from lucid.api.indexing import Put, along, is_common, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import constant, element_type, lift
-from lucid.core.tensor import Tensor, of_class, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
@@ -517,7 +517,7 @@ def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:
     def direct(array: Any) -> None:
         np.copyto(array, source._array, where=chosen._array)
 
-    plain = type(chosen) is Tensor and type(source) is Tensor
+    plain = is_plain(chosen) and is_plain(source)
     return write(self, "masked_fill_", lambda x: P.where(chosen, source, x), (source,), direct if plain else None)
 
 
@@ -536,7 +536,7 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tenso
 
 
 def _raise_if_too_few(mask: Tensor, source: Tensor, name: str) -> None:
-    if type(mask) is Tensor or not source.numel():
+    if is_plain(mask) or not source.numel():
         count = np.count_nonzero(mask._concrete(name))
         if count > source.numel():
             raise RuntimeError(f"{name}: the mask selects {count} elements, but source has only {source.numel()}")
@@ -571,7 +571,7 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
         where = np.broadcast_to(chosen._array, array.shape)
         array[where] = values._array.reshape(-1)[: np.count_nonzero(where)]
 
-    plain = type(chosen) is Tensor and type(values) is Tensor
+    plain = is_plain(chosen) and is_plain(values)
     return write(
         self,
         "masked_scatter_",

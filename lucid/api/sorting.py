@@ -14,7 +14,7 @@ from lucid.api.reductions import ValuesIndices
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, of_class
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.promotion import KEEP, cast, lift_all, promote
@@ -161,7 +161,7 @@ def _quantile_points(x: Tensor, q: Any, name: str) -> Tensor:
         raise RuntimeError(f"{name}: q is of {points.dtype} and the input of {x.dtype}; the types must agree")
     if points.ndim > 1:
         raise RuntimeError(f"{name}: q must be a number or a vector, not of shape {points.shape}")
-    if type(points) is Tensor and not np.all((points._array >= 0) & (points._array <= 1)):
+    if is_plain(points) and not np.all((points._array >= 0) & (points._array <= 1)):
         raise RuntimeError(f"{name}: q must lie between 0 and 1, got {points.tolist()}")
     return cast(points, x.np_dtype)
 

@@ -8,7 +8,7 @@ from lucid.api import contractions, indexing, reductions
 from lucid.api.reductions import Dims, ValuesIndices
 from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.norms import unit_size
@@ -118,7 +118,7 @@ def _observation_weights(weights: Any, count: int, name: str, whole: bool) -> Te
     if whole != (found.np_dtype not in dtypes.DIFFERENTIABLE) or found.np_dtype == dtypes.BOOL:
         kind = "integers" if whole else "floats"
         raise RuntimeError(f"cov: {name} must be {kind}, not {found.dtype}")
-    if type(found) is Tensor and (found._array < 0).any():
+    if is_plain(found) and (found._array < 0).any():
         raise RuntimeError(f"cov: {name} must not be negative")
     return P.reshape(found, shape=(count,))
 

@@ -14,7 +14,7 @@ from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.geometry import overlaps
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, of_class
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
@@ -60,7 +60,7 @@ def _bottom(x: Tensor) -> Tensor | None:
 
 def _offset(x: Tensor) -> int:
     """How many elements lie before `x` in the memory that it shows; in that of one example, inside a transform."""
-    if type(x) is Tensor:
+    if is_plain(x):
         return x.storage_offset()
     root = x._base
     if root is None:

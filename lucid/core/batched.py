@@ -10,7 +10,7 @@ from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import P, Primitive, apply
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, new_view, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 
 _wrap = Tensor._wrap
 
@@ -71,13 +71,11 @@ class Batched(Kind):
 
     @property
     def batch_size(self) -> int:
-        size: int = self._array.shape[0] if self._aux is None else self._aux
-        return size
+        return shape_of(self._array)[0] if self._aux is None else self._aux
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self._array.shape
-        return shape[1:] if self._aux is None else shape
+        return shape_of(self._array)[1:] if self._aux is None else shape_of(self._array)
 
     def _held_array(self, wanted_by: str) -> NoReturn:
         raise NeedsValueError(

@@ -1,6 +1,6 @@
 """Devices: where a tensor's array lives. The CPU is built in; others register an array module."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,20 +18,24 @@ class device:
     type: str
     index: int | None
 
-    def __init__(self, spec: "str | device", index: int | None = None) -> None:
-        if isinstance(spec, device):
-            self.type, self.index = spec.type, spec.index
+    def __init__(self, type: "str | device", index: int | None = None) -> None:
+        if isinstance(type, device):
+            self.type, self.index = type.type, type.index
             return
-        if not isinstance(spec, str):
-            raise TypeError(f"a device is given as a string such as 'cpu', not {spec!r}")
-        kind, _, number = spec.partition(":")
+        if not isinstance(type, str):
+            raise TypeError(f"a device is given as a string such as 'cpu', not {type!r}")
+        kind, _, number = type.partition(":")
         if kind not in _KINDS:
-            known = ", ".join(sorted(_KINDS))
-            raise ValueError(f"unknown device {spec!r}; available here: {known}")
+            known = f"{', '.join(sorted(_KINDS))}; there is no backend for accelerators"
+            raise ValueError(f"unknown device {type!r}; available here: {known}")
         if number and not number.isdigit():
-            raise ValueError(f"the device index must be a whole number, as in 'cpu:0', not {spec!r}")
-        self.type = kind
-        self.index = int(number) if number else index
+            raise ValueError(f"the device index must be a whole number, as in 'cpu:0', not {type!r}")
+        self.type, self.index = kind, int(number) if number else index
+
+    def __enter__(self) -> Self:
+        return self  # inside, new tensors are made there: where they are made anyway, while there is one kind
+
+    def __exit__(self, *_: object) -> None: ...
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index or 0) == (other.type, other.index or 0)
@@ -46,8 +50,7 @@ class device:
         return f"device(type={self.type!r}" + ("" if self.index is None else f", index={self.index}") + ")"
 
 
-# Name of the kind of device -> the module that makes and computes with its arrays.
-_KINDS: dict[str, Any] = {"cpu": "numpy"}
+_KINDS: dict[str, Any] = {"cpu": "numpy"}  # kind of device -> the module that makes and computes with its arrays
 CPU = device("cpu")
 
 

@@ -12,7 +12,7 @@ from lucid.core.fields import new_tensor
 from lucid.core.kind import Kind, bottom
 from lucid.core.primitive import lift
 from lucid.core.storage import Storage, View, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 
 _wrap = Tensor._wrap
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -65,8 +65,7 @@ class Dual(Kind):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self._array.shape
-        return shape
+        return shape_of(self._array)
 
     def _held_array(self, wanted_by: str) -> Any:
         return self._array._held_array(wanted_by)

@@ -511,7 +511,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return getattr(value, "shape", ())
 
 
-def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None, kind: type = Tensor) -> Tensor:
+def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None, kind: Any = Tensor) -> Tensor:
     out = wrapped_as(kind, array)
     out._requires_grad, out._grad = requires_grad, grad
     return out

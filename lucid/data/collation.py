@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.api.creation import as_tensor, tensor
 from lucid.api.joining import stack
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.tree import too_deep
 
 _NOT_NUMBERS = "SUOMm"  # the kinds of NumPy's types for text, objects and times
@@ -87,9 +87,9 @@ def _converted(data: Any, depth: int) -> Any:
 
 def _stacked(batch: Sequence[Any]) -> Tensor:
     for t in batch:
-        if type(t) is not Tensor or t._requires_grad:
+        if not is_plain(t) or t._requires_grad:
             return _stacked_and_recorded(batch)
-    return Tensor._wrap(_stacked_arrays([t._array for t in batch]))
+    return of_class(batch, Tensor._wrap(_stacked_arrays([t._array for t in batch])))
 
 
 def _stacked_and_recorded(batch: Sequence[Any]) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.data.collation import default_collate
 from lucid.data.datasets import IterableDataset, StackDataset, Subset, TensorDataset, samples
 
@@ -106,11 +106,12 @@ def _stack_gatherer(datasets: Sequence[Any] | dict[str, Any]) -> Fetch | None:
 
 
 def _rows(t: Tensor, positions: Any) -> Tensor:
-    if type(t) is not Tensor or t.requires_grad:
+    if not is_plain(t) or t.requires_grad:
         return t[positions]
     array = t._array
     # take copies whole rows and is the fastest way, but would first copy an array that is not contiguous.
-    return Tensor._wrap(array.take(positions, axis=0) if array.flags.c_contiguous else array[positions])
+    rows = array.take(positions, axis=0) if array.flags.c_contiguous else array[positions]
+    return of_class((t,), Tensor._wrap(rows))
 
 
 __all__ = ["Fetch", "Recipe", "gatherer"]

@@ -20,7 +20,7 @@ from lucid.core.dual import Dual
 from lucid.core.kind import Kind
 from lucid.core.levels import active, trace
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.func.batching import vmap
 from lucid.func.forward import jvp
 from lucid.func.reverse import vjp
@@ -204,7 +204,7 @@ def _values(tensor: Any) -> Any:
 def _guarded(operands: Any, chosen: Batched) -> Any:
     """The operands of a branch: examples that do not take it see what one that takes it sees."""
     first = chosen._array.to(np.dtype(np.int64)).argmax(0)
-    if type(first) is Tensor:
+    if is_plain(first):
         first = first.item()
 
     def guard(leaf: Any) -> Any:

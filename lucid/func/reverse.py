@@ -11,7 +11,7 @@ from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.levels import active
 from lucid.core.primitive import lift, variable
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
 from lucid.ops import tree
@@ -92,7 +92,7 @@ class Pulled:
         if live:
             found = _run(
                 [o for o, _ in live],
-                [c if create or type(c) is not Tensor or type(o) is not Tensor else c._array for o, c in live],
+                [c._array if not create and is_plain(c) and is_plain(o) else c for o, c in live],
                 self.variables,
                 retain_graph=retain or create,
                 create_graph=create,

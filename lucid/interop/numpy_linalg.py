@@ -11,7 +11,7 @@ import numpy as np
 from lucid.api import contractions, indexing, reductions, shaping, sorting, splitting
 from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.interop.numpy_functions import Function, as_floats
 from lucid.ops import binary, unary
 from lucid.ops.dims import one_dim
@@ -52,7 +52,7 @@ def _of_floats(name: str) -> Function:
 def _as_real(*found: Tensor) -> tuple[Tensor, ...]:
     """NumPy's eigenvalues of a real matrix are real where all are; a batched or traced tensor does not tell."""
     values = found[0]
-    if type(values) is Tensor and not values.detach().imag.numpy().any():
+    if is_plain(values) and not values.detach().imag.numpy().any():
         return tuple(unary.real(t) for t in found)
     return found
 
@@ -123,7 +123,7 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, ...]:
     limit = None if rcond is None else float(rcond) if rcond >= 0 else float(np.finfo(x.np_dtype).eps)
     found = _linalg("lstsq", x, y, limit, driver="gelsd")
     rank, residuals = found.rank, found.residuals
-    if type(rank) is Tensor and rank.item() < x.shape[-1]:
+    if is_plain(rank) and rank.item() < x.shape[-1]:
         residuals = residuals.detach()[:0]
     return found.solution, residuals, rank, found.singular_values
 

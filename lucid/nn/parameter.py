@@ -11,6 +11,7 @@ from typing import Any, cast
 import lucid
 from lucid import Tensor
 from lucid.core.storage import storage_of
+from lucid.core.tensor import wrapped_as
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -82,18 +83,18 @@ def is_persistent(buffer: Tensor) -> bool:
     return mark is None or mark[2]
 
 
-def _reduced(tensor: Tensor) -> tuple[Any, ...]:
+def reduced(tensor: Tensor) -> tuple[Any, ...]:
     """How tensors are copied and pickled: marked ones stay marked, and leave their gradient behind."""
     rebuild, found = tensor.__reduce_ex__(4)
     mark = _marks.get(id(tensor))
     if mark is None:
         return rebuild, found
-    array, requires_grad, *_ = found
-    return _rebuilt, (array, mark[1], requires_grad, mark[2])
+    array, requires_grad, *_, of = found
+    return _rebuilt, (array, mark[1], requires_grad, mark[2], of)
 
 
-def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool) -> Tensor:
-    return _marked(array, kind, requires_grad, persistent)
+def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool, of: type = Tensor) -> Tensor:
+    return _marked(wrapped_as(of, array), kind, requires_grad, persistent)
 
 
-copyreg.pickle(Tensor, _reduced)
+copyreg.pickle(Tensor, reduced)

@@ -8,7 +8,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
@@ -203,7 +203,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
     >>> lucid.pow(2, lucid.tensor([1.0, 2.0, 3.0]))
     Tensor([2., 4., 8.])
     """
-    if type(input) is Tensor and type(exponent) is int and exponent == 2:
+    if type(exponent) is int and exponent == 2 and is_plain(input):
         kind = input._array.dtype
         if kind is _F32 or kind is _F64:
             return square(input)
@@ -213,7 +213,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
         input = lift(input)
-    if exponent == 2 and (type(input) is not Tensor or input._array.dtype in dtypes.DIFFERENTIABLE):
+    if exponent == 2 and (not is_plain(input) or input._array.dtype in dtypes.DIFFERENTIABLE):
         return square(input)
     if isinstance(input, Tensor):
         x = input
@@ -235,7 +235,7 @@ def _checked_power(input: Any, exponent: Any) -> Tensor:
     if not isinstance(x, Tensor):
         # The derivative by the exponent needs the logarithm of the base as a tensor.
         x = Tensor._wrap(as_array(x, y.np_dtype))
-    if isinstance(y, Tensor) and y.np_dtype.kind in "iu" and type(y) is Tensor and has_negative(y._array):
+    if is_plain(y) and y.np_dtype.kind in "iu" and has_negative(y._array):
         raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
     return tensor_power(x, y)
 

@@ -7,7 +7,7 @@ import numpy as np
 from lucid.core import dtypes, kernels
 from lucid.core.arrays import question, steps, zeros
 from lucid.core.primitive import Primitive
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
 from lucid.ops.categories import Check, Variadic, each
 from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
@@ -136,11 +136,11 @@ in_range_primitive = Primitive(
 
 def in_range(positions: Tensor, size: int, name: str = "indexing", negative: bool = True) -> Tensor:
     """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
-    is_plain = type(positions) is Tensor
+    plain = is_plain(positions)
     array = positions._array
-    if (array.dtype if is_plain else positions.np_dtype).kind not in "iu":
+    if (array.dtype if plain else positions.np_dtype).kind not in "iu":
         raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
-    if not is_plain:
+    if not plain:
         return P.in_range(positions, size=size, name=name, negative=negative)
     found = kernels.table["in_range_or_same"](array, size, name, negative)
     return positions if found is array else Tensor._wrap(found)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lucid.core import dtypes, modes
 from lucid.core.arrays import empty
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.tree import flatten
 
 
@@ -43,7 +43,7 @@ def _raise_if_unfit(name: str, target: Tensor, value: Tensor) -> None:
         raise RuntimeError(f"{name}: a result of type {value.dtype} cannot be written into out of type {target.dtype}")
     if target.shape == value.shape:
         target._raise_if_read_only(name)
-    elif target.numel() or type(target) is not Tensor:
+    elif target.numel() or not is_plain(target):
         raise RuntimeError(
             f"{name}: out has shape {target.shape} but the result has shape {value.shape}; "
             "give out that shape, or no elements to have it resized"

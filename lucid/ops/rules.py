@@ -21,7 +21,7 @@ Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
+def sum_to(x: Any, shape: Sequence[int]) -> Any:
     """Undo broadcasting: sum `x` down to `shape`."""
     have = x.shape
     if have == shape:
@@ -33,7 +33,7 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     return x if x.shape == shape else P.reshape(x, shape=shape)
 
 
-def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     return x if x.shape == shape else P.broadcast_to(x, shape=shape)
 
 
@@ -135,11 +135,11 @@ def shift(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d + 1 for d in dims)
 
 
-def kept_shape(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+def kept_shape(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if i in dims else n for i, n in enumerate(shape))
 
 
-def expand_reduced(ct: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Any:
+def expand_reduced(ct: Any, x_shape: Sequence[int], dims: tuple[int, ...], keepdim: bool) -> Any:
     """Spread a reduced value over the dimensions that were reduced."""
     if not keepdim and ct.ndim:
         ct = P.reshape(ct, shape=kept_shape(x_shape, dims))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import lucid
 from lucid.amp.autocasting import in_single_precision
 from lucid.core.primitive import P, apply
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
 from lucid.ops.indexing import in_range
@@ -252,7 +252,7 @@ def _check_ctc(log_probs: Tensor, labels: Tensor, inputs: Tensor, lengths: Tenso
 
 def _check_range(name: str, lengths: Tensor, low: int, high: int) -> None:
     """Checked where the values are at hand; inside vmap they are not."""
-    if type(lengths) is Tensor and lengths.numel() and not (low <= int(lengths.min()) and int(lengths.max()) <= high):
+    if is_plain(lengths) and lengths.numel() and not (low <= int(lengths.min()) and int(lengths.max()) <= high):
         raise ValueError(f"ctc_loss: {name} must lie between {low} and {high}, got {lengths.tolist()}")
 
 

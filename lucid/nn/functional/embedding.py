@@ -5,6 +5,7 @@ from lucid import Tensor
 from lucid.core import dtypes
 from lucid.core.arrays import full
 from lucid.core.primitive import P
+from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
 
@@ -153,7 +154,7 @@ def _bags(input: Tensor, offsets: Tensor, include_last: bool) -> tuple[Tensor, i
     """The bag that each index belongs to, and the number of bags."""
     if offsets.np_dtype.kind not in "iu":
         raise TypeError(f"embedding_bag: offsets must be integers, not {offsets.dtype}; convert them with .long()")
-    if type(offsets) is Tensor and offsets.shape[0]:
+    if is_plain(offsets) and offsets.shape[0]:
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0 or last > input.shape[0] or bool((offsets[1:] < offsets[:-1]).any()):
             raise ValueError(

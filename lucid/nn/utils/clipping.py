@@ -8,6 +8,7 @@ import numpy as np
 
 import lucid
 from lucid import Tensor
+from lucid.core.tensor import is_plain
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -42,7 +43,7 @@ def get_total_norm(
     listed = _listed(tensors)
     if not listed:
         return lucid.tensor(0.0)
-    if order == 2 and all(type(t) is Tensor and t.dtype in _PRODUCTS for t in listed):
+    if order == 2 and all(is_plain(t) and t.dtype in _PRODUCTS for t in listed):
         total = _euclidean(listed)
     else:
         with lucid.no_grad():
@@ -85,7 +86,7 @@ def clip_grads_with_norm_(
     """
     with lucid.no_grad():
         factor: Any = (float(max_norm) / (total_norm + _EPSILON)).clamp(max=1.0)
-        if type(factor) is Tensor:
+        if is_plain(factor):
             factor = factor.item()
             if factor == 1.0:
                 return

@@ -1,0 +1,160 @@
+"""Questions about accelerators, answered truthfully: there are none.
+
+What asks is answered; what seeds, waits or frees has nothing to do; what needs a GPU is refused with the reason.
+"""
+
+from typing import Any, NoReturn
+
+import lucid
+from lucid import amp
+
+NONE = "Lucid computes on the CPU: it has no backend for GPUs. Use torch.device('cpu')"
+
+
+class autocast(amp.autocast):
+    """Mixed precision; for a device that is not there it must be disabled.
+
+    >>> import lucid.torch as torch
+    >>> with torch.autocast("cuda", enabled=False):
+    ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    lucid.float32
+    """
+
+    def __init__(
+        self, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        super().__init__(
+            _checked("autocast", device_type, enabled), None if not enabled else dtype, enabled, cache_enabled
+        )
+
+
+class GradScaler(amp.GradScaler):
+    """Scaled losses; for a device that is not there the scaler must be disabled, as PyTorch does by itself.
+
+    >>> import lucid.torch as torch
+    >>> torch.amp.GradScaler("cuda", enabled=False).scale(torch.ones(1))
+    tensor([1.])
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        place = _checked("GradScaler", device, enabled)
+        super().__init__(place, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+def _checked(name: str, device: Any, enabled: bool) -> str:
+    """The device to use: any will do for what does nothing."""
+    kind = str(device).partition(":")[0]
+    if enabled and kind != "cpu":
+        raise RuntimeError(f"{name}: {kind!r} is not available. {NONE}, or enabled=False")
+    return "cpu"
+
+
+class cuda_autocast(autocast):
+    """`torch.cuda.amp.autocast`, which takes no device."""
+
+    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+    def _fresh(self) -> Any:
+        return type(self)(self._enabled)
+
+
+class cuda_scaler(GradScaler):
+    """`torch.cuda.amp.GradScaler`, which takes no device."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("cuda", *args, **kwargs)
+
+
+def is_available() -> bool:
+    """Whether there is such a device: no."""
+    return False
+
+
+is_built = is_initialized = is_bf16_supported = is_available
+
+
+def device_count() -> int:
+    """How many such devices there are: none."""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the generators of all such devices, of which there are none."""
+
+
+manual_seed_all = manual_seed
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """What waits for, empties or measures such a device has nothing to do."""
+
+
+synchronize = empty_cache = reset_peak_memory_stats = ipc_collect = nothing
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes in use on such a device."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def needed(*args: Any, **kwargs: Any) -> NoReturn:
+    """What only a device can do."""
+    raise RuntimeError(NONE)
+
+
+current_device = get_device_name = get_device_properties = get_device_capability = set_device = needed
+Stream = Event = current_stream = stream = needed
+
+
+class Switch:
+    """The settings of a library that is not there: they can be set, and nothing follows from them."""
+
+    def __init__(self, **settings: Any) -> None:
+        vars(self).update(settings)
+
+    def is_available(self) -> bool:
+        """Whether the library is there: no."""
+        return False
+
+    is_built = is_available
+
+    def version(self) -> None:
+        """Of no library."""
+
+    def flags(self, **settings: Any) -> "Switch":
+        """Settings for the length of a `with`."""
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+cudnn = Switch(enabled=False, benchmark=False, deterministic=False, allow_tf32=False)
+mps = Switch()
+cuda = Switch(matmul=Switch(allow_tf32=False))
+mkl = mkldnn = openmp = Switch(enabled=False)
+
+
+def get_default_device() -> lucid.device:
+    """Where tensors are made: on the CPU."""
+    return lucid.device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Say where tensors are made: on the CPU, or an error."""
+    lucid.device("cpu" if device is None else device)

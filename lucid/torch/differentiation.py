@@ -1,0 +1,69 @@
+"""`torch.autograd`: Lucid's tape with the arguments and results of PyTorch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import lucid
+from lucid.autograd import detect_anomaly
+from lucid.core.tensor import of_class
+
+_Tensors = lucid.Tensor | Sequence[lucid.Tensor]
+
+
+def grad(
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of the sum of `outputs` by each of `inputs`, always as a tuple; every `.grad` is left alone.
+
+    >>> import lucid.torch as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> torch.autograd.grad((x * x).sum(), x)
+    (tensor([2., 4.]),)
+    """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward() to accumulate into every leaf")
+    wanted = [inputs] if isinstance(inputs, lucid.Tensor) else list(inputs)
+    found = lucid.autograd.grad(
+        outputs, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched, materialize_grads
+    )
+    return tuple(None if g is None else of_class((x,), g) for g, x in zip(found, wanted, strict=True))
+
+
+def Variable(data: lucid.Tensor, requires_grad: bool = False, volatile: bool = False) -> lucid.Tensor:
+    """A tensor over the same memory, as programs from before PyTorch 0.4 write it.
+
+    >>> import lucid.torch as torch
+    >>> torch.autograd.Variable(torch.ones(2), requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
+    """
+    return data.requires_grad_() if requires_grad and data.is_leaf else data
+
+
+class set_detect_anomaly:
+    """`detect_anomaly` switched on or off: at once, and in `with` until its end.
+
+    >>> import lucid.torch as torch
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     pass
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._context = detect_anomaly(mode and check_nan)
+        self._context.__enter__()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+
+__all__ = ["Variable", "grad", "set_detect_anomaly"]

@@ -1,0 +1,115 @@
+"""Settings that only hint, and decorators that compile elsewhere: accepted, and said to do nothing where that matters."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from lucid.torch.tensors import layout as layout
+from lucid.torch.tensors import memory_format as memory_format
+from lucid.torch.tensors import strided as strided
+
+contiguous_format = memory_format("contiguous_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+preserve_format = memory_format("preserve_format")
+
+_PRECISIONS = ("highest", "high", "medium")
+_settings: dict[str, Any] = {"deterministic": False, "precision": "highest", "warned": False}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for the same results in each run. They are, on one machine with one number of threads."""
+    _settings["deterministic"] = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What was asked for last."""
+    return bool(_settings["deterministic"])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow products of float32 in less precision. It is never used.
+
+    >>> import lucid.torch as torch
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    """
+    if precision not in _PRECISIONS:
+        raise ValueError(f"the precision of products is one of {', '.join(_PRECISIONS)}, not {precision!r}")
+    _settings["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What was allowed last."""
+    return str(_settings["precision"])
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """How many operations may run at once: one does."""
+
+
+def get_num_interop_threads() -> int:
+    """How many operations run at once."""
+    return 1
+
+
+def set_default_tensor_type(kind: Any) -> None:
+    """Make the type of a class of tensors, such as `torch.DoubleTensor`, the default.
+
+    >>> import lucid.torch as torch
+    >>> torch.set_default_tensor_type(torch.FloatTensor)
+    """
+    import lucid
+    from lucid.torch.tensors import typed
+
+    name = kind if isinstance(kind, str) else kind.__name__
+    lucid.set_default_dtype(typed()[name.rpartition(".")[2]].dtype)
+
+
+def _passed_through(function: Any) -> Any:
+    if not _settings["warned"]:
+        _settings["warned"] = True
+        warnings.warn("torch.jit compiles nothing here: functions and modules run as they are", stacklevel=3)
+    return function
+
+
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """`torch.jit.script`: the function or module itself."""
+    return _passed_through(obj)
+
+
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`torch.jit.trace`: the function or module itself."""
+    return _passed_through(func)
+
+
+def unchanged(function: Any) -> Any:
+    """`torch.jit.ignore` and other marks for a compiler: the function itself."""
+    return function
+
+
+export = ignore = unused = script_method = interface = unchanged
+
+
+def is_scripting() -> bool:
+    """Whether a compiler reads the program: no."""
+    return False
+
+
+is_tracing = is_compiling = is_scripting
+
+
+def annotate(kind: Any, value: Any) -> Any:
+    """`torch.jit.annotate`: the value."""
+    return value
+
+
+Final = Callable  # `torch.jit.Final[int]` is an annotation
+
+# Those that PyTorch has in its first namespace.
+ROOT = (
+    "are_deterministic_algorithms_enabled channels_last channels_last_3d contiguous_format get_float32_matmul_precision "
+    "get_num_interop_threads layout memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
+    "set_num_interop_threads strided use_deterministic_algorithms"
+).split()

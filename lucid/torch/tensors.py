@@ -1,0 +1,234 @@
+"""The tensor with PyTorch's conventions: a class of Lucid's tensors, so whatever is computed of it is of it."""
+
+import copyreg
+from math import prod
+from typing import Any, Self, SupportsIndex, overload
+
+import lucid
+from lucid.api import conversion
+from lucid.core import levels
+from lucid.core.arrays import empty
+from lucid.core.dtypes import as_dtype, as_numpy, default_float
+from lucid.core.fields import newest
+from lucid.nn.parameter import Parameter, reduced
+from lucid.ops.dims import shape_from
+
+Plain = lucid.Tensor
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple that knows how many elements it stands for.
+
+    >>> from lucid.torch import Size, zeros
+    >>> zeros(2, 3).shape, zeros(2, 3).shape.numel(), zeros(2, 3).shape[1:]
+    (torch.Size([2, 3]), 6, torch.Size([3]))
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        return prod(self)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Size": ...
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if type(key) is slice else found
+
+    def __add__(self, other: tuple[Any, ...]) -> "Size":
+        return Size(tuple.__add__(self, other))
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+
+class layout:
+    """How the elements of a tensor lie in memory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+class memory_format(layout):
+    """In which order the dimensions of an image lie: accepted as a hint where PyTorch takes it."""
+
+
+strided = layout("strided")
+
+
+class _AnyTensor(type):
+    """Every tensor of Lucid is one for PyTorch's programs: those of transforms, and those made by `lucid` itself."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Plain) if cls is Tensor else type.__instancecheck__(cls, instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, Plain) if cls is Tensor else type.__subclasscheck__(cls, subclass)
+
+
+class Tensor(Plain, metaclass=_AnyTensor):
+    """Lucid's tensor with the conventions of PyTorch.
+
+    Called with sizes it is a tensor of that shape with whatever was in memory; with data, the data as floats.
+
+    >>> import lucid.torch as torch
+    >>> torch.Tensor(2, 3).shape, torch.Tensor([1, 2])
+    (torch.Size([2, 3]), tensor([1., 2.]))
+    """
+
+    __slots__ = ()
+    passed_on = True
+
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        lucid.device("cpu" if device is None else device)
+        made = _legacy(data, default_float())
+        self._array, self._requires_grad = made._array, False
+        self._grad = self._node = self._meta = None
+        self._born = newest()
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._array.shape)
+
+    @property
+    def data(self) -> "Plain":
+        """The same memory without history; writes through it are not counted, so no gradient notices them.
+
+        >>> import lucid.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> loss = (x * x).sum()
+        >>> _ = x.data.mul_(3)
+        >>> loss.backward()
+        >>> x.grad
+        tensor([6., 6.])
+        """
+        return self.detach() if levels.active.get() else self.shell()
+
+    @data.setter
+    def data(self, value: "Plain") -> None:
+        Plain.data.fset(self, value)  # type: ignore[attr-defined]  # a property
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as a NumPy array over the same memory; a tensor that requires grad must be detached first.
+
+        >>> import lucid.torch as torch
+        >>> torch.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        >>> torch.ones(2, requires_grad=True).numpy()
+        Traceback (most recent call last):
+        RuntimeError: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.
+        """
+        if force:
+            return conversion.numpy(self.detach(), force=True)
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return conversion.numpy(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self.numpy()  # raises
+        return conversion.to_array(self, dtype, copy)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the class of tensors of this type; with `dtype`, the tensor in that type.
+
+        >>> import lucid.torch as torch
+        >>> torch.ones(2).type(), torch.ones(2).type(torch.LongTensor)
+        ('torch.FloatTensor', tensor([1, 1]))
+        """
+        if dtype is None:
+            return conversion.type(self).replace("lucid.", "torch.")
+        return conversion.type(self, dtype.dtype if isinstance(dtype, Typed) else dtype)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Self:
+        """Refused: there is no GPU."""
+        lucid.device("cuda")
+        return self
+
+    def to(self, *args: Any, memory_format: Any = None, **kwargs: Any) -> Any:
+        """The tensor in another type or on another device; `memory_format` is a hint, and nothing follows from it."""
+        return conversion.to(self, *args, **kwargs)
+
+    def clone(self, *, memory_format: Any = None) -> Any:
+        """A copy; `memory_format` is a hint."""
+        return Plain.clone(self)
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """The tensor in row-major order; `memory_format` is a hint."""
+        return Plain.contiguous(self)
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in row-major order, the only one there is."""
+        return Plain.is_contiguous(self)
+
+    def pin_memory(self, device: Any = None) -> Self:
+        """The tensor itself: there is no other memory to copy to."""
+        return self
+
+    def share_memory_(self) -> Self:
+        """The tensor itself: other processes get copies."""
+        return self
+
+    is_cpu = property(lambda self: True, doc="Whether the elements are in the processor's memory.")
+    is_mps = property(lambda self: False, doc="Whether Apple's GPU has the elements.")
+    is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")
+    layout: Any = property(lambda self: strided, doc="How the elements lie: always by strides.")
+
+    def __repr__(self) -> str:
+        text = Plain.__repr__(self).replace("dtype=lucid.", "dtype=torch.").replace("Tensor(", "tensor(", 1)
+        return f"Parameter containing:\n{text}" if isinstance(self, Parameter) else text
+
+
+copyreg.pickle(Tensor, reduced)
+
+
+def _legacy(data: tuple[Any, ...], kind: Any) -> "Plain":
+    """What the old constructors make: of sizes whatever is in memory, of data a copy in their type."""
+    if len(data) == 1 and not isinstance(data[0], int | Size):
+        return lucid.tensor(data[0], dtype=as_dtype(kind))
+    sizes = shape_from(data, "Tensor") if data else (0,)
+    return Plain._wrap(empty(sizes, as_numpy(kind)))
+
+
+def adopted(value: Any) -> Any:
+    """A tensor that was just made, as one of the front door; nests of them too."""
+    if type(value) is Plain:
+        value.__class__ = Tensor
+    elif isinstance(value, list | tuple):
+        for v in value:
+            adopted(v)
+    elif isinstance(value, dict):
+        adopted(list(value.values()))
+    return value
+
+
+class Typed(type):
+    """The type of FloatTensor and its relatives: constructors, and questions about the type of a tensor."""
+
+    dtype: Any
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Plain) and instance.dtype is cls.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Any:
+        lucid.device("cpu" if device is None else device)
+        return adopted(_legacy(data, cls.dtype))
+
+
+def typed() -> dict[str, Typed]:
+    """FloatTensor, LongTensor and the like, by name: one for each method that converts to a type."""
+    found = {}
+    probe = lucid.zeros(0, dtype=lucid.float64)
+    for convert in conversion.CONVERTERS.values():
+        own = convert(probe)
+        name = conversion.type(own).rpartition(".")[2]
+        found[name] = Typed(
+            name, (), {"dtype": own.dtype, "__doc__": f"Tensors of {own.dtype.name}, as PyTorch once named them."}
+        )
+    return found

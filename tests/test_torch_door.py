@@ -1,0 +1,662 @@
+"""`lucid.torch`: PyTorch's names and conventions over the same engine."""
+
+import copy
+import doctest
+import importlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import lucid.torch.nn as nn
+import lucid.torch.nn.functional as F
+import numpy as np
+import pytest
+
+import lucid
+import lucid.torch as torch
+from lucid.checkpoints import CheckpointError
+from lucid.torch import making, namespaces
+from lucid.torch.tensors import Tensor
+
+ROOT = Path(__file__).resolve().parent.parent
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+FILES = sorted(p.stem for p in (ROOT / "lucid" / "torch").glob("*.py") if p.stem not in ("__main__", "__init__"))
+
+
+@pytest.mark.parametrize("name", ["lucid.torch", *(f"lucid.torch.{stem}" for stem in FILES)])
+def test_examples_run(name):
+    assert doctest.testmod(importlib.import_module(name), optionflags=OPTIONS).failed == 0
+
+
+def leaf(*values):
+    return torch.tensor(list(values), requires_grad=True)
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+def test_every_name_of_lucid_is_there():
+    missing = [n for n in lucid.__all__ if n not in ("array_api", "data", "kernels") and not hasattr(torch, n)]
+    assert missing == []
+    assert set(dir(torch)) == set(torch.__all__)
+    assert all(getattr(torch, n) is not None or n == "newaxis" for n in torch.__all__)
+
+
+def test_operations_are_those_of_lucid():
+    """No second mathematics, and no call in between."""
+    for name in ("mul", "exp", "matmul", "sum", "cat", "where", "softmax"):
+        assert getattr(torch, name) is getattr(lucid, name)
+    assert F.linear is lucid.nn.functional.linear and torch.linalg.svd is lucid.linalg.svd
+    assert torch.optim.Adam is lucid.optim.Adam
+
+
+@pytest.mark.parametrize("path", sorted(namespaces.PATHS))
+def test_paths_can_be_imported(path):
+    module = importlib.import_module(f"lucid.torch.{path}")
+    for name in dir(module):
+        getattr(module, name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018  # asking is the test
+    parent = importlib.import_module(f"lucid.torch.{path}".rpartition(".")[0])
+    assert getattr(parent, path.rpartition(".")[2]) is module
+
+
+def test_imports_as_programs_write_them():
+    from lucid.torch.autograd import Variable
+    from lucid.torch.cuda.amp import GradScaler, autocast
+    from lucid.torch.nn.modules.batchnorm import BatchNorm2d
+    from lucid.torch.nn.parameter import Parameter
+    from lucid.torch.nn.utils.rnn import pack_padded_sequence
+    from lucid.torch.optim.lr_scheduler import StepLR
+    from lucid.torch.utils.checkpoint import checkpoint
+    from lucid.torch.utils.data import DataLoader, Dataset
+
+    from lucid.torch import nn as again
+
+    assert again is nn and BatchNorm2d is nn.BatchNorm2d and Parameter is nn.Parameter
+    assert all(map(callable, (Variable, GradScaler, autocast, pack_padded_sequence, StepLR, checkpoint, DataLoader)))
+    assert isinstance(Dataset, type)
+
+
+def test_what_is_not_there_says_why():
+    with pytest.raises(AttributeError, match="does not compile programs"):
+        torch.compile  # noqa: B018  # asking is the test
+    assert not hasattr(torch, "distributed")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("lucid.torch.nn.nonsense")
+
+
+# --- tensors ---------------------------------------------------------------------------------------
+
+MADE = {
+    "tensor": lambda: torch.tensor([1.0]),
+    "as_tensor": lambda: torch.as_tensor([1.0]),
+    "from_numpy": lambda: torch.from_numpy(np.ones(2)),
+    "zeros": lambda: torch.zeros(2, layout=torch.strided, pin_memory=False),
+    "empty": lambda: torch.empty(2, memory_format=torch.contiguous_format),
+    "full": lambda: torch.full((2,), 1.0),
+    "arange": lambda: torch.arange(3),
+    "linspace": lambda: torch.linspace(0, 1, 3),
+    "eye": lambda: torch.eye(2),
+    "rand": lambda: torch.rand(2),
+    "randn": lambda: torch.randn(2, 3),
+    "randint": lambda: torch.randint(0, 3, (2,)),
+    "randperm": lambda: torch.randperm(3),
+    "normal": lambda: torch.normal(0.0, 1.0, (2,)),
+    "hann_window": lambda: torch.hann_window(4),
+    "tril_indices": lambda: torch.tril_indices(2, 2),
+    "empty_strided": lambda: torch.empty_strided((2, 2), (2, 1)),
+    "fftfreq": lambda: torch.fft.fftfreq(4),
+    "Tensor": lambda: torch.Tensor(2, 3),
+    "FloatTensor": lambda: torch.FloatTensor([1, 2]),
+    "bernoulli": lambda: torch.bernoulli(torch.full((2,), 0.5)),
+    "new_zeros": lambda: torch.ones(1).new_zeros(2),
+    "new_tensor": lambda: torch.ones(1).new_tensor([1]),
+    "rand_like": lambda: torch.rand_like(torch.ones(2)),
+    "zeros_like": lambda: torch.zeros_like(torch.ones(2), memory_format=torch.preserve_format),
+    "Parameter": lambda: nn.Parameter(torch.ones(2)),
+    "multinomial": lambda: torch.multinomial(torch.ones(3), 2),
+    "complex": lambda: torch.complex(torch.ones(1), torch.ones(1)),
+    "clip_grad_norm_": lambda: nn.utils.clip_grad_norm_([leaf(1.0)], 1.0),
+    "view as another type": lambda: torch.ones(2).view(torch.int32),
+    "pad_sequence": lambda: nn.utils.rnn.pad_sequence([torch.ones(2), torch.ones(1)]),
+    "one_hot": lambda: F.one_hot(torch.tensor([1])),
+    "collated": lambda: torch.utils.data.default_collate([1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_is_of_the_front_door(name):
+    assert type(MADE[name]()) is Tensor
+
+
+def test_functions_that_make_tensors_are_known():
+    """Each function of the table that needs no tensor is adapted, and all that are listed exist."""
+    adapted = {n for n in lucid.__all__ if making.makes(getattr(lucid, n))}
+    assert {n for n in adapted if getattr(torch, n) is getattr(lucid, n)} == set()
+    assert {"zeros", "rand", "hann_window", "from_dlpack"} <= adapted
+    assert adapted.isdisjoint({"add", "cat", "matmul"})
+
+
+def test_legacy_constructors():
+    assert torch.Tensor(2, 3).shape == (2, 3) and torch.Tensor([1, 2]).dtype is torch.float32
+    assert torch.Tensor().shape == (0,) and torch.Tensor(torch.Size([4])).shape == (4,)
+    assert torch.LongTensor([1.0, 2.0]).tolist() == [1, 2] and torch.DoubleTensor(3).dtype is torch.float64
+    x = torch.ones(2)
+    assert isinstance(x, torch.FloatTensor) and not isinstance(x, torch.LongTensor)
+    assert x.type() == "torch.FloatTensor" and x.type("torch.LongTensor").dtype is torch.int64
+    assert x.type(torch.float64).dtype is x.type(torch.DoubleTensor).dtype is torch.float64
+
+
+def test_size():
+    size = torch.zeros(2, 3, 4).shape
+    assert type(size) is type(size[1:]) is type(size.__add__((1,))) is type(torch.zeros(2).size()) is torch.Size
+    assert size == (2, 3, 4) and size.numel() == 24 and size[1:].numel() == 12 and size[-1] == 4
+    assert repr(size) == "torch.Size([2, 3, 4])" and hash(size) == hash((2, 3, 4))
+    assert pickle.loads(pickle.dumps(size)) == size and torch.zeros(size).shape == size
+    a, b, c = size
+    assert (a, b, c) == (2, 3, 4) and torch.zeros(*size).view(size[0], -1).shape == (2, 12)
+
+
+def test_isinstance_holds_in_transforms_and_for_tensors_of_lucid():
+    assert isinstance(lucid.ones(2), torch.Tensor) and issubclass(lucid.Tensor, torch.Tensor)
+    assert not isinstance(np.ones(2), torch.Tensor)
+
+    def f(x):
+        assert isinstance(x, torch.Tensor)
+        return (x * x).sum()
+
+    assert type(torch.func.grad(f)(torch.ones(2))) is Tensor
+    assert type(torch.vmap(f)(torch.ones(2, 2))) is Tensor
+
+
+def test_data_is_not_counted():
+    x = leaf(1.0, 2.0)
+    loss = (x * x).sum()
+    x.data.mul_(3)
+    assert x.tolist() == [3, 6] and not x.data.requires_grad
+    loss.backward()
+    assert x.grad.tolist() == [6, 12]
+    x.grad.data.zero_()
+    assert x.grad.tolist() == [0, 0]
+    loss = (x * x).sum()
+    with torch.no_grad():
+        x.mul_(2)
+    with pytest.raises(RuntimeError, match="overwritten"):
+        loss.backward()
+    x.data = torch.zeros(2)
+    assert x.tolist() == [0, 0] and type(x) is Tensor
+
+
+def test_numpy_refuses_what_requires_grad():
+    x = leaf(1.0)
+    for call in (x.numpy, lambda: np.asarray(x), (x * 2).numpy):
+        with pytest.raises(RuntimeError, match="detach"):
+            call()
+    assert x.detach().numpy().tolist() == x.numpy(force=True).tolist() == [1.0]
+    y = torch.zeros(2)
+    y.numpy()[0] = 5
+    assert y.tolist() == [5, 0] and np.asarray(y).tolist() == [5, 0]
+    assert type(np.exp(y)) is Tensor
+
+
+def test_printing():
+    assert repr(torch.tensor([1.0, 2.0])) == "tensor([1., 2.])"
+    assert repr(torch.zeros(1, dtype=torch.float64)) == "tensor([0.], dtype=torch.float64)"
+    assert repr(nn.Parameter(torch.ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
+
+
+def test_memory_formats_are_hints():
+    x = torch.randn(1, 2, 3, 3)
+    assert x.to(memory_format=torch.channels_last) is x
+    assert x.contiguous(memory_format=torch.channels_last).is_contiguous(memory_format=torch.contiguous_format)
+    assert x.clone(memory_format=torch.preserve_format).equal(x)
+    assert nn.Conv2d(2, 1, 3).to(memory_format=torch.channels_last)(x).shape == (1, 1, 1, 1)
+    assert x.layout is torch.strided and x.is_cpu and not x.is_cuda and x.pin_memory() is x
+
+
+def test_writes_by_masks_and_integer_powers():
+    x = torch.arange(4)
+    x[x > 1] = torch.tensor([10, 20])
+    assert x.tolist() == [0, 1, 10, 20] and (x**2).tolist() == [0, 1, 100, 400]
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        torch.tensor([2]) ** torch.tensor([-1])
+    out = torch.empty(0)
+    torch.add(torch.ones(2), 1, out=out)
+    assert out.tolist() == [2, 2]
+
+
+# --- differentiation -------------------------------------------------------------------------------
+
+
+def test_grad_is_a_tuple():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    found = torch.autograd.grad((x * y).sum(), x, only_inputs=True)
+    assert type(found) is tuple and type(found[0]) is Tensor and found[0].tolist() == [3, 4]
+    a, b = torch.autograd.grad(x.sum(), [x, y], allow_unused=True)
+    assert a.tolist() == [1, 1] and b is None
+    a, b = torch.autograd.grad(x.sum(), (x, y), materialize_grads=True)
+    assert type(b) is Tensor and b.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="only_inputs"):
+        torch.autograd.grad(x.sum(), x, only_inputs=False)
+
+
+def test_functional_keeps_the_graph_if_asked():
+    x = leaf(1.0, 2.0)
+    functional = torch.autograd.functional
+    j = functional.jacobian(lambda t: t**3, x, create_graph=True)
+    j.sum().backward()
+    assert x.grad.tolist() == [6, 12] and not functional.jacobian(lambda t: t**3, x).requires_grad
+    (a, b) = functional.jacobian(lambda s, t: (s * t, s + t), (x, x))
+    assert a[0].tolist() == [[1, 0], [0, 2]] and b[1].tolist() == [[1, 0], [0, 1]]
+    assert type(a[0]) is Tensor
+    h = functional.hessian(lambda s, t: (s * t).sum(), (x, x))
+    assert h[0][1].tolist() == [[1, 0], [0, 1]] and h[0][0].tolist() == [[0, 0], [0, 0]]
+    out, v = functional.vjp(lambda t: (t**2).sum(), x)
+    assert out.item() == 5 and v.tolist() == [2, 4]
+    assert functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True).allclose(
+        torch.diag(x.detach().cos())
+    )
+    with pytest.raises(ValueError, match="strict"):
+        functional.jacobian(torch.sin, x, strict=True)
+
+
+def test_anomaly_mode_and_variables():
+    x = torch.autograd.Variable(torch.zeros(1), requires_grad=True)
+    with torch.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="sqrt"):
+        x.sqrt().sum().backward()
+    x.sqrt().sum().backward()
+
+
+# --- modules ---------------------------------------------------------------------------------------
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(1))
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x):
+        return self.body(x) * self.scale
+
+
+def kinds(module):
+    return {type(t) for t in (*module.parameters(), *module.buffers())}
+
+
+def test_parameters_are_of_the_front_door():
+    net = Net()
+    assert kinds(net) == {Tensor} and all(isinstance(p, nn.Parameter) for p in net.parameters())
+    net(torch.randn(4, 2)).sum().backward()
+    assert {type(p.grad) for p in net.parameters()} == {Tensor}
+    optimizer = torch.optim.Adam(net.parameters())
+    optimizer.step()
+    assert kinds(net) == {Tensor} and type((net.scale * 2).shape) is torch.Size
+    for made in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), Net().double(), Net().requires_grad_(False)):
+        assert kinds(made) == {Tensor} and all(isinstance(p, nn.Parameter) for p in made.parameters())
+    state = net.state_dict()
+    assert {type(t) for t in state.values()} == {Tensor}
+    again = Net()
+    again.load_state_dict(state)
+    assert kinds(again) == {Tensor}
+
+
+def test_classes_of_modules():
+    layer = nn.TransformerEncoderLayer(4, 2, 8)
+    assert kinds(layer) == {Tensor} and isinstance(layer.linear1, nn.Linear) and isinstance(layer, nn.Module)
+    assert issubclass(nn.Linear, nn.Module) and issubclass(nn.Linear, lucid.nn.Linear)
+    assert not isinstance(nn.ReLU(), nn.Linear) and not isinstance(layer, Net) and not isinstance(1, nn.Module)
+    assert isinstance(lucid.nn.Linear(1, 1), nn.Linear)
+
+    class Own(nn.Linear):
+        pass
+
+    own = Own(2, 2)
+    assert isinstance(own, nn.Linear) and not isinstance(nn.Linear(2, 2), Own) and kinds(own) == {Tensor}
+    assert repr(nn.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
+    assert type(lucid.nn.Linear(2, 2).weight) is lucid.Tensor  # Lucid's own are as they were
+
+
+@pytest.mark.parametrize("name", [n for n in dir(nn) if isinstance(getattr(nn, n), type)])
+def test_each_class_is_derived(name):
+    found = getattr(nn, name)
+    if issubclass(found, lucid.nn.Module) and hasattr(lucid.nn, name):
+        assert issubclass(found, getattr(lucid.nn, name)) and found is getattr(nn.modules, name)
+        assert found.__module__ == "lucid.torch.nn" and found.__name__ == name
+
+
+def test_data_parallel_and_attention():
+    net = nn.DataParallel(nn.Linear(2, 1))
+    x = torch.ones(3, 2)
+    assert net(x).equal(net.module(x)) and list(net.state_dict()) == ["module.weight", "module.bias"]
+    from lucid.torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        assert F.scaled_dot_product_attention(*torch.randn(3, 1, 2, 4)).shape == (1, 2, 4)
+
+
+def test_loader():
+    data = torch.utils.data.TensorDataset(torch.arange(4.0), torch.arange(4))
+    loader = torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True, num_workers=0)
+    assert [[type(t) for t in batch] for batch in loader] == [[Tensor, Tensor]] * 2
+    rows = [{"x": np.ones(2), "y": 1}] * 2
+    (batch,) = torch.utils.data.DataLoader(rows, batch_size=2)
+    assert type(batch["x"]) is type(batch["y"]) is Tensor
+    assert pickle.loads(pickle.dumps(loader.collate_fn)) is torch.utils.data.default_collate
+
+
+def test_checkpointed_segments_give_the_same_gradients():
+    layers = nn.Sequential(*[nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(5)]).double()
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    wanted = torch.autograd.grad(layers(x).sum(), [x, *layers.parameters()])
+    from lucid.torch.utils.checkpoint import checkpoint_sequential
+
+    for segments in (1, 2, 5):
+        out = checkpoint_sequential(layers, segments, x, use_reentrant=False)
+        for a, b in zip(torch.autograd.grad(out.sum(), [x, *layers.parameters()]), wanted, strict=True):
+            torch.testing.assert_close(a, b)
+    with pytest.raises(ValueError, match="segments"):
+        checkpoint_sequential(layers, 6, x)
+
+
+# --- accelerators and hints ------------------------------------------------------------------------
+
+
+def test_questions_about_accelerators():
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and not torch.backends.mps.is_available()
+    assert not torch.backends.cudnn.is_available() and torch.version.cuda is None
+    torch.backends.cudnn.benchmark = True
+    torch.cuda.manual_seed_all(0)
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == 0
+    for call in (lambda: torch.device("cuda"), torch.ones(1).cuda, lambda: torch.ones(1, device="cuda:0")):
+        with pytest.raises(ValueError, match="no backend for accelerators"):
+            call()
+    with pytest.raises(ValueError, match="no backend for accelerators"):
+        nn.Linear(1, 1).to("cuda")
+    with pytest.raises(RuntimeError, match="on the CPU"):
+        torch.cuda.get_device_name(0)
+    assert torch.device(type="cpu") == torch.ones(1).device and isinstance(torch.ones(1).device, torch.device)
+    with torch.device("cpu"):
+        assert torch.ones(1).device.type == "cpu"
+    torch.set_default_device("cpu")
+
+
+def test_mixed_precision():
+    with torch.autocast("cuda", dtype=torch.float16, enabled=False):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
+    with torch.cuda.amp.autocast(enabled=False):
+        pass
+    for call in (
+        lambda: torch.autocast("cuda"),
+        torch.cuda.amp.autocast,
+        torch.amp.GradScaler,
+        torch.cuda.amp.GradScaler,
+    ):
+        with pytest.raises(RuntimeError, match="not available"):
+            call()
+    x = leaf(1.0)
+    optimizer = torch.optim.SGD([x], lr=0.5)
+    scaler = torch.amp.GradScaler("cuda", enabled=torch.cuda.is_available())
+    scaler.scale(x.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert x.item() == 0.5
+
+    @torch.cuda.amp.autocast(enabled=False)
+    def f(a):
+        return a @ a
+
+    assert f(torch.ones(2, 2)).dtype is torch.float32
+
+
+def test_hints():
+    torch.use_deterministic_algorithms(True)
+    assert torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    with pytest.raises(ValueError, match="precision"):
+        torch.set_float32_matmul_precision("low")
+    torch.set_default_tensor_type("torch.DoubleTensor")
+    try:
+        assert torch.ones(1).dtype is torch.float64
+    finally:
+        torch.set_default_tensor_type(torch.FloatTensor)
+
+
+def test_jit_passes_through_with_one_warning(monkeypatch):
+    from lucid.torch import hints
+
+    monkeypatch.setitem(hints._settings, "warned", False)
+    with pytest.warns(UserWarning, match="compiles nothing"):
+        assert torch.jit.script(len) is len
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        net = nn.Linear(1, 1)
+        assert torch.jit.trace(net, torch.ones(1, 1)) is net and torch.jit.ignore(len) is len
+    assert not torch.jit.is_scripting()
+
+
+def test_pytrees_and_comparison():
+    from lucid.torch.utils import _pytree as pytree
+
+    nest = {"a": torch.ones(1), "b": [1, (2.0, None)]}
+    leaves, spec = pytree.tree_flatten(nest)
+    assert pytree.tree_unflatten(leaves, spec) == nest and pytree.tree_leaves(nest) == leaves
+    assert pytree.tree_map_only(int, lambda n: n + 1, [1, "x"]) == [2, "x"]
+    close = torch.testing.assert_close
+    close([torch.ones(2), {"k": 1.0}], [torch.ones(2), {"k": 1.0}])
+    close(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), equal_nan=True)
+    wrong = [
+        (torch.ones(2), torch.ones(3), "shape"),
+        (torch.ones(2), torch.ones(2).double(), "dtype"),
+        (torch.ones(2), torch.ones(2) + 1e-3, "2 of 2 elements"),
+        (torch.arange(2), torch.arange(2) + 1, "not close"),
+        ([torch.ones(1)], [torch.ones(1) * 2], r"\[0\]"),
+        ({"a": 1}, {"b": 1}, "keys"),
+        (torch.tensor([float("nan")]), torch.tensor([float("nan")]), "not close"),
+    ]
+    for a, b, message in wrong:
+        with pytest.raises(AssertionError, match=message):
+            close(a, b)
+    close(torch.ones(2), torch.ones(2) + 1e-3, rtol=0, atol=1e-2)
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
+def saved(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
+
+
+def test_files_hold_what_was_saved(tmp_path):
+    base = torch.arange(12.0).view(3, 4)
+    nest = {
+        "base": base,
+        "t": base.t(),
+        "part": base[1:, ::2],
+        "flipped": torch.from_numpy(np.arange(3.0)[::-1]),
+        "parameter": nn.Parameter(torch.ones(2)),
+        "leaf": leaf(1.0),
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "complex": torch.tensor([1 + 2j]),
+        "bool": torch.tensor([True]),
+        "number": torch.tensor(3),
+        "empty": torch.zeros(0, 3),
+        "plain": [1, 2.5, "x", None, True, (1, 2), b"ab", 1j, {1, 2}, np.float64(2.5)],
+        "size": base.shape,
+        "dtype": torch.float16,
+        "device": torch.device("cpu"),
+        "ordered": OrderedDict(b=1, a=2),
+    }
+    path = tmp_path / "state.pt"
+    torch.save(nest, path)
+    for found in (torch.load(path), torch.load(saved(nest), map_location=torch.device("cpu"), weights_only=False)):
+        assert found.keys() == nest.keys()
+        for name, value in nest.items():
+            if isinstance(value, torch.Tensor):
+                assert type(found[name]) is Tensor and found[name].dtype is value.dtype
+                assert found[name].tolist() == value.tolist() and found[name].requires_grad == value.requires_grad
+                assert isinstance(found[name], nn.Parameter) == isinstance(value, nn.Parameter)
+            else:
+                assert found[name] == value
+        assert type(found["ordered"]) is OrderedDict and type(found["size"]) is torch.Size
+        found["base"][0, 0] = 99
+        assert found["t"][0, 0] == 99  # tensors that shared memory share it again
+
+
+@pytest.mark.parametrize("value", [len, np.ones(2), nn.Linear(1, 1), object()], ids=lambda v: type(v).__name__)
+def test_other_objects_are_refused_by_name(value):
+    with pytest.raises(TypeError, match=f"cannot hold a .*{type(value).__qualname__}"):
+        torch.save({"x": value}, io.BytesIO())
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("exit 1",)
+
+
+def archive(pickled, **others):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as z:
+        z.writestr("archive/data.pkl", pickled)
+        for name, content in others.items():
+            z.writestr(f"archive/{name}", content)
+    file.seek(0)
+    return file
+
+
+def storage(size, stride, offset=0, count=4):
+    """A pickle with one tensor, by hand."""
+    return (
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n("
+        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK"
+        + bytes([count]) + b"tQK" + bytes([offset]) + b"(" + b"".join(b"K" + bytes([n]) for n in size) + b"t("
+        + b"".join(b"K" + bytes([n]) for n in stride) + b"t\x89}tR."
+    )  # fmt: skip
+
+
+def test_nothing_in_a_file_is_run():
+    for pickled in (pickle.dumps(Evil()), b"cbuiltins\neval\n(X\x01\x00\x00\x001tR.", b"cos\nsystem\n."):
+        with pytest.raises(CheckpointError, match="without running code"):
+            torch.load(archive(pickled))
+    for pickled, message in [
+        (b"ctorch._utils\n_rebuild_tensor_v2\nN}X\x08\x00\x00\x00__call__K\x01s\x86b.", "damaged"),
+        (b"ctorch\nFloatStorage\n.", "no data"),
+        (b"ctorch\nFloatStorage\n)R.", "gives no data"),
+        (b"garbage", "damaged"),
+        (storage((2,), (1,)), "lacks the storage"),
+    ]:
+        with pytest.raises(CheckpointError, match=message):
+            torch.load(archive(pickled))
+
+
+def test_tensors_outside_of_their_storage_are_refused():
+    four = {"data/0": np.arange(4, dtype=np.float32).tobytes()}
+    assert torch.load(archive(storage((2, 2), (1, 2)), **four)).tolist() == [[0, 2], [1, 3]]
+    for size, stride, offset in [((5,), (1,), 0), ((4,), (1,), 1), ((2, 2), (1, 3), 0), ((3,), (2,), 0)]:
+        with pytest.raises(CheckpointError, match="reaches element"):
+            torch.load(archive(storage(size, stride, offset), **four))
+    with pytest.raises(CheckpointError, match="whole number"):
+        torch.load(archive(storage((1,), (1,)), **{"data/0": b"abc"}))
+    with pytest.raises(CheckpointError, match="sizes"):
+        torch.load(archive(storage((1, 2), (1,)), **four))
+
+
+def test_other_files_say_what_they_are(tmp_path):
+    with pytest.raises(CheckpointError, match="Convert it once"):
+        torch.load(io.BytesIO(pickle.dumps({"a": 1}, protocol=2)))
+    with pytest.raises(CheckpointError, match="neither"):
+        torch.load(io.BytesIO(b"hello, world"))
+    with pytest.raises(CheckpointError, match=r"torch\.jit\.save"):
+        torch.load(archive(b"N.", **{"constants.pkl": b"N."}))
+    with pytest.raises(ValueError, match="no backend"):
+        torch.load(saved(1), map_location="cuda")
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "nowhere.pt")
+
+
+def test_safetensors_are_read_too(tmp_path):
+    pytest.importorskip("safetensors")
+    path = tmp_path / "state.safetensors"
+    lucid.save({"w": lucid.ones(2)}, path)
+    assert torch.load(path)["w"].tolist() == [1, 1]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_files_are_those_of_pytorch():
+    import torch as original
+
+    net = original.nn.Sequential(original.nn.Linear(3, 2), original.nn.BatchNorm1d(2))
+    optimizer = original.optim.Adam(net.parameters())
+    net(original.ones(4, 3)).sum().backward()
+    optimizer.step()
+    file = io.BytesIO()
+    original.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "t": original.ones(2, 3).t()}, file)
+    file.seek(0)
+    state = torch.load(file)
+    ours = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    ours.load_state_dict(state["net"])
+    torch.optim.Adam(ours.parameters()).load_state_dict(state["optimizer"])
+    assert np.array_equal(ours[0].weight.detach().numpy(), net[0].weight.detach().numpy())
+    back = original.load(saved(ours.state_dict()), weights_only=True)
+    net.load_state_dict(back)
+    file = io.BytesIO()
+    original.save(net, file)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match=r"torch\.nn\.modules\.container\.Sequential"):
+        torch.load(file)
+
+
+# --- programs that import torch --------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from torch.optim.lr_scheduler import StepLR
+from beside import twice
+assert torch.__name__ == "lucid.torch" and __name__ == "__main__"
+x = torch.ones(2, requires_grad=True)
+twice(x).sum().backward()
+print(sys.argv[1:], x.grad.tolist(), nn.Linear(2, 1)(x).shape)
+"""
+
+
+def run(*arguments, cwd=None):
+    """A Python process; it finds this package and no real PyTorch."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=env)
+
+
+def test_scripts_run_unmodified(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text("import torch\ndef twice(x):\n    return torch.mul(x, 2)\n")
+    done = run("-m", "lucid.torch", str(tmp_path / "script.py"), "--lr", "1")
+    assert done.stdout == "['--lr', '1'] [2.0, 2.0] torch.Size([1])\n", done.stderr
+    done = run("-m", "lucid.torch", "-m", "script", "a", cwd=tmp_path)
+    assert done.stdout == "['a'] [2.0, 2.0] torch.Size([1])\n", done.stderr
+    assert "usage" in run("-m", "lucid.torch").stderr
+
+
+def test_install_is_refused_beside_the_real_one(tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    code = "import sys; sys.path.insert(0, '.'); import torch; import lucid.torch; lucid.torch.install()"
+    done = run("-c", code, cwd=tmp_path)
+    assert "PyTorch itself is loaded already" in done.stderr
+    code = "import lucid.torch as t; t.install(); t.install(); import torch, torch.nn.functional as F; print(torch is t, F.relu)"
+    assert run("-c", code).stdout.startswith("True <")
