@@ -29,7 +29,7 @@ MODULES = (
     "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
-    "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward",
+    "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
 )  # fmt: skip
 
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every

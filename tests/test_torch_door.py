@@ -156,7 +156,14 @@ def test_legacy_constructors():
 
 def test_size():
     size = torch.zeros(2, 3, 4).shape
-    assert type(size) is type(size[1:]) is type(size.__add__((1,))) is type(torch.zeros(2).size()) is torch.Size
+    assert (
+        type(size)
+        is type(size[1:])
+        is type(size.__add__((1,)))
+        is type(size + size)
+        is type(torch.zeros(2).size())
+        is torch.Size
+    )
     assert size == (2, 3, 4) and size.numel() == 24 and size[1:].numel() == 12 and size[-1] == 4
     assert repr(size) == "torch.Size([2, 3, 4])" and hash(size) == hash((2, 3, 4))
     assert pickle.loads(pickle.dumps(size)) == size and torch.zeros(size).shape == size

@@ -17,6 +17,10 @@ import sys as _sys
 from typing import Any as _Any
 
 import lucid as _lucid
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "torch")
+
 from lucid.torch import hints as _hints
 from lucid.torch import namespaces as _namespaces
 from lucid.torch import tensors as _tensors
@@ -27,7 +31,7 @@ from lucid.torch.accelerators import set_default_device as set_default_device
 from lucid.torch.files import load as load
 from lucid.torch.files import save as save
 from lucid.torch.installing import install as install
-from lucid.torch.tensors import Size as Size
+from lucid.torch.sizes import Size as Size
 from lucid.torch.tensors import Tensor as Tensor
 
 __version__ = "2.13.0+lucid"  # the PyTorch whose interface this is

@@ -12,7 +12,8 @@ import numpy as np
 import lucid
 from lucid.checkpoints.structure import little_endian
 from lucid.nn.parameter import Parameter
-from lucid.torch.tensors import Plain, Size
+from lucid.torch.sizes import Size
+from lucid.torch.tensors import Plain
 from lucid.torch.unpickling import STORAGES
 
 # What the pickle module writes by itself; the last are the functions by which it writes some of the others.

@@ -1,8 +1,7 @@
 """The tensor with PyTorch's conventions: a class of Lucid's tensors, so whatever is computed of it is of it."""
 
 import copyreg
-from math import prod
-from typing import Any, Self, SupportsIndex, overload
+from typing import Any, Self
 
 import lucid
 from lucid.api import conversion
@@ -12,37 +11,9 @@ from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
 from lucid.nn.parameter import Parameter, reduced
 from lucid.ops.dims import shape_from
+from lucid.torch.sizes import Size, size_of
 
 Plain = lucid.Tensor
-
-
-class Size(tuple[int, ...]):
-    """A shape: a tuple that knows how many elements it stands for.
-
-    >>> from lucid.torch import Size, zeros
-    >>> zeros(2, 3).shape, zeros(2, 3).shape.numel(), zeros(2, 3).shape[1:]
-    (torch.Size([2, 3]), 6, torch.Size([3]))
-    """
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """The product of the sizes."""
-        return prod(self)
-
-    @overload
-    def __getitem__(self, key: SupportsIndex) -> int: ...
-    @overload
-    def __getitem__(self, key: slice) -> "Size": ...
-    def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return Size(found) if type(key) is slice else found
-
-    def __add__(self, other: tuple[Any, ...]) -> "Size":
-        return Size(tuple.__add__(self, other))
-
-    def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
 
 
 class layout:
@@ -92,10 +63,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         self._grad = self._node = self._meta = None
         self._born = newest()
 
-    @property
-    def shape(self) -> Size:
-        """The size of each dimension."""
-        return Size(self._array.shape)
+    shape: Any = property(size_of, doc="The size of each dimension, as a `torch.Size`.")
 
     @property
     def data(self) -> "Plain":

@@ -20,7 +20,8 @@ from lucid.checkpoints import CheckpointError
 from lucid.core import dtypes
 from lucid.core.tensor import wrapped_as
 from lucid.nn.parameter import Parameter
-from lucid.torch.tensors import Size, Tensor, typed
+from lucid.torch.sizes import Size
+from lucid.torch.tensors import Tensor, typed
 
 STORAGES = {f"{name.removesuffix('Tensor')}Storage": kind.dtype for name, kind in typed().items()}
 _DTYPES = {kind.name: kind for kind in dtypes._BY_NUMPY.values()}
