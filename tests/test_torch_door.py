@@ -84,6 +84,12 @@ def test_imports_as_programs_write_them():
     assert isinstance(Dataset, type)
 
 
+def test_former_names():
+    for name in namespaces._FORMER:
+        assert getattr(nn.init, name) is getattr(lucid.nn.init, f"{name}_")
+    assert nn.utils.clip_grad_norm([leaf(1.0)], 1.0).item() == 0
+
+
 def test_what_is_not_there_says_why():
     with pytest.raises(AttributeError, match="does not compile programs"):
         torch.compile  # noqa: B018  # asking is the test
@@ -599,7 +605,8 @@ def test_safetensors_are_read_too(tmp_path):
     pytest.importorskip("safetensors")
     path = tmp_path / "state.safetensors"
     lucid.save({"w": lucid.ones(2)}, path)
-    assert torch.load(path)["w"].tolist() == [1, 1]
+    found = torch.load(path)["w"]
+    assert type(found) is Tensor and found.tolist() == [1, 1]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

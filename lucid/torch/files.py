@@ -7,6 +7,7 @@ from typing import Any
 import lucid
 from lucid.checkpoints import CheckpointError
 from lucid.torch.pickling import write
+from lucid.torch.tensors import adopted
 from lucid.torch.unpickling import read
 
 _LEGACY = (
@@ -61,7 +62,7 @@ def load(
             raise CheckpointError(f"{name}: {error}") from None
     if hasattr(f, "read"):
         raise CheckpointError("safetensors are read from a path; write them to a file first")
-    return lucid.load(f)
+    return adopted(lucid.load(f))
 
 
 def _is_safetensors(head: bytes) -> bool:

@@ -80,8 +80,13 @@ PATHS = {
     "version": "",
     "types": "",
 }
+_FORMER = (
+    "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal sparse"
+).split()  # names of functions that write in place, from before such names ended in _
 # Names that a path has under others than their own.
 RENAMED = {
+    **{f"nn.init.{name}": f"lucid.nn.init.{name}_" for name in _FORMER},
+    "nn.utils.clip_grad_norm": "lucid.nn.utils.clip_grad_norm_",
     "cuda.amp.autocast": "lucid.torch.accelerators.cuda_autocast",
     "cuda.amp.GradScaler": "lucid.torch.accelerators.cuda_scaler",
     "utils.dlpack.to_dlpack": "lucid.api.dlpack.dlpack",
@@ -128,7 +133,7 @@ def _looked_up(path: str, sources: list[str]) -> Callable[[str], Any]:
         if full in RENAMED:
             home = RENAMED[full]
             module, _, own = (home or "").rpartition(".")
-            value = None if home is None else getattr(import_module(module), own)
+            value = None if home is None else converted(getattr(import_module(module), own))
         elif name.startswith("__"):
             raise no_attribute(f"torch.{path}", name)
         else:
