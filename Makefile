@@ -30,13 +30,13 @@ core_tests := $(patsubst %,tests/test_%.py,\
 sanitized_tests := $(patsubst %,tests/test_%.py,\
 	native arithmetic loops attention_kernels recurrent_kernels channel_kernels threads optim ops)
 
-.PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report coverage-table format clean
+.PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report porting coverage-table format clean
 
 help:
 	@echo "make test            linters, types, and the tests with a sample of the longest ones, which changes by itself"
 	@echo "make test-all        the same with every test: before a release"
 	@echo "make test-sanitize   the compiled loops under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@echo "make demo | bench | fuzz | parity | parity-report | coverage-table | format | clean"
+	@echo "make demo | bench | fuzz | parity | parity-report | porting | coverage-table | format | clean"
 
 test: export LUCID_TEST_SAMPLE := $(SAMPLE)
 test-all: export LUCID_TEST_SAMPLE :=
@@ -78,6 +78,10 @@ parity: $(BENCH)/installed-parity
 # How much of PyTorch's own table of operations is there, and what is missing.
 parity-report: $(BENCH)/installed-parity
 	$(BENCH)/$(BIN)/python tools/parity_report.py
+
+# Programs in PyTorch's style, under PyTorch and under lucid.torch, must agree.
+porting: $(BENCH)/installed-parity
+	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_porting.py tests/test_torch_door.py
 
 # docs/coverage.md: what is tested for every operation, and the reason for every hole.
 coverage-table: $(VENV)/installed-dev
