@@ -14,8 +14,13 @@ import scipy.special
 mp = pytest.importorskip("mpmath")
 pytest.importorskip("llvmlite")
 
-from lucid.codegen import exponentials, logarithms, powers, trigonometry  # noqa: E402  needs llvmlite
-from lucid.codegen.functions import FUNCTIONS  # noqa: E402
+from lucid.codegen.functions import (  # noqa: E402  needs llvmlite
+    FUNCTIONS,
+    exponentials,
+    logarithms,
+    powers,
+    trigonometry,
+)
 from lucid.codegen.machine import Compiler, Loaded  # noqa: E402
 from lucid.codegen.vectors import Function, Type, Value  # noqa: E402
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from lucid.codegen.complexes import OF_COMPLEX, Complex, as_complex, part_of, select
 from lucid.codegen.functions import FUNCTIONS
-from lucid.codegen.remainders import REMAINDERS
+from lucid.codegen.functions.complexes import OF_COMPLEX, Complex, as_complex, part_of, select
+from lucid.codegen.functions.remainders import REMAINDERS
 from lucid.codegen.vectors import Function, Number, Type, Value
 from lucid.core import dtypes
 from lucid.native import processor_levels

@@ -9,9 +9,9 @@ whatever the strides, and one result.
 from collections.abc import Sequence
 
 from lucid.codegen.bodies import Plan
-from lucid.codegen.complexes import Complex
-from lucid.codegen.complexes import load as load_complex
-from lucid.codegen.complexes import store as store_complex
+from lucid.codegen.functions.complexes import Complex
+from lucid.codegen.functions.complexes import load as load_complex
+from lucid.codegen.functions.complexes import store as store_complex
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 
 _BLOCK = 256  # elements of a buffer

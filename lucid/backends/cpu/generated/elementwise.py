@@ -52,7 +52,7 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of an elementwise primitive, by generated loops where its steps have code."""
     with lock:
         from lucid.codegen.bodies import WITH_PARAMETERS, WRITTEN
-        from lucid.codegen.remainders import REMAINDERS
+        from lucid.codegen.functions.remainders import REMAINDERS
     name, body = primitive.name, getattr(primitive, "body", None)
     if not getattr(primitive, "is_scalar", False) or primitive.is_view:
         return None

@@ -1,7 +1,7 @@
 """Quotients that are rounded, what they leave over, and the neighbours of floating-point numbers."""
 
-from .floats import INF, NAN, format_of, where_rare
-from .vectors import Function, Type, Value
+from lucid.codegen.floats import INF, NAN, format_of, where_rare
+from lucid.codegen.vectors import Function, Type, Value
 
 
 def _quotient(f: Function, x: Value, y: Value) -> Value:

@@ -5,10 +5,21 @@
 
 from collections.abc import Callable
 
-from . import floats
-from .exponentials import exp_of_minus_abs
-from .floats import INF, NAN, clamp, even_odd, format_of, parts, quotient, two_sum, unsigned_bits, where_rare
-from .vectors import Function, Type, Value
+from lucid.codegen import floats
+from lucid.codegen.floats import (
+    INF,
+    NAN,
+    clamp,
+    even_odd,
+    format_of,
+    parts,
+    quotient,
+    two_sum,
+    unsigned_bits,
+    where_rare,
+)
+from lucid.codegen.functions.exponentials import exp_of_minus_abs
+from lucid.codegen.vectors import Function, Type, Value
 
 # The logarithms of 2 and of e to each base, in two parts.
 BASE_E = (parts(floats.LN2, 2), None)

@@ -3,8 +3,8 @@
 `# minimax …` beside a table of coefficients stands for `python tools/minimax.py …`, the command that computes them.
 """
 
-from . import floats
-from .floats import (
+from lucid.codegen import floats
+from lucid.codegen.floats import (
     INF,
     NAN,
     clamp,
@@ -20,7 +20,7 @@ from .floats import (
     two_sum,
     where_rare,
 )
-from .vectors import Function, Value
+from lucid.codegen.vectors import Function, Value
 
 HALF_PI = parts(quotient(floats.PI, 2), 3)
 QUARTER_PI = parts(quotient(floats.PI, 4), 2)

@@ -3,10 +3,10 @@
 `# minimax …` beside a table of coefficients stands for `python tools/minimax.py …`, the command that computes them.
 """
 
-from .exponentials import EXP_BOUNDS, LN2, exp_within, two_to, whole_part
-from .floats import INF, NAN, clamp, even_odd, fast_two_sum, format_of, parts, quotient, two_product
-from .logarithms import split
-from .vectors import Function, Type, Value
+from lucid.codegen.floats import INF, NAN, clamp, even_odd, fast_two_sum, format_of, parts, quotient, two_product
+from lucid.codegen.functions.exponentials import EXP_BOUNDS, LN2, exp_within, two_to, whole_part
+from lucid.codegen.functions.logarithms import split
+from lucid.codegen.vectors import Function, Type, Value
 
 # log2(1 + g) / g
 # minimax "log1p(x)/log(2)/x" "[sqrt(0.5) - 1, sqrt(2) - 1]" --degree 12 --weight "x/log1p(x)"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .floats import INF, format_of, where_rare
-from .functions import FUNCTIONS
-from .vectors import Function, Number, Type, Value
+from lucid.codegen.floats import INF, format_of, where_rare
+from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.vectors import Function, Number, Type, Value
 
 
 class Complex(NamedTuple):

@@ -5,9 +5,9 @@
 
 from decimal import Decimal
 
-from . import floats
-from .floats import clamp, even_odd, format_of, parts, quotient, where_rare
-from .vectors import Function, Type, Value
+from lucid.codegen import floats
+from lucid.codegen.floats import clamp, even_odd, format_of, parts, quotient, where_rare
+from lucid.codegen.vectors import Function, Type, Value
 
 LN2 = parts(floats.LN2, 2)
 LOG2_E = parts(quotient(1, floats.LN2), 1)

@@ -7,7 +7,7 @@ at infinities, nan, zeros with their signs. Nothing in them depends on the numbe
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 
-from .vectors import Value
+from lucid.codegen.vectors import Value
 
 _NAMES = {
     "exponentials": "exp exp2 expm1 tanh sigmoid sinh cosh erf erfc",
