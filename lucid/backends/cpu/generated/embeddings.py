@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_gathers, support
+from lucid.backends.cpu.generated import launch_classes, launch_gathers, support
 from lucid.backends.numpy.nn import embedding
 from lucid.backends.numpy.nn.cross_entropy import fold
 from lucid.core import kernels
@@ -56,10 +56,10 @@ if support.in_use:
             "embedding": _embedding,
             "gather_rows": _gather_rows,
             "scatter_rows": _scatter_rows,
-            "pick_class": _by_classes(pick_class, launch_gathers.pick, False),
-            "place_class": _by_classes(place_class, launch_gathers.place, False),
-            "nll": _by_classes(nll, launch_gathers.pick, True),
-            "nll_back": _by_classes(nll_back, launch_gathers.place, True),
+            "pick_class": _by_classes(pick_class, launch_classes.pick, False),
+            "place_class": _by_classes(place_class, launch_classes.place, False),
+            "nll": _by_classes(nll, launch_classes.pick, True),
+            "nll_back": _by_classes(nll_back, launch_classes.place, True),
             "fold_rows": _fold_rows,
         },
         "cpu",

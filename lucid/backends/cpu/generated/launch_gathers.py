@@ -52,14 +52,3 @@ def into_copy(
 ) -> Callable[..., Any]:
     """The same for a copy of an array; `start` is what its elements are taken for where they do not count."""
     return reference
-
-
-def pick(x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: int) -> Any:
-    """x[n, target[n, …], …], their sum or their mean, negative if asked for; targets that are ignored do not count.
-
-    None for targets that are no classes, and where the reference is to compute.
-    """
-
-
-def place(x: Any, target: Any, reduction: str, is_negative: bool, classes: int, ignore_index: int) -> Any:
-    """The transpose of `pick`: zeros, and x at the targets."""

@@ -1,0 +1,17 @@
+"""Picks one class of each row of scores, or places what belongs to it, in threads where that pays.
+
+It belongs to compiled code (launch_classes.pyx), as launch.py does. What gives None leaves it to the reference.
+"""
+
+from typing import Any
+
+
+def pick(x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: int) -> Any:
+    """x[n, target[n, …], …], their sum or their mean, negative if asked for; targets that are ignored do not count.
+
+    None for targets that are no classes, and where the reference is to compute.
+    """
+
+
+def place(x: Any, target: Any, reduction: str, is_negative: bool, classes: int, ignore_index: int) -> Any:
+    """The transpose of `pick`: zeros, and x at the targets."""

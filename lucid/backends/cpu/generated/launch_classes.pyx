@@ -1,0 +1,224 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See launch_classes.py.
+
+Targets are taken in chunks, which are the same for any number of threads, and so are sums over them.
+"""
+
+import numpy
+
+cimport numpy as np
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from lucid.backends.cpu.generated.launch cimport is_enabled, is_plain, new_array, threads_for
+from lucid.backends.cpu.thread_pool cimport share
+
+from lucid.backends.cpu.generated.launch_copies import zeros
+
+np.import_array()
+
+cdef enum:
+    CHUNK = 512  # targets that are taken together
+
+ctypedef fused Number:
+    float
+    double
+    int64_t
+
+
+cdef struct Classes:
+    int kind
+    char* x  # all classes
+    char* v  # those of the targets, if they are not put together; otherwise NULL
+    int64_t* target
+    Py_ssize_t count, inner, classes
+    Py_ssize_t row, step, near  # strides of rows, of classes and of what is behind
+    int64_t ignored
+    bint is_negative, is_wrong
+    double share  # what is placed without v
+    double* totals  # of each chunk
+    Py_ssize_t* counts
+
+
+cdef Py_ssize_t _pick_some(Classes* task, Number* out, Py_ssize_t first, Py_ssize_t stop, double* total) noexcept nogil:
+    """The number of targets that count, or -1 if one is no class."""
+    cdef Py_ssize_t i, j = first % task.inner, kept = 0
+    cdef char* row = task.x + first // task.inner * task.row
+    cdef int64_t t
+    cdef Number value
+    total[0] = 0
+    for i in range(first, stop):
+        t = task.target[i]
+        value = 0
+        if t != task.ignored:
+            if t < 0 or t >= task.classes:
+                return -1
+            value = (<Number*>(row + t * task.step + j * task.near))[0]
+            if task.is_negative:
+                value = -value
+            kept += 1
+        if out != NULL:
+            out[i] = value
+        else:
+            total[0] += value
+        j += 1
+        if j == task.inner:
+            j = 0
+            row += task.row
+    return kept
+
+
+cdef Py_ssize_t _place_some(Classes* task, Number* given, Number share, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t i, j = first % task.inner
+    cdef char* row = task.x + first // task.inner * task.row
+    cdef int64_t t
+    cdef Number value = share
+    for i in range(first, stop):
+        t = task.target[i]
+        if t != task.ignored:
+            if t < 0 or t >= task.classes:
+                return -1
+            if given != NULL:
+                value = -given[i] if task.is_negative else given[i]
+            (<Number*>(row + t * task.step + j * task.near))[0] = value
+        j += 1
+        if j == task.inner:
+            j = 0
+            row += task.row
+    return 0
+
+
+cdef void _pick_chunk(void* given, Py_ssize_t k, int who) noexcept nogil:
+    cdef Classes* task = <Classes*>given
+    cdef Py_ssize_t first = k * CHUNK, stop = min(first + CHUNK, task.count)
+    if task.kind == np.NPY_FLOAT32:
+        task.counts[k] = _pick_some(task, <float*>task.v, first, stop, &task.totals[k])
+    elif task.kind == np.NPY_FLOAT64:
+        task.counts[k] = _pick_some(task, <double*>task.v, first, stop, &task.totals[k])
+    else:
+        task.counts[k] = _pick_some(task, <int64_t*>task.v, first, stop, &task.totals[k])
+    if task.counts[k] < 0:
+        task.is_wrong = True
+
+
+cdef void _place_chunk(void* given, Py_ssize_t k, int who) noexcept nogil:
+    cdef Classes* task = <Classes*>given
+    cdef Py_ssize_t first = k * CHUNK, stop = min(first + CHUNK, task.count), answer
+    if task.kind == np.NPY_FLOAT32:
+        answer = _place_some(task, <float*>task.v, <float>task.share, first, stop)
+    elif task.kind == np.NPY_FLOAT64:
+        answer = _place_some(task, <double*>task.v, task.share, first, stop)
+    else:
+        answer = _place_some(task, <int64_t*>task.v, 0, first, stop)
+    if answer < 0:
+        task.is_wrong = True
+
+
+cdef void _by_chunks(Classes* task, void (*work)(void*, Py_ssize_t, int) noexcept nogil) noexcept nogil:
+    cdef Py_ssize_t k, chunks = (task.count + CHUNK - 1) // CHUNK
+    cdef int threads = threads_for(4.0 * task.count)
+    if threads > 1:
+        share(work, task, chunks, threads)
+    else:
+        for k in range(chunks):
+            work(task, k, 0)
+
+
+cdef bint _classes(Classes* task, np.ndarray x, target, ignored, bint is_negative) except -1:
+    """Read scores (rows, classes, …) and targets; whether there is code for them."""
+    cdef int d, dims = np.PyArray_NDIM(x)
+    cdef np.ndarray y
+    task.kind, task.x = np.PyArray_TYPE(x), <char*>np.PyArray_DATA(x)
+    if task.kind != np.NPY_FLOAT32 and task.kind != np.NPY_FLOAT64 and task.kind != np.NPY_INT64:
+        return False
+    if not is_enabled() or not is_plain(x) or not is_plain(target) or np.PyArray_TYPE(<np.ndarray>target) != np.NPY_INT64:
+        return False
+    y = <np.ndarray>target
+    if dims < 2 or np.PyArray_NDIM(y) != dims - 1 or not np.PyArray_IS_C_CONTIGUOUS(y) or np.PyArray_SIZE(y) == 0:
+        return False
+    task.row, task.step, task.near = np.PyArray_STRIDE(x, 0), np.PyArray_STRIDE(x, 1), np.PyArray_STRIDE(x, dims - 1)
+    task.inner, task.classes = 1, np.PyArray_DIM(x, 1)
+    for d in range(dims - 1, 1, -1):  # what is behind the classes goes on as one dimension
+        if np.PyArray_STRIDE(x, d) != task.near * task.inner and np.PyArray_DIM(x, d) != 1:
+            return False
+        task.inner *= np.PyArray_DIM(x, d)
+    task.target, task.count = <int64_t*>np.PyArray_DATA(y), np.PyArray_SIZE(y)
+    if task.count != np.PyArray_DIM(x, 0) * task.inner:
+        return False
+    task.ignored, task.is_negative, task.is_wrong = ignored, is_negative, False
+    return True
+
+
+def pick(given, target, reduction, bint is_negative, ignore_index):
+    cdef np.ndarray x = numpy.asarray(given)  # of a number, if a kernel gave one
+    cdef Classes task
+    cdef np.ndarray out
+    cdef Py_ssize_t k, chunks, kept = 0
+    cdef double total = 0
+    cdef bint is_one = reduction != "none"
+    cdef double few[8]
+    cdef Py_ssize_t few_counts[8]
+    if not _classes(&task, x, target, ignore_index, is_negative) or (is_one and task.kind == np.NPY_INT64):
+        return None
+    out = new_array(
+        <np.dtype><object>np.PyArray_DESCR(x), 0 if is_one else np.PyArray_NDIM(target), np.PyArray_DIMS(<np.ndarray>target), NULL
+    )
+    task.v = NULL if is_one else <char*>np.PyArray_DATA(out)
+    chunks = (task.count + CHUNK - 1) // CHUNK
+    task.totals, task.counts = few, few_counts
+    if chunks > 8:
+        task.totals = <double*>malloc(chunks * (sizeof(double) + sizeof(Py_ssize_t)))
+        if task.totals == NULL:
+            raise MemoryError
+        task.counts = <Py_ssize_t*>(task.totals + chunks)
+    with nogil:
+        _by_chunks(&task, _pick_chunk)
+        for k in range(chunks):
+            total += task.totals[k]
+            kept += task.counts[k]
+    if chunks > 8:
+        free(task.totals)
+    if task.is_wrong:
+        return None
+    if is_one:
+        if reduction == "mean":
+            total /= kept
+        if task.kind == np.NPY_FLOAT32:
+            (<float*>np.PyArray_DATA(out))[0] = <float>total
+        else:
+            (<double*>np.PyArray_DATA(out))[0] = total
+    return out
+
+
+def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore_index):
+    cdef np.ndarray x = numpy.asarray(given)
+    cdef Classes task
+    cdef np.ndarray out, y
+    cdef Py_ssize_t i, kept = 0
+    cdef bint is_one = reduction != "none"
+    if not np.PyArray_CheckExact(target) or np.PyArray_NDIM(target) == 0 or not is_plain(x):
+        return None
+    y = <np.ndarray>target
+    if is_one:
+        if np.PyArray_NDIM(x) or np.PyArray_TYPE(x) == np.NPY_INT64:
+            return None
+    elif not np.PyArray_IS_C_CONTIGUOUS(x) or np.PyArray_SIZE(x) != np.PyArray_SIZE(y):
+        return None
+    shape = (<object>y).shape
+    out = zeros((shape[0], classes, *shape[1:]), x.dtype)
+    if not _classes(&task, out, target, ignore_index, is_negative):
+        return None
+    task.v = NULL if is_one else <char*>np.PyArray_DATA(x)
+    if is_one:
+        if task.kind == np.NPY_FLOAT32:
+            task.share = (<float*>np.PyArray_DATA(x))[0]
+        else:
+            task.share = (<double*>np.PyArray_DATA(x))[0]
+        if reduction == "mean":
+            for i in range(task.count):
+                kept += task.target[i] != task.ignored
+            task.share /= kept
+        if is_negative:
+            task.share = -task.share
+    with nogil:
+        _by_chunks(&task, _place_chunk)
+    return None if task.is_wrong else out
