@@ -9,6 +9,15 @@ from lucid.ops.fused import Fused, batch_by_composite
 from lucid.ops.nn.rows import Row
 from lucid.ops.rules import P, batched_to_front
 
+
+def _centred(x: Any, dims: tuple[int, ...], n: int) -> tuple[Any, Any]:
+    """x with mean 0, and the mean. Far from 0 the mean is rounded, and what is missing from it is the mean of the rest."""
+    mean = P.sum(x, dims=dims, keepdim=True) / n
+    x = x - mean
+    rest = P.sum(x, dims=dims, keepdim=True) / n
+    return x - rest, mean + rest
+
+
 # --- rows: layer_norm and rms_norm ---------------------------------------------------------------
 
 
@@ -18,7 +27,7 @@ def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centr
     unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
     x = x / unit
     if centred:
-        x = x - P.sum(x, dims=dims, keepdim=True) / n
+        x, _ = _centred(x, dims, n)
     y = x * P.rsqrt(P.sum(x * x, dims=dims, keepdim=True) / n + eps / unit / unit)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
@@ -98,8 +107,7 @@ def _batch_composite(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     n = max(math.prod(x.shape[d] for d in dims), 1)
     unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
     x = x / unit
-    mean = P.sum(x, dims=dims, keepdim=True) / n
-    centred = x - mean
+    centred, mean = _centred(x, dims, n)
     variance = P.sum(centred * centred, dims=dims, keepdim=True) / n
     y = _with_affine(centred * P.rsqrt(variance + eps / unit / unit), weight, bias)
     flat = (x.shape[1],)
