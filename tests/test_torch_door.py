@@ -674,3 +674,18 @@ def test_install_is_refused_beside_the_real_one(tmp_path):
     assert "PyTorch itself is loaded already" in done.stderr
     code = "import lucid.torch as t; t.install(); t.install(); import torch, torch.nn.functional as F; print(torch is t, F.relu)"
     assert run("-c", code).stdout.startswith("True <")
+
+
+def test_distributions_keep_the_class_and_have_the_paths_of_their_modules():
+    from lucid.torch.distributions import Categorical, Normal, constraints, kl_divergence
+    from lucid.torch.distributions.normal import Normal as ByPath
+
+    assert ByPath is Normal and constraints.positive.check(torch.ones(1)).all()
+    mean = torch.zeros(3, requires_grad=True)
+    drawn = Normal(mean, torch.ones(3)).rsample()
+    assert type(drawn) is torch.Tensor and drawn.shape.numel() == 3
+    drawn.sum().backward()
+    assert mean.grad.tolist() == [1.0, 1.0, 1.0]
+    assert kl_divergence(Normal(mean, torch.ones(3)), Normal(torch.ones(3), torch.ones(3))).tolist() == [0.5, 0.5, 0.5]
+    choice = Categorical(logits=torch.zeros(4, 5))
+    assert choice.log_prob(choice.sample()).shape == (4,)

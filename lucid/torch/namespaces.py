@@ -19,6 +19,13 @@ _MODULES = (
     "loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling"
 ).split()
 _NN = "lucid.torch.extras lucid.nn"
+_DISTRIBUTIONS = (
+    "bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet distribution exp_family exponential "
+    "fishersnedecor gamma geometric gumbel half_cauchy half_normal independent inverse_gamma kl kumaraswamy laplace "
+    "lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
+    "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical "
+    "studentT transformed_distribution uniform von_mises weibull wishart"
+).split()
 _OPTIMIZERS = "adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd".split()
 
 # A path -> the modules that have its names.
@@ -65,6 +72,11 @@ PATHS = {
     "signal": "",
     "signal.windows": "lucid.signal.windows",
     "masked": "lucid.masked",
+    "distributions": "lucid.distributions",
+    "distributions.constraints": "lucid.distributions.constraints",
+    "distributions.constraint_registry": "lucid.distributions.constraint_registry",
+    "distributions.transforms": "lucid.distributions.transforms",
+    **{f"distributions.{name}": "lucid.distributions" for name in _DISTRIBUTIONS},
     "amp": "lucid.torch.accelerators lucid.amp",
     "amp.autocast_mode": "lucid.torch.accelerators",
     "amp.grad_scaler": "lucid.torch.accelerators",
@@ -106,7 +118,6 @@ REASONS = {
     "profiler": "use cProfile, or lucid.kernels to see generated code",
     "fx": "lucid.func.make_graph gives the program of a function",
     "hub": "nothing is downloaded",
-    "distributions": "there are no probability distributions yet",
 }
 
 
