@@ -74,8 +74,8 @@ def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
 
 def broadcast_shapes(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape to which shapes are broadcast, as NumPy's function finds it, which takes ten times as long."""
-    found = shapes[0]
-    for shape in shapes[1:]:
+    found: tuple[int, ...] = ()
+    for shape in shapes:
         if shape != found:
             found = _broadcast(found, shape)
     return found
