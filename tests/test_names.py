@@ -133,6 +133,7 @@ EXCEPTIONS = {
     "nn/functional/activations.py": "functions with arguments of their own",
     "nn/init.py": "the names by which its functions are asked for a gain",
     "nn/layers/recurrent.py": "choices of a nonlinearity",
+    "torch/namespaces.py": "paths of modules that are called like the distributions in them",
 }
 
 
