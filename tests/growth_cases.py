@@ -82,6 +82,7 @@ def joined(group: str, name: str, function: Callable[[list[Any]], Any], parts: C
 # Primitives that take any number of operands. Every one in the registry must stand here or in BOUNDED.
 PRIMITIVES: dict[str, tuple[Callable[[list[Any]], Any], Callable[[int], list[Any]]]] = {
     "cat": (lambda xs: P.cat(*xs, dim=0), rows),
+    "stack": (lambda xs: P.stack(*xs, dim=0), rows),
     "parts_back": (
         lambda xs: P.parts_back(
             *xs, places=tuple((i * WIDTH, (WIDTH,), (1,)) for i in range(len(xs))), shape=(len(xs), WIDTH)

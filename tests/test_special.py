@@ -426,7 +426,10 @@ def test_bad_arguments_get_words():
 
 # --- SciPy's ufuncs ------------------------------------------------------------------------------
 
-ARGUMENTS = {"betainc": (1.5, 2.5, 0.25), **dict.fromkeys(("ndtri", "erfcinv", "erfinv", "logit", "round"), (0.25,))}
+ARGUMENTS = {
+    **dict.fromkeys(("betainc", "betaincinv"), (1.5, 2.5, 0.25)),
+    **dict.fromkeys(("ndtri", "erfcinv", "erfinv", "logit", "round"), (0.25,)),
+}
 
 
 @pytest.mark.parametrize("ufunc", scipy_ufuncs.UFUNCS, ids=lambda u: u.__name__)
