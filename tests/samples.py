@@ -1635,6 +1635,9 @@ def contractions(make):
 
 CHECKED_ABOVE = {"refused": "public functions check the types"}
 INNER = [
+    Row("satisfied", lambda x: P.satisfied(lucid.isfinite(x), what="numbers must be finite"), np.isfinite,
+        lambda make: [s(make(2, 3)), s(make(0))], differentiable=False, result="bool", complex=True,
+        without=CHECKED_ABOVE),
     Row("poisson_quantile", lambda chance, rates: P.poisson_quantile(chance.double(), rates.double()),
         lambda chance, rates: stats.poisson.ppf(np.asarray(chance, np.float64), np.asarray(rates, np.float64)),
         lambda make: [s(abs(make(3)) / make.at(3.0) + make.at(0.1), abs(make(2, 3)) + make.at(0.5))],

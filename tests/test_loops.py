@@ -5,11 +5,9 @@ import pytest
 from scipy import special
 
 import lucid
-from lucid import native
-from lucid.backends.cpu import loops, rowwise
+from lucid.backends.cpu import rowwise
 from lucid.core import kernels
 from lucid.core.primitive import P
-from lucid.optim import steps
 
 SIZES = (1, 7, 16, 17, 33, 64, 100, 129)
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -187,35 +185,6 @@ def test_relu_passes_on_what_is_no_number_and_stops_what_it_should(dtype):
     y[1:].nansum().backward()
     np.testing.assert_array_equal(large.grad.numpy()[1:], large.detach().numpy()[1:] > 0)
     assert not large.grad.numpy()[0].any()
-
-
-@both
-@pytest.mark.parametrize("decays", [0, 1, 2])
-def test_adam_in_one_pass_is_adam_in_steps(dtype, decays):
-    p, g, m, v = (numbers(1001, dtype=dtype, seed=k) for k in range(4))
-    v, tiny = np.abs(v), float(np.finfo(dtype).tiny)
-    m[:10], g[:10], v[5:15] = tiny, 0, tiny
-    decay, weight1, keep2, weight2, eps, rate = np.array([0.01, 0.1, 0.999, 0.001, 1e-8, 1e-3], dtype)
-    others, moves = [a.copy() for a in (p, m, v)], np.empty_like(p)
-    grown = g + p * decay if decays == 1 else g
-    loops.follow(m, grown, weight1, tiny)
-    loops.accumulate_square(v, grown, keep2, weight2, tiny)
-    loops.scale_by_root(m, v, eps, rate, moves)
-    p -= moves + p * decay if decays == 2 else moves
-    steps.adam(others[0], g, *others[1:], decay, decays, weight1, keep2, weight2, eps, rate, tiny)
-    for found, wanted in zip(others, (p, m, v), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.skipif(not native.in_use, reason="NumPy's indexing takes any arrays")
-def test_adam_refuses_arrays_that_it_would_read_wrongly():
-    rest = (0.01, 0, 0.1, 0.99, 0.01, 1e-8, 1e-3, 0.0)
-    good, single = numbers(10, dtype=np.float32), np.float32
-    for bad in (numbers(20, dtype=single)[::2], numbers(9, dtype=single), numbers(10, dtype=np.float64), np.arange(10)):
-        before = good.copy()
-        with pytest.raises(ValueError, match="needed"):
-            steps.adam(good, bad, good.copy(), good.copy(), *rest)
-        np.testing.assert_array_equal(good, before)
 
 
 @pytest.mark.parametrize("leaf", [True, False])
