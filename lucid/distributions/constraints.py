@@ -34,7 +34,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """Which events of `value` lie in the region."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what lies in it: define check(self, value)")
 
     def __repr__(self) -> str:
         return type(self).__name__.strip("_")
