@@ -1,6 +1,7 @@
 """Looks at positions and masks, in threads where that pays: whether positions are in range, and where masks hold.
 
-It belongs to compiled code (launch_positions.pyx), as launch.py does.
+It belongs to compiled code (launch_positions.pyx), as launch.py does. Its loops are written by hand: they look at positions,
+and compute nothing that a declaration says.
 """
 
 from collections.abc import Callable
