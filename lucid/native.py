@@ -41,7 +41,7 @@ LOOPS = (
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions", "backends.cpu.generated.launch_classes",
     "backends.cpu.generated.launch_windows", "backends.cpu.generated.launch_draws",
-    "backends.cpu.generated.launch_updates",
+    "backends.cpu.generated.launch_updates", "compiler.runtime",
 )  # fmt: skip
 EXACT = (
     "backends.cpu.arithmetic",

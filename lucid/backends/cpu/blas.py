@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from lucid.core.forks import after_fork
 
 
 class Blas(NamedTuple):
-    """The functions of the BLAS library that ask for and set its number of threads."""
+    """The BLAS library, and its functions that ask for and set its number of threads."""
 
     threads: Callable[[], int]
     set_threads: Callable[[int], Any]
+    file: Any
 
 
 @cache
@@ -30,8 +31,17 @@ def library() -> Blas | None:
             found = ctypes.CDLL(os.path.join(folder, file))
             for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
                 if hasattr(found, name.format("set")):
-                    return Blas(getattr(found, name.format("get")), getattr(found, name.format("set")))
+                    return Blas(getattr(found, name.format("get")), getattr(found, name.format("set")), found)
     return None
+
+
+def address(names: Sequence[str]) -> int:
+    """Where the first function that the library has of these is; 0 if it has none."""
+    blas = library()
+    for name in names:
+        if blas is not None and hasattr(blas.file, name):
+            return ctypes.cast(getattr(blas.file, name), ctypes.c_void_p).value or 0
+    return 0
 
 
 @cache

@@ -61,9 +61,9 @@ cdef struct Product:
     char* out
     char* room
     Py_ssize_t* sources
-    np.npy_intp* stack
-    np.npy_intp* x_steps
-    np.npy_intp* y_steps
+    Py_ssize_t* stack
+    Py_ssize_t* x_steps
+    Py_ssize_t* y_steps
     Py_ssize_t x_down, x_right, y_down, y_right, rows, depth, columns, panel, panels, kept, parts
     int stacked
     bint by_panels, is_single
@@ -129,49 +129,66 @@ cdef void work(void* task, Py_ssize_t part, int who) noexcept nogil:
         )
 
 
-cdef np.ndarray multiply(np.ndarray x, np.ndarray y, np.ndarray bias, np.ndarray out, int most):
-    """Write the products of two stacks of the same shape; None if that would take too much memory."""
+cdef bint multiply_into(
+    char* x, char* y, char* out, int stacked, Py_ssize_t* stack, Py_ssize_t* x_steps, Py_ssize_t* y_steps,
+    Py_ssize_t rows, Py_ssize_t depth, Py_ssize_t columns, Py_ssize_t x_down, Py_ssize_t x_right, Py_ssize_t y_down,
+    Py_ssize_t y_right, bint is_single, char* bias, int most,
+) noexcept nogil:
     cdef Product a
-    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), count = 1, kept
-    cdef np.ndarray first = None
+    cdef Py_ssize_t size = sizeof(float) if is_single else sizeof(double), count = 1, kept
+    cdef char* room
     cdef int d
-    a.stacked = np.PyArray_NDIM(x) - 2
-    a.stack, a.x_steps, a.y_steps = np.PyArray_DIMS(x), np.PyArray_STRIDES(x), np.PyArray_STRIDES(y)
-    for d in range(a.stacked):
-        count *= a.stack[d]
-    a.rows, a.depth, a.columns = a.stack[a.stacked], a.stack[a.stacked + 1], np.PyArray_DIM(y, a.stacked + 1)
+    a.stacked, a.stack, a.x_steps, a.y_steps = stacked, stack, x_steps, y_steps
+    for d in range(stacked):
+        count *= stack[d]
+    a.rows, a.depth, a.columns = rows, depth, columns
     a.panel = LUCID_PANEL // size
-    a.panels = (a.columns + a.panel - 1) // a.panel
-    a.by_panels = count == 1 and a.columns > a.rows
-    a.parts = a.panels if a.by_panels else (a.rows + ROWS - 1) // ROWS
-    most = max(1, min(most, count * a.parts))
-    a.kept = (1 if a.by_panels else a.panels) * a.depth * a.panel
+    a.panels = (columns + a.panel - 1) // a.panel
+    a.by_panels = count == 1 and columns > rows
+    a.parts = a.panels if a.by_panels else (rows + ROWS - 1) // ROWS
+    most = <int>max(1, min(<Py_ssize_t>most, count * a.parts))
+    a.kept = (1 if a.by_panels else a.panels) * depth * a.panel
     kept = most * a.kept * size
     if kept > MOST_KEPT:
-        return None
-    a.bias = NULL
-    if bias is not None:  # with zeros where the last panel reaches beyond it
-        first = np.zeros(a.panels * a.panel, x.dtype)
-        first[: a.columns] = bias
-        a.bias = np.PyArray_BYTES(first)
-    a.x, a.y, a.out = np.PyArray_BYTES(x), np.PyArray_BYTES(y), np.PyArray_BYTES(out)
-    a.x_down, a.x_right = a.x_steps[a.stacked] // size, a.x_steps[a.stacked + 1] // size
-    a.y_down, a.y_right = a.y_steps[a.stacked] // size, a.y_steps[a.stacked + 1] // size
-    a.is_single = np.PyArray_TYPE(x) == np.NPY_FLOAT
-    cdef char* room = <char*>malloc(kept + LINE + most * a.panels * sizeof(Py_ssize_t))
+        return False
+    a.bias, a.x, a.y, a.out = bias, x, y, out
+    a.x_down, a.x_right, a.y_down, a.y_right, a.is_single = x_down, x_right, y_down, y_right, is_single
+    room = <char*>malloc(kept + LINE + most * a.panels * sizeof(Py_ssize_t))
     if room == NULL:
-        raise MemoryError(f"{kept} bytes for a product of {a.rows} x {a.depth} by {a.columns}")
+        return False
     a.room = room + (-<Py_ssize_t>room & (LINE - 1))
     a.sources = <Py_ssize_t*>(a.room + kept)
     memset(a.sources, 0, most * a.panels * sizeof(Py_ssize_t))
-    with nogil:
-        share(work, &a, count * a.parts, most)
+    share(work, &a, count * a.parts, most)
     free(room)
-    return out
+    return True
 
 
-cdef inline int threads_for(Py_ssize_t stack, Py_ssize_t rows, Py_ssize_t depth, Py_ssize_t columns):
-    """How many threads should make a product; 0 if this is not the place for it."""
+cdef np.ndarray multiply(np.ndarray x, np.ndarray y, np.ndarray bias, np.ndarray out, int most):
+    """Write the products of two stacks of the same shape; None if that would take too much memory."""
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
+    cdef int stacked = np.PyArray_NDIM(x) - 2
+    cdef Py_ssize_t* shape = <Py_ssize_t*>np.PyArray_DIMS(x)
+    cdef Py_ssize_t* x_steps = <Py_ssize_t*>np.PyArray_STRIDES(x)
+    cdef Py_ssize_t* y_steps = <Py_ssize_t*>np.PyArray_STRIDES(y)
+    cdef Py_ssize_t columns = np.PyArray_DIM(y, stacked + 1)
+    cdef np.ndarray first = None
+    cdef char* of_bias = NULL
+    cdef bint done
+    if bias is not None:  # with zeros where the last panel reaches beyond it
+        first = np.zeros((columns + LUCID_PANEL // size) // (LUCID_PANEL // size) * (LUCID_PANEL // size), x.dtype)
+        first[:columns] = bias
+        of_bias = np.PyArray_BYTES(first)
+    with nogil:
+        done = multiply_into(
+            np.PyArray_BYTES(x), np.PyArray_BYTES(y), np.PyArray_BYTES(out), stacked, shape, x_steps, y_steps,
+            shape[stacked], shape[stacked + 1], columns, x_steps[stacked] // size, x_steps[stacked + 1] // size,
+            y_steps[stacked] // size, y_steps[stacked + 1] // size, np.PyArray_TYPE(x) == np.NPY_FLOAT, of_bias, most,
+        )
+    return out if done else None
+
+
+cdef int product_threads(Py_ssize_t stack, Py_ssize_t rows, Py_ssize_t depth, Py_ssize_t columns) noexcept nogil:
     cdef double count = <double>rows * depth * columns
     cdef int most
     if rows < 8 or depth < 8 or columns < 16 or stack * count < LEAST or count > LUCID_MOST_SHARED:
@@ -195,7 +212,7 @@ def product(np.ndarray x, np.ndarray y, np.ndarray bias=None, bint always=False)
             return None
         shape[d] = x.shape[d]
         count *= x.shape[d]
-    most = pool_size() if always else threads_for(count, x.shape[rank - 2], x.shape[rank - 1], y.shape[rank - 1])
+    most = pool_size() if always else product_threads(count, x.shape[rank - 2], x.shape[rank - 1], y.shape[rank - 1])
     if most == 0 or not (np.PyArray_ISBEHAVED_RO(x) and np.PyArray_ISBEHAVED_RO(y)):
         return None
     shape[rank - 2], shape[rank - 1] = x.shape[rank - 2], y.shape[rank - 1]

@@ -1,0 +1,456 @@
+"""The fourth stage: groups become steps, with the machine code of their loops."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucid.backends.cpu import blas
+from lucid.codegen import fused, lock
+from lucid.codegen.compiled import code_of
+from lucid.codegen.folds import columns, merge, merge_columns, run
+from lucid.codegen.fused import Access, Chain, Fold, Operation, collapsed
+from lucid.codegen.recipes import Recipe, of_body, of_fold
+from lucid.compiler import runtime
+from lucid.compiler.executable import Call, Code, Output, View
+from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number
+from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Layout, Place
+from lucid.compiler.products import product_step
+from lucid.compiler.simplify import Uniform, simplified
+from lucid.core.geometry import placed
+from lucid.core.primitive import Primitive
+from lucid.ir.program import Program
+from lucid.ir.values import Instruction, Name
+
+_GRAIN = 1024  # elements that a thread takes at least
+
+
+class _Emitter:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.simple = simplified(program)
+        given = [*program.inputs, *[n for n, _ in program.captured]]
+        self.layout = Layout(given, self.simple.constants)
+        self.fused = Fused(self.simple, self.layout.shows)
+        self.order = self.fused.schedule()
+        self.steps: list[dict[str, Any]] = []
+        self.calls: list[Any] = []
+        self.functions: dict[str, tuple[str, Any]] = {}  # names of functions by what they compute, with what writes them
+        self.readers = self._readers()
+        self.notes: list[str] = []
+
+    # --- what has to be stored ---------------------------------------------------------------------
+
+    def _readers(self) -> set[int]:
+        """The values that must be in memory: all but those that only their own loop reads."""
+        found: set[int] = set()
+        for group in self.order:
+            own = {n.number for i in group.instructions for n in i.results} if group.kind == ELEMENTS else set()
+            for i in (*group.instructions, *([group.fold] if group.fold else [])):
+                for o in i.operands:
+                    if isinstance(o, Name) and (o.number in self.fused.views or o.number not in own):
+                        found.add(self.fused.base(o).number)
+        wanted = [*self.simple.outputs, *[w.operands[1] for w in self.simple.writes]]
+        found.update(self.fused.base(o).number for o in wanted if isinstance(o, Name))
+        return found
+
+    def _give_results(self) -> None:
+        """Let outputs lie in new arrays, where they are values of their own."""
+        self.outputs: list[Any] = []
+        taken: set[int] = set()
+        for output in self.simple.outputs:
+            if not isinstance(output, Name):
+                self.outputs.append(output)
+                continue
+            number = output.number
+            made = number in self.fused.group_of and self.fused.group_of[number].kind != "call"
+            if made and number not in taken and number not in self.layout.places:
+                self.layout.places[number] = self.layout.new(RESULT, output.shape, output.dtype.numpy)
+                taken.add(number)
+                self.outputs.append(self.layout.places[number])
+            else:
+                target = self.layout.new(RESULT, output.shape, output.dtype.numpy)
+                self.outputs.append((target, output))
+
+    # --- steps -------------------------------------------------------------------------------------
+
+    def emit(self) -> Code:
+        self._give_results()
+        for group in self.order:
+            self._group(group)
+        for output in self.outputs:
+            if isinstance(output, tuple):
+                self._copy(self.layout.place(output[1]), output[0])
+        for write in self.simple.writes:
+            target, value = write.operands
+            self._copy(self.layout.place(value), self.layout.places[target.number])
+        return self._code()
+
+    def _group(self, group: Group) -> None:
+        if group.kind == ELEMENTS:
+            self._elements(group)
+        elif group.kind == FOLD:
+            self._fold_alone(group)
+        elif group.kind == ASSEMBLY:
+            self._assembly(group.instructions[0])
+        elif group.kind == PRODUCT and self._product(group.instructions[0]):
+            pass
+        else:
+            self._call(group.instructions[0])
+
+    def _elements(self, group: Group) -> None:
+        shape = group.shape
+        assert shape is not None
+        places: list[Place] = []
+        seen: dict[Any, int] = {}
+        results = {i.results[0].number: k for k, i in enumerate(group.instructions)}
+        operations = []
+
+        def chosen(o: Any, type: Any) -> tuple[str, Any]:
+            if isinstance(o, Name) and o.number in results and o.number not in self.fused.views:
+                return "result", results[o.number]
+            if is_number(o, self.simple.constants):
+                number = self.simple.constants[o.number].value if isinstance(o, Name) else o
+                return "number", _as_number(number, type)
+            place = self.layout.place(o)
+            key = (id(place.buffer), place.offset, place.strides_in(shape), place.array.dtype)
+            if key not in seen:
+                seen[key] = len(places)
+                places.append(place)
+            return "read", seen[key]
+
+        for instruction in group.instructions:
+            plan = self.fused.plans[instruction.results[0].number]
+            types = [t for t in _types(plan, instruction)]
+            operands = tuple([chosen(o, t) for o, t in zip(instruction.operands, types, strict=True)])
+            operations.append(Operation(plan, operands))
+        stored = [i.results[0] for i in group.instructions if i.results[0].number in self.readers]
+        targets = [self.layout.place(name) for name in stored]
+        whats: list[tuple[str, Any]] = [("result", results[n.number]) for n in stored]
+        if group.fold is not None:
+            what = ("result", results[group.fold.operands[0].number])
+            if self._fold(group.fold, shape, places, tuple(operations), whats, targets, what):
+                return
+            if group.fold.operands[0].number not in self.readers:
+                name = group.fold.operands[0]
+                stored.append(name)
+                targets.append(self.layout.place(name))
+                whats.append(what)
+        self._loop(shape, places, tuple(operations), whats, targets)
+        if group.fold is not None:
+            self._reduce(group.fold)
+
+    def _loop(self, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any) -> None:
+        if 0 in shape:
+            return
+        all_places = [*reads, *targets]
+        sizes, strides = collapsed(shape, [p.strides_in(shape) for p in all_places])
+        accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
+        n = len(reads)
+        chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
+        name = self._function("loop", _chain_text(chain), lambda name: [fused.loop(chain, name)])
+        inner = len(sizes) == 1
+        total = math.prod(sizes)
+        self._step(
+            "loop",
+            all_places,
+            name=name,
+            units=sizes[0] if inner else math.prod(sizes[:-1]),
+            grain=_GRAIN if inner else max(1, _GRAIN // sizes[-1]),
+            work=chain.cost * total,
+        )
+        self.notes.append(f"loop {list(shape)}: {', '.join(o.plan.name for o in operations) or 'copy'}")
+
+    def _copy(self, source: Place, target: Place) -> None:
+        """The elements of one place to another of the same shape."""
+        self._loop(target.array.shape, [source], (), [("read", 0)], [target])
+
+    def _add_into(self, source: Place, target: Place) -> None:
+        from lucid.compiler.fuse import _new_plan
+        from lucid.core.primitive import P
+
+        kind = target.array.dtype
+        plan = _new_plan(P.add, [kind, kind], {})
+        operation = Operation(plan, (("read", 0), ("read", 1)))
+        self._loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
+
+    def _clear(self, place: Place) -> None:
+        self._step("fill", [place], units=place.buffer.size, work=0.0)
+
+    def _fill(self, place: Place, value: Any) -> None:
+        number = _as_number(value, place.array.dtype)
+        self._loop(place.array.shape, [], (), [("number", number)], [place])
+
+    # --- folds -------------------------------------------------------------------------------------
+
+    def _fold(
+        self, fold: Instruction, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any, what: Any
+    ) -> bool:
+        """A reduction with the loop before it; False if it does not fit together."""
+        arranged = _arranged(shape, fold.params["dims"])
+        if arranged is None:
+            return False
+        parts, is_rows = arranged
+        all_places = [*reads, *targets]
+        strides = []
+        for place in all_places:
+            own = _joined(shape, place.strides_in(shape), parts)
+            if own is None:
+                return False
+            strides.append(own)
+        sizes = tuple([math.prod([shape[d] for d in part]) for part in parts])
+        n = len(reads)
+        accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
+        chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
+        dtype = fold.operands[0].dtype.numpy
+        made = Fold(chain, what, self.fused.plans[fold.results[0].number], dtype)
+        self._fold_steps(made, all_places, self.layout.place(fold.results[0]), is_rows)
+        self.notes.append(f"fold {list(shape)}: {', '.join([o.plan.name for o in operations] + [fold.primitive.name])}")
+        return True
+
+    def _fold_steps(self, fold: Fold, places: list[Place], out: Place, is_rows: bool) -> None:
+        plan, sizes, blocks = fold.plan, fold.chain.shape, fold.blocks
+        text = f"{_chain_text(fold.chain)}\nfolds {fold.what}\n{of_fold(plan)}"
+        if is_rows:
+            units, results, room = sizes[0] * blocks, sizes[0], sizes[0] * blocks
+            first, second = fused.rows, fused.merged_rows
+            helpers = [(run, "run"), (merge, "merge"), (merge_columns, "merge_columns")]
+        else:
+            many, apart = fused.pieces(fold)
+            units, results, room = sizes[0] * many * blocks, sizes[0] * many, sizes[0] * many * blocks * apart
+            first, second = fused.columns, fused.merged_columns
+            helpers = [(columns, "columns"), (merge_columns, "merge_columns")]
+
+        def write(name: str) -> list[Any]:
+            own = [make(plan, f"{name}_{what}") for make, what in helpers]
+            other = [make(plan, f"{name}_merged_{what}") for make, what in helpers if what.startswith("merge")]
+            return [*own, *other, first(fold, name), second(fold, f"{name}_merged")]
+
+        states = [self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for t in plan.states]
+        name = self._function("rows" if is_rows else "columns", text, write)
+        work = (fold.chain.cost + 0.1 * plan.cost) * math.prod(sizes)
+        per = math.prod(sizes) // max(units, 1)
+        grain = max(1, _GRAIN // max(per, 1))
+        self._step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
+        self._step("loop", [out, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks)
+
+    def _fold_alone(self, group: Group) -> None:
+        (instruction,) = group.instructions
+        self._reduce(instruction)
+
+    def _reduce(self, instruction: Instruction) -> None:
+        """A reduction of what lies in memory."""
+        (x,) = instruction.operands
+        place = self.layout.place(x)
+        if not self._fold(instruction, x.shape, [place], (), [], [], ("read", 0)):
+            self._call(instruction)
+
+    # --- assemblies --------------------------------------------------------------------------------
+
+    def _assembly(self, instruction: Instruction) -> None:
+        """A value that is put together of others: each is copied to its part."""
+        name, params = instruction.primitive.name, instruction.params
+        (result,) = instruction.results
+        out = self.layout.place(result)
+        given = [self.layout.place(o) for o in instruction.operands]
+        array = out.array
+        if any(g.array.dtype != array.dtype for g in given):
+            self._call(instruction)
+        elif name == "cat":
+            at, before = 0, (slice(None),) * params["dim"]
+            for g in given:
+                size = g.array.shape[params["dim"]]
+                self._copy(g, out.shown(array[(*before, slice(at, at + size))]))
+                at += size
+        elif name == "stack":
+            before = (slice(None),) * params["dim"]
+            for k, g in enumerate(given):
+                self._copy(g, out.shown(array[(*before, k, ...)]))
+        elif name in ("slice_back", "pad"):
+            if params.get("value", 0) == 0:
+                self._clear(out)
+            else:
+                self._fill(out, params["value"])
+            self._copy_into(given[0], out.shown(array[(*params["index"], ...)] if array.ndim else array))
+        elif name == "parts_back":
+            self._clear(out)
+            for g, place in zip(given, params["places"], strict=True):
+                self._add_into(g, out.shown(placed(array, place)))
+        elif name == "write_view":
+            self._copy(given[0], out)
+            self._copy_into(given[1], out.shown(params["through"].kernel(array, **params["settings"])))
+        else:  # a reshape for which elements have to be moved
+            self._copy(given[0], out.shown(array.reshape(given[0].array.shape)))
+
+    def _copy_into(self, source: Place, target: Place) -> None:
+        self._loop(target.array.shape, [source.shown(np.broadcast_to(source.array, target.array.shape))], (), [("read", 0)], [target])
+
+    # --- products and calls ------------------------------------------------------------------------
+
+    def _product(self, instruction: Instruction) -> bool:
+        x, y = [self.layout.place(o) for o in instruction.operands]
+        out = self.layout.place(instruction.results[0])
+        found = product_step(x, y, out, instruction.params["labels"])
+        if found is None:
+            return False
+        if out.array.size:
+            facts, places = found
+            self._step("product", places, **facts)
+            self.notes.append(f"product {instruction.params['labels']}: {list(x.array.shape)} {list(y.array.shape)}")
+        return True
+
+    def _call(self, instruction: Instruction) -> None:
+        takes_tensors = not isinstance(instruction.primitive, Primitive) or instruction.primitive.is_call
+        operands = [self.layout.place(o) if isinstance(o, Name) else None for o in instruction.operands]
+        results = [self.layout.new(HELD, name.shape, name.dtype.numpy) for name in instruction.results]
+        self._step("call", [o for o in operands if o is not None] + results, work=0.0)
+        self.calls.append((len(self.steps) - 1, instruction, operands, results, takes_tensors))
+        self.notes.append(f"call {instruction.primitive.name}")
+        for name, place in zip(instruction.results, results, strict=True):
+            target = self.layout.places.setdefault(name.number, place)
+            if target is not place:  # it is to be somewhere else
+                self._copy(place, target)
+
+    # --- code --------------------------------------------------------------------------------------
+
+    def _function(self, kind: str, text: str, write: Any) -> str:
+        """The name of a function that computes this, which stands once in the code however often it is used."""
+        key = f"{kind}\n{text}"
+        if key not in self.functions:
+            self.functions[key] = (f"{kind}{len(self.functions)}", write)
+        return self.functions[key][0]
+
+    def _step(self, kind: str, places: list[Place], **facts: Any) -> None:
+        for place in places:
+            place.buffer.used(len(self.steps))
+        self.steps.append({"kind": kind, "places": places, **facts})
+
+    def _code(self) -> Code:
+        code = Code()
+        last = len(self.steps)
+        for output in self.outputs:
+            place = output[0] if isinstance(output, tuple) else output
+            if isinstance(place, Place):
+                place.buffer.used(last)
+        code.arena = self.layout.pack()
+        index = 1
+        by_kind = {k: [b for b in self.layout.buffers if b.kind == k] for k in (CONSTANT, GIVEN, RESULT, HELD)}
+        for buffers in by_kind.values():
+            for buffer in buffers:
+                buffer.index = index
+                index += 1
+        code.buffers = index
+        code.constants = [(b.index, b.array) for b in by_kind[CONSTANT]]
+        code.given = 1 + len(by_kind[CONSTANT])
+        code.results = [(b.index, b.array.shape, b.array.dtype) for b in by_kind[RESULT]]
+        code.outputs = [
+            o if not isinstance(o, Place | tuple) else Output((o[0] if isinstance(o, tuple) else o).buffer.index)
+            for o in self.outputs
+        ]
+        addresses, kept = self._compile()
+        native, segments = [], []
+        calls = {at: call for at, *call in self.calls}
+        for k, step in enumerate(self.steps):
+            places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
+            if step["kind"] == "call":
+                instruction, operands, results, takes_tensors = calls[k]
+                views = tuple(
+                    [o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)]
+                )
+                numbers = tuple([r.buffer.index for r in results])
+                segments.append(
+                    Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, instruction.place)
+                )
+                continue
+            facts = {**step, "places": places}
+            if step["kind"] == "loop":
+                facts["address"] = addresses[step["name"]]
+            if segments and type(segments[-1]) is tuple:
+                segments[-1] = (segments[-1][0], len(native) + 1)
+            else:
+                segments.append((len(native), len(native) + 1))
+            native.append(facts)
+        code.segments = segments
+        code.steps = runtime.Steps(native, kept)
+        code.text = "\n".join(self.notes)
+        for buffer in self.layout.buffers:
+            if buffer.kind != CONSTANT:
+                buffer.array = None
+        return code
+
+    def _compile(self) -> tuple[dict[str, int], Any]:
+        if not self.functions:
+            return {}, None
+        text = "\n\n".join(f"{name}:\n{key}" for key, (name, _) in self.functions.items())
+        names = []
+        for key, (name, _) in self.functions.items():
+            names += [name] if key.startswith("loop") else [name, f"{name}_merged"]
+
+        def write() -> list[Any]:
+            return [f for name, make in self.functions.values() for f in make(name)]
+
+        with lock:
+            code = code_of(Recipe("program", self.program.name, text, tuple(names), write))
+        return dict(zip(names, code.addresses, strict=True)), code
+
+
+def _view(place: Place) -> View:
+    buffer, array = place.buffer, place.array
+    is_whole = place.is_whole and buffer.kind != ARENA
+    return View(buffer.index, buffer.offset + place.offset, array.shape, array.strides, array.dtype, is_whole)
+
+
+def _types(plan: Any, instruction: Instruction) -> Any:
+    from lucid.compiler.simplify import operand_types
+
+    return operand_types(instruction.operands)
+
+
+def _as_number(number: Any, type: Any) -> Any:
+    """A number as one of a type, for the code."""
+    with np.errstate(all="ignore"):
+        one = np.asarray(number).astype(type)
+    if type.kind in "biu":
+        return one.item()
+    return complex(one) if type.kind == "c" else float(one)
+
+
+def _arranged(shape: tuple[int, ...], dims: Any) -> tuple[list[list[int]], bool] | None:
+    """The dimensions of rows and their elements, or of stacks, elements and columns; None if they are in another order."""
+    n = len(shape)
+    reduced = {d % n for d in dims}
+    live = [d for d in range(n) if shape[d] != 1]
+    folded = [d for d in live if d in reduced]
+    if not folded:
+        return [list(range(n)), []], True
+    if folded != [d for d in live if folded[0] <= d <= folded[-1]]:
+        return None
+    before, after = [d for d in live if d < folded[0]], [d for d in live if d > folded[-1]]
+    return ([before, folded, after], False) if after else ([before, folded], True)
+
+
+def _joined(shape: tuple[int, ...], strides: tuple[int, ...], parts: list[list[int]]) -> tuple[int, ...] | None:
+    """The step of each of some runs of dimensions; None where one has several."""
+    found = []
+    for part in parts:
+        step = strides[part[-1]] if part else 0
+        for d, e in zip(part, part[1:]):
+            if strides[d] != strides[e] * shape[e]:
+                return None
+        found.append(step)
+    return tuple(found)
+
+
+def _chain_text(chain: Chain) -> str:
+    """What decides about the code of a chain."""
+    lines = [f"{list(chain.shape)} by {chain.lanes}"]
+    lines += [f"read {a.dtype.name if a.dtype.kind != 'V' else a.dtype} {list(a.strides)}" for a in chain.reads]
+    for o in chain.operations:
+        lines.append(f"{o.plan.name}{o.operands} {o.plan.given}\n{of_body(o.plan)}")
+    lines += [f"write {what} {a.dtype.name} {list(a.strides)}" for what, a in chain.writes]
+    return "\n".join(lines)
+
+
+def emitted(program: Program) -> Code:
+    """The code of a program."""
+    return _Emitter(program).emit()

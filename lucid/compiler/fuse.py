@@ -1,0 +1,273 @@
+"""The second stage: which instructions become one loop.
+
+Elementwise instructions over one shape go together where that makes no circle: whoever joins must not need something
+that waits for the others. A reduction takes along the loop that makes its operand. Views are no work at all: they are
+other ways to read what they show.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from lucid.codegen.bodies import WRITTEN, NotGeneratedError, Plan
+from lucid.codegen.folds import FoldPlan
+from lucid.codegen.functions.remainders import REMAINDERS
+from lucid.compiler.simplify import Simplified, Uniform, operand_types
+from lucid.core import kernels
+from lucid.core.kind import NeedsValueError
+from lucid.core.primitive import Primitive
+from lucid.ir.effects import lasts
+from lucid.ir.values import Instruction, Name
+from lucid.ops.abstract import Abstract
+from lucid.ops.expressions import NotScalarError, Source
+
+ELEMENTS, VIEW, FOLD, PRODUCT, ASSEMBLY, CALL = "elements", "view", "fold", "product", "assembly", "call"
+_ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape"])
+_FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero"])
+_MOST = 48  # instructions of a loop
+_plans: dict[Any, Any] = {}
+_MOST_PLANS = 4096
+
+
+class Group:
+    """Instructions that are one step: a loop over elements, or anything else by itself."""
+
+    def __init__(self, kind: str, instruction: Instruction, number: int) -> None:
+        self.kind = kind
+        self.instructions = [instruction]
+        self.number = number
+        self.before = 0  # the groups that it needs, directly or not, as bits
+        self.shape = instruction.results[0].shape if kind == ELEMENTS else None
+        self.fold: Instruction | None = None  # a reduction of one of its results that is made with it
+
+
+def plan_of(instruction: Instruction) -> Plan | None:
+    """How an elementwise instruction is written; None where there is no code for it."""
+    primitive = instruction.primitive
+    if not isinstance(primitive, Primitive) or not primitive.is_scalar or primitive.is_view or primitive.multi:
+        return None
+    types = operand_types(instruction.operands)
+    if types is None:
+        return None
+    try:
+        key = (primitive, tuple(types), tuple((k, type(v), v) for k, v in instruction.params.items()))
+        if key not in _plans:
+            if len(_plans) > _MOST_PLANS:
+                _plans.clear()
+            _plans[key] = _new_plan(primitive, types, instruction.params)
+        found = _plans[key]
+    except TypeError:  # parameters that are no keys
+        found = _new_plan(primitive, types, instruction.params)
+    return found if found is not None and found.dtype == instruction.results[0].dtype.numpy else None
+
+
+def _new_plan(primitive: Any, types: Any, params: dict[str, Any]) -> Any:
+    name = primitive.name
+    if name not in WRITTEN:
+        checks = primitive.checks is not None
+        if getattr(primitive, "calls", None) or primitive.body is None or checks:
+            return None
+        if kernels.has_own(primitive, (kernels.REFERENCE,)):
+            return None
+    if name in REMAINDERS and any(t.kind in "iu" for t in types):
+        return None  # they raise where a divisor is 0
+    try:
+        plan = Plan(Source(primitive) if name in WRITTEN else primitive.source, types, params)
+    except (NotGeneratedError, NotScalarError, NeedsValueError):
+        return None
+    plan.given = {n: float(params[n]) for n in plan.numbers}
+    return plan
+
+
+def fold_plan(instruction: Instruction) -> FoldPlan | None:
+    """How a reduction is written; None where there is no code for it."""
+    primitive = instruction.primitive
+    if not isinstance(primitive, Primitive) or primitive.fold is None or primitive.name not in _FOLDS:
+        return None
+    (x,), (result,) = instruction.operands, instruction.results
+    if not isinstance(x, Name) or 0 in x.shape or not instruction.params.get("dims"):
+        return None
+    dtype = primitive.abstract(Abstract(x.shape, x.dtype.numpy), **instruction.params).dtype
+    try:
+        return FoldPlan(primitive.fold, x.dtype.numpy, dtype) if dtype == result.dtype.numpy else None
+    except NotGeneratedError:
+        return None
+
+
+class Fused:
+    """The groups of a program in an order in which they can run."""
+
+    def __init__(self, simplified: Simplified, shows: Any) -> None:
+        self.constants = simplified.constants
+        self.groups: list[Group] = []
+        self.group_of: dict[int, Group] = {}  # by the numbers of results
+        self.plans: dict[int, Any] = {}  # by the number of an instruction's first result
+        self.views: dict[int, Instruction] = {}  # instructions that are views, by their results
+        self.root: dict[int, Name] = {}  # what a view shows, in the end
+        self._last_effect: Group | None = None
+        self._bits: dict[int, Group] = {}
+        for instruction in simplified.instructions:
+            self._add(instruction, shows)
+        self._join_folds(simplified)
+
+    def _add(self, instruction: Instruction, shows: Any) -> None:
+        primitive = instruction.primitive
+        has_effect = lasts(instruction) or not isinstance(primitive, Primitive)
+        if not has_effect and primitive.is_view and isinstance(instruction.operands[0], Name):
+            if shows(instruction):
+                (name,) = instruction.results
+                self.views[name.number] = instruction
+                self.root[name.number] = self.base(instruction.operands[0])
+                return
+        kind = self._kind(instruction)
+        if kind == ELEMENTS and self._join(instruction):
+            return
+        group = Group(kind, instruction, len(self.groups))
+        self.groups.append(group)
+        self._bits[group.number] = group
+        for operand in self._needs(instruction):
+            group.before |= operand.before | 1 << operand.number
+        checks = isinstance(primitive, Primitive) and primitive.checks is not None
+        if has_effect or checks:
+            if self._last_effect is not None:
+                group.before |= self._last_effect.before | 1 << self._last_effect.number
+            self._last_effect = group
+        for name in instruction.results:
+            self.group_of[name.number] = group
+
+    def _kind(self, instruction: Instruction) -> str:
+        primitive = instruction.primitive
+        name = instruction.results[0].number if instruction.results else -1
+        if isinstance(primitive, Primitive) and not primitive.is_call:
+            if primitive.name in _ASSEMBLED:
+                return ASSEMBLY
+            if primitive.name == "contract":
+                return PRODUCT
+            plan = plan_of(instruction)
+            if plan is not None:
+                self.plans[name] = plan
+                return ELEMENTS
+            fold = fold_plan(instruction)
+            if fold is not None:
+                self.plans[name] = fold
+                return FOLD
+        return CALL
+
+    def base(self, name: Name) -> Name:
+        return self.root.get(name.number, name)
+
+    def _needs(self, instruction: Instruction) -> Iterator[Group]:
+        for operand in instruction.operands:
+            if isinstance(operand, Name):
+                group = self.group_of.get(self.base(operand).number)
+                if group is not None:
+                    yield group
+
+    def _join(self, instruction: Instruction) -> bool:
+        """Let an instruction join those that make its operands."""
+        (result,) = instruction.results
+        beside = {
+            g.number: g
+            for o in instruction.operands
+            if isinstance(o, Name)
+            and o.number not in self.views
+            and (g := self.group_of.get(o.number)) is not None
+            and g.kind == ELEMENTS
+            and g.shape == result.shape
+        }
+        needs = list(self._needs(instruction))
+        # What is read by a view must have been stored before.
+        shown = [self.group_of.get(self.base(o).number) for o in instruction.operands if isinstance(o, Name) and o.number in self.views]
+        joined: Group | None = None
+        for number in sorted(beside, reverse=True):
+            group = beside[number]
+            if group in shown:
+                continue
+            if joined is None:
+                late = any(n is not group and n.before >> group.number & 1 for n in needs)
+                if not late and len(group.instructions) < _MOST:
+                    joined = group
+            elif self._can_merge(joined, group):
+                self._merge(joined, group)
+                needs = [joined if n is group else n for n in needs]
+        if joined is None:
+            return False
+        joined.instructions.append(instruction)
+        new = 0
+        for n in needs:
+            if n is not joined:
+                new |= n.before | 1 << n.number
+        self._grow(joined, new)
+        self.group_of[result.number] = joined
+        return True
+
+    def _grow(self, group: Group, before: int) -> None:
+        """Let a group wait for more; so do those that wait for it."""
+        group.before |= before
+        bit = 1 << group.number
+        for other in self.groups:
+            if other.before & bit:
+                other.before |= group.before
+
+    def _can_merge(self, one: Group, other: Group) -> bool:
+        if len(one.instructions) + len(other.instructions) > _MOST:
+            return False
+        for first, second in ((one, other), (other, one)):
+            between = second.before & ~(1 << first.number)
+            for g in self.groups:
+                if between >> g.number & 1 and g.before >> first.number & 1:
+                    return False
+        return True
+
+    def _merge(self, one: Group, other: Group) -> None:
+        order = {id(i): k for k, i in enumerate(self._ordered(one, other))}
+        one.instructions = sorted([*one.instructions, *other.instructions], key=lambda i: order[id(i)])
+        for i in other.instructions:
+            for name in i.results:
+                self.group_of[name.number] = one
+        self.groups.remove(other)
+        bit, new = 1 << other.number, 1 << one.number
+        for g in self.groups:
+            if g.before & bit:
+                g.before = (g.before & ~bit) | new
+        one.before &= ~new
+        self._grow(one, other.before & ~bit & ~new)
+
+    def _ordered(self, one: Group, other: Group) -> list[Instruction]:
+        """The instructions of two groups, each after those that it needs: names count up as they are made."""
+        return sorted([*one.instructions, *other.instructions], key=lambda i: i.results[0].number)
+
+    def _join_folds(self, simplified: Simplified) -> None:
+        """Let reductions be made by the loop that makes what they reduce."""
+        for group in [g for g in self.groups if g.kind == FOLD]:
+            (instruction,) = group.instructions
+            operand = instruction.operands[0]
+            maker = self.group_of.get(operand.number) if operand.number not in self.views else None
+            if maker is None or maker.kind != ELEMENTS or maker.fold is not None:
+                continue
+            if group.before & ~maker.before != 1 << maker.number:
+                continue
+            maker.fold = instruction
+            self.groups.remove(group)
+            for g in self.groups:
+                if g.before >> group.number & 1:
+                    g.before = (g.before & ~(1 << group.number)) | 1 << maker.number | maker.before
+            self.group_of[instruction.results[0].number] = maker
+
+    def schedule(self) -> list[Group]:
+        """The groups, each after those that it needs, otherwise as they were."""
+        done, waiting, out = 0, list(self.groups), []
+        here = sum(1 << g.number for g in waiting)
+        while waiting:
+            for k, group in enumerate(waiting):
+                if not group.before & here & ~done:
+                    out.append(waiting.pop(k))
+                    done |= 1 << group.number
+                    break
+            else:
+                raise AssertionError("groups wait for each other")
+        return out
+
+
+def is_number(what: Any, constants: dict[int, Any]) -> bool:
+    """Whether an operand is a number that stands in the code."""
+    return not isinstance(what, Name) or isinstance(constants.get(what.number), Uniform)

@@ -1,0 +1,130 @@
+"""The third stage: where each value of a program lies.
+
+Every value that is stored has a buffer: memory that is given, a constant, a place in the arena, a result, or what a call
+of a kernel gave. A `Place` is a part of a buffer as strides show it. Shapes and strides are worked out by NumPy itself:
+each buffer has an array that stands for it, of which nobody reads the elements.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.compiler.simplify import Uniform
+from lucid.core import arrays
+from lucid.ir.values import Instruction, Name
+
+GIVEN, CONSTANT, ARENA, RESULT, HELD = "given", "constant", "arena", "result", "held"
+_LINE = 64  # bytes to which values are aligned
+
+
+class Buffer:
+    """Memory of a value: of which kind, its number in the table of addresses, and when it is in use."""
+
+    def __init__(self, kind: str, array: Any) -> None:
+        self.kind = kind
+        self.array = array  # stands for it; a constant's own
+        self.index = -1
+        self.offset = 0  # in the arena
+        self.first = self.last = -1  # the steps that use it
+
+    @property
+    def size(self) -> int:
+        return int(self.array.nbytes)
+
+    def used(self, step: int) -> None:
+        self.first = step if self.first < 0 else min(self.first, step)
+        self.last = max(self.last, step)
+
+
+class Place:
+    """A part of a buffer, as an array that stands for it."""
+
+    __slots__ = ("array", "buffer")
+
+    def __init__(self, buffer: Buffer, array: Any) -> None:
+        self.buffer = buffer
+        self.array = array
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the beginning of the buffer."""
+        start = self.array.__array_interface__["data"][0] - self.buffer.array.__array_interface__["data"][0]
+        return int(start) if self.array.size else 0
+
+    def strides_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The steps along a shape to which it is broadcast."""
+        found: tuple[int, ...] = np.broadcast_to(self.array, shape).strides
+        return tuple([0 if n == 1 else s for n, s in zip(shape, found, strict=True)])
+
+    @property
+    def is_whole(self) -> bool:
+        return self.array is self.buffer.array
+
+    def shown(self, array: Any) -> "Place":
+        return Place(self.buffer, array)
+
+
+class Layout:
+    """The places of all values of a program."""
+
+    def __init__(self, given: list[Name], constants: dict[int, Any]) -> None:
+        self.constants = constants
+        self.buffers: list[Buffer] = []
+        self.places: dict[int, Place] = {}
+        for name in given:
+            self.places[name.number] = self.new(GIVEN, name.shape, name.dtype.numpy)
+
+    def new(self, kind: str, shape: tuple[int, ...], dtype: Any) -> Place:
+        buffer = Buffer(kind, np.empty(shape, dtype))
+        self.buffers.append(buffer)
+        return Place(buffer, buffer.array)
+
+    def place(self, name: Name) -> Place:
+        """Where a value lies; one that nobody has placed yet gets a place in the arena."""
+        found = self.places.get(name.number)
+        if found is None:
+            constant = self.constants.get(name.number)
+            if constant is None:
+                found = self.new(ARENA, name.shape, name.dtype.numpy)
+            else:
+                one = constant.value if isinstance(constant, Uniform) else constant
+                buffer = Buffer(CONSTANT, np.ascontiguousarray(one).reshape(one.shape))
+                self.buffers.append(buffer)
+                found = Place(buffer, np.broadcast_to(buffer.array, name.shape))
+            self.places[name.number] = found
+        return found
+
+    def shows(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a view of memory, whose place is then known."""
+        (result,), operand = instruction.results, instruction.operands[0]
+        base = self.place(operand)
+        if instruction.primitive.name == "reshape" and not arrays.can_reshape(base.array, result.shape):
+            return False
+        seen = instruction.primitive.kernel(base.array, **instruction.params)
+        if seen.size and not np.may_share_memory(seen, base.buffer.array):
+            return False
+        self.places[result.number] = base.shown(seen)
+        return True
+
+    def pack(self) -> int:
+        """Give all buffers their numbers and places; gives the size of the arena."""
+        for buffer in self.buffers:
+            buffer.index = 0 if buffer.kind == ARENA else -1
+        packed: list[Buffer] = []
+        total = 0
+        arena = [b for b in self.buffers if b.kind == ARENA and b.first >= 0]
+        for buffer in sorted(arena, key=lambda b: -b.size):
+            beside = sorted([b for b in packed if b.first <= buffer.last and buffer.first <= b.last], key=_offset)
+            at = 0
+            for other in beside:
+                if at + buffer.size <= other.offset:
+                    break
+                at = max(at, -(-(other.offset + other.size) // _LINE) * _LINE)
+            buffer.offset = at
+            packed.append(buffer)
+            total = max(total, at + buffer.size)
+        return total + 16 * _LINE  # vectors may reach beyond the last element
+
+
+def _offset(buffer: Buffer) -> int:
+    return buffer.offset

@@ -1,0 +1,201 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""See runtime.py."""
+
+cimport numpy as np
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from lucid.backends.cpu.gemm cimport multiply_into, product_threads
+from lucid.backends.cpu.generated.launch cimport threads_for
+from lucid.backends.cpu.thread_pool cimport share
+
+np.import_array()
+
+is_there = True
+
+cdef enum:
+    MOST = 128  # pointers of a step
+    STACK = 8  # dimensions of a stack of products
+
+cdef enum:
+    LOOP, PRODUCT, FILL
+
+ctypedef void (*Part)(char** data, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
+ctypedef void (*Gemm)(
+    int order, int flip_x, int flip_y, long long rows, long long columns, long long depth, float alpha, const void* x,
+    long long x_step, const void* y, long long y_step, float beta, void* out, long long out_step,
+) noexcept nogil
+ctypedef void (*DoubleGemm)(
+    int order, int flip_x, int flip_y, long long rows, long long columns, long long depth, double alpha, const void* x,
+    long long x_step, const void* y, long long y_step, double beta, void* out, long long out_step,
+) noexcept nogil
+
+
+cdef struct Matrices:
+    # A stack of products; steps in elements, those of the stack in bytes.
+    void* gemm
+    int stacked, is_single
+    Py_ssize_t stack[STACK]
+    Py_ssize_t x_steps[STACK]
+    Py_ssize_t y_steps[STACK]
+    Py_ssize_t rows, depth, columns, size
+    Py_ssize_t x_down, x_right, y_down, y_right
+
+
+cdef struct Step:
+    int kind, first, pointers
+    Part part
+    Py_ssize_t units, grain
+    double work
+    Matrices matrices
+
+
+cdef struct Task:
+    Part part
+    char** data
+    Py_ssize_t units, grain, parts
+
+
+cdef void _do_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t all = (task.units + task.grain - 1) // task.grain
+    cdef Py_ssize_t begin = all * part // task.parts * task.grain
+    cdef Py_ssize_t end = min(all * (part + 1) // task.parts * task.grain, task.units)
+    if begin < end:
+        task.part(task.data, begin, end)
+
+
+cdef void _loop(Step* step, char** data) noexcept nogil:
+    cdef Task task
+    cdef int threads = threads_for(step.work)
+    if threads == 1 or step.units <= step.grain:
+        step.part(data, 0, step.units)
+        return
+    task.part, task.data, task.units, task.grain = step.part, data, step.units, step.grain
+    task.parts = min((step.units + step.grain - 1) // step.grain, 8 * threads)
+    share(_do_part, &task, task.parts, threads)
+
+
+cdef void _product(Step* step, char** data) noexcept nogil:
+    cdef Matrices* m = &step.matrices
+    cdef Py_ssize_t count = 1, which, rest, size = m.rows * m.columns * m.size
+    cdef char* x
+    cdef char* y
+    cdef char* out
+    cdef int d, flip_x, flip_y, threads
+    cdef long long x_step, y_step
+    for d in range(m.stacked):
+        count *= m.stack[d]
+    threads = product_threads(count, m.rows, m.depth, m.columns)
+    if threads and multiply_into(
+        data[0], data[1], data[2], m.stacked, m.stack, m.x_steps, m.y_steps, m.rows, m.depth, m.columns,
+        m.x_down, m.x_right, m.y_down, m.y_right, m.is_single, NULL, threads,
+    ):
+        return
+    # Row-major matrices, of which one index has step 1.
+    flip_x = 111 if m.x_right == 1 and (m.x_down >= m.depth or m.rows == 1) else 112
+    flip_y = 111 if m.y_right == 1 and (m.y_down >= m.columns or m.depth == 1) else 112
+    x_step = max(m.x_down if flip_x == 111 else m.x_right, m.depth if flip_x == 111 else m.rows)
+    y_step = max(m.y_down if flip_y == 111 else m.y_right, m.columns if flip_y == 111 else m.depth)
+    for which in range(count):
+        x, y, out, rest = data[0], data[1], data[2] + which * size, which
+        for d in range(m.stacked - 1, -1, -1):
+            x += rest % m.stack[d] * m.x_steps[d]
+            y += rest % m.stack[d] * m.y_steps[d]
+            rest //= m.stack[d]
+        if m.is_single:
+            (<Gemm>m.gemm)(
+                101, flip_x, flip_y, m.rows, m.columns, m.depth, 1.0, x, x_step, y, y_step, 0.0, out, m.columns
+            )
+        else:
+            (<DoubleGemm>m.gemm)(
+                101, flip_x, flip_y, m.rows, m.columns, m.depth, 1.0, x, x_step, y, y_step, 0.0, out, m.columns
+            )
+
+
+cdef class Steps:
+    cdef Step* steps
+    cdef int count, most
+    cdef int* buffers
+    cdef Py_ssize_t* offsets
+    cdef object kept
+
+    def __cinit__(self):
+        self.steps, self.buffers, self.offsets = NULL, NULL, NULL
+
+    def __dealloc__(self):
+        free(self.steps)
+        free(self.buffers)
+        free(self.offsets)
+
+    def __init__(self, list steps, kept):
+        cdef int k, j, d, pointers = 0
+        cdef Step* step
+        self.kept = kept
+        self.count = len(steps)
+        cdef Matrices* m
+        for s in steps:
+            pointers += len(s["places"])
+        self.steps = <Step*>malloc(max(self.count, 1) * sizeof(Step))
+        self.buffers = <int*>malloc(max(pointers, 1) * sizeof(int))
+        self.offsets = <Py_ssize_t*>malloc(max(pointers, 1) * sizeof(Py_ssize_t))
+        if self.steps == NULL or self.buffers == NULL or self.offsets == NULL:
+            raise MemoryError
+        memset(self.steps, 0, max(self.count, 1) * sizeof(Step))
+        pointers = 0
+        for k, s in enumerate(steps):
+            step = &self.steps[k]
+            step.first, step.pointers = pointers, len(s["places"])
+            if step.pointers > MOST:
+                raise ValueError("a step of too many arrays")
+            for buffer, offset in s["places"]:
+                self.buffers[pointers], self.offsets[pointers] = buffer, offset
+                pointers += 1
+            step.work = s["work"]
+            if s["kind"] == "loop":
+                step.kind = LOOP
+                step.part = <Part><void*><size_t>s["address"]
+                step.units, step.grain = s["units"], s["grain"]
+            elif s["kind"] == "fill":
+                step.kind, step.units = FILL, s["units"]
+            else:
+                step.kind = PRODUCT
+                m = &step.matrices
+                m.gemm = <void*><size_t>s["gemm"]
+                m.is_single, m.size = s["is_single"], s["size"]
+                m.stacked = len(s["stack"])
+                for d in range(m.stacked):
+                    m.stack[d], m.x_steps[d], m.y_steps[d] = s["stack"][d], s["x_steps"][d], s["y_steps"][d]
+                m.rows, m.depth, m.columns = s["sizes"]
+                m.x_down, m.x_right, m.y_down, m.y_right = s["strides"]
+
+    def run(self, int begin, int end, np.ndarray bases):
+        """Some steps, with the addresses of all memory."""
+        cdef char** table = <char**>np.PyArray_DATA(bases)
+        with nogil:
+            self.do(begin, end, table)
+        PyErr_CheckSignals()
+
+    cdef void do(self, int begin, int end, char** table) noexcept nogil:
+        cdef char* data[MOST]
+        cdef Step* step
+        cdef int k, j
+        for k in range(begin, end):
+            step = &self.steps[k]
+            for j in range(step.pointers):
+                data[j] = table[self.buffers[step.first + j]] + self.offsets[step.first + j]
+            if step.kind == LOOP:
+                _loop(step, data)
+            elif step.kind == PRODUCT:
+                _product(step, data)
+            else:
+                memset(data[0], 0, step.units)
+
+
+def addresses(list arrays, np.ndarray bases, Py_ssize_t first):
+    """Write where arrays lie into the table."""
+    cdef Py_ssize_t* table = <Py_ssize_t*>np.PyArray_DATA(bases)
+    cdef Py_ssize_t k = first
+    for a in arrays:
+        table[k] = <Py_ssize_t>np.PyArray_DATA(<np.ndarray>a)
+        k += 1

@@ -1,0 +1,203 @@
+"""The first stage: what a program computes, without what changes nothing.
+
+Names for the same value become one, constants are computed, what stands there twice is computed once, and what nobody
+reads is dropped. Nothing is reordered that rounds: results stay the same to the last bit.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.core.primitive import Primitive
+from lucid.ir.effects import lasts
+from lucid.ir.values import Instruction, Name, reachable
+from lucid.ops.expressions import types_of
+
+# The same elements: who made them does not matter in a program that is run.
+_SAME = frozenset(["alias", "detach", "no_grad", "clone", "contiguous"])
+_PRODUCTS = frozenset(["mul", "chain"])
+_MOST_FOLDED = 1 << 16  # elements of constants that are computed beforehand
+_UNSEEN = object()
+
+
+class Uniform(NamedTuple):
+    """A constant all of whose elements are one number, an array without dimensions."""
+
+    value: Any
+
+
+class Simplified(NamedTuple):
+    """Instructions, the constants that they read, by number, and what became of the program's outputs."""
+
+    instructions: list[Instruction]
+    constants: dict[int, Any]  # arrays, or `Uniform`
+    outputs: list[Any]
+    writes: list[Instruction]
+
+
+class _Simplifier:
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.same: dict[int, Any] = {}  # names that stand for others
+        self.constants: dict[int, Any] = {}
+        self.known: dict[Any, tuple[Name, ...]] = {}  # results of instructions, by what these do
+        self.out: list[Instruction] = []
+        for name, tensor in program.constants:
+            self.constants[name.number] = _constant(tensor._held_array("lucid.compile"))
+
+    def resolved(self, operand: Any) -> Any:
+        while isinstance(operand, Name) and operand.number in self.same:
+            operand = self.same[operand.number]
+        return operand
+
+    def add(self, instruction: Instruction) -> None:
+        operands = tuple([self.resolved(o) for o in instruction.operands])
+        instruction = instruction._replace(operands=operands)
+        primitive, result = instruction.primitive, instruction.results[0] if instruction.results else None
+        if lasts(instruction) or not isinstance(primitive, Primitive):
+            self.out.append(instruction)
+            return
+        if primitive.name in _SAME and isinstance(operands[0], Name):
+            self.same[result.number] = operands[0]
+            return
+        if primitive.name == "other_value":
+            self.same[result.number] = operands[1]
+            return
+        if primitive.name == "cast" and operands[0].dtype == result.dtype:
+            self.same[result.number] = operands[0]
+            return
+        if self._fold(instruction) or self._drop_product(instruction):
+            return
+        key = _key(instruction)
+        before = self.known.get(key) if key is not None else None
+        if before is not None:
+            for old, new in zip(instruction.results, before, strict=True):
+                self.same[old.number] = new
+            return
+        if key is not None:
+            self.known[key] = instruction.results
+        self.out.append(instruction)
+
+    def _fold(self, instruction: Instruction) -> bool:
+        """Compute what depends on constants alone."""
+        primitive, operands = instruction.primitive, instruction.operands
+        given = [self.constants.get(o.number) if isinstance(o, Name) else o for o in operands]
+        if primitive.multi or primitive.checks is not None or any(
+            g is None for g, o in zip(given, operands) if isinstance(o, Name)
+        ):
+            return False
+        (result,) = instruction.results
+        is_uniform = all(isinstance(g, Uniform) for g, o in zip(given, operands) if isinstance(o, Name))
+        if primitive.is_view and is_uniform and primitive.shows_elements | (primitive.name == "spread"):
+            self.constants[result.number] = given[0]
+            return True
+        if not any(isinstance(o, Name) for o in operands):
+            return False
+        with np.errstate(all="ignore"):
+            if primitive.is_scalar and is_uniform:
+                found = primitive.kernel(*[_number(g) for g in given], **instruction.params)
+                self.constants[result.number] = Uniform(np.asarray(found).reshape(()))
+                return True
+            if max(_size(n) for n in (result, *[o for o in operands if isinstance(o, Name)])) > _MOST_FOLDED:
+                return False
+            arrays = [_filled(g, o) if isinstance(o, Name) else g for g, o in zip(given, operands)]
+            self.constants[result.number] = _constant(np.array(primitive.kernel(*arrays, **instruction.params)))
+        return True
+
+    def _drop_product(self, instruction: Instruction) -> bool:
+        """x · 1 is x."""
+        if instruction.primitive.name not in _PRODUCTS:
+            return False
+        (result,), operands = instruction.results, instruction.operands
+        for one, other in (operands, operands[::-1]):
+            number = self.constants.get(one.number) if isinstance(one, Name) else one
+            if isinstance(number, Uniform):
+                number = number.value.item()
+            is_one = isinstance(number, int | float | complex) and number == 1
+            if is_one and isinstance(other, Name) and (other.shape, other.dtype) == (result.shape, result.dtype):
+                self.same[result.number] = other
+                return True
+        return False
+
+
+def _number(given: Any) -> Any:
+    return given.value if isinstance(given, Uniform) else given
+
+
+def _size(name: Name) -> int:
+    return int(np.prod(name.shape, dtype=np.int64))
+
+
+def _filled(given: Any, name: Name) -> Any:
+    """A constant as an array."""
+    return np.full(name.shape, given.value, given.value.dtype) if isinstance(given, Uniform) else given
+
+
+def _constant(array: Any) -> Any:
+    """A constant as one number, if all of its elements are."""
+    first = array.reshape(-1)[:1]
+    if array.size and array.dtype.kind in "fiubcV" and array.tobytes() == first.tobytes() * array.size:
+        return Uniform(first.reshape(()).copy())
+    return np.ascontiguousarray(array)
+
+
+def _key(instruction: Instruction) -> Any:
+    """What an instruction does, so that another one that does the same is found; None where that is not known."""
+    try:
+        key = (
+            id(instruction.primitive),
+            tuple([o.number if isinstance(o, Name) else ("number", type(o), repr(o)) for o in instruction.operands]),
+            tuple([(k, repr(v) if isinstance(v, slice | tuple | list | dict) else v) for k, v in instruction.params.items()]),
+        )
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def simplified(program: Any) -> Simplified:
+    """A program without what changes nothing. Writes to memory from outside stand apart: they come last."""
+    from lucid.ir.effects import Write
+
+    work = _Simplifier(program)
+    for instruction in program.instructions:
+        work.add(instruction)
+    writes = [i for i in work.out if isinstance(i.primitive, Write)]
+    # What a write gives is the tensor that was written: its value.
+    for write in writes:
+        work.same[write.results[0].number] = write.operands[1]
+    rest = [i for i in work.out if not isinstance(i.primitive, Write)]
+    outputs = [work.resolved(o) for o in program.outputs]
+    writes = [w._replace(operands=tuple([work.resolved(o) for o in w.operands])) for w in writes]
+    wanted = [*outputs, *[w.operands[1] for w in writes]]
+    return Simplified(reachable(rest, wanted, lasts), work.constants, outputs, writes)
+
+
+def fits_type(number: Any, kind: np.dtype[Any]) -> bool:
+    """Whether a Python number beside elements of a type becomes one of these."""
+    if kind.kind == "b":
+        return False
+    if isinstance(number, complex):
+        return kind.kind == "c"
+    if isinstance(number, float):
+        return kind.kind not in "iu"
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        return int(info.min) <= number <= int(info.max)
+    return True
+
+
+def operand_types(operands: Sequence[Any]) -> Sequence[np.dtype[Any]] | None:
+    """The types of the operands of an elementwise instruction; None where numbers have another type in common."""
+    arrays = [_Typed(o.dtype.numpy) if isinstance(o, Name) else o for o in operands]
+    if not any(isinstance(a, _Typed) for a in arrays):
+        return None
+    types = types_of(arrays)
+    if any(not isinstance(o, Name) and (isinstance(o, bool) or not fits_type(o, t)) for o, t in zip(operands, types)):
+        return None
+    return types
+
+
+class _Typed(NamedTuple):
+    dtype: np.dtype[Any]
