@@ -9,9 +9,11 @@ A fold reads the elements of a block from a small memory of its own, in which th
 then by the very functions of an uncompiled reduction (`folds`), so that its tree of sums is the same.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from lucid.codegen import folds
 from lucid.codegen.bodies import type_in_memory
 from lucid.codegen.folds import BLOCK, FoldPlan
 from lucid.codegen.functions.complexes import Complex
@@ -256,131 +258,161 @@ def loop(chain: Chain, name: str) -> Function:
 # --- folds ------------------------------------------------------------------------------------------
 
 
-class Fold(NamedTuple):
-    """A chain of which the last dimension, or the one before it, is folded: what, and where its states go."""
+class Part(NamedTuple):
+    """One of the folds of a chain: what is folded, how, and the type of its elements."""
 
-    chain: Chain  # over (rows, elements), or (outer, elements, columns)
-    what: tuple[str, Any]  # what is folded
+    what: tuple[str, Any]
     plan: FoldPlan
-    dtype: Any  # of what is folded
+    dtype: Any
+
+
+class Fold(NamedTuple):
+    """A chain some of whose dimensions are folded: first come those that are kept, then those that are folded.
+
+    Where a last one is kept too, its elements are columns, which are folded side by side.
+    """
+
+    chain: Chain
+    parts: tuple[Part, ...]
+    kept: int  # dimensions
+    folded: int
+
+    @property
+    def has_columns(self) -> bool:
+        return self.kept + self.folded < len(self.chain.shape)
+
+    @property
+    def results(self) -> int:
+        """How many rows there are, or stacks of columns."""
+        return math.prod(self.chain.shape[: self.kept])
+
+    @property
+    def count(self) -> int:
+        """How many elements become one."""
+        return math.prod(self.chain.shape[self.kept : self.kept + self.folded])
 
     @property
     def blocks(self) -> int:
         """Into how many parts a row, or a column, is divided."""
-        return -(-self.chain.shape[1] // (BLOCK if len(self.chain.shape) == 2 else ROWS))
+        return -(-self.count // (ROWS if self.has_columns else BLOCK))
+
+    @property
+    def pieces(self) -> tuple[int, int]:
+        """How many pieces columns are divided into, and how far the states of one row of a piece lie apart."""
+        width = self.chain.shape[-1]
+        return -(-width // COLUMNS), min(-(-width // 16) * 16, COLUMNS)
+
+    @property
+    def in_place(self) -> int | None:
+        """The array that is folded, if that is an array that lies side by side and nothing is computed."""
+        kind, k = self.parts[0].what
+        if kind != "read" or self.chain.operations or self.chain.writes or len(self.parts) > 1 or self.folded > 1:
+            return None
+        access = self.chain.reads[k]
+        return int(k) if access.strides[-1] == access.dtype.itemsize else None
 
 
 def _call(f: Function, name: str, *arguments: Value) -> None:
     f.effect(f"call void @{name}({', '.join(f'{a.type} {a.text}' for a in arguments)})")
 
 
-def _folding(fold: Fold, room: Value | None) -> Chain:
-    """The chain with the room for a block as one more target."""
-    chain = fold.chain
-    kind = fold.dtype
-    strides = (0,) * (len(chain.shape) - 1) + (kind.itemsize,)
-    return chain._replace(writes=(*chain.writes, (fold.what, Access(kind, strides))))
+class _Folding:
+    """What the functions of a fold share: its arrays, the states of its parts, and room for a block of elements."""
 
+    def __init__(self, fold: Fold, name: str, room: int, exact: bool) -> None:
+        f = self.f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
+        self.fold, self.name = fold, name
+        chain = fold.chain
+        self.accesses = [*chain.reads, *[a for _, a in chain.writes]]
+        n = len(self.accesses)
+        states = [len(p.plan.states) for p in fold.parts]
+        bases = [f.entry("data", k, POINTER) for k in range(n + sum(states))]
+        self.bases, rest = bases[:n], bases[n:]
+        self.states = [[rest.pop(0) for _ in range(count)] for count in states]
+        self.table = f.room(max(states), COUNT)
+        self.plain = fold.in_place
+        if self.plain is None:
+            self.rooms = [f.room(room, type_in_memory(p.dtype)) for p in fold.parts]
+            lead = (0,) * (len(chain.shape) - 1)
+            more = [(p.what, Access(p.dtype, (*lead, p.dtype.itemsize))) for p in fold.parts]
+            self.writer = _Writer(f, chain._replace(writes=(*chain.writes, *more)), exact)
 
-def _in_place(fold: Fold) -> int | None:
-    """The array that is folded, if that is an array that lies side by side and nothing is computed."""
-    kind, k = fold.what
-    if kind == "read" and not fold.chain.operations and not fold.chain.writes:
-        access = fold.chain.reads[k]
-        if access.strides[-1] == access.dtype.itemsize:
-            return int(k)
-    return None
+    def kept_offset(self, row: Value, k: int) -> Value:
+        """Where a row, or a stack of columns, begins in array k."""
+        n = self.fold.kept
+        return _offset(self.f, row, self.fold.chain.shape[:n], self.accesses[k].strides[:n])
+
+    def segment(self, starts: Sequence[Value], at: Value, count: Value) -> None:
+        """Some elements, into the rooms from element `at` on."""
+        n = len(self.fold.chain.reads)
+        rooms = [self.f.beyond(r, at * p.dtype.itemsize) for r, p in zip(self.rooms, self.fold.parts)]
+        self.writer.segment(starts[:n], [*starts[n:], *rooms], count)
+
+    def point(self, part: int, at: Value) -> None:
+        """Let the table of a part's states begin at one of them."""
+        f = self.f
+        for k, (base, type) in enumerate(zip(self.states[part], self.fold.parts[part].plan.states)):
+            f.store(f.beyond(base, at * type.bytes), f.beyond(self.table, 8 * k).text, 8)
+
+    def finish(self, unit: Callable[[Value], Sequence[Value]]) -> Function:
+        self.f.loop(self.f.argument("end"), 1, unit, start=self.f.argument("begin"))
+        self.f.effect("ret void")
+        return self.f
 
 
 def rows(fold: Fold, name: str) -> Function:
     """`name(data, begin, end)`: the states of some blocks of rows, in the order of memory.
 
-    `data` has the arrays of the chain, and then the memory of each number of a state.
+    `data` has the arrays of the chain, and then the memory of each number of the states of each part.
     """
-    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
-    chain, plan = fold.chain, fold.plan
-    count, blocks = chain.shape[1], fold.blocks
-    accesses = [*chain.reads, *[a for _, a in chain.writes]]
-    bases = [f.entry("data", k, POINTER) for k in range(len(accesses) + len(plan.states))]
-    states = bases[len(accesses) :]
-    table = f.room(len(states), COUNT)
-    plain = _in_place(fold)
-    size = fold.dtype.itemsize
-    length = min(count, BLOCK)
-    if plain is None:
-        room = f.room(BLOCK + 64, type_in_memory(fold.dtype))
-        w = _Writer(f, _folding(fold, room), count % BLOCK % chain.lanes == 0 if blocks > 1 else count % chain.lanes == 0)
-    n = len(chain.reads)
+    chain, count, blocks = fold.chain, fold.count, fold.blocks
+    inner = chain.shape[-1]
+    tail = count % BLOCK if fold.folded == 1 and blocks > 1 else inner
+    w = _Folding(fold, name, BLOCK + 64, tail % chain.lanes == 0)
+    f = w.f
+    outside = slice(fold.kept, len(chain.shape) - 1)  # the folded dimensions but for the innermost
 
     def unit(u: Value) -> Sequence[Value]:
         row = u.quotient(blocks) if blocks > 1 else u
         first = u.rest(blocks) * BLOCK if blocks > 1 else f.constant(0, COUNT)
-        here = f.minimum(f.constant(count, COUNT) - first, BLOCK) if blocks > 1 else f.constant(length, COUNT)
-        starts = [f.beyond(b, row * a.strides[0] + first * a.strides[1]) for b, a in zip(bases, accesses)]
-        if plain is None:
-            w.segment(starts[:n], [*starts[n:], room], here)
-        source = starts[plain] if plain is not None else room
-        for k, (base, type) in enumerate(zip(states, plan.states)):
-            f.store(f.beyond(base, u * type.bytes), f.beyond(table, 8 * k).text, 8)
-        one = f.constant(1, COUNT)
-        zero = f.constant(0, COUNT)
-        _call(f, f"{name}_run", table, source, f.constant(size, COUNT), here, first, one, zero)
+        here = f.minimum(f.constant(count, COUNT) - first, BLOCK) if blocks > 1 else f.constant(count, COUNT)
+        starts = [f.beyond(b, w.kept_offset(row, k)) for k, b in enumerate(w.bases)]
+        if fold.folded == 1:
+            starts = [f.beyond(s, first * a.strides[-1]) for s, a in zip(starts, w.accesses)]
+            if w.plain is None:
+                w.segment(starts, f.constant(0, COUNT), here)
+        else:
+            stop = first + here
+
+            def line(at: Value) -> Sequence[Value]:
+                which, column = at.quotient(inner), at.rest(inner)
+                length = f.minimum(f.constant(inner, COUNT) - column, stop - at)
+                places = [
+                    f.beyond(s, _offset(f, which, chain.shape[outside], a.strides[outside]) + column * a.strides[-1])
+                    for s, a in zip(starts, w.accesses)
+                ]
+                w.segment(places, at - first, length)
+                return [at + length]
+
+            f.loop(stop, None, line, start=first)
+        for j, part in enumerate(fold.parts):
+            w.point(j, u)
+            source = starts[w.plain] if w.plain is not None else w.rooms[j]
+            size, one, zero = f.constant(part.dtype.itemsize, COUNT), f.constant(1, COUNT), f.constant(0, COUNT)
+            _call(f, f"{name}_{j}_run", w.table, source, size, here, first, one, zero)
         return []
 
-    f.loop(f.argument("end"), 1, unit, start=f.argument("begin"))
-    f.effect("ret void")
-    return f
-
-
-def merged_rows(fold: Fold, name: str) -> Function:
-    """`name(data, begin, end)`: some results of the states of rows. `data` has the result, and the states."""
-    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
-    plan, blocks = fold.plan, fold.blocks
-    out, *states = [f.entry("data", k, POINTER) for k in range(1 + len(plan.states))]
-    table = f.room(len(states), COUNT)
-    begin, end = f.argument("begin"), f.argument("end")
-    if blocks == 1:
-        for k, (base, type) in enumerate(zip(states, plan.states)):
-            f.store(f.beyond(base, begin * type.bytes), f.beyond(table, 8 * k).text, 8)
-        count = end - begin
-        target = f.beyond(out, begin * plan.result.bytes)
-        _call(f, f"{name}_merge_columns", target, table, f.constant(1, COUNT), count, count)
-    else:
-
-        def result(r: Value) -> Sequence[Value]:
-            for k, (base, type) in enumerate(zip(states, plan.states)):
-                f.store(f.beyond(base, r * (blocks * type.bytes)), f.beyond(table, 8 * k).text, 8)
-            target = f.beyond(out, r * plan.result.bytes)
-            _call(f, f"{name}_merge", target, table, f.constant(blocks, COUNT))
-            return []
-
-        f.loop(end, 1, result, start=begin)
-    f.effect("ret void")
-    return f
-
-
-def pieces(fold: Fold) -> tuple[int, int]:
-    """How many pieces columns are divided into, and how far the states of one row of a piece lie apart."""
-    width = fold.chain.shape[2]
-    return -(-width // COLUMNS), min(-(-width // 16) * 16, COLUMNS)
+    return w.finish(unit)
 
 
 def columns(fold: Fold, name: str) -> Function:
-    """The same as `rows`, where the dimension before the last one is folded: units are blocks of pieces of columns."""
-    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
-    chain, plan, blocks = fold.chain, fold.plan, fold.blocks
-    _, count, width = chain.shape
-    many, apart = pieces(fold)
-    accesses = [*chain.reads, *[a for _, a in chain.writes]]
-    bases = [f.entry("data", k, POINTER) for k in range(len(accesses) + len(plan.states))]
-    states = bases[len(accesses) :]
-    table = f.room(len(states), COUNT)
-    plain = _in_place(fold)
-    size = fold.dtype.itemsize
-    n = len(chain.reads)
-    if plain is None:
-        room = f.room(ROWS * apart + 64, type_in_memory(fold.dtype))
-        w = _Writer(f, _folding(fold, room), width % chain.lanes == 0)
+    """The same where columns are folded: units are blocks of pieces of columns."""
+    chain, count, blocks = fold.chain, fold.count, fold.blocks
+    width = chain.shape[-1]
+    many, apart = fold.pieces
+    w = _Folding(fold, name, ROWS * apart + 64, width % chain.lanes == 0)
+    f = w.f
+    within = slice(fold.kept, len(chain.shape) - 1)
 
     def unit(u: Value) -> Sequence[Value]:
         block, rest = u.rest(blocks), u.quotient(blocks)
@@ -388,50 +420,79 @@ def columns(fold: Fold, name: str) -> Function:
         first, column = block * ROWS, piece * COLUMNS
         here, wide = f.minimum(f.constant(count, COUNT) - first, ROWS), f.minimum(width - column, COLUMNS)
         starts = [
-            f.beyond(b, outer * a.strides[0] + first * a.strides[1] + column * a.strides[2])
-            for b, a in zip(bases, accesses)
+            f.beyond(b, w.kept_offset(outer, k) + column * a.strides[-1])
+            for k, (b, a) in enumerate(zip(w.bases, w.accesses))
         ]
-        if plain is None:
 
-            def row(r: Value) -> Sequence[Value]:
-                at = [f.beyond(s, r * a.strides[1]) for s, a in zip(starts, accesses)]
-                w.segment(at[:n], [*at[n:], f.beyond(room, r * (apart * size))], wide)
-                return []
+        def row(r: Value) -> Sequence[Value]:
+            at = [
+                f.beyond(s, _offset(f, first + r, chain.shape[within], a.strides[within]))
+                for s, a in zip(starts, w.accesses)
+            ]
+            w.segment(at, r * apart, wide)
+            return []
 
+        if w.plain is None:
             f.loop(here, 1, row)
-        source = starts[plain] if plain is not None else room
-        step = f.constant(chain.reads[plain].strides[1] if plain is not None else apart * size, COUNT)
-        for k, (base, type) in enumerate(zip(states, plan.states)):
-            f.store(f.beyond(base, u * (apart * type.bytes)), f.beyond(table, 8 * k).text, 8)
-        _call(f, f"{name}_columns", table, source, step, here, wide, first)
+        for j, part in enumerate(fold.parts):
+            source, step = (w.rooms[j], apart * part.dtype.itemsize) if w.plain is None else (starts[w.plain], 0)
+            if w.plain is not None:
+                step = chain.reads[w.plain].strides[-2]
+                source = f.beyond(source, first * step)
+            w.point(j, u * apart)
+            _call(f, f"{name}_{j}_columns", w.table, source, f.constant(step, COUNT), here, wide, first)
         return []
 
-    f.loop(f.argument("end"), 1, unit, start=f.argument("begin"))
+    return w.finish(unit)
+
+
+def merged(fold: Fold, name: str) -> Function:
+    """`name(data, begin, end)`: some results. `data` has the results of all parts, and then their states."""
+    f = Function(f"{name}_merged", [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
+    begin, end = f.argument("begin"), f.argument("end")
+    blocks = f.constant(fold.blocks, COUNT)
+    place = len(fold.parts)
+    tables = []
+    for part in fold.parts:
+        n = len(part.plan.states)
+        tables.append(([f.entry("data", place + k, POINTER) for k in range(n)], f.room(n, COUNT)))
+        place += n
+    for j, (part, (states, table)) in enumerate(zip(fold.parts, tables)):
+        out, plan, size = f.entry("data", j, POINTER), part.plan, part.plan.result.bytes
+
+        def point(at: Value, states: Any = states, table: Value = table, plan: FoldPlan = plan) -> None:
+            for k, (base, type) in enumerate(zip(states, plan.states)):
+                f.store(f.beyond(base, at * type.bytes), f.beyond(table, 8 * k).text, 8)
+
+        def of_row(r: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point) -> Any:
+            point(r * fold.blocks)
+            _call(f, f"{name}_{j}_merge", f.beyond(out, r * size), table, blocks)
+            return []
+
+        def of_piece(p: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point) -> Any:
+            width = fold.chain.shape[-1]
+            many, apart = fold.pieces
+            column, outer = p.rest(many) * COLUMNS, p.quotient(many)
+            point(p * (fold.blocks * apart))
+            wide = f.minimum(width - column, COLUMNS)
+            target = f.beyond(out, (outer * width + column) * size)
+            _call(f, f"{name}_{j}_merge_columns", target, table, blocks, f.constant(apart, COUNT), wide)
+            return []
+
+        if fold.has_columns or fold.blocks > 1:
+            f.loop(end, 1, of_piece if fold.has_columns else of_row, start=begin)
+        else:  # one state each
+            point(begin)
+            target = f.beyond(out, begin * size)
+            _call(f, f"{name}_{j}_merge_columns", target, table, f.constant(1, COUNT), end - begin, end - begin)
     f.effect("ret void")
     return f
 
 
-def merged_columns(fold: Fold, name: str) -> Function:
-    """`name(data, begin, end)`: the results of some pieces of columns."""
-    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
-    plan, blocks = fold.plan, fold.blocks
-    width = fold.chain.shape[2]
-    many, apart = pieces(fold)
-    out, *states = [f.entry("data", k, POINTER) for k in range(1 + len(plan.states))]
-    table = f.room(len(states), COUNT)
-
-    def piece(p: Value) -> Sequence[Value]:
-        column, outer = p.rest(many) * COLUMNS, p.quotient(many)
-        for k, (base, type) in enumerate(zip(states, plan.states)):
-            f.store(f.beyond(base, p * (blocks * apart * type.bytes)), f.beyond(table, 8 * k).text, 8)
-        target = f.beyond(out, (outer * width + column) * plan.result.bytes)
-        wide = f.minimum(width - column, COLUMNS)
-        _call(f, f"{name}_merge_columns", target, table, f.constant(blocks, COUNT), f.constant(apart, COUNT), wide)
-        return []
-
-    f.loop(f.argument("end"), 1, piece, start=f.argument("begin"))
-    f.effect("ret void")
-    return f
-
-
-Maker = Callable[[Any, str], Function]
+def functions(fold: Fold, name: str) -> list[Function]:
+    """All functions of a fold; those that others call are `name` and `name_merged`."""
+    found = []
+    for j, part in enumerate(fold.parts):
+        makers = [folds.columns] if fold.has_columns else [folds.run, folds.merge]
+        found += [make(part.plan, f"{name}_{j}_{make.__name__}") for make in (*makers, folds.merge_columns)]
+    return [*found, (columns if fold.has_columns else rows)(fold, name), merged(fold, name)]

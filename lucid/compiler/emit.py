@@ -8,8 +8,7 @@ import numpy as np
 from lucid.backends.cpu import blas
 from lucid.codegen import fused, lock
 from lucid.codegen.compiled import code_of
-from lucid.codegen.folds import columns, merge, merge_columns, run
-from lucid.codegen.fused import Access, Chain, Fold, Operation, collapsed
+from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import Recipe, of_body, of_fold
 from lucid.compiler import runtime
 from lucid.compiler.executable import Call, Code, Output, View
@@ -35,6 +34,7 @@ class _Emitter:
         self.order = self.fused.schedule()
         self.steps: list[dict[str, Any]] = []
         self.calls: list[Any] = []
+        self.kept: set[int] = set()  # applications of fused primitives of which a derivative uses residuals
         self.functions: dict[str, tuple[str, Any]] = {}  # names of functions by what they compute, with what writes them
         self.readers = self._readers()
         self.notes: list[str] = []
@@ -46,7 +46,7 @@ class _Emitter:
         found: set[int] = set()
         for group in self.order:
             own = {n.number for i in group.instructions for n in i.results} if group.kind == ELEMENTS else set()
-            for i in (*group.instructions, *([group.fold] if group.fold else [])):
+            for i in (*group.instructions, *group.folds):
                 for o in i.operands:
                     if isinstance(o, Name) and (o.number in self.fused.views or o.number not in own):
                         found.add(self.fused.base(o).number)
@@ -127,18 +127,19 @@ class _Emitter:
         stored = [i.results[0] for i in group.instructions if i.results[0].number in self.readers]
         targets = [self.layout.place(name) for name in stored]
         whats: list[tuple[str, Any]] = [("result", results[n.number]) for n in stored]
-        if group.fold is not None:
-            what = ("result", results[group.fold.operands[0].number])
-            if self._fold(group.fold, shape, places, tuple(operations), whats, targets, what):
+        if group.folds:
+            folded: list[tuple[str, Any]] = [("result", results[fold.operands[0].number]) for fold in group.folds]
+            if self._fold(group.folds, shape, places, tuple(operations), whats, targets, folded):
                 return
-            if group.fold.operands[0].number not in self.readers:
-                name = group.fold.operands[0]
-                stored.append(name)
-                targets.append(self.layout.place(name))
-                whats.append(what)
+            for fold, what in zip(group.folds, folded):
+                name = fold.operands[0]
+                if name not in stored:
+                    stored.append(name)
+                    targets.append(self.layout.place(name))
+                    whats.append(what)
         self._loop(shape, places, tuple(operations), whats, targets)
-        if group.fold is not None:
-            self._reduce(group.fold)
+        for fold in group.folds:
+            self._reduce(fold)
 
     def _loop(self, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any) -> None:
         if 0 in shape:
@@ -184,55 +185,59 @@ class _Emitter:
     # --- folds -------------------------------------------------------------------------------------
 
     def _fold(
-        self, fold: Instruction, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any, what: Any
+        self, folds: list[Instruction], shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any, folded: Any
     ) -> bool:
-        """A reduction with the loop before it; False if it does not fit together."""
-        arranged = _arranged(shape, fold.params["dims"])
-        if arranged is None:
+        """Reductions with the loop before them; False if they do not fit together."""
+        parts = _arranged(shape, folds[0].params["dims"])
+        if parts is None:
             return False
-        parts, is_rows = arranged
         all_places = [*reads, *targets]
-        strides = []
-        for place in all_places:
-            own = _joined(shape, place.strides_in(shape), parts)
-            if own is None:
-                return False
-            strides.append(own)
-        sizes = tuple([math.prod([shape[d] for d in part]) for part in parts])
+        steps = [p.strides_in(shape) for p in all_places]
+        sizes: tuple[int, ...] = ()
+        strides: list[tuple[int, ...]] = [() for _ in all_places]
+        counts = []
+        for part in parts:
+            own, joined = collapsed([shape[d] for d in part], [[s[d] for d in part] for s in steps])
+            sizes, strides = sizes + own, [s + j for s, j in zip(strides, joined)]
+            counts.append(len(own))
+        if len(parts) > 2 and counts[2] > 1:
+            return False
         n = len(reads)
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
-        dtype = fold.operands[0].dtype.numpy
-        made = Fold(chain, what, self.fused.plans[fold.results[0].number], dtype)
-        self._fold_steps(made, all_places, self.layout.place(fold.results[0]), is_rows)
-        self.notes.append(f"fold {list(shape)}: {', '.join([o.plan.name for o in operations] + [fold.primitive.name])}")
+        made = Fold(
+            chain,
+            tuple(
+                [
+                    Part(what, self.fused.plans[fold.results[0].number], fold.operands[0].dtype.numpy)
+                    for fold, what in zip(folds, folded, strict=True)
+                ]
+            ),
+            counts[0],
+            counts[1],
+        )
+        self._fold_steps(made, all_places, [self.layout.place(fold.results[0]) for fold in folds])
+        names = [o.plan.name for o in operations] + [fold.primitive.name for fold in folds]
+        self.notes.append(f"fold {list(shape)}: {', '.join(names)}")
         return True
 
-    def _fold_steps(self, fold: Fold, places: list[Place], out: Place, is_rows: bool) -> None:
-        plan, sizes, blocks = fold.plan, fold.chain.shape, fold.blocks
-        text = f"{_chain_text(fold.chain)}\nfolds {fold.what}\n{of_fold(plan)}"
-        if is_rows:
-            units, results, room = sizes[0] * blocks, sizes[0], sizes[0] * blocks
-            first, second = fused.rows, fused.merged_rows
-            helpers = [(run, "run"), (merge, "merge"), (merge_columns, "merge_columns")]
-        else:
-            many, apart = fused.pieces(fold)
-            units, results, room = sizes[0] * many * blocks, sizes[0] * many, sizes[0] * many * blocks * apart
-            first, second = fused.columns, fused.merged_columns
-            helpers = [(columns, "columns"), (merge_columns, "merge_columns")]
-
-        def write(name: str) -> list[Any]:
-            own = [make(plan, f"{name}_{what}") for make, what in helpers]
-            other = [make(plan, f"{name}_merged_{what}") for make, what in helpers if what.startswith("merge")]
-            return [*own, *other, first(fold, name), second(fold, f"{name}_merged")]
-
-        states = [self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for t in plan.states]
-        name = self._function("rows" if is_rows else "columns", text, write)
-        work = (fold.chain.cost + 0.1 * plan.cost) * math.prod(sizes)
-        per = math.prod(sizes) // max(units, 1)
-        grain = max(1, _GRAIN // max(per, 1))
+    def _fold_steps(self, fold: Fold, places: list[Place], outs: list[Place]) -> None:
+        results, blocks = fold.results, fold.blocks
+        room = results * blocks
+        if fold.has_columns:
+            many, apart = fold.pieces
+            results, room = results * many, results * many * blocks * apart
+        units = results * blocks
+        text = "\n".join([_chain_text(fold.chain), *[f"folds {p.what}\n{of_fold(p.plan)}" for p in fold.parts]])
+        states = [
+            self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for p in fold.parts for t in p.plan.states
+        ]
+        name = self._function(f"fold of {fold.kept} and {fold.folded}", text, lambda name: fused.functions(fold, name))
+        total = math.prod(fold.chain.shape)
+        work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
+        grain = max(1, _GRAIN * units // total)
         self._step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
-        self._step("loop", [out, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks)
+        self._step("loop", [*outs, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks)
 
     def _fold_alone(self, group: Group) -> None:
         (instruction,) = group.instructions
@@ -242,7 +247,7 @@ class _Emitter:
         """A reduction of what lies in memory."""
         (x,) = instruction.operands
         place = self.layout.place(x)
-        if not self._fold(instruction, x.shape, [place], (), [], [], ("read", 0)):
+        if not self._fold([instruction], x.shape, [place], (), [], [], [("read", 0)]):
             self._call(instruction)
 
     # --- assemblies --------------------------------------------------------------------------------
@@ -304,7 +309,11 @@ class _Emitter:
         operands = [self.layout.place(o) if isinstance(o, Name) else None for o in instruction.operands]
         results = [self.layout.new(HELD, name.shape, name.dtype.numpy) for name in instruction.results]
         self._step("call", [o for o in operands if o is not None] + results, work=0.0)
-        self.calls.append((len(self.steps) - 1, instruction, operands, results, takes_tensors))
+        forward = self.fused.forward_of(instruction)
+        uses = None if forward is None else id(forward.instructions[0])
+        if uses is not None:
+            self.kept.add(uses)
+        self.calls.append((len(self.steps) - 1, instruction, operands, results, takes_tensors, uses))
         self.notes.append(f"call {instruction.primitive.name}")
         for name, place in zip(instruction.results, results, strict=True):
             target = self.layout.places.setdefault(name.number, place)
@@ -317,7 +326,7 @@ class _Emitter:
         """The name of a function that computes this, which stands once in the code however often it is used."""
         key = f"{kind}\n{text}"
         if key not in self.functions:
-            self.functions[key] = (f"{kind}{len(self.functions)}", write)
+            self.functions[key] = (f"{kind.partition(' ')[0]}{len(self.functions)}", write)
         return self.functions[key][0]
 
     def _step(self, kind: str, places: list[Place], **facts: Any) -> None:
@@ -353,13 +362,14 @@ class _Emitter:
         for k, step in enumerate(self.steps):
             places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
             if step["kind"] == "call":
-                instruction, operands, results, takes_tensors = calls[k]
+                instruction, operands, results, takes_tensors, uses = calls[k]
                 views = tuple(
                     [o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)]
                 )
                 numbers = tuple([r.buffer.index for r in results])
+                keeps = id(instruction) if id(instruction) in self.kept else None
                 segments.append(
-                    Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, instruction.place)
+                    Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses)
                 )
                 continue
             facts = {**step, "places": places}
@@ -415,30 +425,18 @@ def _as_number(number: Any, type: Any) -> Any:
     return complex(one) if type.kind == "c" else float(one)
 
 
-def _arranged(shape: tuple[int, ...], dims: Any) -> tuple[list[list[int]], bool] | None:
-    """The dimensions of rows and their elements, or of stacks, elements and columns; None if they are in another order."""
+def _arranged(shape: tuple[int, ...], dims: Any) -> list[list[int]] | None:
+    """The dimensions that are kept and folded, and those of columns, if there are some; None if they are in another order."""
     n = len(shape)
     reduced = {d % n for d in dims}
     live = [d for d in range(n) if shape[d] != 1]
     folded = [d for d in live if d in reduced]
     if not folded:
-        return [list(range(n)), []], True
+        return [live, []]
     if folded != [d for d in live if folded[0] <= d <= folded[-1]]:
         return None
     before, after = [d for d in live if d < folded[0]], [d for d in live if d > folded[-1]]
-    return ([before, folded, after], False) if after else ([before, folded], True)
-
-
-def _joined(shape: tuple[int, ...], strides: tuple[int, ...], parts: list[list[int]]) -> tuple[int, ...] | None:
-    """The step of each of some runs of dimensions; None where one has several."""
-    found = []
-    for part in parts:
-        step = strides[part[-1]] if part else 0
-        for d, e in zip(part, part[1:]):
-            if strides[d] != strides[e] * shape[e]:
-                return None
-        found.append(step)
-    return tuple(found)
+    return [before, folded, after] if after else [before, folded]
 
 
 def _chain_text(chain: Chain) -> str:

@@ -38,7 +38,8 @@ class Call(NamedTuple):
     params: dict[str, Any]
     results: tuple[int, ...]  # the numbers of buffers
     takes_tensors: bool
-    place: Any
+    keeps: int | None  # under which number the residuals of a fused primitive are kept
+    uses: int | None  # the number of those that a derivative uses
 
 
 class Frame:
@@ -56,6 +57,7 @@ class Frame:
             self.arrays[index] = array
             runtime.addresses([array], self.bases, index)
         self.views: dict[View, Any] = {}  # of the arena and constants, which do not change
+        self.residuals: dict[int, Any] = {}
 
     def view(self, view: Any) -> Any:
         if type(view) is not View:
@@ -157,6 +159,13 @@ class Executable:
             tensors = [Tensor._wrap(g) if isinstance(g, np.ndarray) else g for g in given]
             out = call.primitive(*tensors, **call.params)
             outs = [o._array for o in (out if call.primitive.multi else (out,))]
+        elif call.keeps is not None:
+            out, frame.residuals[call.keeps] = call.primitive.kernel.forward(*given, **call.params)
+            outs = list(out) if call.primitive.multi else [out]
+        elif call.uses is not None:
+            gradient, count = call.primitive, len(call.primitive.of.results)
+            kept = frame.residuals.pop(call.uses)
+            outs = list(gradient.from_residuals(given[:count], given[count:], kept, call.params))
         else:
             out = call.primitive.kernel(*given, **call.params)
             outs = list(out) if call.primitive.multi else [out]

@@ -19,11 +19,14 @@ from lucid.ir.effects import lasts
 from lucid.ir.values import Instruction, Name
 from lucid.ops.abstract import Abstract
 from lucid.ops.expressions import NotScalarError, Source
+from lucid.ops.fused import Fused as FusedPrimitive
+from lucid.ops.fused import Gradient
 
 ELEMENTS, VIEW, FOLD, PRODUCT, ASSEMBLY, CALL = "elements", "view", "fold", "product", "assembly", "call"
 _ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape"])
 _FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero"])
 _MOST = 48  # instructions of a loop
+_MOST_FOLDS = 4
 _plans: dict[Any, Any] = {}
 _MOST_PLANS = 4096
 
@@ -37,7 +40,7 @@ class Group:
         self.number = number
         self.before = 0  # the groups that it needs, directly or not, as bits
         self.shape = instruction.results[0].shape if kind == ELEMENTS else None
-        self.fold: Instruction | None = None  # a reduction of one of its results that is made with it
+        self.folds: list[Instruction] = []  # reductions of its results that are made with it
 
 
 def plan_of(instruction: Instruction) -> Plan | None:
@@ -103,8 +106,10 @@ class Fused:
         self.plans: dict[int, Any] = {}  # by the number of an instruction's first result
         self.views: dict[int, Instruction] = {}  # instructions that are views, by their results
         self.root: dict[int, Name] = {}  # what a view shows, in the end
+        self.forwards: dict[Any, Group] = {}  # fused primitives, by what they are given
         self._last_effect: Group | None = None
         self._bits: dict[int, Group] = {}
+        self.order = {id(i): k for k, i in enumerate(simplified.instructions)}
         for instruction in simplified.instructions:
             self._add(instruction, shows)
         self._join_folds(simplified)
@@ -126,6 +131,11 @@ class Fused:
         self._bits[group.number] = group
         for operand in self._needs(instruction):
             group.before |= operand.before | 1 << operand.number
+        forward = self.forward_of(instruction)
+        if forward is not None:
+            group.before |= forward.before | 1 << forward.number
+        elif isinstance(primitive, FusedPrimitive):
+            self.forwards[_application(primitive, instruction.operands, instruction.params)] = group
         checks = isinstance(primitive, Primitive) and primitive.checks is not None
         if has_effect or checks:
             if self._last_effect is not None:
@@ -133,6 +143,14 @@ class Fused:
             self._last_effect = group
         for name in instruction.results:
             self.group_of[name.number] = group
+
+    def forward_of(self, instruction: Instruction) -> Group | None:
+        """For the derivative of a fused primitive, the group that applies it, and may keep what the derivative needs."""
+        gradient = instruction.primitive
+        if not isinstance(gradient, Gradient):
+            return None
+        operands = instruction.operands[len(gradient.of.results) :]
+        return self.forwards.get(_application(gradient.of, operands, instruction.params))
 
     def _kind(self, instruction: Instruction) -> str:
         primitive = instruction.primitive
@@ -219,8 +237,7 @@ class Fused:
         return True
 
     def _merge(self, one: Group, other: Group) -> None:
-        order = {id(i): k for k, i in enumerate(self._ordered(one, other))}
-        one.instructions = sorted([*one.instructions, *other.instructions], key=lambda i: order[id(i)])
+        one.instructions = sorted([*one.instructions, *other.instructions], key=lambda i: self.order[id(i)])
         for i in other.instructions:
             for name in i.results:
                 self.group_of[name.number] = one
@@ -232,21 +249,18 @@ class Fused:
         one.before &= ~new
         self._grow(one, other.before & ~bit & ~new)
 
-    def _ordered(self, one: Group, other: Group) -> list[Instruction]:
-        """The instructions of two groups, each after those that it needs: names count up as they are made."""
-        return sorted([*one.instructions, *other.instructions], key=lambda i: i.results[0].number)
-
     def _join_folds(self, simplified: Simplified) -> None:
         """Let reductions be made by the loop that makes what they reduce."""
         for group in [g for g in self.groups if g.kind == FOLD]:
             (instruction,) = group.instructions
             operand = instruction.operands[0]
             maker = self.group_of.get(operand.number) if operand.number not in self.views else None
-            if maker is None or maker.kind != ELEMENTS or maker.fold is not None:
+            if maker is None or maker.kind != ELEMENTS or len(maker.folds) >= _MOST_FOLDS:
                 continue
-            if group.before & ~maker.before != 1 << maker.number:
+            dims = _dims(instruction)
+            if group.before & ~maker.before != 1 << maker.number or any(_dims(f) != dims for f in maker.folds):
                 continue
-            maker.fold = instruction
+            maker.folds.append(instruction)
             self.groups.remove(group)
             for g in self.groups:
                 if g.before >> group.number & 1:
@@ -266,6 +280,17 @@ class Fused:
             else:
                 raise AssertionError("groups wait for each other")
         return out
+
+
+def _dims(fold: Instruction) -> set[int]:
+    n = len(fold.operands[0].shape)
+    return {d % n for d in fold.params["dims"]}
+
+
+def _application(primitive: Any, operands: Any, params: dict[str, Any]) -> Any:
+    """What a primitive is applied to, as a key."""
+    given = tuple([o.number if isinstance(o, Name) else repr(o) for o in operands])
+    return primitive.name, given, repr(sorted(params.items()))
 
 
 def is_number(what: Any, constants: dict[int, Any]) -> bool:

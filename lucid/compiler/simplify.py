@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core.primitive import Primitive
+from lucid.ir import placeholders
 from lucid.ir.effects import lasts
 from lucid.ir.values import Instruction, Name, reachable
 from lucid.ops.expressions import types_of
@@ -18,7 +19,7 @@ from lucid.ops.expressions import types_of
 _SAME = frozenset(["alias", "detach", "no_grad", "clone", "contiguous"])
 _PRODUCTS = frozenset(["mul", "chain"])
 _MOST_FOLDED = 1 << 16  # elements of constants that are computed beforehand
-_UNSEEN = object()
+_EPILOGUES = frozenset(["linear"])  # products with something that a loop does: their parts are fused with what follows
 
 
 class Uniform(NamedTuple):
@@ -43,6 +44,7 @@ class _Simplifier:
         self.constants: dict[int, Any] = {}
         self.known: dict[Any, tuple[Name, ...]] = {}  # results of instructions, by what these do
         self.out: list[Instruction] = []
+        self._count = 1 << 40  # names of instructions that the program does not have
         for name, tensor in program.constants:
             self.constants[name.number] = _constant(tensor._held_array("lucid.compile"))
 
@@ -55,6 +57,10 @@ class _Simplifier:
         operands = tuple([self.resolved(o) for o in instruction.operands])
         instruction = instruction._replace(operands=operands)
         primitive, result = instruction.primitive, instruction.results[0] if instruction.results else None
+        if primitive.name in _EPILOGUES and isinstance(primitive, Primitive):
+            for part in self._parts(instruction):
+                self.add(part)
+            return
         if lasts(instruction) or not isinstance(primitive, Primitive):
             self.out.append(instruction)
             return
@@ -78,6 +84,38 @@ class _Simplifier:
         if key is not None:
             self.known[key] = instruction.results
         self.out.append(instruction)
+
+    def _parts(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions of a composite in place of its own."""
+        from lucid.ir.trace import traced
+
+        primitive, operands = instruction.primitive, instruction.operands
+        names = [o for o in operands if isinstance(o, Name)]
+
+        def composite(*given: Any) -> Any:
+            tensors = iter(given)
+            return primitive.composite(*[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params)
+
+        program = traced(composite, tuple([placeholders.empty(n.shape, n.dtype.numpy) for n in names]), {})
+        new: dict[int, Any] = {n.number: o for n, o in zip(program.inputs, names, strict=True)}
+        new[program.outputs[0].number] = instruction.results[0]
+        for name, tensor in program.constants:
+            self._count += 1
+            new[name.number] = name._replace(number=self._count)
+            self.constants[self._count] = _constant(tensor._held_array("lucid.compile"))
+
+        def renamed(o: Any) -> Any:
+            if not isinstance(o, Name):
+                return o
+            if o.number not in new:
+                self._count += 1
+                new[o.number] = o._replace(number=self._count)
+            return new[o.number]
+
+        return [
+            i._replace(operands=tuple(map(renamed, i.operands)), results=tuple(map(renamed, i.results)), place=instruction.place)
+            for i in program.instructions
+        ]
 
     def _fold(self, instruction: Instruction) -> bool:
         """Compute what depends on constants alone."""

@@ -332,6 +332,7 @@ class Traced(Kind):
 
     __slots__ = ()
     transform_name = "make_graph"
+    writes_down = True  # what is done with it becomes instructions
 
     @staticmethod
     def make(value: Tensor, trace: Trace, name: Name) -> "Traced":

@@ -14,11 +14,15 @@ from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.engine import run
+from lucid.core.kernels import WithBackward, has_own, reference
+from lucid.core.kind import Kind
 from lucid.core.levels import new_level
 from lucid.core.node import Node, array_of, raise_if_freed, tensor_of
-from lucid.core.primitive import Primitive, bare, lift, variable
+from lucid.core.primitive import Primitive, bare, lift, registry, variable
 from lucid.core.tensor import Tensor
+from lucid.ops.abstract import same
 from lucid.ops.promotion import cast, raise_mixed
+from lucid.ops.rules import zeros_like
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get
@@ -80,6 +84,12 @@ class Fused(Primitive):
             known = [array_of(node, s) for s in residuals]
             grads = self.kernel.backward(cts, operands, known, needs, **node.params)
             return _apart([g if need else None for g, need in zip(grads, needs)])
+        if not on_arrays and has_own(self) and all(_is_flat(c) for c in cts):
+            # A primitive too: one node, or one instruction, which the kernels compute.
+            needs = tuple([e is not None for e in edges])
+            operands = [tensor_of(node, s) for s in node.saved[: len(edges)]]
+            found = iter(gradient_of(self, needs)(*cts, *operands, **node.params))
+            return [next(found) if need else None for need in needs]
         found = self._pull_through_composite(node, cts)
         return _apart([bare(g) if on_arrays else g for g in found])
 
@@ -106,6 +116,81 @@ class Fused(Primitive):
         finally:
             modes.recording.reset(recording)
         return [None if edge is None else next(found) for edge in node.edges]
+
+
+def _is_flat(ct: Any) -> bool:
+    """Whether a cotangent is a plain tensor, or one of a program, and no batch or pair of tensors."""
+    return not isinstance(ct, Kind) or getattr(ct, "writes_down", False)
+
+
+class Gradient(Fused):
+    """The first derivative of a fused primitive as a primitive of its own: cotangents and operands give cotangents.
+
+    It stands in programs. Its kernel is that of the derivative; its own derivatives are those of the composite.
+    """
+
+    def __init__(self, of: Fused, needs: tuple[bool, ...]) -> None:
+        asked = [name for name, need in zip(of.operands, needs) if need]
+        super().__init__(
+            f"{of.name}_gradient",
+            self._composed,
+            operands=(*[f"ct_{r}" for r in of.results], *of.operands),
+            results=[f"ct_{name}" for name in asked],
+            abstract=self._abstract,
+        )
+        registry.pop(self.name)  # it belongs to programs, and is no operation that anybody calls by name
+        self.of, self.needs = of, needs
+        self.multi = True
+        self.kernel = WithBackward(self._forward, self._backward)
+
+    def _abstract(self, *operands: Any, **params: Any) -> tuple[Any, ...]:
+        values = operands[len(self.of.results) :]
+        return tuple([same(x) for x, need in zip(values, self.needs, strict=True) if need])
+
+    def _composed(self, *given: Any, **params: Any) -> tuple[Any, ...]:
+        """The composite, and back through it; recorded if somebody wants to go back through that."""
+        count = len(self.of.results)
+        cts, operands = given[:count], given[count:]
+        recording = modes.recording.set(modes.recording_state(True))
+        try:
+            inputs = [variable(o) if need else o for o, need in zip(operands, self.needs, strict=True)]
+            out = self.of.composite(*inputs, **params)
+            pairs = [(o, c) for o, c in zip(out if self.of.multi else (out,), cts) if c is not None and o.requires_grad]
+            wanted = [i for i, need in zip(inputs, self.needs) if need]
+            outs, seeds = [o for o, _ in pairs], [c for _, c in pairs]
+            found = run(outs, seeds, wanted, retain_graph=True, create_graph=True, accumulate=False)
+        finally:
+            modes.recording.reset(recording)
+        return tuple([zeros_like(i) if g is None else g for g, i in zip(found, wanted)])
+
+    def _forward(self, *arrays: Any, **params: Any) -> tuple[Any, tuple[()]]:
+        count = len(self.of.results)
+        cts, operands = arrays[:count], arrays[count:]
+        _, residuals = self.of.kernel.forward(*operands, **params)
+        return self.from_residuals(cts, operands, residuals, params), ()
+
+    def from_residuals(self, cts: Any, operands: Any, residuals: Any, params: dict[str, Any]) -> tuple[Any, ...]:
+        """The cotangents of arrays, with what the kernel has kept."""
+        if not residuals:
+            found: tuple[Any, ...] = reference(self).forward(*cts, *operands, **params)[0]
+            return found
+        grads = self.of.kernel.backward(list(cts), list(operands), residuals, list(self.needs), **params)
+        return tuple(_apart([g for g, need in zip(grads, self.needs, strict=True) if need]))
+
+    def _backward(self, *given: Any, **params: Any) -> Any:
+        raise AssertionError("without residuals, the derivative is the composite's")
+
+
+_gradients: dict[tuple[str, tuple[bool, ...]], Gradient] = {}
+
+
+def gradient_of(primitive: Fused, needs: tuple[bool, ...]) -> Gradient:
+    """The derivative of a fused primitive by those of its operands that are needed, as a primitive."""
+    key = (primitive.name, needs)
+    found = _gradients.get(key)
+    if found is None:
+        found = _gradients.setdefault(key, Gradient(primitive, needs))
+    return found
 
 
 def _without_history(operand: Any) -> Any:
