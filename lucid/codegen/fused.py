@@ -50,6 +50,15 @@ class Chain(NamedTuple):
 
     @property
     def lanes(self) -> int:
+        """How many elements are computed at once: where there are few, so many that none are left over."""
+        most, inner = self.most_lanes, self.shape[-1]
+        if inner >= 8 * most:
+            return most
+        fitting = [n for n in (16, 8, 4, 2, 1) if n <= most and inner % n == 0]
+        return fitting[0] if inner <= 16 * fitting[0] else most
+
+    @property
+    def most_lanes(self) -> int:
         widths = [a.dtype.itemsize // (1 + (a.dtype.kind == "c")) for a in self.reads]
         widths += [a.dtype.itemsize // (1 + (a.dtype.kind == "c")) for _, a in self.writes]
         return min([8 if max(widths) > 4 else 16, *[o.plan.least_lanes for o in self.operations]])
