@@ -16,9 +16,13 @@ from samples import Make, Row, Sample
 
 from lucid import autograd, func
 from lucid.api.creation import from_numpy
+from lucid.autograd.modes import no_grad
+from lucid.compiler.executable import Executable
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, load_all
+from lucid.core.kind import NeedsValueError
 from lucid.core.tensor import Tensor
+from lucid.func import make_graph
 
 Array = np.ndarray
 STEP = 1e-5
@@ -568,6 +572,52 @@ def check_generated(row: Row, dtype: str) -> None:
             assert_close(got, want, case, rtol, atol)
 
 
+_SUMS = ("contraction", "reduction", "scan", "fused", "other")
+
+
+def check_compiled(row: Row, dtype: str, most: int = 2) -> None:
+    """A program of a call, with its gradients, gives as machine code what it gives instruction by instruction."""
+    for case in islice(cases(row, dtype), most):
+        program = _program(case)
+        if program is None:
+            continue
+        inputs = case.operands(requires_grad=False)
+        captured = [tensor for _, tensor in program.captured]
+        with no_grad():
+            want = program.run(inputs, captured)
+        got = Executable(program).run(inputs, captured)
+        # Sums of elements that lie in memory in another order have another order.
+        exactly = not any(getattr(i.primitive, "category", "other") in _SUMS for i in program.instructions)
+        for g, w in zip(got, want, strict=True):
+            if isinstance(w, Tensor):
+                assert g.np_dtype == w.np_dtype and g.shape == w.shape, f"{case}: {g.dtype}{g.shape}, not {w.dtype}{w.shape}"
+        tensors = [(g, w) for g, w in zip(got, want, strict=True) if isinstance(w, Tensor)]
+        if exactly:
+            for g, w in tensors:
+                assert np.array_equal(array(g), array(w), equal_nan=is_float(w)), f"{case}: {array(g)}, not {array(w)}"
+        else:
+            assert_close([g for g, _ in tensors], [array(w) for _, w in tensors], case, *TOLERANCES.get(dtype, (1e-5, 1e-6)))
+
+
+def _program(case: Case) -> Any:
+    """The program of the results of a case and, where it has some, of its gradients; None where values are needed."""
+    is_differentiated = case.row.differentiable and "reverse" not in case.row.without and bool(case.floats)
+
+    def call(*operands: Any) -> Any:
+        outs = case.op(*operands)
+        if not is_differentiated:
+            return outs
+        roots = [o for o in outs if isinstance(o, Tensor) and o.requires_grad]
+        weights = [from_numpy(w) for w in case.like([np.empty(o.shape, o.np_dtype) for o in roots])]
+        wanted = [operands[k] for k in case.floats]
+        return [*outs, *autograd.grad(roots, wanted, weights, allow_unused=True)] if roots else outs
+
+    try:
+        return make_graph(call)(*case.operands(requires_grad=is_differentiated))
+    except (NeedsValueError, *REFUSALS):
+        return None
+
+
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 REFUSABLE = ("int64", "complex128", "float64")
 
@@ -584,6 +634,7 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     for dtype in taken(row):
         yield "values", check_values, dtype
         yield "generated", check_generated, dtype
+        yield "compiled", check_compiled, dtype
     refusable = REFUSABLE if row.halves else (*REFUSABLE, "float16")
     for dtype in (d for d in refusable if d not in taken(row)):
         yield "refused", check_refused, dtype

@@ -54,8 +54,11 @@ class Chain(NamedTuple):
         most, inner = self.most_lanes, self.shape[-1]
         if inner >= 8 * most:
             return most
-        fitting = [n for n in (16, 8, 4, 2, 1) if n <= most and inner % n == 0]
-        return fitting[0] if inner <= 16 * fitting[0] else most
+        is_complex = any(a.dtype.kind == "c" for a in (*self.reads, *[a for _, a in self.writes]))
+        for lanes in (16, 8, 4, 2) if is_complex else (16, 8, 4, 2, 1):
+            if lanes <= most and inner % lanes == 0:
+                return lanes if inner <= 16 * lanes else most
+        return most
 
     @property
     def most_lanes(self) -> int:
@@ -201,6 +204,13 @@ class _Writer:
             part = type.part.wide(self.lanes)
             return Complex(self.f.constant(value.real, part), self.f.constant(value.imag, part))
         return self.f.constant(value, type.wide(self.lanes))
+
+
+def rehearse(plan: Any) -> None:
+    """Write an operation once, for nobody: NotGeneratedError where a step of it has no code."""
+    f = Function("rehearsal", [("x", "ptr")])
+    numbers = {n: f.constant(v, Type("double")) for n, v in plan.given.items()}
+    plan.compute(f, [_load(f, "%x", t.wide(plan.lanes)) for t in plan.types], numbers)
 
 
 def _load(f: Function, pointer: str, type: Type) -> Any:

@@ -332,6 +332,8 @@ class Function:
 
     def spread(self, value: Value, lanes: int) -> Value:
         """One number in every place of a vector."""
+        if lanes == 1:
+            return value
         wide = Type(value.type.of, lanes, value.type.is_signed)
         one = self.write(f"insertelement {wide} poison, {value.type} {value.text}, i64 0", wide)
         mask = f"<{lanes} x i32> zeroinitializer"

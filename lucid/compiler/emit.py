@@ -276,7 +276,7 @@ class _Emitter:
                 self._clear(out)
             else:
                 self._fill(out, params["value"])
-            self._copy_into(given[0], out.shown(array[(*params["index"], ...)] if array.ndim else array))
+            self._copy_into(given[0], out.shown(_part(array, params["index"])))
         elif name == "parts_back":
             self._clear(out)
             for g, place in zip(given, params["places"], strict=True):
@@ -402,6 +402,12 @@ class _Emitter:
         with lock:
             code = code_of(Recipe("program", self.program.name, text, tuple(names), write))
         return dict(zip(names, code.addresses, strict=True)), code
+
+
+def _part(array: Any, index: tuple[Any, ...]) -> Any:
+    """A part of an array, also where that is one element."""
+    found = array[index]
+    return found if isinstance(found, np.ndarray) else array[(*index, ...)]
 
 
 def _view(place: Place) -> View:

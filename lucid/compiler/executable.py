@@ -171,7 +171,7 @@ class Executable:
             outs = list(out) if call.primitive.multi else [out]
         for index, array in zip(call.results, outs, strict=True):
             array = np.asarray(array)
-            if not array.flags.c_contiguous or (array.base is not None and _is_shared(array, given)):
+            if not array.flags.c_contiguous or _is_shared(array, given):
                 array = np.array(array, order="C")
             frame.arrays[index] = array
             runtime.addresses([array], frame.bases, index)

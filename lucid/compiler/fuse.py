@@ -11,6 +11,7 @@ from typing import Any
 from lucid.codegen.bodies import WRITTEN, NotGeneratedError, Plan
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions.remainders import REMAINDERS
+from lucid.codegen.fused import rehearse
 from lucid.compiler.simplify import Simplified, Uniform, operand_types
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
@@ -75,9 +76,10 @@ def _new_plan(primitive: Any, types: Any, params: dict[str, Any]) -> Any:
         return None  # they raise where a divisor is 0
     try:
         plan = Plan(Source(primitive) if name in WRITTEN else primitive.source, types, params)
+        plan.given = {n: float(params[n]) for n in plan.numbers}
+        rehearse(plan)
     except (NotGeneratedError, NotScalarError, NeedsValueError):
         return None
-    plan.given = {n: float(params[n]) for n in plan.numbers}
     return plan
 
 
@@ -108,7 +110,7 @@ class Fused:
         self.root: dict[int, Name] = {}  # what a view shows, in the end
         self.forwards: dict[Any, Group] = {}  # fused primitives, by what they are given
         self._last_effect: Group | None = None
-        self._bits: dict[int, Group] = {}
+        self._made = 0
         self.order = {id(i): k for k, i in enumerate(simplified.instructions)}
         for instruction in simplified.instructions:
             self._add(instruction, shows)
@@ -126,9 +128,9 @@ class Fused:
         kind = self._kind(instruction)
         if kind == ELEMENTS and self._join(instruction):
             return
-        group = Group(kind, instruction, len(self.groups))
+        group = Group(kind, instruction, self._made)
+        self._made += 1
         self.groups.append(group)
-        self._bits[group.number] = group
         for operand in self._needs(instruction):
             group.before |= operand.before | 1 << operand.number
         forward = self.forward_of(instruction)
@@ -198,12 +200,10 @@ class Fused:
         joined: Group | None = None
         for number in sorted(beside, reverse=True):
             group = beside[number]
-            if group in shown:
+            if group in shown or any(n is not group and n.before >> group.number & 1 for n in needs if n is not joined):
                 continue
             if joined is None:
-                late = any(n is not group and n.before >> group.number & 1 for n in needs)
-                if not late and len(group.instructions) < _MOST:
-                    joined = group
+                joined = group if len(group.instructions) < _MOST else None
             elif self._can_merge(joined, group):
                 self._merge(joined, group)
                 needs = [joined if n is group else n for n in needs]
