@@ -335,43 +335,52 @@ class _Emitter:
         self.steps.append({"kind": kind, "places": places, **facts})
 
     def _code(self) -> Code:
-        code = Code()
         last = len(self.steps)
-        for output in self.outputs:
-            place = output[0] if isinstance(output, tuple) else output
+        results = [o[0] if isinstance(o, tuple) else o for o in self.outputs]
+        for place in results:
             if isinstance(place, Place):
                 place.buffer.used(last)
-        code.arena = self.layout.pack()
+        arena = self.layout.pack()
         index = 1
         by_kind = {k: [b for b in self.layout.buffers if b.kind == k] for k in (CONSTANT, GIVEN, RESULT, HELD)}
         for buffers in by_kind.values():
             for buffer in buffers:
                 buffer.index = index
                 index += 1
-        code.buffers = index
-        code.constants = [(b.index, b.array) for b in by_kind[CONSTANT]]
-        code.given = 1 + len(by_kind[CONSTANT])
-        code.results = [(b.index, b.array.shape, b.array.dtype) for b in by_kind[RESULT]]
-        code.outputs = [
-            o if not isinstance(o, Place | tuple) else Output((o[0] if isinstance(o, tuple) else o).buffer.index)
-            for o in self.outputs
-        ]
+        given: list[int] = []
+        outputs: list[Any] = []
+        for place in results:
+            if isinstance(place, Place):
+                outputs.append(Output(len(given)))
+                given.append(place.buffer.index)
+            else:
+                outputs.append(place)
+        native, segments = self._segments()
+        machine = runtime.Machine(
+            arena,
+            index,
+            [(b.index, b.array) for b in by_kind[CONSTANT]],
+            1 + len(by_kind[CONSTANT]),
+            [(b.index, b.array.dtype, b.array.shape) for b in by_kind[RESULT]],
+            given,
+            segments,
+            native,
+            Call.run,
+        )
+        calls = [instruction.primitive.name for _, instruction, *_ in self.calls]
+        return Code(machine, outputs, self.notes, calls)
+
+    def _segments(self) -> tuple[Any, list[Any]]:
+        """Native steps, and the order of runs of them and of calls."""
         addresses, kept = self._compile()
-        native, segments = [], []
+        native: list[Any] = []
+        segments: list[Any] = []
         calls = {at: call for at, *call in self.calls}
         for k, step in enumerate(self.steps):
-            places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
             if step["kind"] == "call":
-                instruction, operands, results, takes_tensors, uses = calls[k]
-                views = tuple(
-                    [o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)]
-                )
-                numbers = tuple([r.buffer.index for r in results])
-                keeps = id(instruction) if id(instruction) in self.kept else None
-                segments.append(
-                    Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses)
-                )
+                segments.append(self._called(*calls[k]))
                 continue
+            places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
             facts = {**step, "places": places}
             if step["kind"] == "loop":
                 facts["address"] = addresses[step["name"]]
@@ -380,13 +389,13 @@ class _Emitter:
             else:
                 segments.append((len(native), len(native) + 1))
             native.append(facts)
-        code.segments = segments
-        code.steps = runtime.Steps(native, kept)
-        code.text = "\n".join(self.notes)
-        for buffer in self.layout.buffers:
-            if buffer.kind != CONSTANT:
-                buffer.array = None
-        return code
+        return runtime.Steps(native, kept), segments
+
+    def _called(self, instruction: Instruction, operands: Any, results: Any, takes_tensors: bool, uses: int | None) -> Call:
+        views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
+        numbers = tuple([r.buffer.index for r in results])
+        keeps = id(instruction) if id(instruction) in self.kept else None
+        return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses)
 
     def _compile(self) -> tuple[dict[str, int], Any]:
         if not self.functions:

@@ -14,9 +14,35 @@ class Steps:
     def __init__(self, steps: list[dict[str, Any]], kept: Any) -> None:
         raise RuntimeError("steps of machine code need Lucid's compiled modules; build them with tools/build_native.py")
 
-    def run(self, begin: int, end: int, bases: Any) -> None:
-        """Some steps, with the addresses of all memory."""
+
+class Frame:
+    """The memory of one run: the arena, and all arrays by the numbers of their buffers."""
+
+    arena: Any
+    arrays: list[Any]
+    views: dict[Any, Any]  # of the arena, which do not change
+    residuals: dict[int, Any]  # what calls keep for others
+
+    def hold(self, index: int, array: Any) -> None:
+        """Put an array into a buffer."""
 
 
-def addresses(arrays: list[Any], bases: Any, first: int) -> None:
-    """Write where arrays lie into the table."""
+class Machine:
+    """A compiled program that runs on arrays. Runs at the same time have frames of their own."""
+
+    def __init__(
+        self,
+        arena: int,
+        buffers: int,
+        constants: list[tuple[int, Any]],
+        given: int,
+        results: list[tuple[int, Any, tuple[int, ...]]],
+        outputs: list[int],
+        segments: list[Any],
+        steps: Steps,
+        call: Any,
+    ) -> None: ...
+
+    def run(self, arrays: list[Any]) -> list[Any]:
+        """The outputs for arrays that are given: new arrays."""
+        raise RuntimeError("programs of machine code need Lucid's compiled modules")

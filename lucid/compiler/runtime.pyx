@@ -1,12 +1,14 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """See runtime.py."""
 
+import numpy
+
 cimport numpy as np
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from lucid.backends.cpu.gemm cimport multiply_into, product_threads
-from lucid.backends.cpu.generated.launch cimport threads_for
+from lucid.backends.cpu.generated.launch cimport new_array, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
@@ -16,6 +18,7 @@ is_there = True
 cdef enum:
     MOST = 128  # pointers of a step
     STACK = 8  # dimensions of a stack of products
+    LINE = 64  # bytes to which memory is aligned
 
 cdef enum:
     LOOP, PRODUCT, FILL
@@ -169,13 +172,6 @@ cdef class Steps:
                 m.rows, m.depth, m.columns = s["sizes"]
                 m.x_down, m.x_right, m.y_down, m.y_right = s["strides"]
 
-    def run(self, int begin, int end, np.ndarray bases):
-        """Some steps, with the addresses of all memory."""
-        cdef char** table = <char**>np.PyArray_DATA(bases)
-        with nogil:
-            self.do(begin, end, table)
-        PyErr_CheckSignals()
-
     cdef void do(self, int begin, int end, char** table) noexcept nogil:
         cdef char* data[MOST]
         cdef Step* step
@@ -192,10 +188,65 @@ cdef class Steps:
                 memset(data[0], 0, step.units)
 
 
-def addresses(list arrays, np.ndarray bases, Py_ssize_t first):
-    """Write where arrays lie into the table."""
-    cdef Py_ssize_t* table = <Py_ssize_t*>np.PyArray_DATA(bases)
-    cdef Py_ssize_t k = first
-    for a in arrays:
-        table[k] = <Py_ssize_t>np.PyArray_DATA(<np.ndarray>a)
-        k += 1
+cdef class Frame:
+    def __init__(self, Machine machine):
+        cdef Py_ssize_t k
+        memory = numpy.empty(machine.arena + LINE, numpy.uint8)
+        k = <Py_ssize_t>np.PyArray_DATA(memory) & (LINE - 1)
+        self.arena = memory[(LINE - k) & (LINE - 1) :]
+        self.table = <char**>malloc(machine.buffers * sizeof(char*))
+        if self.table == NULL:
+            raise MemoryError
+        self.arrays = [None] * machine.buffers
+        self.views, self.residuals = {}, {}
+        self.hold(0, self.arena)
+        for index, array in machine.constants:
+            self.hold(index, array)
+
+    def __dealloc__(self):
+        free(self.table)
+
+    cpdef void hold(self, Py_ssize_t index, np.ndarray array) except *:
+        self.arrays[index] = array
+        self.table[index] = <char*>np.PyArray_DATA(array)
+
+
+cdef class Machine:
+    def __init__(self, arena, buffers, constants, given, results, outputs, segments, steps, call):
+        self.arena, self.buffers, self.constants, self.given = arena, buffers, constants, given
+        self.results, self.outputs, self.segments, self.steps, self.call = results, outputs, segments, steps, call
+        self.frames = []
+
+    def run(self, list arrays):
+        """The outputs for arrays that are given: new arrays."""
+        cdef Frame frame
+        cdef Py_ssize_t k = self.given
+        cdef np.npy_intp shape[64]
+        cdef int d, begin, end
+        cdef Steps steps = self.steps
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = Frame(self)
+        for a in arrays:
+            if not (np.PyArray_CheckExact(a) and np.PyArray_ISBEHAVED_RO(<np.ndarray>a) and np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>a)):
+                a = numpy.ascontiguousarray(a)
+            frame.hold(k, <np.ndarray>a)
+            k += 1
+        for index, dtype, sizes in self.results:
+            for d in range(len(<tuple>sizes)):
+                shape[d] = sizes[d]
+            frame.hold(index, new_array(dtype, len(<tuple>sizes), shape, NULL))
+        for segment in self.segments:
+            if type(segment) is tuple:
+                begin, end = segment
+                with nogil:
+                    steps.do(begin, end, frame.table)
+                PyErr_CheckSignals()
+            else:
+                self.call(segment, frame)
+        found = [frame.arrays[index] for index in self.outputs]
+        for k in range(self.given, self.buffers):
+            frame.arrays[k] = None
+        self.frames.append(frame)
+        return found
