@@ -40,6 +40,7 @@ class Group:
         self.instructions = [instruction]
         self.number = number
         self.before = 0  # the groups that it needs, directly or not, as bits
+        self.shown = 0  # those that it reads by views, which show what is in memory
         self.shape = instruction.results[0].shape if kind == ELEMENTS else None
         self.folds: list[Instruction] = []  # reductions of its results that are made with it
 
@@ -133,6 +134,7 @@ class Fused:
         self.groups.append(group)
         for operand in self._needs(instruction):
             group.before |= operand.before | 1 << operand.number
+        group.shown = self._shown(instruction)
         forward = self.forward_of(instruction)
         if forward is not None:
             group.before |= forward.before | 1 << forward.number
@@ -182,6 +184,15 @@ class Fused:
                 if group is not None:
                     yield group
 
+    def _shown(self, instruction: Instruction) -> int:
+        """The groups that an instruction reads by views, as bits."""
+        found = 0
+        for o in instruction.operands:
+            if isinstance(o, Name) and o.number in self.views:
+                group = self.group_of.get(self.base(o).number)
+                found |= 0 if group is None else 1 << group.number
+        return found
+
     def _join(self, instruction: Instruction) -> bool:
         """Let an instruction join those that make its operands."""
         (result,) = instruction.results
@@ -195,12 +206,11 @@ class Fused:
             and g.shape == result.shape
         }
         needs = list(self._needs(instruction))
-        # What is read by a view must have been stored before.
-        shown = [self.group_of.get(self.base(o).number) for o in instruction.operands if isinstance(o, Name) and o.number in self.views]
+        shown = self._shown(instruction)
         joined: Group | None = None
         for number in sorted(beside, reverse=True):
             group = beside[number]
-            if group in shown or any(n is not group and n.before >> group.number & 1 for n in needs if n is not joined):
+            if shown >> group.number & 1 or any(n is not group and n.before >> group.number & 1 for n in needs if n is not joined):
                 continue
             if joined is None:
                 joined = group if len(group.instructions) < _MOST else None
@@ -210,6 +220,7 @@ class Fused:
         if joined is None:
             return False
         joined.instructions.append(instruction)
+        joined.shown |= shown
         new = 0
         for n in needs:
             if n is not joined:
@@ -229,6 +240,8 @@ class Fused:
     def _can_merge(self, one: Group, other: Group) -> bool:
         if len(one.instructions) + len(other.instructions) > _MOST:
             return False
+        if (one.shown >> other.number | other.shown >> one.number) & 1:
+            return False
         for first, second in ((one, other), (other, one)):
             between = second.before & ~(1 << first.number)
             for g in self.groups:
@@ -243,9 +256,12 @@ class Fused:
                 self.group_of[name.number] = one
         self.groups.remove(other)
         bit, new = 1 << other.number, 1 << one.number
+        one.shown |= other.shown
         for g in self.groups:
             if g.before & bit:
                 g.before = (g.before & ~bit) | new
+            if g.shown & bit:
+                g.shown = (g.shown & ~bit) | new
         one.before &= ~new
         self._grow(one, other.before & ~bit & ~new)
 
