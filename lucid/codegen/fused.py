@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lucid.codegen import folds
-from lucid.codegen.bodies import type_in_memory
+from lucid.codegen.bodies import NARROW, type_in_memory
 from lucid.codegen.folds import BLOCK, FoldPlan
 from lucid.codegen.functions.complexes import Complex
 from lucid.codegen.functions.complexes import load as load_complex
@@ -52,9 +52,10 @@ class Chain(NamedTuple):
     def lanes(self) -> int:
         """How many elements are computed at once: where there are few, so many that none are left over."""
         most, inner = self.most_lanes, self.shape[-1]
-        if inner >= 8 * most:
+        types = [a.dtype for a in (*self.reads, *[a for _, a in self.writes])]
+        if inner >= 8 * most or any(t in NARROW for t in types):
             return most
-        is_complex = any(a.dtype.kind == "c" for a in (*self.reads, *[a for _, a in self.writes]))
+        is_complex = any(t.kind == "c" for t in types)
         for lanes in (16, 8, 4, 2) if is_complex else (16, 8, 4, 2, 1):
             if lanes <= most and inner % lanes == 0:
                 return lanes if inner <= 16 * lanes else most
@@ -164,6 +165,8 @@ class _Writer:
 
     def _spread(self, source: Value, type: Type) -> Any:
         f, lanes = self.f, self.lanes
+        if type.of in NARROW.values():  # LLVM has no code for single ones
+            return f.from_bits(f.spread(f.load(source.text, type.stored), lanes), type.of)
         if not type.is_complex:
             return f.spread(f.load(source.text, type), lanes)
         part = type.part
