@@ -104,7 +104,8 @@ class _Writer:
         # What is one number for all elements of a segment, what lies side by side, and what lies apart.
         self.is_same = [a.strides[-1] == 0 for a in chain.reads]
         self.is_apart = [not one and a.strides[-1] != a.dtype.itemsize for one, a in zip(self.is_same, chain.reads)]
-        self.out_apart = [a.strides[-1] != a.dtype.itemsize for _, a in chain.writes]
+        is_many = chain.shape[-1] > 1
+        self.out_apart = [is_many and a.strides[-1] != a.dtype.itemsize for _, a in chain.writes]
         needs_room = not exact
         self.rooms = [
             f.room(max(_ROOM, self.lanes), t) if apart or (needs_room and not one) else None
@@ -165,8 +166,9 @@ class _Writer:
 
     def _spread(self, source: Value, type: Type) -> Any:
         f, lanes = self.f, self.lanes
-        if type.of in NARROW.values():  # LLVM has no code for single ones
-            return f.from_bits(f.spread(f.load(source.text, type.stored), lanes), type.of)
+        if type.of == "bfloat":  # LLVM has no code for single ones
+            bits = f.convert(f.load(source.text, Type("i16", 1, False)), Type("i32", 1, False)) << 16
+            return f.spread(f.from_bits(bits, "float"), lanes)
         if not type.is_complex:
             return f.spread(f.load(source.text, type), lanes)
         part = type.part
@@ -183,7 +185,9 @@ class _Writer:
             ]
             found = self.values(given)
             for (what, _), out, type in zip(self.chain.writes, outs, self.out_types):
-                _store(f, self._chosen(what, given, found, type), f.beyond(out, i * type.bytes).text)
+                value = self._chosen(what, given, found, type)
+                value = f.convert(value, type) if isinstance(value, Value) else value
+                _store(f, value, f.beyond(out, i * type.bytes).text)
             return []
 
         f.loop(count, lanes, vector)
