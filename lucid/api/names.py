@@ -179,6 +179,8 @@ lucid.func: lazy
     vmap
 lucid.func.control: lazy
     cond scan while_loop
+lucid.compiler: lazy
+    compile
 
 lucid.linalg: lazy method
     cholesky_inverse cholesky_solve det lu_unpack:-method matrix_exp matrix_power slogdet
@@ -262,7 +264,7 @@ lucid.array_api.methods: lazy unlisted method
 """
 
 # Packages that load on first use.
-PACKAGES = "amp array_api data distributions fft func kernels linalg masked nn optim signal special utils"
+PACKAGES = "amp array_api compiler data distributions fft func kernels linalg masked nn optim signal special utils"
 
 
 class Row(NamedTuple):

@@ -583,14 +583,15 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
     if not leaf._requires_grad:
         return
     gradient = _take(held, leaf)
+    outermost = max(leaf._born, getattr(leaf, "_level", 0), levels.capturing())
     for transform in reversed(levels.active.get()):
-        if transform.level <= max(leaf._born, getattr(leaf, "_level", 0)):
+        if transform.level <= outermost:
             break
         if isinstance(gradient, Kind) and gradient._level == transform.level:
             gradient = gradient.settled()
         else:
             gradient = transform.settled(gradient)
-    while isinstance(gradient, Kind) and gradient._level > max(leaf._born, getattr(leaf, "_level", 0)):
+    while isinstance(gradient, Kind) and gradient._level > outermost:
         gradient = gradient.settled()
     _add_to_grad(leaf, gradient, create_graph)
     hooks = _hooks_on(leaf)
@@ -602,9 +603,12 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
 
 
 def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
-    held = tensor._grad
     if gradient._requires_grad:
         show_history(gradient._node)
+    if levels.capturing():
+        _add_in_program(tensor, gradient, create_graph)
+        return
+    held = tensor._grad
     if held is None:
         tensor._grad = gradient
     elif create_graph or held._level or gradient._level or held._requires_grad:
@@ -616,6 +620,17 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
             table["add_into"](held._array, gradient._array)
         else:
             held._array = table["add"](held._array, gradient._array)
+
+
+def _add_in_program(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
+    """The same where a program is traced that has the gradients of tensors from outside."""
+    held = tensor.grad
+    if held is None:
+        tensor.grad = gradient
+    elif create_graph or held._requires_grad:
+        tensor.grad = held + gradient
+    else:
+        held.add_(gradient)
 
 
 def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], pending: dict[int, list[Any]]) -> None:

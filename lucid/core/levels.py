@@ -41,6 +41,14 @@ def tracing() -> int:
     return _traces
 
 
+def capturing() -> int:
+    """The level of the trace around the code that runs now, if gradients of tensors from outside are part of it; else 0."""
+    if not _traces:
+        return 0
+    innermost = trace.get()
+    return innermost.level if innermost is not None and innermost.captures else 0
+
+
 def count_traces(change: int) -> None:
     """Say that a program begins (1) or ends (-1) to be traced."""
     global _traces

@@ -182,6 +182,8 @@ class Tensor(TensorFields, Methods):
         >>> x.grad
         Tensor([2., 4.])
         """
+        if levels.tracing() and (trace := levels.trace.get()) is not None:
+            return trace.gradient(self)
         return self._grad
 
     @grad.setter
@@ -197,13 +199,14 @@ class Tensor(TensorFields, Methods):
                 raise RuntimeError(f"a gradient must have its tensor's dtype {self.dtype}, not {value.dtype}")
             if value._requires_grad:
                 show_history(value._node)
-            if value._level and levels.tracing() and (trace := levels.trace.get()) is not None:
-                trace.raise_if_outside((self,), ".grad = ", "as a gradient")
-        self._grad = value
+        if levels.tracing() and (trace := levels.trace.get()) is not None:
+            trace.set_gradient(self, value)
+        else:
+            self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     @property
     def data(self) -> "Tensor":

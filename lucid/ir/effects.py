@@ -68,8 +68,7 @@ class Write:
     def effects(self) -> tuple[tuple[str, Any], ...]:
         return (("write", self.found),)
 
-    def __call__(self, _: Any, value: Tensor) -> Tensor:
-        target = self.target
+    def __call__(self, target: Tensor, value: Tensor) -> Tensor:
         recording = modes.recording.set(modes.recording.get() if self.history == TAKEN else False)
         try:
             (target.detach() if self.history == DROPPED else target).copy_(value)
@@ -81,16 +80,17 @@ class Write:
 def owners(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
     """Those of the tensors whose gradients are among them, by the identities of the gradients."""
     known = {id(t) for t in tensors}
-    return {id(t.grad): t for t in tensors if id(t.grad) in known}
+    return {id(t._grad): t for t in tensors if id(t._grad) in known}
 
 
 def gradient_of(tensor: Tensor) -> Tensor:
     """The gradient that a tensor has in this run."""
-    if tensor.grad is None:
+    if tensor._grad is None:
         raise RuntimeError(
             f"the program uses the .grad that a tensor of shape {tensor.shape} had when it was traced, but now it has none"
         )
-    return tensor.grad
+    found: Tensor = tensor._grad
+    return found
 
 
 def share_memory(a: Tensor, b: Tensor) -> bool:

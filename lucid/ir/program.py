@@ -44,6 +44,8 @@ class Program:
         self.instructions = tuple(instructions)
         self.outputs = tuple(outputs)
         self._arguments, self._results, self._static = structures
+        self.fast = False  # whether a compiler may change rounding
+        self.donated: tuple[Name, ...] = ()  # inputs whose memory a compiler may use for results
         self._last_use = self._find_last_uses()
         # Gradients are read from their tensors: each backward pass may put another one there.
         self._owners = owners([t for _, t in self.captured])
@@ -80,11 +82,12 @@ class Program:
         values.update((n.number, t) for (n, _), t in zip(self.captured, held, strict=True))
         values.update((n.number, t) for n, t in self.constants)
         kept = {n.number for n, _ in self.constants}
-        if self._writes:
+        if self._writes and captured is None:
             self._raise_if_written(inputs)
+        targets = self._targets(inputs, captured) if self._writes else {}
         for place, instruction in enumerate(self.instructions):
             if self._writes and instruction is self._writes[0]:
-                self._set_apart(values)
+                self._set_apart(values, targets)
             run(instruction, values)
             for number in self._last_use[place]:
                 del values[number]
@@ -110,14 +113,23 @@ class Program:
             if any(share_memory(x, write.primitive.target) for write in self._writes):
                 raise ValueError(f"{self.name}: input {name} lies in the memory of a tensor that the program writes")
 
-    def _set_apart(self, values: dict[int, Any]) -> None:
+    def _targets(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None) -> dict[int, Tensor]:
+        """The tensors to write to, by the numbers of their names: those that a run is given, or else those found."""
+        if captured is None:
+            return {write.operands[0].number: write.primitive.target for write in self._writes}
+        given = dict(zip([n.number for n in self.inputs], inputs, strict=True))
+        given.update(zip([n.number for n, _ in self.captured], captured, strict=True))
+        return {write.operands[0].number: given[write.operands[0].number] for write in self._writes}
+
+    def _set_apart(self, values: dict[int, Any], targets: dict[int, Tensor]) -> None:
         """What is written must not lie in memory that another write changes before."""
-        targets = [write.primitive.target for write in self._writes]
         for write in self._writes:
             number = write.operands[1].number
             value = values[number]
-            if is_part(value) and any(share_memory(value, target) for target in targets):
+            others = [t for n, t in targets.items() if n != write.operands[0].number or t is not value]
+            if (is_part(value) or any(value is t for t in others)) and any(share_memory(value, t) for t in others):
                 values[number] = value.clone()
+        values.update(targets)
 
     def _checked(self, leaves: list[Any]) -> list[Tensor]:
         """The tensors among the arguments, which must be like those the program was traced for."""

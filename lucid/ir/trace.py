@@ -28,6 +28,9 @@ from lucid.ops import tree
 class Trace:
     """One application of make_graph: the instructions so far, and what they use from outside."""
 
+    title = "make_graph"  # what messages call it
+    captures = False  # whether gradients of tensors from outside are part of the program: see `compiler.capture`
+
     def __init__(self) -> None:
         self.level = levels.new_level()
         self.around = levels.trace.get()  # the next trace further out
@@ -39,7 +42,8 @@ class Trace:
         # Tensors from outside, by identity, with the traced ones that stand for them; and the other way round.
         self._stand_ins: dict[int, tuple[Tensor, Traced]] = {}
         self._originals: dict[int, Tensor] = {}
-        self._memories: dict[int, tuple[Storage, Storage]] = {}  # the memory of stand-ins, by that of their originals
+        # The memory of stand-ins, by that of their originals, which may be several pieces that do not overlap.
+        self._memories: dict[int, list[tuple[Tensor, Storage]]] = {}
         self._roots: dict[int, list[Traced]] = {}  # the stand-ins that are no views, by their memory
         self._overwritten: dict[int, int] = {}  # those of them that were written, and what becomes of their history
         self._user_code = 0  # how many functions of the user are running
@@ -65,7 +69,7 @@ class Trace:
     def lifted(self, tensor: Tensor) -> "Traced":
         if self._is_outside(tensor) and self._is_overwritten(tensor):
             raise RuntimeError(
-                f"make_graph: a gradient needs a tensor of shape {tensor.shape} from outside as it was before it was written "
+                f"{self.title}: a gradient needs a tensor of shape {tensor.shape} from outside as it was before it was written "
                 f"in the traced function (at {here()}); clone() it before"
             )
         return Traced.make(placeholders.like(tensor), self, self.refer(tensor))
@@ -84,8 +88,15 @@ class Trace:
 
     def _is_overwritten(self, tensor: Tensor) -> bool:
         """Whether the program has written to the memory of a tensor from outside."""
-        known = self._memories.get(id(storage_of(tensor)))
-        return known is not None and any(id(root) in self._overwritten for root in self._roots.get(id(known[1]), ()))
+        if not self._overwritten:
+            return False
+        known = self._memory_of(tensor)
+        return known is not None and any(id(root) in self._overwritten for root in self._roots.get(id(known), ()))
+
+    def _memory_of(self, tensor: Tensor) -> Storage | None:
+        """The memory of the stand-ins that show what a tensor from outside shows."""
+        pieces = self._memories.get(id(storage_of(tensor)), ())
+        return next((inside for other, inside in pieces if other is tensor or share_memory(other, tensor)), None)
 
     def _stand_in(self, tensor: Tensor) -> "Traced":
         """The traced tensor for one from outside, with its place on the tape; that of a view is a view."""
@@ -99,7 +110,7 @@ class Trace:
             out = known[1]
         if self._user_code and self._is_overwritten(tensor):
             raise RuntimeError(
-                f"make_graph: at {here()} a custom Function reads a tensor of shape {tensor.shape} that was "
+                f"{self.title}: at {here()} a custom Function reads a tensor of shape {tensor.shape} that was "
                 "written before in the traced function; pass it as an argument"
             )
         if tensor.requires_grad and not out._requires_grad and not self._is_overwritten(tensor):
@@ -120,10 +131,11 @@ class Trace:
                 out._meta.version = -1  # what it is now is read from its base
             out._aux = out._aux._replace(version=out._meta.version)
             return
-        outside = storage_of(tensor)
-        if id(outside) not in self._memories:
-            self._memories[id(outside)] = (outside, new_storage())
-        out._meta = self._memories[id(outside)][1]
+        memory = self._memory_of(tensor)
+        if memory is None:
+            memory = new_storage()
+            self._memories.setdefault(id(storage_of(tensor)), []).append((tensor, memory))
+        out._meta = memory
         roots = self._roots.setdefault(id(out._meta), [])
         roots.append(out)
         if len(roots) > 1 and self._is_overwritten(tensor):
@@ -131,7 +143,7 @@ class Trace:
 
     def _raise_for_aliases(self, tensor: Tensor) -> NoReturn:
         raise RuntimeError(
-            f"make_graph: a tensor of shape {tensor.shape} from outside of the function is written, and another one "
+            f"{self.title}: a tensor of shape {tensor.shape} from outside of the function is written, and another one "
             f"that shares its memory in a way that a program cannot follow is used too (at {here()}); use one of them, "
             "and views of it, or clone() the other one"
         )
@@ -170,6 +182,27 @@ class Trace:
             if self._is_outside(tensor):
                 self._refuse(tensor, name, how)
 
+    def raise_without_value(self, wanted_by: str) -> NoReturn:
+        """Say that a value is not known while a program is traced, and what to do."""
+        raise NeedsValueError(
+            f"{wanted_by} needs a concrete value, but at {here()} {self.title} traces a program that is to serve for other "
+            "values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, lucid.while_loop; instead "
+            "of Python numbers, tensor operations."
+        )
+
+    def gradient(self, tensor: Tensor) -> Tensor | None:
+        """The gradient that a tensor has at this point of the program."""
+        return tensor._grad
+
+    def set_gradient(self, tensor: Tensor, value: Tensor | None) -> None:
+        """Give a tensor another gradient, at this point of the program."""
+        if value is not None and value._level:
+            self.raise_if_outside((tensor,), ".grad = ", "as a gradient")
+        tensor._grad = value
+
+    def note_inlined(self, made: Sequence["Traced"], outs: Sequence[Any]) -> None:
+        """What a user's function gave as one instruction, and the same as the instructions that it was made of."""
+
     def raise_if_overwritten(self, tensor: Tensor, wanted_by: str) -> None:
         """Refuse to read a value that is there only when the program has run."""
         if self._overwritten and self._is_outside(tensor) and self._is_overwritten(tensor):
@@ -185,14 +218,17 @@ class Trace:
             "function (as from x.clone()), or return the value."
         )
 
+    def _beside(self, memory: Storage) -> list[Tensor]:
+        """Tensors that the program reads and that are known to lie in other memory."""
+        return [t for _, t in self.captured.values() if storage_of(t) is not memory]
+
     def finish_writes(self, inputs: Sequence[Tensor]) -> None:
         """Write what has been written to tensors from outside, at the end, when nothing can fail any more."""
         written = [root for roots in self._roots.values() for root in roots if id(root) in self._overwritten]
         for root in written:
             original = self._originals[id(root)]
             memory = storage_of(original)
-            others = [t for _, t in self.captured.values() if storage_of(t) is not memory]
-            if any(share_memory(original, t) for t in (*others, *inputs)):
+            if any(share_memory(original, t) for t in (*self._beside(memory), *inputs)):
                 self._raise_for_aliases(original)
         for root in written:
             original = self._originals[id(root)]
@@ -393,17 +429,13 @@ class Traced(Kind):
         return self.current().number not in self._aux.trace.open
 
     def _held_array(self, wanted_by: str) -> Any:
-        if self.is_known:
-            return self._aux.trace.value(self._aux.name)._held_array(wanted_by)
-        raise NeedsValueError(
-            f"{wanted_by} needs a concrete value, but at {here()} make_graph traces a program that is to serve for other "
-            "values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, lucid.while_loop; instead "
-            "of Python numbers, tensor operations."
-        )
+        if not self.is_known:
+            self._aux.trace.raise_without_value(wanted_by)
+        return self._aux.trace.value(self._aux.name)._held_array(wanted_by)
 
     def settled(self) -> NoReturn:
         raise RuntimeError(
-            "make_graph: backward() would write into the .grad of a tensor from outside of the traced function; pass the "
+            f"{self._aux.trace.title}: backward() would write into the .grad of a tensor from outside of the traced function; pass the "
             "tensor as an argument, or take its gradient with lucid.autograd.grad"
         )
 
@@ -473,7 +505,10 @@ class Traced(Kind):
         if call.dirty or call.is_transparent:
             return outs
         what.streams = trace.rewind(start)
-        return tuple(trace.write(what, names, outs))
+        made = trace.write(what, names, outs)
+        if not what.streams:
+            trace.note_inlined(made, outs)
+        return tuple(made)
 
     def write_down(self, what: Any, operands: Sequence[Any]) -> list[Any]:
         """Make something that is no primitive an instruction: it has a name, and gives several tensors when called."""
@@ -511,6 +546,7 @@ class UserCode:
     multi = True
     name: str
     streams: Sequence[Any] = ()  # from which it drew when it was traced
+    lasting = False  # whether it runs even if nobody asks for its results
 
     def effects(self, **params: Any) -> list[tuple[str, Any]]:
         return [("check", "whatever the function raises"), *[("draw", (stream, None)) for stream in self.streams]]

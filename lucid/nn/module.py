@@ -77,6 +77,18 @@ class Module(Hooked, Stateful["Module"]):
                 module.apply(fn)
         return self
 
+    def compile(self, **options: Any) -> Self:
+        """Have `forward` compiled by `lucid.compile`, which takes the options; returns the module.
+
+        >>> import lucid
+        >>> from lucid.nn.layers.linear import Linear
+        >>> layer = Linear(3, 2).compile()
+        >>> layer(lucid.ones(4, 3)).shape
+        (4, 2)
+        """
+        self.forward = lucid.compile(self.forward, **options)  # type: ignore[method-assign]
+        return self
+
     def train(self, mode: bool = True) -> Self:
         """Switch to training: dropout drops, batch norm uses the batch.
 
@@ -130,10 +142,9 @@ class Module(Hooked, Stateful["Module"]):
         True
         """
         for parameter in self.parameters():
-            gradient = parameter.grad
-            if set_to_none or gradient is None:
+            if set_to_none:
                 parameter.grad = None
-            else:
+            elif (gradient := parameter.grad) is not None:
                 gradient.detach_().zero_()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -16,6 +16,7 @@ from lucid.autograd.modes import no_grad
 from lucid.backends.cpu import loops
 from lucid.backends.cpu.generated.updates import is_generated, update_of
 from lucid.core.kind import Kind
+from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.native import in_use
@@ -35,6 +36,7 @@ _loops: dict[Any, Any] = {}  # generated ones, by class, options and types
 class Elementwise(Optimizer):
     """An optimizer whose update of an element depends on that element, its gradient and its state only."""
 
+    reads_numbers = True
     _counters: ClassVar[dict[str, float]] = {"step": 0.0}  # numbers kept for each parameter, and where they start
 
     _homes: dict[Tensor, tuple[Bucket, int]]  # where the state of each parameter lies
@@ -80,6 +82,9 @@ class Elementwise(Optimizer):
     def step(self, closure: Closure | None = None) -> Any:
         """Update all parameters that have a gradient; returns the loss if a closure that computes it is given."""
         loss = self._loss(closure)
+        if capturing():
+            self._step_in_program(trace.get())
+            return loss
         found = self._gradients()
         while found is None:
             self._known = []
@@ -210,6 +215,58 @@ class Elementwise(Optimizer):
         """The first value of a slot, the same for both parts of a complex number."""
         value = float(self._initial(group, name))
         return complex(value, value) if is_complex else value
+
+    # In a program that `lucid.compile` traces: the same numbers at the same places, as operations on tensors.
+
+    def _step_in_program(self, program: Any) -> None:
+        with no_grad():
+            for group in self.param_groups:
+                if group.get("differentiable"):
+                    raise NotImplementedError(
+                        f"{type(self).__name__}: a step with differentiable=True is not compiled; leave it out of the function"
+                    )
+                alike: dict[Any, list[Tensor]] = {}
+                for p in group["params"]:
+                    if p.grad is not None:
+                        alike.setdefault(self._stage_of(group, p, program), []).append(p)
+                for (new, fresh, ahead, kind, *_), params in alike.items():
+                    read = CoefficientReader(self, group, params, new, fresh, ahead)
+                    numbers = program.numbers(read, kind)
+                    for p in params:
+                        self._advance_in_program(group, p, numbers)
+
+    def _stage_of(self, group: Group, p: Tensor, program: Any) -> tuple[Any, ...]:
+        """What coefficients depend on, the same for parameters that are alike.
+
+        Whether the program makes the state, and just now; how many steps it took before; the type to compute in, and the
+        counters from which it starts.
+        """
+        entry = self.state.get(p, {})
+        fresh = any(entry.get(name) is None for name in self._slots(group))
+        ahead, new, counts = program.ticks.get((id(self), id(p)), (0, fresh or not entry, ()))
+        if not ahead and not new:
+            counts = tuple([float(entry[name]._array) for name in self._counters])
+        program.ticks[id(self), id(p)] = ahead + 1, new, counts
+        return new, fresh, ahead, np.dtype(working_type(p._array)), *counts
+
+    def _advance_in_program(self, group: Group, p: Tensor, numbers: Sequence[Any]) -> None:
+        slots = self._slots(group)
+        entry = self.state[p] if slots or self._counters else {}
+        for name in slots:
+            if entry.get(name) is None:
+                entry[name] = full_like(p, self._start(group, name, p.is_complex()))
+        counts, coefficients = numbers[: len(self._counters)], numbers[len(self._counters) :]
+        for name, count in zip(self._counters, counts, strict=True):
+            if isinstance(entry.get(name), Tensor):
+                entry[name].copy_(count)
+            else:
+                entry[name] = count.to(np.dtype(np.float32)).clone()
+        p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (p, p.grad, *[entry[name] for name in slots]))
+        t, u, w = Cell(), Cell(), Cell()
+        self._advance(group, coefficients, p_cell, g_cell, t, u, w, kept)
+        for name, cell in zip(slots, kept, strict=True):
+            entry[name].copy_(_from_reals(cell.value, p))
+        p.copy_(_from_reals(p_cell.value - u.value, p))
 
     # Plans.
 
@@ -350,6 +407,43 @@ class Cell:
         return out[0]
 
 
+class CoefficientReader:
+    """The counters and coefficients of a step of some parameters, read anew for each run of a program."""
+
+    def __init__(
+        self, optimizer: Elementwise, group: Group, params: Sequence[Tensor], new: bool, fresh: bool, ahead: int
+    ) -> None:
+        self.optimizer, self.group, self.params = optimizer, group, list(params)
+        self.new, self.fresh, self.ahead = new, fresh, ahead
+        self.slots = optimizer._slots(group)
+        self.decisions = [_truth(v) for v in group.values()]
+
+    def __call__(self) -> list[float] | None:
+        """The numbers; None if the program does not serve any more: other slots, or counters that have come to differ."""
+        optimizer, group = self.optimizer, self.group
+        if [_truth(v) for v in group.values()] != self.decisions or optimizer._slots(group) != self.slots:
+            return None
+        if self.new:
+            now: Any = list(optimizer._counters.values())
+        else:
+            state = optimizer.state
+            now = []
+            for name in optimizer._counters:
+                found = [float(state[p][name]._array) for p in self.params]
+                if found.count(found[0]) != len(found):
+                    return None
+                now.append(found[0])
+        for _ in range(self.ahead):
+            now = optimizer._tick(group, *now)
+        counts = optimizer._tick(group, *now)
+        return [float(n) for n in (*counts, *optimizer._all_coefficients(group, self.fresh, *counts))]
+
+
+def _truth(option: Any) -> Any:
+    """What a formula sees of an option when it decides what to do."""
+    return bool(option) if type(option) in _OPTIONS else None
+
+
 def _check_state(name: str, value: Any, p: Tensor) -> None:
     if value is not None and (not isinstance(value, Tensor) or value.shape != p.shape or _is_kind(value)):
         found = f"of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -370,7 +464,7 @@ def follow(average: Operand, value: Operand, weight: Any, u: Operand) -> None:
 def _drop_tiny(average: Operand) -> None:
     """Make 0 of what is below the smallest normal number, in loops: arithmetic with such numbers is many times slower."""
     x = average.value if isinstance(average, Cell) else None
-    if isinstance(x, Expression):
+    if isinstance(x, Expression) or (x is not None and capturing() and x.np_dtype in TINY):
         average.value = P.where(P.abs(x) < TINY[x.np_dtype], 0.0, x)
 
 

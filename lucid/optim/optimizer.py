@@ -51,6 +51,9 @@ class Optimizer:
     Tensor([0.], requires_grad=True)
     """
 
+    compiled_attributes = ("param_groups", "state")  # what `lucid.compile` looks at
+    reads_numbers = False  # whether `step` asks a program for its numbers itself; else learning rates are inputs of it
+
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -120,12 +123,14 @@ class Optimizer:
         """Forget the gradients of all parameters, or with `set_to_none=False` overwrite them with zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                gradient = p._grad  # read once: another thread may remove it
-                if set_to_none or gradient is None:
-                    p._grad = None
-                elif gradient.requires_grad:
-                    p._grad = gradient.detach().zero_()
-                else:
+                if set_to_none:
+                    if tracing():
+                        p.grad = None
+                    else:
+                        p._grad = None
+                elif (gradient := p.grad) is not None:  # read once: another thread may remove it
+                    if gradient.requires_grad:
+                        gradient = p.grad = gradient.detach()
                     gradient.zero_()
 
     # Saving and loading.
@@ -255,7 +260,13 @@ def _with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if tracing() and (program := trace.get()) is not None:
+            if program.captures:
+                with program.stepping(self):
+                    return run(self, *args, **kwargs)
             program.raise_if_outside([p for group in self.param_groups for p in group["params"]], "step")
+        return run(self, *args, **kwargs)
+
+    def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         hooks = self._hooks
         if not (hooks["step_pre"] or hooks["step_post"]) or type(self).step is not call:
             return step(self, *args, **kwargs)

@@ -1,0 +1,288 @@
+"""One traced program of a compiled function: reading what it needs, running it, and what follows a run."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from lucid.compiler.capture import Captured, OutputNumber, generators_of, guards_of, place_of
+from lucid.compiler.executable import Executable
+from lucid.compiler.places import Found, Reader, Walk
+from lucid.core import engine, modes
+from lucid.core.kind import Kind
+from lucid.core.node import (
+    Node,
+    array_of,
+    attach,
+    output_edge,
+    raise_if_freed,
+    save_input,
+    split_edges,
+    tensor_of,
+)
+from lucid.core.primitive import P, edge_of, synced
+from lucid.core.storage import DETACHED, View, new_view, saved_of, storage_of
+from lucid.core.tensor import Tensor
+from lucid.ir.effects import Write, share_memory
+from lucid.ir.program import Program
+
+
+class AliasedError(Exception):
+    """Arguments share memory in a way in which those of the traced call did not."""
+
+
+class Specialization:
+    """A program for one signature, with the guards under which it serves."""
+
+    def __init__(self, found: Captured, walk: Walk) -> None:
+        self.found = found
+        trace, program = found.trace, found.inlined
+        held = [t for _, t in program.captured]
+        wanted = {id(t) for t in held}
+        self.numbers = [
+            (n.read, n.kind, [i for i, t in enumerate(n.tensors) if id(t) in wanted]) for n in trace.number_readers
+        ]
+        own = {id(t) for n in trace.number_readers for t in n.tensors}
+        tensors = [t for t in held if id(t) not in own]
+        places = [place_of(t, trace, walk) for t in tensors]
+        self.targets = [a.place for a in found.assignments]
+        self.targets += [a.key for a in found.assignments if isinstance(a.key, Found)]
+        self.reader = Reader(places, self.targets, guards_of(trace, walk, tensors))
+        self.executable = Executable(program)
+        self.pull = None if found.pulled is None else Pull(found)
+        self.draws = generators_of(found.program) if found.pulled is not None else []
+        self._set_writes(program)
+        # A program that makes the state of an optimizer runs once: with the state, another one is needed.
+        self.runs = 0
+
+    def _set_writes(self, program: Program) -> None:
+        inputs = {n.number: i for i, n in enumerate(program.inputs)}
+        captured = {n.number: i for i, (n, _) in enumerate(program.captured)}
+        numbers = [i.operands[0].number for i in program.instructions if isinstance(i.primitive, Write)]
+        self._written_inputs = [inputs[n] for n in numbers if n in inputs]
+        self._written = [captured[n] for n in numbers if n in captured]
+        self._owners: set[int] = set()
+        self._version = -1
+        arrays = [t for _, t in program.captured]
+        self._shared = {
+            (i, j) for i in self._written for j, t in enumerate(arrays) if i != j and share_memory(arrays[i], t)
+        }
+
+    def __call__(self, inputs: Sequence[Tensor]) -> Any:
+        """The results, in a list; or what `why` explains, if the program does not serve."""
+        read = self.reader(inputs)
+        if type(read) is not tuple:
+            return read
+        captured, targets = read
+        for numbers, kind, used in self.numbers:
+            values = numbers()
+            if values is None:
+                return None
+            captured += [Tensor._wrap(np.array(values[i], kind)) for i in used]
+        if (self._written or self._written_inputs) and self._overlap(inputs, captured):
+            raise AliasedError
+        return [self._run(inputs, captured, targets)]
+
+    def why(self, failed: int | None) -> str:
+        """What has changed, in words."""
+        if failed is None and any(read() is None for read, _, _ in self.numbers):
+            return "an option of an optimizer was switched on or off, or the step counts of its parameters differ"
+        return self.reader.why(failed)
+
+    def _run(self, inputs: Sequence[Tensor], captured: list[Tensor], targets: list[Any]) -> Any:
+        found = self.found
+        states = [(g, g.get_state()) for g in self.draws]
+        outs = self.executable.run(inputs, captured)
+        if self.pull is not None:
+            outs = self.pull.recorded(outs, inputs, captured, states)
+        for i in found.spent:
+            outs[i] = _spent(outs[i], [*inputs, *captured], found)
+        if found.assignments or found.afterwards:
+            self._assign(outs, targets)
+        return found.results.unflatten(outs[: found.size])
+
+    def _assign(self, outs: Sequence[Any], targets: list[Any]) -> None:
+        keys = iter(targets[len(self.found.assignments) :])
+        for (_, how, key, value, skipped), target in zip(self.found.assignments, targets, strict=False):
+            name = next(keys) if isinstance(key, Found) else key
+            if skipped is not None and outs[skipped].item():
+                continue
+            structure, parts = value
+            new = structure.unflatten([outs[p.place] if type(p) is OutputNumber else p for p in parts])
+            if how == "grad":
+                target._grad = new
+            elif how == "item":
+                target[name] = new
+            elif how == "attribute":
+                setattr(target, name, new)
+            elif how == "entries":
+                target[:] = new
+            elif how == "removed":
+                del target[name]
+            else:
+                delattr(target, name)
+        for call, places in self.found.afterwards:
+            call(*[outs[i] for i in places])
+
+    def _overlap(self, inputs: Sequence[Tensor], captured: Sequence[Tensor]) -> bool:
+        """Whether a tensor that is written shares memory with another one, other than in the traced call."""
+        if self.reader.version != self._version:
+            owners: dict[int, list[int]] = {}
+            for i, t in enumerate(captured):
+                owners.setdefault(_owner(t), []).append(i)
+            for i in self._written:
+                for j in owners[_owner(captured[i])]:
+                    if i != j and (i, j) not in self._shared and share_memory(captured[i], captured[j]):
+                        return True
+            self._owners = {_owner(captured[i]) for i in self._written}
+            self._version = self.reader.version
+        found = [_owner(t) for t in inputs]
+        if any(owner in self._owners for owner in found):
+            return any(share_memory(t, captured[i]) for t in inputs for i in self._written)
+        for i in self._written_inputs:
+            others = [t for j, t in enumerate(inputs) if j != i and t is not inputs[i] and found[j] == found[i]]
+            if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
+                return True
+        return False
+
+
+def _owner(tensor: Tensor) -> int:
+    """Whose memory a tensor shows."""
+    array = tensor._array
+    return id(array) if array.base is None else id(array.base)
+
+
+class Pull:
+    """The node of a run: it pulls cotangents back by the second half of the program.
+
+    Where the derivative is to be differentiated itself, or something else than values is pulled back, the first half
+    runs again as ordinary operations.
+    """
+
+    multi = True
+
+    def __init__(self, found: Captured) -> None:
+        assert found.pulled is not None
+        self.name = found.trace.function
+        self.half = found.pulled
+        self.executable = Executable(found.pulled.program)
+        program = found.program
+        outputs = [program.outputs[i] for i in self.half.outputs]
+        instructions = [i for i in program.instructions if not isinstance(i.primitive, Write)]
+        self.program = Program(
+            program.name, program.inputs, program.captured, program.constants, instructions, outputs, (None, None, [])
+        )
+        self.size = len(found.program.outputs)
+
+    def recorded(self, outs: list[Any], inputs: Sequence[Tensor], captured: Sequence[Tensor], states: Any) -> list[Any]:
+        """The outputs of a run with their history."""
+        given = {"inputs": inputs, "captured": captured, "outputs": outs}
+        wanted = [given[kind][i] for kind, i in self.half.wanted]
+        edges = tuple([edge_of(synced(t)) if t.requires_grad else None for t in wanted])
+        saved = tuple([
+            _kept(given[kind][i]) if kind == "outputs" else save_input(given[kind][i]) for kind, i in self.half.residuals
+        ])  # fmt: skip
+        again = tuple([save_input(t) for t in (*inputs, *captured)])
+        places = self.half.outputs
+        outs = outs[: self.size]
+        shapes = [(outs[i].shape, outs[i].np_dtype) for i in places]
+        node = attach(
+            None, self, *split_edges(edges), (*saved, *again), -1, shapes, {"states": states, "inputs": len(inputs)}, ()
+        )
+        for number, i in enumerate(places):
+            if isinstance(outs[i]._meta, View) or any(outs[i] is t for t in (*inputs, *captured)):
+                outs[i] = _result(outs[i])
+            outs[i]._node = output_edge(node, number)
+            outs[i]._requires_grad = True
+        return outs
+
+    def vjp(self, node: Node, cts: dict[int, Any]) -> list[Any]:
+        raise_if_freed(node)
+        as_arrays = not any(isinstance(ct, Tensor) for ct in cts.values())
+        seeds = [_seed(cts.get(i), *shape) for i, shape in enumerate(node.shapes)]
+        if modes.recording.get():
+            return self._again(node, seeds)
+        count = len(self.half.residuals)
+        values = [_as_tensor(array_of(node, s)) for s in node.saved[:count]]
+        given = [*values, *seeds]
+        if any(isinstance(t, Kind) for t in given):
+            return self.half.program.run(given, [])
+        found = self.executable.run(given, [])
+        return [g._array for g in found] if as_arrays else found
+
+    def _again(self, node: Node, seeds: Sequence[Tensor]) -> list[Any]:
+        """The first half again, recorded, and its derivative as one that has derivatives."""
+        count, split = len(self.half.residuals), node.params["inputs"]
+        tensors = [P.alias(tensor_of(node, s)) for s in node.saved[count:]]
+        given = {"inputs": tensors[:split], "captured": tensors[split:]}
+        with ExitStack() as stack:
+            for generator, state in node.params["states"]:
+                stack.enter_context(_at(generator, state))
+            outs = self.program.run(given["inputs"], given["captured"])
+        wanted = [given[kind][i] for kind, i in self.half.wanted]
+        asked = [t for t in wanted if t.requires_grad]
+        pairs = [(o, s) for o, s in zip(outs, seeds, strict=True) if o.requires_grad]
+        found = iter(
+            engine.run(
+                [o for o, _ in pairs],
+                [s for _, s in pairs],
+                asked,
+                retain_graph=True,
+                create_graph=True,
+                accumulate=False,
+            )
+        )
+        return [next(found) if t.requires_grad else None for t in wanted]
+
+
+@contextmanager
+def _at(generator: Any, state: Any) -> Any:
+    """A context in which a generator draws from a state on."""
+    now = generator.get_state()
+    generator.set_state(state)
+    yield
+    generator.set_state(now)
+
+
+def _seed(ct: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    return Tensor._wrap(np.zeros(shape, dtype)) if ct is None else _as_tensor(ct)
+
+
+def _as_tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else Tensor._wrap(np.asarray(value))
+
+
+def _kept(out: Tensor) -> Any:
+    """What to keep of a residual, which may be an output that the user sees."""
+    return saved_of(out._array, out, None, False)
+
+
+def _result(out: Tensor) -> Tensor:
+    """A result that shows the memory of another tensor, as one of its own."""
+    fresh = out.shell()
+    fresh._meta = new_view(None, None, {}, storage_of(out), DETACHED)
+    return fresh
+
+
+class _Spent:
+    """The node of an output whose history was used up inside of the compiled function."""
+
+    multi = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def vjp(self, node: Node, ct: Any) -> Any:
+        raise RuntimeError(
+            f"backward a second time through a result of `{self.name}` (called at {node.place}): what it needs was freed by "
+            "the backward pass inside of the compiled function. Pass retain_graph=True to that first pass to keep it."
+        )
+
+
+def _spent(out: Tensor, sources: Sequence[Tensor], found: Captured) -> Tensor:
+    out = _result(out) if isinstance(out._meta, View) else out
+    edges = tuple([edge_of(synced(t)) for t in sources if t.requires_grad][:1])
+    if edges:
+        attach(out, _Spent(found.trace.function), *split_edges(edges), None, -1, None, {}, out.shape)
+    return out

@@ -1,0 +1,482 @@
+"""`lucid.compile`: a function that is traced once for each kind of arguments, and runs as a program from then on."""
+
+import copy
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from lucid.compiler.calls import AliasedError, Specialization
+from lucid.compiler.capture import captured
+from lucid.compiler.places import Found, Walk, described, facts
+from lucid.compiler.verification import verified
+from lucid.core import dtypes, levels, modes
+from lucid.core.forks import after_fork
+from lucid.core.kind import Kind
+from lucid.core.primitive import lift
+from lucid.core.tensor import Tensor
+from lucid.ir.program import Program
+from lucid.ir.trace import Computed
+from lucid.ops import tree
+
+MANY = 8  # signatures after which something is probably not as the user thinks
+MODES = 4  # entries of a signature before those of arguments
+
+_disabled: ContextVar[bool] = ContextVar("disabled", default=False)
+_lock = RLock()  # one trace at a time: it undoes what the function assigns
+
+
+@after_fork
+def _new_lock() -> None:
+    global _lock
+    _lock = RLock()
+
+
+class Same:
+    """An object as part of a signature: the same one, whatever `==` says."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Compiled:
+    """A compiled function. Call it like the function that it was made from.
+
+    `print` shows its programs, `explain()` says what was traced and why, `program(*args)` gives the program for some
+    arguments.
+    """
+
+    compiled_attributes = ("function",)
+
+    def __init__(
+        self, function: Callable[..., Any], *, verify: bool, static: Any, donate: Any, dynamic: Any, fast: bool
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"lucid.compile takes a function or a module, not a {type(function).__name__}")
+        self.function = function
+        self.verify = verify
+        self.fast = fast
+        parameters = _parameters(function)
+        self._static = _chosen("static", static, parameters)
+        self._donated = _chosen("donate", donate, parameters)
+        self._dynamic = _chosen("dynamic", dynamic, parameters)
+        self._parameters = parameters
+        self._known: dict[Any, list[Specialization]] = {}
+        self._history: list[tuple[str, str]] = []  # the arguments of each trace, and why it was made
+        self._counted: set[Any] = set()
+        self._asides: dict[str, int] = {}  # reasons for which calls ran as they are, and how often
+        self._name = getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _disabled.get() or levels.active.get() or (levels.tracing() and levels.trace.get() is not None):
+            return self.function(*args, **kwargs)
+        if modes.saved_hooks.get() or modes.anomaly.get():
+            return self._aside("saved-tensor hooks or anomaly detection look at each operation", args, kwargs)
+        key, tensors, args, kwargs = self._signature(args, kwargs)
+        if key is None:
+            return self.function(*args, **kwargs)
+        if self.verify:
+            run = functools.partial(self._run, key, tensors, args, kwargs)
+            plain = functools.partial(self.function, *args, **kwargs)
+            return verified(self._name, plain, run, self._roots(tree.flatten((args, kwargs))[0]), tensors)
+        return self._run(key, tensors, args, kwargs)
+
+    def _run(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        try:
+            for known in reversed(self._known.get(key, ())):
+                if known.found.eager:
+                    continue
+                found = known(tensors)
+                if type(found) is list:
+                    return found[0]
+            return self._first_call(key, tensors, args, kwargs)
+        except AliasedError:
+            return self._aside("an argument shares memory with a tensor that is written", args, kwargs)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        """As a method: bound to an object like any function."""
+        return self if owner is None else functools.partial(self, owner)
+
+    def _aside(self, reason: str, args: Any, kwargs: Any) -> Any:
+        """Run a call as it is, and note why."""
+        self._asides[reason] = self._asides.get(reason, 0) + 1
+        return self.function(*args, **kwargs)
+
+    # Signatures.
+
+    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tensor], Any, Any]:
+        """What the call is like, the tensors among the arguments, and the arguments with arrays as tensors.
+
+        None if an argument belongs to a transform.
+        """
+        tensors: list[Tensor] = []
+        parts: list[Any] = [
+            modes.recording.get(),
+            modes.inference.get(),
+            modes.autocast.get(),
+            dtypes.get_default_dtype(),
+        ]
+        for i, arg in enumerate(args):
+            if type(arg) is Tensor:
+                array = arg._array
+                tensors.append(arg)
+                flags = None if array.flags.c_contiguous else array.strides
+                parts.append((array.shape, array.dtype, arg.requires_grad, flags))
+            elif isinstance(arg, np.ndarray):
+                lifted = lift(arg)
+                args = (*args[:i], lifted, *args[i + 1 :])
+                tensors.append(lifted)
+                parts.append(facts(lifted))
+            else:
+                parts.append(self._part(arg, i, tensors))
+        for name in sorted(kwargs):
+            parts.append((name, self._part(kwargs[name], name, tensors)))
+        if any(isinstance(t, Kind) for t in tensors):
+            return None, tensors, args, kwargs
+        if len(tensors) > 1 and len(set(map(id, tensors))) < len(tensors):
+            first: dict[int, int] = {}
+            parts.append(tuple([first.setdefault(id(t), i) for i, t in enumerate(tensors)]))
+        return tuple(parts), tensors, args, kwargs
+
+    def _part(self, arg: Any, place: int | str, tensors: list[Tensor]) -> Any:
+        if self._static and self._named(place) in self._static:
+            return type(arg), arg if _is_hashable(arg) else Same(arg)
+        leaves, structure = tree.flatten(arg)
+        parts: list[Any] = [_key_of(structure)]
+        for leaf in leaves:
+            if isinstance(leaf, Tensor):
+                tensors.append(leaf)
+                parts.append(facts(leaf))
+            elif isinstance(leaf, np.ndarray):
+                raise TypeError(
+                    f"{self._name}: arrays inside of containers cannot be arguments of a compiled function; make tensors of "
+                    "them with lucid.from_numpy"
+                )
+            elif isinstance(leaf, bool | int | float | complex | str | bytes):
+                parts.append((type(leaf), leaf))
+            else:
+                parts.append(Same(leaf))
+        return tuple(parts)
+
+    def _named(self, place: int | str) -> str | int:
+        """An argument by its name, if that is known."""
+        if isinstance(place, int) and place < len(self._parameters):
+            return self._parameters[place]
+        return place
+
+    # Tracing.
+
+    def _first_call(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        """Trace the function for arguments that no program serves, and run the program."""
+        with _lock:
+            for known in reversed(self._known.get(key, ())):  # another thread may have been faster
+                if known.found.eager:
+                    return self._aside(known.found.eager, args, kwargs)
+                found = known(tensors)
+                if type(found) is list:
+                    return found[0]
+            made = self._traced(key, tensors, args, kwargs)
+        if made.found.eager:
+            return self._aside(made.found.eager, args, kwargs)
+        found = made(tensors)
+        if type(found) is not list:
+            raise RuntimeError(f"lucid.compile: `{self._name}` cannot be run again as it was traced: {made.why(found)}")
+        return found[0]
+
+    def _traced(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Specialization:
+        reason = self._reason(key, tensors)
+        leaves, structure = tree.flatten((args, kwargs))
+        walk = Walk(self._roots(leaves))
+        found = captured(self.function, args, kwargs, leaves, structure, walk, self._name)
+        given = [t for t in leaves if isinstance(t, Tensor)]
+        assert all(a is b for a, b in zip(given, tensors, strict=True))
+        for program in (found.program, found.inlined):
+            program.fast = self.fast
+            program.donated = self._donated_names(program, args, kwargs)
+        made = Specialization(found, walk)
+        self._known.setdefault(key, []).append(made)
+        self._history.append((", ".join(described(facts(t)) for t in tensors), reason))
+        self._count(key, reason)
+        return made
+
+    def _roots(self, leaves: Sequence[Any]) -> list[Found]:
+        """From where everything is reached that the function can see: itself, and arguments that are no values."""
+        others = [v for v in leaves if not isinstance(v, Tensor | bool | int | float | str)]
+        return [
+            Found(None, "root", self._name, self.function),
+            *[Found(None, "root", "an argument", v) for v in others],
+        ]
+
+    def _donated_names(self, program: Program, args: Any, kwargs: Any) -> tuple[Any, ...]:
+        """The inputs whose memory a run may use for its results."""
+        if not self._donated:
+            return ()
+        named = [(self._named(i), a) for i, a in enumerate(args)] + [(k, kwargs[k]) for k in sorted(kwargs)]
+        places = [name in self._donated for name, a in named for leaf in tree.flatten(a)[0] if isinstance(leaf, Tensor)]
+        return tuple([n for n, donated in zip(program.inputs, places, strict=True) if donated])
+
+    def _reason(self, key: Any, tensors: Sequence[Tensor]) -> str:
+        """Why none of the programs serves, in words."""
+        same = self._known.get(key)
+        if same:
+            last = same[-1]
+            found = last(tensors) if not last.found.eager else None
+            return last.why(found if not isinstance(found, list) else None)
+        if not self._known:
+            return "it was called for the first time"
+        before = next(reversed(self._known))
+        return _difference(before, key)
+
+    def _count(self, key: Any, reason: str) -> None:
+        """Warn when there are many signatures; sizes that may vary count once."""
+        general = key
+        if self._dynamic:
+            general = (*key[:MODES], *[self._without_sizes(i, part) for i, part in enumerate(key[MODES:])])
+        self._counted.add((general, len(self._known[key]) if not self._dynamic else 0))
+        if len(self._counted) == MANY + 1:
+            warnings.warn(
+                f"lucid.compile has traced `{self._name}` for more than {MANY} signatures; the last time since {reason}. "
+                "Each takes time and memory. Pass numbers that change as tensors, name dimensions that vary in `dynamic=`, "
+                "and see explain().",
+                stacklevel=5,
+            )
+
+    def _without_sizes(self, place: int, part: Any) -> Any:
+        name = part[0] if isinstance(part, tuple) and part and isinstance(part[0], str) else self._named(place)
+        if name not in self._dynamic or not isinstance(part, tuple):
+            return part
+        return name, len(part[0]) if isinstance(part[0], tuple) else len(part)
+
+    # Looking at it.
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The program for some arguments; traces it if there is none yet, and runs nothing."""
+        return self._specialized(args, kwargs).found.program
+
+    def _specialized(self, args: Any, kwargs: Any) -> Specialization:
+        key, tensors, args, kwargs = self._signature(args, kwargs)
+        if key is None:
+            raise TypeError(f"{self._name}: arguments inside of a transform have no program of their own")
+        with _lock:
+            for known in reversed(self._known.get(key, ())):
+                if type(known.reader(tensors)) is tuple:
+                    return known
+            return self._traced(key, tensors, args, kwargs)
+
+    def explain(self) -> str:
+        """What was traced, and why; and which calls ran as they are."""
+        lines = [f"{self._name}: {len(self._history)} program{'s' * (len(self._history) != 1)}"]
+        lines += [f"  {i}. for ({given}): {why}" for i, (given, why) in enumerate(self._history, 1)]
+        lines += [f"  {count} calls ran as they are: {reason}" for reason, count in self._asides.items()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}: {len(self._history)} program{'s' * (len(self._history) != 1)}>"
+
+    def __str__(self) -> str:
+        programs = [str(s.found.program) for group in self._known.values() for s in group]
+        return "\n\n".join([repr(self), *programs])
+
+    # Copies are compiled anew.
+
+    def _options(self) -> dict[str, Any]:
+        chosen = {"static": self._static, "donate": self._donated, "dynamic": self._dynamic}
+        return {"verify": self.verify, "fast": self.fast, **{k: sorted(v, key=str) for k, v in chosen.items()}}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
+        return Compiled(copy.deepcopy(self.function, memo), **self._options())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled_anew, (self.function, self._options())
+
+
+def _compiled_anew(function: Callable[..., Any], options: dict[str, Any]) -> Compiled:
+    return Compiled(function, **options)
+
+
+def compile(
+    fn: Callable[..., Any] | None = None,
+    *,
+    verify: bool = False,
+    static: Any = (),
+    donate: Any = (),
+    dynamic: Any = (),
+    fast: bool = False,
+) -> Any:
+    """A function that does what `fn` does, as one program; also a decorator.
+
+    The first call with arguments of new shapes and types runs `fn` once without computing anything, and writes down the
+    operations: those of backward passes, optimizer steps, random draws and writes to tensors from outside, too. Calls
+    from then on run the program. Tensors that `fn` finds outside (parameters, buffers, the state of optimizers) are
+    looked up again at each call, and learning rates are read anew; if another Python value that `fn` can see has
+    changed, it is traced again. The result can be differentiated, and used in any transform.
+
+    `static` names arguments, by name or position, that are compared as they are, containers included. The sizes of those
+    in `dynamic` may vary without a warning: each has a program. The memory of those in `donate` may be used for
+    results. `fast=True` allows algebra that changes rounding. `verify=True` compares each call with `fn` itself.
+
+    >>> import lucid
+    >>> weight = lucid.tensor([1.0, 2.0], requires_grad=True)
+    >>> @lucid.compile
+    ... def loss(x):
+    ...     return ((x * weight) ** 2).sum()
+    >>> value = loss(lucid.tensor([3.0, 1.0]))
+    >>> value.backward()
+    >>> value.item(), weight.grad
+    (13.0, Tensor([18.,  4.]))
+    """
+    options: dict[str, Any] = {"verify": verify, "static": static, "donate": donate, "dynamic": dynamic, "fast": fast}
+    if fn is None:
+        return lambda function: Compiled(function, **options)
+    return fn if isinstance(fn, Compiled) else Compiled(fn, **options)
+
+
+def is_compiling() -> bool:
+    """Whether the code that runs now is being traced by `lucid.compile`.
+
+    >>> import lucid
+    >>> lucid.compiler.is_compiling(), lucid.compile(lambda: lucid.compiler.is_compiling())()
+    (False, True)
+    """
+    return bool(levels.capturing())
+
+
+def disable(fn: Callable[..., Any] | None = None) -> Any:
+    """A decorator and a context in which compiled functions run as they are.
+
+    Where a program is traced, a function with this decorator is one instruction that calls it at each run, with the
+    values of then: it may print, or use NumPy, and gives a tensor or a tuple of tensors, through which no gradient flows.
+
+    >>> import lucid
+    >>> @lucid.compiler.disable
+    ... def largest(x):
+    ...     return lucid.tensor(max(x.tolist()))
+    >>> lucid.compile(lambda x: largest(x) * 2)(lucid.tensor([1.0, 5.0]))
+    Tensor(10.)
+    """
+    if fn is None:
+        return _switched_off()
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = levels.trace.get() if levels.capturing() else None
+        if trace is not None:
+            return _called_back(fn, trace, args, kwargs)
+        with _switched_off():
+            return fn(*args, **kwargs)
+
+    call.runs_apart = True  # type: ignore[attr-defined]
+    return call
+
+
+@contextmanager
+def _switched_off() -> Iterator[None]:
+    token = _disabled.set(True)
+    try:
+        yield
+    finally:
+        _disabled.reset(token)
+
+
+def _called_back(fn: Callable[..., Any], trace: Any, args: Any, kwargs: Any) -> Any:
+    """A call as one instruction of the program that is traced."""
+    leaves, structure = tree.flatten((args, kwargs))
+    given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if modes.recording.get() and any(t.requires_grad for t in given):
+        raise RuntimeError(
+            f"lucid.compiler.disable: `{fn.__name__}` is called at each run, and no gradient flows through it; detach() its "
+            "arguments"
+        )
+    single: list[bool] = []
+
+    def compute(*values: Tensor) -> tuple[Tensor, ...]:
+        supply = iter(values)
+        new_args, new_kwargs = structure.unflatten([next(supply) if isinstance(v, Tensor) else v for v in leaves])
+        out = fn(*new_args, **new_kwargs)
+        single.append(isinstance(out, Tensor))
+        outs = (out,) if isinstance(out, Tensor) else tuple(out or ())
+        if not all(isinstance(o, Tensor) for o in outs):
+            raise TypeError(
+                f"lucid.compiler.disable: `{fn.__name__}` must give a tensor or a tuple of tensors inside of a program"
+            )
+        return outs
+
+    what = Computed(getattr(fn, "__name__", "call"), compute)
+    what.lasting = True
+    made = trace.run(what, what, [trace.refer(t) for t in given])
+    return made[0] if single[0] else tuple(made)
+
+
+def _parameters(function: Any) -> list[str]:
+    target = getattr(function, "forward", function) if not inspect.isroutine(function) else function
+    try:
+        return [p.name for p in inspect.signature(target).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _chosen(option: str, given: Any, parameters: Sequence[str]) -> frozenset[Any]:
+    """The arguments that an option names, by name or by position."""
+    chosen = (given,) if isinstance(given, str | int) else tuple(given)
+    for item in chosen:
+        fits = item in parameters if isinstance(item, str) else isinstance(item, int)
+        if not fits and parameters:
+            raise ValueError(
+                f"lucid.compile: {option}= names arguments by name or position; {item!r} is none of {', '.join(parameters)}"
+            )
+    return frozenset(parameters[c] if isinstance(c, int) and c < len(parameters) else c for c in chosen)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _key_of(structure: Any) -> Any:
+    if structure.key is tree.LEAF:
+        return None
+    return structure.key, *[_key_of(child) for child in structure.children]
+
+
+def _difference(before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+    """What two signatures differ in, in words."""
+    modes_of = ("whether operations are recorded", "inference mode", "autocast", "the default dtype")
+    for i, (a, b) in enumerate(zip(before, now, strict=False)):
+        if a == b:
+            continue
+        if i < MODES:
+            return f"{modes_of[i]} changed from {a!r} to {b!r}"
+        return f"argument {i - MODES} was {_said(a)}, now {_said(b)}"
+    return f"there were {len(before) - MODES} arguments, now {len(now) - MODES}"
+
+
+def _said(part: Any) -> str:
+    if isinstance(part, tuple) and len(part) == 4 and isinstance(part[0], tuple):
+        return described((Tensor, *part))
+    if isinstance(part, tuple) and len(part) == 2 and part[0] is None:
+        inner = part[1]
+        return repr(inner[1]) if isinstance(inner, tuple) and len(inner) == 2 else _said(inner)
+    if isinstance(part, tuple) and len(part) == 5:
+        return described(part)
+    return repr(part)

@@ -1,0 +1,615 @@
+"""lucid.compile: values, derivatives, what is captured, and how calls compose."""
+
+import copy
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid import func, nn
+from lucid.core.kind import NeedsValueError
+
+SCALE = 2.0
+TABLE = lucid.tensor([1.0, 2.0, 3.0])
+
+
+def same(a, b):
+    assert a.shape == b.shape
+    assert a.dtype == b.dtype
+    assert np.array_equal(a.numpy(), b.numpy(), equal_nan=True)
+
+
+def test_values_and_a_program_that_is_traced_once():
+    @lucid.compile
+    def f(x, y):
+        return {"sum": x + y, "pair": (x * y, 3)}
+
+    x, y = lucid.randn(3), lucid.randn(3)
+    for _ in range(3):
+        out = f(x, y)
+    same(out["sum"], x + y)
+    same(out["pair"][0], x * y)
+    assert out["pair"][1] == 3
+    assert "mul" in str(f.program(x, y))
+    assert "mul" in str(f)
+    assert "1 program" in repr(f)
+
+
+def test_each_signature_has_a_program():
+    f = lucid.compile(lambda x, n=1: x * n)
+    x = lucid.ones(3)
+    f(x)
+    f(lucid.ones(4))
+    f(lucid.ones(3, dtype=lucid.float64))
+    f(x, 2)
+    f(x, 2.0)
+    f(x.clone().requires_grad_())
+    with lucid.no_grad():
+        same(f(x, 3), x * 3)
+    assert repr(f) == "<compiled <lambda>: 7 programs>"
+    assert "was float32[3], now float32[4]" in f.explain()
+    assert "recorded changed" in f.explain()
+
+
+def test_many_signatures_warn_once_and_say_why():
+    f = lucid.compile(lambda x, n: x * n)
+    with pytest.warns(UserWarning, match="more than 8 signatures.*was 7, now 8"):
+        for n in range(9):
+            f(lucid.ones(2), n)
+
+
+def test_sizes_that_are_dynamic_do_not_count(recwarn):
+    f = lucid.compile(lambda x: x.sum(), dynamic=("x",))
+    for n in range(1, 12):
+        assert f(lucid.ones(n)).item() == n
+    assert not recwarn.list
+
+
+def test_static_arguments_are_compared_as_they_are():
+    f = lucid.compile(lambda x, kinds: x + len(kinds), static=("kinds",))
+    assert f(lucid.zeros(1), ("a", "b")).item() == 2
+    assert f(lucid.zeros(1), ("a", "b", "c")).item() == 3
+    with pytest.raises(ValueError, match="'other' is none of x, kinds"):
+        lucid.compile(lambda x, kinds: x, static=("other",))
+
+
+def test_arrays_are_tensors_inside():
+    f = lucid.compile(lambda x: x.sum() * 2)
+    assert f(np.ones(3, np.float32)).item() == 6
+    with pytest.raises(TypeError, match="arrays inside of containers"):
+        f([np.ones(3)])
+
+
+def test_as_decorator_with_options_and_on_methods():
+    class Model:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @lucid.compile(fast=False)
+        def run(self, x):
+            return x * self.factor
+
+    a, b = Model(lucid.tensor(2.0)), Model(lucid.tensor(3.0))
+    assert a.run(lucid.tensor(1.0)).item() == 2
+    assert b.run(lucid.tensor(1.0)).item() == 3
+    a.factor = lucid.tensor(5.0)
+    assert a.run(lucid.tensor(1.0)).item() == 5
+
+
+# Derivatives.
+
+
+def test_the_tape_goes_through_to_arguments_and_captures():
+    w = lucid.randn(3, requires_grad=True)
+    f = lucid.compile(lambda x: ((x * w).exp().sum(), (x / w).sum()))
+    x = lucid.randn(3, requires_grad=True)
+    for _ in range(2):
+        a, b = f(x)
+        (a * 2 + b).backward()
+    got = x.grad, w.grad
+    x.grad = w.grad = None
+    for _ in range(2):
+        ((x * w).exp().sum() * 2 + (x / w).sum()).backward()
+    same(got[0], x.grad)
+    same(got[1], w.grad)
+
+
+def test_one_of_several_outputs_alone():
+    f = lucid.compile(lambda x: (x * 2, x * 3))
+    x = lucid.ones(2, requires_grad=True)
+    f(x)[1].sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_gradcheck_to_second_order():
+    w = lucid.rand(3, dtype=lucid.float64, requires_grad=True)
+    f = lucid.compile(lambda x, w=w: (x.sin() * w).sum() ** 2)
+    x = lucid.rand(3, dtype=lucid.float64, requires_grad=True)
+    assert lucid.autograd.gradcheck(lambda x, _: f(x), (x, w))
+    assert lucid.autograd.gradgradcheck(lambda x, _: f(x), (x, w))
+
+
+def test_arguments_that_depend_on_each_other():
+    f = lucid.compile(lambda x, y: (x * y).sum())
+    x = lucid.tensor([2.0], requires_grad=True)
+    y = x * x
+    (first,) = lucid.autograd.grad(f(x, y), [x], create_graph=True)
+    assert first.item() == 12
+    assert lucid.autograd.grad(first, x).item() == 12
+
+
+def test_transforms_around_and_inside():
+    def plain(x):
+        return (x.tanh() * x).sum()
+
+    f = lucid.compile(plain)
+    x = lucid.randn(4)
+    same(func.grad(f)(x), func.grad(plain)(x))
+    same(func.vmap(f)(lucid.stack([x, x * 2])), func.vmap(plain)(lucid.stack([x, x * 2])))
+    same(func.jvp(f, (x,), (x,))[1], func.jvp(plain, (x,), (x,))[1])
+    same(func.hessian(f)(x), func.hessian(plain)(x))
+    same(func.jacrev(lucid.compile(lambda x: x * x.sum()))(x), func.jacrev(lambda x: x * x.sum())(x))
+    for transform in (func.grad, func.hessian, func.jacfwd):
+        same(lucid.compile(transform(plain))(x), transform(plain)(x))
+    per_example = func.vmap(func.grad(plain))
+    same(lucid.compile(per_example)(lucid.randn(0, 4)), lucid.zeros(0, 4))
+    xs = lucid.randn(3, 4)
+    same(lucid.compile(per_example)(xs), per_example(xs))
+
+
+def test_compiled_inside_of_compiled():
+    inner = lucid.compile(lambda x: x * 2)
+    outer = lucid.compile(lambda x: inner(x) + inner(x + 1))
+    assert outer(lucid.tensor(1.0)).item() == 6
+    assert "0 programs" in repr(inner)
+    assert "mul" in str(func.make_graph(inner)(lucid.tensor(1.0)))
+
+
+def test_outputs_are_not_differentiable_twice_after_a_backward_inside():
+    w = lucid.ones(2, requires_grad=True)
+
+    @lucid.compile
+    def f(x):
+        loss = (x * w).sum()
+        loss.backward()
+        return loss
+
+    loss = f(lucid.ones(2))
+    assert loss.requires_grad
+    with pytest.raises(RuntimeError, match="freed by the backward pass inside"):
+        loss.backward()
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_writes_to_what_was_saved_are_noticed():
+    f = lucid.compile(lambda x: x.exp())
+    x = lucid.ones(2, requires_grad=True)
+    y = f(x)
+    y.detach().add_(1)
+    with pytest.raises(RuntimeError, match="overwritten"):
+        y.sum().backward()
+
+
+def test_a_custom_function_keeps_its_derivative():
+    class Odd(lucid.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 10 * x
+
+    f = lucid.compile(lambda x: Odd.apply(x).sum())
+    x = lucid.tensor([1.0, 3.0], requires_grad=True)
+    (first,) = lucid.autograd.grad(f(x), [x], create_graph=True)
+    assert first.tolist() == [10, 30]
+    assert lucid.autograd.grad(first.sum(), x).tolist() == [10, 10]
+    assert "Odd" in str(f.program(x))
+
+    class ByNumPy(lucid.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return lucid.from_numpy(np.sort(x.numpy()))
+
+        @staticmethod
+        def backward(ctx, g):
+            return lucid.from_numpy(g.numpy()[::-1].copy())
+
+    g = lucid.compile(lambda x: ByNumPy.apply(x * 1))
+    for values in ([2.0, 1.0], [5.0, 7.0]):
+        x = lucid.tensor(values, requires_grad=True)
+        assert g(x).tolist() == sorted(values)
+        (found,) = lucid.autograd.grad(g(x), [x], lucid.tensor([1.0, 2.0]))
+        assert found.tolist() == [2, 1]
+
+
+# What is captured.
+
+
+def test_captures_are_read_anew_by_their_path():
+    holder = {"w": lucid.tensor([1.0]), "list": [lucid.tensor([10.0])]}
+
+    def f(x):
+        return x * holder["w"] + holder["list"][0]
+
+    g = lucid.compile(f)
+    x = lucid.tensor([2.0])
+    assert g(x).item() == 12
+    holder["w"] = lucid.tensor([3.0])
+    holder["list"] = [lucid.tensor([20.0])]
+    assert g(x).item() == 26
+    holder["w"].mul_(2)
+    assert g(x).item() == 32
+    assert "1 program" in repr(g)
+    holder["w"] = lucid.tensor([[3.0]])
+    assert g(x).shape == (1, 1)
+    assert "holder['w'] was float32[1], now float32[1, 1]" in g.explain()
+
+
+def test_python_values_are_guards():
+    class Settings:
+        def __init__(self):
+            self.power = 2
+            self.unused = 0
+
+    settings = Settings()
+    f = lucid.compile(lambda x: x**settings.power)
+    assert f(lucid.tensor(3.0)).item() == 9
+    settings.unused = 1
+    assert f(lucid.tensor(3.0)).item() == 9
+    assert "1 program" in repr(f)
+    settings.power = 3
+    assert f(lucid.tensor(3.0)).item() == 27
+    assert "settings.power was 2, now 3" in f.explain()
+
+
+def test_globals_and_functions_that_are_called(monkeypatch):
+    def f(x):
+        return helper(x) * SCALE
+
+    g = lucid.compile(f)
+    assert g(lucid.ones(3)).tolist() == [2, 4, 6]
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert g(lucid.ones(3)).tolist() == [3, 6, 9]
+    monkeypatch.setitem(globals(), "TABLE", lucid.zeros(3))
+    assert g(lucid.ones(3)).tolist() == [0, 0, 0]
+    monkeypatch.setitem(globals(), "helper", lambda x: x)
+    assert g(lucid.ones(3)).tolist() == [3, 3, 3]
+
+
+def helper(x):
+    return x * TABLE
+
+
+def test_a_tensor_that_cannot_be_found_again_is_an_error():
+    hidden = iter([lucid.ones(2), lucid.ones(2)])
+    f = lucid.compile(lambda x: x + next(hidden))
+    with pytest.raises(RuntimeError, match="cannot find again"):
+        f(lucid.ones(2))
+
+
+def test_two_paths_to_one_tensor():
+    a = {"x": lucid.ones(1)}
+    b = {"x": a["x"]}
+    f = lucid.compile(lambda: a["x"] + b["x"])
+    assert f().item() == 2
+    b["x"] = lucid.tensor([5.0])
+    assert f().item() == 6
+
+
+def test_an_argument_that_is_also_captured():
+    w = lucid.ones(1)
+    f = lucid.compile(lambda x: x + w)
+    assert f(w).item() == 2
+    assert f(lucid.tensor([5.0])).item() == 6
+
+
+def test_training_flags_and_module_settings():
+    layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    f = lucid.compile(layer)
+    lucid.manual_seed(0)
+    a = f(lucid.ones(2, 3))
+    lucid.manual_seed(0)
+    same(a, layer(lucid.ones(2, 3)))
+    layer.eval()
+    same(f(lucid.ones(2, 3)), layer(lucid.ones(2, 3)))
+    layer.train()
+    layer[1].p = 1.0
+    assert f(lucid.ones(2, 3)).tolist() == [[0] * 3] * 2
+    assert "training was True, now False" in f.explain()
+
+
+def test_modules_compile_in_place_and_can_be_copied():
+    model = nn.Linear(2, 2).compile()
+    x = lucid.ones(1, 2)
+    expected = nn.functional.linear(x, model.weight, model.bias)
+    same(model(x), expected)
+    twin = copy.deepcopy(model)
+    with lucid.no_grad():
+        twin.weight.zero_()
+    same(twin(x)[0], twin.bias)
+    same(model(x), expected)
+
+
+def test_hooks_of_modules():
+    layer = nn.Linear(2, 2)
+    f = lucid.compile(layer)
+    x = lucid.ones(1, 2)
+    before = f(x)
+    handle = layer.register_forward_hook(lambda module, given, out: out * 2)
+    same(f(x), before * 2)
+    handle.remove()
+    same(f(x), before)
+
+
+# What is written.
+
+
+def test_writes_to_arguments_captures_and_views():
+    buffer = lucid.zeros(3)
+
+    @lucid.compile
+    def f(x):
+        x[0] = 7.0
+        buffer.add_(x)
+        part = buffer[1:]
+        part.mul_(10)
+        return buffer.sum()
+
+    x, y = lucid.ones(3), lucid.ones(3)
+    assert f(x).item() == 7 + 10 + 10
+    assert x.tolist() == [7, 1, 1]
+    assert buffer.tolist() == [7, 10, 10]
+    f(y)
+    assert buffer.tolist() == [14, 110, 110]
+    assert y.tolist() == [7, 1, 1]
+
+
+def test_arguments_that_share_memory_run_as_they_are():
+    buffer = lucid.zeros(4)
+
+    def f(x):
+        buffer.add_(1)
+        return x * 1
+
+    g = lucid.compile(f)
+    assert g(lucid.zeros(2)).tolist() == [0, 0]
+    assert g(buffer[:2]).tolist() == [2, 2]
+    assert "shares memory" in g.explain()
+
+
+def test_assignments_happen_after_each_run():
+    class Model:
+        def __init__(self):
+            self.state = lucid.zeros(2)
+            self.seen = {}
+            self.log = []
+
+        def step(self, x):
+            self.state = self.state * 0.5 + x
+            self.seen["last"] = x.sum()
+            return self.state.sum()
+
+    model = Model()
+    step = lucid.compile(model.step)
+    for expected in (2.0, 3.0, 3.5):
+        assert step(lucid.ones(2)).item() == expected
+        assert model.state.sum().item() == expected
+        assert model.seen["last"].item() == 2
+    assert type(model.state) is lucid.Tensor
+
+
+def test_python_numbers_that_a_function_changes():
+    class Counter:
+        calls = 0
+
+    counter = Counter()
+
+    def f(x):
+        counter.calls += 1
+        return x * counter.calls
+
+    g = lucid.compile(f)
+    assert [g(lucid.tensor(1.0)).item() for _ in range(3)] == [1, 2, 3]
+    assert counter.calls == 3
+
+
+def test_a_failing_call_leaves_everything_as_it_was():
+    class Model:
+        pass
+
+    model = Model()
+    model.weight = lucid.ones(3, requires_grad=True)
+    model.buffer = lucid.zeros(3)
+    model.kept = lucid.zeros(1)
+    optimizer = lucid.optim.Adam([model.weight])
+
+    @lucid.compile
+    def step(x, i):
+        model.buffer.add_(1)
+        model.kept = x.sum()
+        (model.weight * x).sum().backward()
+        optimizer.step()
+        return model.buffer[i]
+
+    x = lucid.ones(3)
+    step(x, lucid.tensor([0, 1]))
+    before = model.buffer.tolist(), model.weight.tolist(), model.weight.grad.tolist(), model.kept
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            step(x, lucid.tensor([0, 9]))
+        assert (model.buffer.tolist(), model.weight.tolist(), model.weight.grad.tolist(), model.kept) == before
+    step(x, lucid.tensor([0, 1]))
+    assert model.buffer.tolist() == [2, 2, 2]
+    assert optimizer.state[model.weight]["step"].item() == 2
+
+
+def test_an_error_while_tracing_restores_what_was_assigned():
+    class Model:
+        value = 1
+
+    model = Model()
+    model.tensor = first = lucid.ones(1)
+
+    @lucid.compile
+    def f(x):
+        model.tensor = x * 2
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        f(lucid.ones(1))
+    assert model.tensor is first
+    assert not lucid.compiler.is_compiling()
+
+
+# Random numbers and control flow.
+
+
+def test_draws_are_those_of_the_function_and_new_in_each_call():
+    def f(x):
+        return x + lucid.rand(3) * lucid.randn(3), lucid.randint(0, 9, (4,)), lucid.randperm(5)
+
+    g = lucid.compile(f)
+    lucid.manual_seed(3)
+    expected = [f(lucid.zeros(3)) for _ in range(3)]
+    lucid.manual_seed(3)
+    for outs in expected:
+        for a, b in zip(outs, g(lucid.zeros(3)), strict=True):
+            same(a, b)
+    generator = lucid.Generator().manual_seed(1)
+    h = lucid.compile(lambda: lucid.rand(2, generator=generator))
+    first = h()
+    assert first.tolist() != h().tolist()
+    generator.manual_seed(1)
+    same(first, h())
+
+
+def test_second_derivatives_see_the_same_draws():
+    f = lucid.compile(lambda x: (nn.functional.dropout(x, 0.5) ** 2).sum())
+    x = lucid.ones(64, requires_grad=True)
+    y = f(x)
+    (first,) = lucid.autograd.grad(y, [x], create_graph=True)
+    (second,) = lucid.autograd.grad(first.sum(), [x])
+    assert set(second.tolist()) == {0.0, 8.0}
+    assert first.sum().item() == 2 * y.item()
+
+
+def test_control_flow():
+    def f(x):
+        y = lucid.cond(x.sum() > 0, lambda a: a * 2, lambda a: -a, x)
+        _, z = lucid.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (lucid.tensor(0), y))
+        carry, ys = lucid.scan(lambda c, v: (c + v, c * v), z.sum(), z)
+        return carry + ys.sum()
+
+    g = lucid.compile(f)
+    for sign in (1.0, -1.0):
+        x = (lucid.rand(3) * sign).requires_grad_()
+        same(g(x), f(x))
+        same(lucid.autograd.grad(g(x), x), lucid.autograd.grad(f(x), x))
+
+
+# Errors.
+
+
+def test_what_cannot_be_traced_names_the_line_and_the_remedy():
+    def branch(x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+    def item(x):
+        return x * x.max().item()
+
+    for f in (branch, item, lambda x: x.tolist(), lambda x: np.asarray(x), lambda x: float(x.sum())):
+        with pytest.raises(NeedsValueError, match=r"test_compile.py:\d+.* lucid.compile traces"):
+            lucid.compile(f)(lucid.ones(2))
+
+
+@pytest.mark.parametrize("f", [lambda x: x.nonzero(), lambda x: x.unique(), lambda x: x[x > 0]])
+def test_shapes_that_depend_on_values(f):
+    with pytest.raises(NeedsValueError, match="lucid"):
+        lucid.compile(f)(lucid.ones(2))
+
+
+def test_errors_for_bad_input_are_those_of_the_function():
+    f = lucid.compile(lambda x, y: x @ y)
+    with pytest.raises(RuntimeError) as ours:
+        f(lucid.ones(2, 3), lucid.ones(2, 3))
+    with pytest.raises(RuntimeError) as theirs:
+        lucid.ones(2, 3) @ lucid.ones(2, 3)
+    assert str(ours.value) == str(theirs.value)
+    with pytest.raises(TypeError, match="takes a function"):
+        lucid.compile(3)
+
+
+def test_disable():
+    seen = []
+
+    @lucid.compiler.disable
+    def look(x):
+        seen.append(x.tolist())
+        return x + 1
+
+    f = lucid.compile(lambda x: look(x * 2) * 3)
+    assert f(lucid.tensor([1.0])).tolist() == [9]
+    assert f(lucid.tensor([2.0])).tolist() == [15]
+    assert seen[-2:] == [[2.0], [4.0]]
+    with lucid.compiler.disable():
+        f(lucid.tensor([1.0, 2.0]))
+    assert "1 program" in repr(f)
+
+
+def test_verify_compares_with_the_function():
+    w = lucid.ones(2, requires_grad=True)
+    optimizer = lucid.optim.SGD([w], lr=0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (w * x * lucid.rand(2)).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    lucid.manual_seed(0)
+    f = lucid.compile(step, verify=True)
+    for _ in range(3):
+        f(lucid.ones(2))
+    found = w.tolist()
+    with lucid.no_grad():
+        w.fill_(1.0)
+    lucid.manual_seed(0)
+    for _ in range(3):
+        step(lucid.ones(2))
+    assert found == w.tolist()
+    hidden = itertools.count()
+    g = lucid.compile(lambda x: x + next(hidden), verify=True)
+    with pytest.raises(AssertionError, match="differ in result 0"):
+        g(lucid.ones(2))
+
+
+# Threads.
+
+
+def test_many_threads_call_and_trace():
+    w = lucid.randn(8, 8)
+    f = lucid.compile(lambda x: (x @ w).tanh())
+    xs = [lucid.randn(n % 3 + 1, 8) for n in range(12)]
+    results = [None] * len(xs)
+
+    def work(i):
+        for _ in range(5):
+            results[i] = f(xs[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(xs))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for x, out in zip(xs, results, strict=True):
+        same(out, (x @ w).tanh())
+    assert "3 programs" in repr(f)
