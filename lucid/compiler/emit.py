@@ -18,6 +18,7 @@ from lucid.compiler.products import product_step
 from lucid.compiler.simplify import Uniform, simplified
 from lucid.core.geometry import placed
 from lucid.core.primitive import Primitive
+from lucid.ir.effects import share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
 
@@ -38,6 +39,7 @@ class _Emitter:
         self.functions: dict[str, tuple[str, Any]] = {}  # names of functions by what they compute, with what writes them
         self.readers = self._readers()
         self.notes: list[str] = []
+        self.in_place: set[int] = set()  # values that loops write to memory from outside
 
     # --- what has to be stored ---------------------------------------------------------------------
 
@@ -72,10 +74,52 @@ class _Emitter:
                 target = self.layout.new(RESULT, output.shape, output.dtype.numpy)
                 self.outputs.append((target, output))
 
+    def _write_in_place(self) -> None:
+        """Let loops write to memory from outside themselves, where nobody reads what was there any more.
+
+        Nothing is written before all that can fail has been done: calls come first.
+        """
+        when = {id(group): k for k, group in enumerate(self.order)}
+        last_call = max([k for k, g in enumerate(self.order) if g.kind not in (ELEMENTS, FOLD, ASSEMBLY)], default=-1)
+        last_read: dict[int, int] = {}
+        for k, group in enumerate(self.order):
+            for i in (*group.instructions, *group.folds):
+                for o in i.operands:
+                    if isinstance(o, Name):
+                        last_read[self.fused.base(o).number] = k
+        captured = {n.number: t for n, t in self.program.captured}
+        values = [w.operands[1] for w in self.simple.writes]
+        for write in self.simple.writes:
+            target, value = write.operands
+            maker = self.fused.group_of.get(value.number) if isinstance(value, Name) else None
+            if maker is None or maker.kind != ELEMENTS or value.number in self.layout.places or values.count(value) > 1:
+                continue
+            at = when[id(maker)]
+            if at < last_call or last_read.get(target.number, -1) > at or target.number not in captured:
+                continue
+            if not self._reads_in_step(maker, target) or self._is_shared(target, captured):
+                continue
+            self.layout.places[value.number] = self.layout.places[target.number]
+            self.in_place.add(value.number)
+
+    def _reads_in_step(self, group: Group, target: Name) -> bool:
+        """Whether a loop reads each element of a tensor only where it writes it."""
+        for i in (*group.instructions, *group.folds):
+            for o in i.operands:
+                if isinstance(o, Name) and self.fused.base(o).number == target.number:
+                    if o.number != target.number or o.shape != group.shape:
+                        return False
+        return target.shape == group.shape
+
+    def _is_shared(self, target: Name, captured: dict[int, Any]) -> bool:
+        own = captured[target.number]
+        return any(t is not own and share_memory(t, own) for t in captured.values())
+
     # --- steps -------------------------------------------------------------------------------------
 
     def emit(self) -> Code:
         self._give_results()
+        self._write_in_place()
         for group in self.order:
             self._group(group)
         for output in self.outputs:
@@ -83,7 +127,8 @@ class _Emitter:
                 self._copy(self.layout.place(output[1]), output[0])
         for write in self.simple.writes:
             target, value = write.operands
-            self._copy(self.layout.place(value), self.layout.places[target.number])
+            if not isinstance(value, Name) or value.number not in self.in_place:
+                self._copy(self.layout.place(value), self.layout.places[target.number])
         return self._code()
 
     def _group(self, group: Group) -> None:

@@ -13,6 +13,8 @@ from lucid.backends.cpu.generated import support
 from lucid.compiler import runtime
 from lucid.compiler.runtime import Frame
 from lucid.core import modes
+from lucid.core.source_lines import here
+from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir.effects import Write
 from lucid.ir.program import Program
@@ -96,22 +98,43 @@ class Output(NamedTuple):
     place: int
 
 
+class Written(NamedTuple):
+    """A result that is a tensor that was given and written."""
+
+    place: int
+
+
 class Executable:
     """A program that runs on plain tensors, as machine code where there is some."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.code: Code | None = None
+        self.reason = ""  # why there is no code
         if support.in_use and runtime.is_there:
+            from lucid.codegen.bodies import NotGeneratedError
             from lucid.compiler.emit import emitted
 
-            self.code = emitted(program)
-            # What a write gives is the tensor that was written.
-            written = {i.results[0].number: i.primitive for i in program.instructions if isinstance(i.primitive, Write)}
-            self._outputs = [
-                written.get(o.number, c) if isinstance(o, Name) else c
-                for o, c in zip(program.outputs, self.code.outputs, strict=True)
-            ]
+            try:
+                self.code = emitted(program)
+            except NotGeneratedError as error:  # LLVM has no code for this processor
+                self.reason = str(error)
+        if self.code is not None:
+            self._arrange(program, self.code)
+
+    def _arrange(self, program: Program, code: Code) -> None:
+        """Work out which outputs are new, and which are tensors that were written."""
+        given = {n.number: k for k, n in enumerate((*program.inputs, *[n for n, _ in program.captured]))}
+        written = {
+            i.results[0].number: Written(given[i.operands[0].number])
+            for i in program.instructions
+            if isinstance(i.primitive, Write)
+        }
+        self._written = sorted({w.place for w in written.values()})
+        self._outputs = [
+            written.get(o.number, c) if isinstance(o, Name) else c
+            for o, c in zip(program.outputs, code.outputs, strict=True)
+        ]
 
     def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor]) -> list[Any]:
         """The results for tensors; nothing is recorded. What the program writes is written."""
@@ -119,9 +142,20 @@ class Executable:
         try:
             if self.code is None:
                 return self.program.run(inputs, captured)
-            found = self.code.machine.run([t._array for t in (*inputs, *captured)])
+            given = (*inputs, *captured)
+            memories = [storage_of(given[k]) for k in self._written]  # which gives a tensor memory of its own
+            arrays = [t._array for t in given]
+            apart = [k for k in self._written if not arrays[k].flags.c_contiguous]
+            for k in apart:
+                arrays[k] = np.ascontiguousarray(arrays[k])
+            found = self.code.machine.run(arrays)
+            for k in apart:
+                np.copyto(given[k]._array, arrays[k])
+            for memory in memories:
+                memory.version += 1
+                memory.writer = (self.program.name, here())
             return [
-                Tensor._wrap(found[o.place]) if type(o) is Output else o.target if isinstance(o, Write) else o
+                Tensor._wrap(found[o.place]) if type(o) is Output else given[o.place] if type(o) is Written else o
                 for o in self._outputs
             ]
         finally:
