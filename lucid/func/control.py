@@ -27,8 +27,12 @@ from lucid.func.reverse import vjp
 from lucid.ir.effects import moved_streams, of_instruction, of_programs
 from lucid.ir.program import Program
 from lucid.ir.trace import Traced, traced
+from lucid.ir.values import Name
 from lucid.ops import tree
 from lucid.ops.binary import where
+
+
+_UNROLLED = 4  # steps of a scan that become instructions of a program one by one
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
@@ -119,6 +123,8 @@ def scan(
     carry = tree.tree_map(lift, init)
     if not count:
         return carry, _no_results(f, carry, leaves, structure)
+    if count > _UNROLLED and leaves and _is_traced([*tree.flatten(carry)[0], *leaves]):
+        return _traced_scan(f, carry, leaves, structure, reverse)
     rows = []
     for i in range(count - 1, -1, -1) if reverse else range(count):
         returned = f(carry, structure.unflatten([x[i] for x in leaves]))
@@ -457,6 +463,175 @@ def _traced_loop(cond_fn: Any, body_fn: Any, value: Any) -> Any:
     _raise_unless_alike("while_loop", "the value", value, "what body_fn made of it", made)
     held = [t for _, t in (*test.captured, *body.captured)]
     return structure.unflatten(_TracedLoop.apply(_Loop(test, body), *leaves, *held))
+
+
+def _is_traced(tensors: Sequence[Any]) -> bool:
+    """Whether some tensors are values of a program, and none is a batch or a pair inside of it."""
+    kinds = [t for t in tensors if isinstance(t, Kind)]
+    return bool(kinds) and all(isinstance(t, Traced) for t in kinds)
+
+
+class _Scan:
+    """An instruction that runs a program once for each element of the first dimension of some tensors.
+
+    The program takes carries, elements and what it captures, and gives carries and ys. The results are the last carries, all
+    ys, and the carries before each step, which derivatives need.
+    """
+
+    name = "scan"
+    multi = True
+
+    def __init__(self, body: Program, carries: int, count: int, reverse: bool) -> None:
+        self.body, self.carries, self.count, self.reverse = body, carries, count, reverse
+        values: list[Any] = [o if isinstance(o, Name) else lift(o) for o in body.outputs]
+        self.ys = len(values) - carries
+        stacked = [*values[carries:], *body.inputs[:carries]]
+        self.results = [
+            *[Name(-1, v.shape, v.dtype) for v in values[:carries]],
+            *[Name(-1, (count, *v.shape), v.dtype) for v in stacked],
+        ]
+
+    def effects(self) -> list[tuple[str, Any]]:
+        return of_programs(self.body)
+
+    def split(self, tensors: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """The operands: carries, what is gone along, and what the program captures."""
+        given, stop = list(tensors), len(self.body.inputs)
+        return given[: self.carries], given[self.carries : stop], given[stop:]
+
+    def step(self, carry: Sequence[Any], x: Sequence[Any], held: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """One step: the next carries, and the ys."""
+        outs = [lift(o) for o in self.body.run([*carry, *x], held)]
+        return outs[: self.carries], outs[self.carries :]
+
+    def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
+        start, xs, held = self.split(tensors)
+
+        def step(carry: Any, x: Any) -> Any:
+            new, ys = self.step(carry, x, held)
+            return new, (ys, list(carry))
+
+        last, (ys, before) = scan(step, start, xs, self.count, self.reverse)
+        return (*last, *ys, *before)
+
+
+class _TracedScan(Function):
+    """A scan that is being traced. Its derivative is a scan from the other end."""
+
+    is_transparent = True
+
+    @staticmethod
+    def forward(ctx: Any, what: _Scan, *tensors: Any) -> Any:
+        ctx.what, ctx.states = what, _states(what.body)
+        out = _instruction(what, tensors)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *out[len(out) - what.carries :])
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        what: _Scan = ctx.what
+        saved, count = ctx.saved_tensors, len(ctx.saved_tensors) - what.carries
+        start, xs, held = what.split(saved[:count])
+        before, n = list(saved[count:]), what.carries
+        carried, elements, shared = [_floats(part) for part in (start, xs, held)]
+        given = [*carried, *[n + k for k in elements], *[n + len(xs) + k for k in shared]]
+        final = [_or_zeros(cotangents[k], start[k]) for k in carried]
+        samples = what.results[n : n + what.ys]
+        outs = [k for k, name in enumerate(samples) if name.dtype.is_floating_point or name.dtype.is_complex]
+        of_ys = [_or_zeros(cotangents[n + k], samples[k]) for k in outs]
+        of_before = [_or_zeros(cotangents[n + what.ys + k], before[k]) for k in carried]
+
+        def pull(carry: Any, x: Any) -> Any:
+            cts, totals = carry
+            old, here, ct_ys, ct_before = x
+
+            def run(values: Sequence[Any]) -> Any:
+                new, ys = what.step(values[:n], values[n : n + len(xs)], values[n + len(xs) :])
+                return [*[new[k] for k in carried], *[ys[k] for k in outs]]
+
+            call, chosen = _of_some(run, [*old, *here, *held], given)
+            found = list(vjp(call, *chosen)[1]((*cts, *ct_ys)))
+            split = len(carried) + len(elements)
+            last = [g + more for g, more in zip(found[: len(carried)], ct_before, strict=True)]
+            sums = [total + g for total, g in zip(totals, found[split:], strict=True)]
+            return (last, sums), found[len(carried) : split]
+
+        zero = [zeros(held[k].shape, dtype=held[k].dtype) for k in shared]
+        along = (before, xs, of_ys, of_before)
+        with _drawing_again(ctx.states):
+            (first, totals), of_xs = scan(pull, (final, zero), along, what.count, not what.reverse)
+        grads: list[Any] = [None] * count
+        for k, g in zip(given, [*first, *of_xs, *totals], strict=True):
+            grads[k] = g
+        return (None, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        what: _Scan = ctx.what
+        tensors = ctx.saved_tensors[: len(ctx.saved_tensors) - what.carries]
+        start, xs, held = what.split(tensors)
+        rates = [
+            None if not _floats([t]) else _or_zeros(r, t) for t, r in zip(tensors, tangents, strict=True)
+        ]  # of all that have some
+        moving, along, outside = what.split(rates)
+        n, size = what.carries, len(xs)
+        places = [k for k, r in enumerate(rates) if r is not None]
+
+        def push(carry: Any, x: Any) -> Any:
+            (values, changes), (here, slopes) = carry, x
+            given = [*values, *here, *held]
+            known = [*changes, *slopes, *[r for r in outside if r is not None]]
+            run, chosen = _of_some(lambda v: _flat(what.step(v[:n], v[n : n + size], v[n + size :])), given, places)
+            outs, slopes_of = jvp(run, chosen, tuple(known))
+            new = [slopes_of[k] for k in _floats(outs[:n])]
+            return (list(outs[:n]), new), (slopes_of[n:], list(changes))
+
+        given = (start, [r for r in moving if r is not None]), (xs, [r for r in along if r is not None])
+        with _drawing_again(ctx.states):
+            (_, last), (ys, before) = scan(push, *given, what.count, what.reverse)
+        carried = _floats(start)
+        full: list[Any] = [None] * (2 * n + what.ys)
+        for k, rate, old in zip(carried, last, before, strict=True):
+            full[k], full[n + what.ys + k] = rate, old
+        full[n : n + what.ys] = ys
+        return tuple(full)
+
+
+def _flat(pair: tuple[list[Any], list[Any]]) -> list[Any]:
+    return [*pair[0], *pair[1]]
+
+
+def _floats(values: Sequence[Any]) -> list[int]:
+    """The places of those that have derivatives."""
+    return [k for k, v in enumerate(values) if v.dtype.is_floating_point or v.dtype.is_complex]
+
+
+def _or_zeros(ct: Any, like: Any) -> Any:
+    return zeros(like.shape, dtype=like.dtype) if ct is None else ct
+
+
+def _traced_scan(f: Any, carry: Any, leaves: list[Any], structure: Any, reverse: bool) -> tuple[Any, Any]:
+    starts, whole = tree.flatten(carry)
+    count, n = leaves[0].shape[0] if leaves else 0, len(starts)
+    kept: list[Any] = []
+
+    def body(*tensors: Any) -> Any:
+        returned = f(whole.unflatten(tensors[:n]), structure.unflatten(tensors[n:]))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise TypeError("scan: the function must return a pair (carry, y)")
+        new = tree.tree_map(lift, returned[0])
+        _raise_unless_alike("scan", "the carry", carry, "the next one", new)
+        ys, of_ys = tree.flatten(returned[1])
+        kept[:] = [of_ys]
+        return [*tree.flatten(new)[0], *[lift(y) for y in ys]]
+
+    samples = [*starts, *[x[0] for x in leaves]]
+    program = traced(body, tuple(samples), {})
+    held = [t for _, t in program.captured]
+    what = _Scan(program, n, count, reverse)
+    out = _TracedScan.apply(what, *starts, *leaves, *held)
+    return whole.unflatten(out[:n]), kept[0].unflatten(out[n : n + what.ys])
 
 
 def _instruction(what: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
