@@ -590,13 +590,17 @@ def check_compiled(row: Row, dtype: str, most: int = 2) -> None:
         exactly = not any(getattr(i.primitive, "category", "other") in _SUMS for i in program.instructions)
         for g, w in zip(got, want, strict=True):
             if isinstance(w, Tensor):
-                assert g.np_dtype == w.np_dtype and g.shape == w.shape, f"{case}: {g.dtype}{g.shape}, not {w.dtype}{w.shape}"
+                assert g.np_dtype == w.np_dtype and g.shape == w.shape, (
+                    f"{case}: {g.dtype}{g.shape}, not {w.dtype}{w.shape}"
+                )
         tensors = [(g, w) for g, w in zip(got, want, strict=True) if isinstance(w, Tensor)]
         if exactly:
             for g, w in tensors:
                 assert np.array_equal(array(g), array(w), equal_nan=is_float(w)), f"{case}: {array(g)}, not {array(w)}"
         else:
-            assert_close([g for g, _ in tensors], [array(w) for _, w in tensors], case, *TOLERANCES.get(dtype, (1e-5, 1e-6)))
+            assert_close(
+                [g for g, _ in tensors], [array(w) for _, w in tensors], case, *TOLERANCES.get(dtype, (1e-5, 1e-6))
+            )
 
 
 def _program(case: Case) -> Any:

@@ -154,7 +154,15 @@ class _Writer:
         f.loop(count, None, block)
 
     def _place(
-        self, source: Value, type: Type, stride: int, room: Value | None, k: int, done: Value, chunk: Value, whole: Value
+        self,
+        source: Value,
+        type: Type,
+        stride: int,
+        room: Value | None,
+        k: int,
+        done: Value,
+        chunk: Value,
+        whole: Value,
     ) -> Value:
         """Where the elements of a read are side by side, brought together where they are not."""
         f = self.f
@@ -490,12 +498,16 @@ def merged(fold: Fold, name: str) -> Function:
             for k, (base, type) in enumerate(zip(states, plan.states)):
                 f.store(f.beyond(base, at * type.bytes), f.beyond(table, 8 * k).text, 8)
 
-        def of_row(r: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point) -> Any:
+        def of_row(
+            r: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point
+        ) -> Any:
             point(r * fold.blocks)
             _call(f, f"{name}_{j}_merge", f.beyond(out, r * size), table, blocks)
             return []
 
-        def of_piece(p: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point) -> Any:
+        def of_piece(
+            p: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point
+        ) -> Any:
             width = fold.chain.shape[-1]
             many, apart = fold.pieces
             column, outer = p.rest(many) * COLUMNS, p.quotient(many)

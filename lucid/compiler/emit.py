@@ -5,19 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import blas
 from lucid.codegen import fused, lock
+from lucid.codegen.bodies import NotGeneratedError
 from lucid.codegen.compiled import code_of
+from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import Recipe, of_body, of_fold
 from lucid.compiler import runtime
 from lucid.compiler.executable import Call, Code, Output, View
-from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number
-from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Layout, Place
+from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number, new_plan
+from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Buffer, Layout, Place
 from lucid.compiler.products import product_step
-from lucid.compiler.simplify import Uniform, simplified
+from lucid.compiler.simplify import simplified
 from lucid.core.geometry import placed
-from lucid.core.primitive import Primitive
+from lucid.core.primitive import P, Primitive
 from lucid.ir.effects import share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
@@ -26,7 +27,7 @@ _GRAIN = 1024  # elements that a thread takes at least
 
 
 class _Emitter:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, functions: dict[str, tuple[str, Any]] | None = None) -> None:
         self.program = program
         self.simple = simplified(program)
         given = [*program.inputs, *[n for n, _ in program.captured]]
@@ -36,7 +37,8 @@ class _Emitter:
         self.steps: list[dict[str, Any]] = []
         self.calls: list[Any] = []
         self.kept: set[int] = set()  # applications of fused primitives of which a derivative uses residuals
-        self.functions: dict[str, tuple[str, Any]] = {}  # names of functions by what they compute, with what writes them
+        # Names of functions by what they compute, with what writes them; those of a loop's body are among the others.
+        self.functions = {} if functions is None else functions
         self.readers = self._readers()
         self.notes: list[str] = []
         self.in_place: set[int] = set()  # values that loops write to memory from outside
@@ -118,6 +120,10 @@ class _Emitter:
     # --- steps -------------------------------------------------------------------------------------
 
     def emit(self) -> Code:
+        self.make_steps()
+        return self._code()
+
+    def make_steps(self) -> None:
         self._give_results()
         self._write_in_place()
         for group in self.order:
@@ -129,7 +135,6 @@ class _Emitter:
             target, value = write.operands
             if not isinstance(value, Name) or value.number not in self.in_place:
                 self._copy(self.layout.place(value), self.layout.places[target.number])
-        return self._code()
 
     def _group(self, group: Group) -> None:
         if group.kind == ELEMENTS:
@@ -138,7 +143,9 @@ class _Emitter:
             self._fold_alone(group)
         elif group.kind == ASSEMBLY:
             self._assembly(group.instructions[0])
-        elif group.kind == PRODUCT and self._product(group.instructions[0]):
+        elif (group.kind == PRODUCT and self._product(group.instructions[0])) or (
+            group.instructions[0].primitive.name == "scan" and self._scan(group.instructions[0])
+        ):
             pass
         else:
             self._call(group.instructions[0])
@@ -212,11 +219,8 @@ class _Emitter:
         self._loop(target.array.shape, [source], (), [("read", 0)], [target])
 
     def _add_into(self, source: Place, target: Place) -> None:
-        from lucid.compiler.fuse import _new_plan
-        from lucid.core.primitive import P
-
         kind = target.array.dtype
-        plan = _new_plan(P.add, [kind, kind], {})
+        plan = new_plan(P.add, [kind, kind], {})
         operation = Operation(plan, (("read", 0), ("read", 1)))
         self._loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
 
@@ -230,10 +234,39 @@ class _Emitter:
     # --- folds -------------------------------------------------------------------------------------
 
     def _fold(
-        self, folds: list[Instruction], shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any, folded: Any
+        self,
+        folds: list[Instruction],
+        shape: tuple[int, ...],
+        reads: Any,
+        operations: Any,
+        whats: Any,
+        targets: Any,
+        folded: Any,
     ) -> bool:
         """Reductions with the loop before them; False if they do not fit together."""
-        parts = _arranged(shape, folds[0].params["dims"])
+        parts = [
+            (
+                self.fused.plans[f.results[0].number],
+                f.operands[0].dtype.numpy,
+                self.layout.place(f.results[0]),
+                f.primitive.name,
+            )
+            for f in folds
+        ]
+        return self._folded(parts, folds[0].params["dims"], shape, reads, operations, whats, targets, folded)
+
+    def _folded(
+        self,
+        folds: list[tuple[FoldPlan, Any, Place, str]],
+        dims: Any,
+        shape: tuple[int, ...],
+        reads: Any,
+        operations: Any,
+        whats: Any,
+        targets: Any,
+        folded: Any,
+    ) -> bool:
+        parts = _arranged(shape, dims)
         if parts is None:
             return False
         all_places = [*reads, *targets]
@@ -250,19 +283,9 @@ class _Emitter:
         n = len(reads)
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
-        made = Fold(
-            chain,
-            tuple(
-                [
-                    Part(what, self.fused.plans[fold.results[0].number], fold.operands[0].dtype.numpy)
-                    for fold, what in zip(folds, folded, strict=True)
-                ]
-            ),
-            counts[0],
-            counts[1],
-        )
-        self._fold_steps(made, all_places, [self.layout.place(fold.results[0]) for fold in folds])
-        names = [o.plan.name for o in operations] + [fold.primitive.name for fold in folds]
+        made = tuple([Part(what, plan, kind) for (plan, kind, _, _), what in zip(folds, folded, strict=True)])
+        self._fold_steps(Fold(chain, made, counts[0], counts[1]), all_places, [out for _, _, out, _ in folds])
+        names = [o.plan.name for o in operations] + [name for *_, name in folds]
         self.notes.append(f"fold {list(shape)}: {', '.join(names)}")
         return True
 
@@ -282,7 +305,9 @@ class _Emitter:
         work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
         grain = max(1, _GRAIN * units // total)
         self._step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
-        self._step("loop", [*outs, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks)
+        self._step(
+            "loop", [*outs, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks
+        )
 
     def _fold_alone(self, group: Group) -> None:
         (instruction,) = group.instructions
@@ -333,21 +358,127 @@ class _Emitter:
             self._copy(given[0], out.shown(array.reshape(given[0].array.shape)))
 
     def _copy_into(self, source: Place, target: Place) -> None:
-        self._loop(target.array.shape, [source.shown(np.broadcast_to(source.array, target.array.shape))], (), [("read", 0)], [target])
+        self._loop(
+            target.array.shape,
+            [source.shown(np.broadcast_to(source.array, target.array.shape))],
+            (),
+            [("read", 0)],
+            [target],
+        )
 
     # --- products and calls ------------------------------------------------------------------------
 
     def _product(self, instruction: Instruction) -> bool:
+        labels = instruction.params["labels"]
         x, y = [self.layout.place(o) for o in instruction.operands]
         out = self.layout.place(instruction.results[0])
-        found = product_step(x, y, out, instruction.params["labels"])
-        if found is None:
+        if labels.conj_left or labels.conj_right:
             return False
-        if out.array.size:
-            facts, places = found
-            self._step("product", places, **facts)
-            self.notes.append(f"product {instruction.params['labels']}: {list(x.array.shape)} {list(y.array.shape)}")
+        if not out.array.size:
+            return True
+        found = product_step(x, y, out, labels)
+        if found is None and set(labels.left) - set(labels.right) and set(labels.right) - set(labels.left):
+            found = product_step(*[self._in_order(o) for o in instruction.operands], out, labels)
+        if found is None:
+            return self._loop_of_products(x, y, out, labels)
+        facts, places = found
+        self._step("product", places, **facts)
+        self.notes.append(f"product {labels}: {list(x.array.shape)} {list(y.array.shape)}")
         return True
+
+    def _loop_of_products(self, x: Place, y: Place, out: Place, labels: Any) -> bool:
+        """Factors multiplied element by element, and summed over the labels that the product does not have."""
+        inner = [c for c in labels.left if c not in labels.out]
+        kind = out.array.dtype
+        plan = new_plan(P.mul, [kind, kind], {})
+        if plan is None or x.array.dtype != kind or y.array.dtype != kind:
+            return False
+        order = [*labels.out, *inner]
+        sizes = labels.sizes(x.array.shape, y.array.shape)
+        shape = tuple([sizes[c] for c in order])
+        reads = [p.shown(_by_labels(p.array, own, order, shape)) for p, own in ((x, labels.left), (y, labels.right))]
+        operations = (Operation(plan, (("read", 0), ("read", 1))),)
+        if not inner:
+            self._loop(shape, reads, operations, [("result", 0)], [out])
+            return True
+        try:
+            fold = FoldPlan(P.sum.fold, kind, kind)
+        except NotGeneratedError:
+            return False
+        dims = tuple(range(len(labels.out), len(shape)))
+        return self._folded([(fold, kind, out, "sum")], dims, shape, reads, operations, [], [], [("result", 0)])
+
+    def _scan(self, instruction: Instruction) -> bool:
+        """A loop of steps; False if some of them call back, or it is no scan."""
+        what = instruction.primitive
+        body = getattr(what, "body", None)
+        if not isinstance(body, Program) or not what.count:
+            return False
+        inner = _Emitter(body, self.functions)
+        inner.make_steps()
+        if inner.calls or any(not isinstance(o, tuple | Place) for o in inner.outputs):
+            return False
+        n, ys = what.carries, what.ys
+        starts, xs, held = what.split([self._in_order(o) for o in instruction.operands])
+        arena = self.layout.new(ARENA, (inner.layout.pack(),), np.dtype(np.uint8))
+        places = [arena]
+        # For each buffer of the body: where it is, and how far it moves from round to round.
+        moves: list[tuple[Buffer, Place, Place | None, int]] = []
+        inner_arena = inner.layout.new(ARENA, (0,), np.dtype(np.uint8)).buffer
+        moves.append((inner_arena, arena, None, 0))
+        given = [inner.layout.places[name.number].buffer for name in (*body.inputs, *[n for n, _ in body.captured])]
+        results = [(o[0] if isinstance(o, tuple) else o).buffer for o in inner.outputs]
+        last = []
+        before = instruction.results[n + ys :]
+        for k, start in enumerate(starts):
+            one, other = [self.layout.new(ARENA, start.array.shape, start.array.dtype) for _ in range(2)]
+            self._copy(start, one)
+            places += [one, other]
+            moves += [(given[k], one, other, 0), (results[k], other, one, 0)]
+            last.append(one if what.count % 2 == 0 else other)
+        steps = -1 if what.reverse else 1
+        for buffer, x in zip(given[n:], xs, strict=False):
+            places.append(x)
+            moves.append((buffer, self._row(x, what), None, steps * x.array.strides[0]))
+        for buffer, x in zip(given[n + len(xs) :], held, strict=True):
+            places.append(x)
+            moves.append((buffer, x, None, 0))
+        for buffer, name in zip(results[n:], instruction.results[n : n + ys], strict=True):
+            out = self.layout.place(name)
+            places.append(out)
+            moves.append((buffer, self._row(out, what), None, steps * out.array.strides[0]))
+        for k, name in enumerate(before):  # the carries before each step, if somebody reads them
+            if name.number in self.readers:
+                out = self.layout.place(name)
+                row = inner.layout.new(RESULT, starts[k].array.shape, starts[k].array.dtype)
+                inner.insert_copy(inner.layout.places[body.inputs[k].number], row)
+                places.append(out)
+                moves.append((row.buffer, self._row(out, what), None, steps * out.array.strides[0]))
+        self._step("repeat", places, units=what.count, inner=inner, moves=moves, work=0.0)
+        for place, name in zip(last, instruction.results[:n], strict=True):
+            self._copy(place, self.layout.place(name))
+        self.notes.append(f"repeat {what.count} times:")
+        self.notes += [f"  {note}" for note in inner.notes]
+        return True
+
+    def insert_copy(self, source: Place, target: Place) -> None:
+        """Copy something before anything else is done."""
+        rest, self.steps = self.steps, []
+        self._copy(source, target)
+        self.steps += rest
+
+    def _in_order(self, operand: Any) -> Place:
+        """An operand as it lies in row-major order, in a place of its own if it does not."""
+        place = self.layout.place(operand)
+        if place.array.flags.c_contiguous:
+            return place
+        own = self.layout.new(ARENA, place.array.shape, place.array.dtype)
+        self._copy(place, own)
+        return own
+
+    def _row(self, place: Place, what: Any) -> Place:
+        """The row of an array with which a loop begins."""
+        return place.shown(place.array[what.count - 1 :] if what.reverse else place.array)
 
     def _call(self, instruction: Instruction) -> None:
         takes_tensors = not isinstance(instruction.primitive, Primitive) or instruction.primitive.is_call
@@ -400,11 +531,12 @@ class _Emitter:
                 given.append(place.buffer.index)
             else:
                 outputs.append(place)
+        index, constants = self._number_inner(index, by_kind)
         native, segments = self._segments()
         machine = runtime.Machine(
             arena,
             index,
-            [(b.index, b.array) for b in by_kind[CONSTANT]],
+            constants,
             1 + len(by_kind[CONSTANT]),
             [(b.index, b.array.dtype, b.array.shape) for b in by_kind[RESULT]],
             given,
@@ -415,28 +547,83 @@ class _Emitter:
         calls = [instruction.primitive.name for _, instruction, *_ in self.calls]
         return Code(machine, outputs, self.notes, calls)
 
+    def _number_inner(self, index: int, by_kind: dict[str, Any]) -> tuple[int, list[Any]]:
+        """Give the buffers of the bodies of loops their numbers, behind all others."""
+        constants = [(b.index, b.array) for b in by_kind[CONSTANT]]
+        for step in self.steps:
+            if step["kind"] == "repeat":
+                inner: _Emitter = step["inner"]
+                arena = step["moves"][0][0]
+                arena.index = index
+                index += 1
+                for buffer in inner.layout.buffers:
+                    if buffer.kind == ARENA:
+                        buffer.index = arena.index
+                        continue
+                    buffer.index = index
+                    index += 1
+                    if buffer.kind == CONSTANT:
+                        constants.append((buffer.index, buffer.array))
+                index, more = inner._number_inner(index, {CONSTANT: []})
+                constants += more
+        return index, constants
+
+    def _native(self, addresses: dict[str, int], native: list[Any]) -> None:
+        """Add all steps of the body of a loop."""
+        own: list[Any] = []
+        for step in self.steps:
+            own.append(self._facts(step, addresses, native))
+        native += own
+
+    def _facts(self, step: dict[str, Any], addresses: dict[str, int], native: list[Any]) -> dict[str, Any]:
+        """A step as the runtime wants it; the steps of a loop inside of it are added."""
+        places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
+        facts = {**step, "places": places}
+        if step["kind"] == "loop":
+            facts["address"] = addresses[step["name"]]
+        if step["kind"] == "repeat":
+            inner: _Emitter = step["inner"]
+            inner._native(addresses, native)
+            facts["range"] = (len(native) - len(inner.steps), len(native))
+            facts["places"] = []
+            facts["moves"] = [
+                (
+                    buffer.index,
+                    place.buffer.index,
+                    place.buffer.offset + place.offset,
+                    -1 if other is None else other.buffer.index,
+                    0 if other is None else other.buffer.offset + other.offset,
+                    stride,
+                )
+                for buffer, place, other, stride in step["moves"]
+            ]
+        return facts
+
     def _segments(self) -> tuple[Any, list[Any]]:
         """Native steps, and the order of runs of them and of calls."""
         addresses, kept = self._compile()
-        native: list[Any] = []
+        main: list[Any] = []
+        inner: list[Any] = []  # steps of the bodies of loops, which stand behind all others
         segments: list[Any] = []
         calls = {at: call for at, *call in self.calls}
         for k, step in enumerate(self.steps):
             if step["kind"] == "call":
                 segments.append(self._called(*calls[k]))
                 continue
-            places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
-            facts = {**step, "places": places}
-            if step["kind"] == "loop":
-                facts["address"] = addresses[step["name"]]
             if segments and type(segments[-1]) is tuple:
-                segments[-1] = (segments[-1][0], len(native) + 1)
+                segments[-1] = (segments[-1][0], len(main) + 1)
             else:
-                segments.append((len(native), len(native) + 1))
-            native.append(facts)
+                segments.append((len(main), len(main) + 1))
+            main.append(self._facts(step, addresses, inner))
+        for facts in (*main, *inner):
+            if facts["kind"] == "repeat":
+                facts["range"] = tuple([len(main) + place for place in facts["range"]])
+        native = main + inner
         return runtime.Steps(native, kept), segments
 
-    def _called(self, instruction: Instruction, operands: Any, results: Any, takes_tensors: bool, uses: int | None) -> Call:
+    def _called(
+        self, instruction: Instruction, operands: Any, results: Any, takes_tensors: bool, uses: int | None
+    ) -> Call:
         views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
         numbers = tuple([r.buffer.index for r in results])
         keeps = id(instruction) if id(instruction) in self.kept else None
@@ -462,6 +649,12 @@ def _part(array: Any, index: tuple[Any, ...]) -> Any:
     """A part of an array, also where that is one element."""
     found = array[index]
     return found if isinstance(found, np.ndarray) else array[(*index, ...)]
+
+
+def _by_labels(array: Any, own: str, order: list[str], shape: tuple[int, ...]) -> Any:
+    """An array with its labelled dimensions in an order, expanded along those that it does not have."""
+    seen = array.transpose([own.index(c) for c in order if c in own])
+    return np.broadcast_to(seen[tuple([slice(None) if c in own else None for c in order])], shape)
 
 
 def _view(place: Place) -> View:

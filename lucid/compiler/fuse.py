@@ -58,14 +58,15 @@ def plan_of(instruction: Instruction) -> Plan | None:
         if key not in _plans:
             if len(_plans) > _MOST_PLANS:
                 _plans.clear()
-            _plans[key] = _new_plan(primitive, types, instruction.params)
+            _plans[key] = new_plan(primitive, types, instruction.params)
         found = _plans[key]
     except TypeError:  # parameters that are no keys
-        found = _new_plan(primitive, types, instruction.params)
+        found = new_plan(primitive, types, instruction.params)
     return found if found is not None and found.dtype == instruction.results[0].dtype.numpy else None
 
 
-def _new_plan(primitive: Any, types: Any, params: dict[str, Any]) -> Any:
+def new_plan(primitive: Any, types: Any, params: dict[str, Any]) -> Any:
+    """How a primitive of elements of these types is written; None where there is no code for it."""
     name = primitive.name
     if name not in WRITTEN:
         checks = primitive.checks is not None
@@ -210,7 +211,9 @@ class Fused:
         joined: Group | None = None
         for number in sorted(beside, reverse=True):
             group = beside[number]
-            if shown >> group.number & 1 or any(n is not group and n.before >> group.number & 1 for n in needs if n is not joined):
+            if shown >> group.number & 1 or any(
+                n is not group and n.before >> group.number & 1 for n in needs if n is not joined
+            ):
                 continue
             if joined is None:
                 joined = group if len(group.instructions) < _MOST else None

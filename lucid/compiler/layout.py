@@ -100,7 +100,7 @@ class Layout:
         base = self.place(operand)
         if instruction.primitive.name == "reshape" and not arrays.can_reshape(base.array, result.shape):
             return False
-        seen = instruction.primitive.kernel(base.array, **instruction.params)
+        seen = _shown(instruction.primitive, base.array, instruction.params)
         if seen.size and not np.may_share_memory(seen, base.buffer.array):
             return False
         self.places[result.number] = base.shown(seen)
@@ -124,6 +124,15 @@ class Layout:
             packed.append(buffer)
             total = max(total, at + buffer.size)
         return total + 16 * _LINE  # vectors may reach beyond the last element
+
+
+def _shown(primitive: Any, array: Any, params: dict[str, Any]) -> Any:
+    """What a view shows of an array. Kernels copy what is expanded, where that is small."""
+    if primitive.name == "spread":
+        return np.broadcast_to(np.expand_dims(array, params["dims"]), params["shape"])
+    if primitive.name == "broadcast_to":
+        return np.broadcast_to(array, params["shape"])
+    return primitive.kernel(array, **params)
 
 
 def _offset(buffer: Buffer) -> int:

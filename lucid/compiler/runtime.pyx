@@ -21,7 +21,7 @@ cdef enum:
     LINE = 64  # bytes to which memory is aligned
 
 cdef enum:
-    LOOP, PRODUCT, FILL
+    LOOP, PRODUCT, FILL, REPEAT
 
 ctypedef void (*Part)(char** data, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
 ctypedef void (*Gemm)(
@@ -45,8 +45,15 @@ cdef struct Matrices:
     Py_ssize_t x_down, x_right, y_down, y_right
 
 
+cdef struct Move:
+    # An address that changes from round to round: by a stride, or in turns with another place.
+    int target, source, other
+    Py_ssize_t offset, other_offset, stride
+
+
 cdef struct Step:
-    int kind, first, pointers
+    int kind, first, pointers, begin, end, moves
+    Move* moved
     Part part
     Py_ssize_t units, grain
     double work
@@ -127,6 +134,9 @@ cdef class Steps:
         self.steps, self.buffers, self.offsets = NULL, NULL, NULL
 
     def __dealloc__(self):
+        cdef int k
+        for k in range(self.count if self.steps != NULL else 0):
+            free(self.steps[k].moved)
         free(self.steps)
         free(self.buffers)
         free(self.offsets)
@@ -161,6 +171,16 @@ cdef class Steps:
                 step.units, step.grain = s["units"], s["grain"]
             elif s["kind"] == "fill":
                 step.kind, step.units = FILL, s["units"]
+            elif s["kind"] == "repeat":
+                step.kind, step.units = REPEAT, s["units"]
+                step.begin, step.end = s["range"]
+                step.moved = <Move*>malloc(max(len(s["moves"]), 1) * sizeof(Move))
+                if step.moved == NULL:
+                    raise MemoryError
+                step.moves = len(s["moves"])
+                for j, move in enumerate(s["moves"]):
+                    step.moved[j].target, step.moved[j].source, step.moved[j].offset = move[0], move[1], move[2]
+                    step.moved[j].other, step.moved[j].other_offset, step.moved[j].stride = move[3], move[4], move[5]
             else:
                 step.kind = PRODUCT
                 m = &step.matrices
@@ -184,8 +204,23 @@ cdef class Steps:
                 _loop(step, data)
             elif step.kind == PRODUCT:
                 _product(step, data)
+            elif step.kind == REPEAT:
+                self.repeat(step, table)
             else:
                 memset(data[0], 0, step.units)
+
+    cdef void repeat(self, Step* step, char** table) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef Move* move
+        cdef int j
+        for i in range(step.units):
+            for j in range(step.moves):
+                move = &step.moved[j]
+                if move.other >= 0 and i & 1:
+                    table[move.target] = table[move.other] + move.other_offset
+                else:
+                    table[move.target] = table[move.source] + move.offset + i * move.stride
+            self.do(step.begin, step.end, table)
 
 
 cdef class Frame:

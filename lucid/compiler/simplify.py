@@ -94,7 +94,9 @@ class _Simplifier:
 
         def composite(*given: Any) -> Any:
             tensors = iter(given)
-            return primitive.composite(*[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params)
+            return primitive.composite(
+                *[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params
+            )
 
         program = traced(composite, tuple([placeholders.empty(n.shape, n.dtype.numpy) for n in names]), {})
         new: dict[int, Any] = {n.number: o for n, o in zip(program.inputs, names, strict=True)}
@@ -113,7 +115,11 @@ class _Simplifier:
             return new[o.number]
 
         return [
-            i._replace(operands=tuple(map(renamed, i.operands)), results=tuple(map(renamed, i.results)), place=instruction.place)
+            i._replace(
+                operands=tuple(map(renamed, i.operands)),
+                results=tuple(map(renamed, i.results)),
+                place=instruction.place,
+            )
             for i in program.instructions
         ]
 
@@ -121,8 +127,10 @@ class _Simplifier:
         """Compute what depends on constants alone."""
         primitive, operands = instruction.primitive, instruction.operands
         given = [self.constants.get(o.number) if isinstance(o, Name) else o for o in operands]
-        if primitive.multi or primitive.checks is not None or any(
-            g is None for g, o in zip(given, operands) if isinstance(o, Name)
+        if (
+            primitive.multi
+            or primitive.checks is not None
+            or any(g is None for g, o in zip(given, operands) if isinstance(o, Name))
         ):
             return False
         (result,) = instruction.results
@@ -186,7 +194,12 @@ def _key(instruction: Instruction) -> Any:
         key = (
             id(instruction.primitive),
             tuple([o.number if isinstance(o, Name) else ("number", type(o), repr(o)) for o in instruction.operands]),
-            tuple([(k, repr(v) if isinstance(v, slice | tuple | list | dict) else v) for k, v in instruction.params.items()]),
+            tuple(
+                [
+                    (k, repr(v) if isinstance(v, slice | tuple | list | dict) else v)
+                    for k, v in instruction.params.items()
+                ]
+            ),
         )
         hash(key)
     except TypeError:

@@ -31,7 +31,6 @@ from lucid.ir.values import Name
 from lucid.ops import tree
 from lucid.ops.binary import where
 
-
 _UNROLLED = 4  # steps of a scan that become instructions of a program one by one
 
 
