@@ -1,13 +1,15 @@
 """Scaling of losses, so that small gradients are not lost in 16-bit numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import lucid
 from lucid.core import dtypes
 from lucid.core.device import as_device
+from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.tree import flatten
@@ -44,6 +46,8 @@ class GradScaler:
     Tensor([-0.5], requires_grad=True)
     """
 
+    compiled_attributes = ("_stages", "_enabled")  # the scale is read for each run
+
     def __init__(
         self,
         device: str = "cpu",
@@ -71,7 +75,7 @@ class GradScaler:
 
     def _scaled(self, outputs: Any) -> Any:
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * (self._traced_scale(trace.get()) if capturing() else self._scale)
         if isinstance(outputs, list | tuple):
             return type(outputs)(self._scaled(o) for o in outputs)
         if isinstance(outputs, Iterable):
@@ -94,9 +98,12 @@ class GradScaler:
         for g in gradients:
             if g.dtype is dtypes.float16:
                 raise ValueError("unscale_: gradients in float16 cannot be unscaled; keep parameters in float32")
-        found = False
-        for g in gradients:
-            found = _unscale(g, 1.0 / self._scale) or found
+        found: Any = False
+        if capturing():
+            found = _unscaled_in_program(gradients, trace.get(), lambda: [1.0 / self._scale])
+        else:
+            for g in gradients:
+                found = _unscale(g, 1.0 / self._scale) or found
         self._stages[id(optimizer)] = optimizer, _Stage.UNSCALED, found
 
     def step(self, optimizer: "Optimizer", *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +117,11 @@ class GradScaler:
         if self._stage(optimizer) is _Stage.READY:
             self.unscale_(optimizer)
         found = self._stages[id(optimizer)][2]
-        result = None if found else optimizer.step(*args, **kwargs)
+        if capturing():
+            with trace.get().left_out_if(found, optimizer):
+                result = optimizer.step(*args, **kwargs)
+        else:
+            result = None if found else optimizer.step(*args, **kwargs)
         self._stages[id(optimizer)] = optimizer, _Stage.STEPPED, found
         return result
 
@@ -119,10 +130,23 @@ class GradScaler:
         if not self._enabled:
             return
         if new_scale is not None:
+            if capturing():
+                raise NotImplementedError(
+                    "GradScaler: a compiled function cannot set the scale; call update(new_scale) outside"
+                )
             self._scale = _finite_positive("new_scale", float(new_scale))
         elif not self._stages:
             raise RuntimeError("update: no gradients were unscaled since the last update(); call step() before")
-        elif any(found for _, _, found in self._stages.values()):
+        elif capturing():
+            trace.get().ticks[id(self)] = True
+            trace.get().after(self._updated, *[found for _, _, found in self._stages.values()])
+        else:
+            self._updated(*[found for _, _, found in self._stages.values()])
+        self._stages.clear()
+
+    def _updated(self, *found: Any) -> None:
+        """Adapt the scale to whether steps were left out."""
+        if any(found):
             self._scale *= self._backoff_factor
             self._growth_tracker = 0
         else:
@@ -131,7 +155,15 @@ class GradScaler:
                 grown = self._scale * self._growth_factor
                 self._scale = grown if np.isfinite(np.float32(grown)) else self._scale
                 self._growth_tracker = 0
-        self._stages.clear()
+
+    def _traced_scale(self, program: Any) -> Any:
+        """The scale as a number that is read for each run of a program."""
+        if id(self) in program.ticks:
+            raise NotImplementedError(
+                "GradScaler: a compiled function may not scale a loss after update(); call it at its end"
+            )
+        (scale,) = program.numbers(lambda: [self._scale], np.dtype(np.float64))
+        return scale
 
     def _stage(self, optimizer: "Optimizer") -> _Stage:
         return self._stages.get(id(optimizer), (optimizer, _Stage.READY, False))[1]
@@ -205,6 +237,17 @@ def _finite_positive(name: str, value: float) -> float:
     if not 0.0 < value < float("inf"):
         raise ValueError(f"GradScaler: {name} must be a positive number, not {value}")
     return float(value)
+
+
+def _unscaled_in_program(gradients: Sequence[Tensor], program: Any, read: Any) -> Tensor:
+    """The same for all gradients in a program that is traced; whether one contains inf or nan, as a tensor."""
+    (factor,) = program.numbers(read, np.dtype(np.float64))
+    found = lucid.tensor(False)
+    for gradient in gradients:
+        found = found | ~gradient.detach().isfinite().all()
+        with lucid.no_grad():
+            gradient.mul_(factor)
+    return found
 
 
 def _unscale(gradient: Tensor, factor: float) -> bool:

@@ -12,7 +12,7 @@ from lucid.core.detachments import cut
 from lucid.core.dual import Dual
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
@@ -82,7 +82,7 @@ def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         raise RuntimeError(
             f"view(dtype): {x.dtype} without dimensions cannot be seen as {dtype}, which has another width"
         )
-    if type(x) is not Tensor or x.requires_grad:
+    if type(x) is not Tensor or not is_plain(x) or x.requires_grad:
         return _reinterpret_followed(x, dtype)
     out = Tensor._wrap(P.bits.kernel(x._array, dtype))
     out._meta = new_view(None, P.alias, {}, storage_of(x), DETACHED)

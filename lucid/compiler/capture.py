@@ -94,16 +94,10 @@ class Capture(Trace):
         known = self.arguments.get(id(tensor))
         if known is not None:
             return known
-        name = super()._capture(tensor)
-        self.open.add(name.number)
-        return name
+        return super()._capture(tensor)
 
     def _is_outside(self, tensor: Any) -> bool:
         return isinstance(tensor, Tensor) and (id(tensor) in self.arguments or super()._is_outside(tensor))
-
-    def raise_if_overwritten(self, tensor: Tensor, wanted_by: str) -> None:
-        if self._is_outside(tensor):
-            self.raise_without_value(wanted_by)
 
     def raise_without_value(self, wanted_by: str) -> NoReturn:
         raise NeedsValueError(

@@ -18,7 +18,7 @@ from lucid.core.arrays import all_nonzero, any_nonzero
 from lucid.core.batched import Batched, pick
 from lucid.core.dual import Dual
 from lucid.core.kind import Kind
-from lucid.core.levels import active, trace
+from lucid.core.levels import active, captured, trace
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.func.batching import vmap
@@ -193,7 +193,9 @@ def _condition(pred: Any, name: str) -> Any:
     while isinstance(pred, Dual) or (isinstance(pred, Batched) and pred._aux is not None):
         pred = pred._array  # neither a tangent nor the examples that share it matter to a truth value
     if not isinstance(pred, Kind):
-        return bool(pred.item())
+        if is_plain(pred):
+            return bool(pred.item())
+        (pred,) = captured((pred,))
     return pred if pred.np_dtype == np.bool_ else pred != 0
 
 

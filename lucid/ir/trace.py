@@ -34,6 +34,8 @@ class Trace:
     def __init__(self) -> None:
         self.level = levels.new_level()
         self.around = levels.trace.get()  # the next trace further out
+        # The one around this code for which tensors from outside stand for other values too.
+        self.capture: Any = self if self.captures else None if self.around is None else self.around.capture
         self.records = modes.recording.get() is not False
         self.instructions: list[Instruction] = []
         # Tensors from outside of the function are read anew at each run; what was made inside stays as it was.
@@ -85,6 +87,10 @@ class Trace:
         if not isinstance(tensor, Tensor) or getattr(tensor, "_born", 0) >= self.level:
             return False
         return getattr(tensor, "_level", 0) < self.level
+
+    def is_symbolic(self, tensor: Tensor) -> bool:
+        """Whether a plain tensor stands for other values too."""
+        return self.capture is not None and self.capture._is_outside(tensor)
 
     def _is_overwritten(self, tensor: Tensor) -> bool:
         """Whether the program has written to the memory of a tensor from outside."""
@@ -205,6 +211,8 @@ class Trace:
 
     def raise_if_overwritten(self, tensor: Tensor, wanted_by: str) -> None:
         """Refuse to read a value that is there only when the program has run."""
+        if self.is_symbolic(tensor):
+            self.capture.raise_without_value(wanted_by)
         if self._overwritten and self._is_outside(tensor) and self._is_overwritten(tensor):
             raise NeedsValueError(
                 f"{wanted_by} needs a concrete value, but at {here()} a tensor of shape {tensor.shape} from outside of the "
@@ -260,6 +268,8 @@ class Trace:
             name = self.name(tensor.shape, tensor.dtype)
             self.captured[id(tensor)] = (name, tensor)
             self.values[name.number] = tensor
+            if self.is_symbolic(tensor) or (isinstance(tensor, Traced) and not tensor.is_known):
+                self.open.add(name.number)
         return self.captured[id(tensor)][0]
 
     def _constant(self, value: Any) -> Name:

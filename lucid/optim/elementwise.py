@@ -246,6 +246,8 @@ class Elementwise(Optimizer):
         ahead, new, counts = program.ticks.get((id(self), id(p)), (0, fresh or not entry, ()))
         if not ahead and not new:
             counts = tuple([float(entry[name]._array) for name in self._counters])
+        if ahead and program.skips:
+            raise NotImplementedError("lucid.compile: several steps of one optimizer that a GradScaler may leave out")
         program.ticks[id(self), id(p)] = ahead + 1, new, counts
         return new, fresh, ahead, np.dtype(working_type(p._array)), *counts
 

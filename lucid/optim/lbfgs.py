@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.optim.layout import flat_reals, like, working_type
@@ -54,6 +55,11 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure | None = None) -> Any:
         """Run up to `max_iter` iterations; returns the loss at the beginning."""
+        if capturing():
+            raise NotImplementedError(
+                "LBFGS cannot be compiled: how many iterations it takes, and how far each goes, depends on values of the "
+                "loss. Compile the closure instead, and call step as it is."
+            )
         if closure is None:
             raise TypeError("LBFGS.step needs a closure that computes the loss and its gradients, and returns the loss")
         return _Descent(self, self.param_groups[0], closure).run()

@@ -7,9 +7,8 @@ import numpy as np
 
 from lucid.api.creation import zeros_like
 from lucid.autograd.modes import no_grad
-from lucid.core.kind import Kind
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.optim.elementwise import Operand
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
@@ -79,7 +78,7 @@ class Muon(Optimizer):
         if "momentum_buffer" not in entry:
             entry["momentum_buffer"] = zeros_like(p)
         tensors = p, g, entry["momentum_buffer"]
-        if p.itemsize < 4 or any(isinstance(t, Kind) for t in tensors):
+        if p.itemsize < 4 or not all(is_plain(t) for t in tensors):
             wide = [t.float() if t.itemsize < 4 else t for t in tensors]
             _advance(group, *wide)
             for narrow, new in zip(tensors, wide, strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 
 import lucid
 from lucid import Tensor
+from lucid.core.levels import capturing
 from lucid.core.tensor import is_plain
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -43,7 +44,7 @@ def get_total_norm(
     listed = _listed(tensors)
     if not listed:
         return lucid.tensor(0.0)
-    if order == 2 and all(is_plain(t) and t.dtype in _PRODUCTS for t in listed):
+    if order == 2 and not capturing() and all(is_plain(t) and t.dtype in _PRODUCTS for t in listed):
         total = _euclidean(listed)
     else:
         with lucid.no_grad():
