@@ -27,6 +27,16 @@ from lucid.ir.trace import Capturing, Opaque, Trace, Traced
 from lucid.ir.values import Instruction, Name, reachable
 from lucid.ops import tree
 
+# What has a result whose shape depends on values, and what to use instead.
+_MASKED = "Use lucid.where, masked_fill or a product with the mask, which keep the shape."
+_APART = "Compute it outside of the compiled function, or in one with lucid.compiler.disable."
+SIZES = {
+    "nonzero": "Use nonzero_static(x, size=..., fill_value=...), whose size is given.",
+    "indexing with a mask": _MASKED,
+    "masked_select": _MASKED,
+    "unique": _APART,
+    "unique_consecutive": _APART,
+}
 NUMBERS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -100,6 +110,11 @@ class Capture(Trace):
         return isinstance(tensor, Tensor) and (id(tensor) in self.arguments or super()._is_outside(tensor))
 
     def raise_without_value(self, wanted_by: str) -> NoReturn:
+        if wanted_by in SIZES:
+            raise NeedsValueError(
+                f"{wanted_by}: at {here()} lucid.compile traces `{self.function}` into a program that is to serve for other "
+                f"values too, and the shape of the result depends on values. {SIZES[wanted_by]}"
+            )
         raise NeedsValueError(
             f"{wanted_by} needs a concrete value, but at {here()} lucid.compile traces `{self.function}` into a program "
             "that is to serve for other values too. Instead of `if`, use lucid.where or lucid.cond; instead of `while`, "

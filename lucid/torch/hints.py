@@ -4,6 +4,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lucid import compiler
+from lucid.compiler import disable as disable
+from lucid.compiler import is_compiling as is_compiling
 from lucid.torch.tensors import layout as layout
 from lucid.torch.tensors import memory_format as memory_format
 from lucid.torch.tensors import strided as strided
@@ -97,7 +100,30 @@ def is_scripting() -> bool:
     return False
 
 
-is_tracing = is_compiling = is_scripting
+is_tracing = is_scripting
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
+    """`torch.compile`: `lucid.compile`, which has one backend and always takes the whole function. Modules stay themselves.
+
+    >>> import lucid.torch as torch
+    >>> torch.compile(lambda x: x * 2)(torch.ones(2))
+    tensor([2., 2.])
+    """
+    if model is None:
+        return lambda function: compile(function, disable=disable)
+    if disable:
+        return model
+    return model.compile() if hasattr(model, "parameters") else compiler.compile(model)
 
 
 def annotate(kind: Any, value: Any) -> Any:
@@ -109,7 +135,7 @@ Final = Callable  # `torch.jit.Final[int]` is an annotation
 
 # Those that PyTorch has in its first namespace.
 ROOT = (
-    "are_deterministic_algorithms_enabled channels_last channels_last_3d contiguous_format get_float32_matmul_precision "
+    "are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format get_float32_matmul_precision "
     "get_num_interop_threads layout memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
     "set_num_interop_threads strided use_deterministic_algorithms"
 ).split()

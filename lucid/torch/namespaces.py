@@ -108,7 +108,6 @@ RENAMED = {
 
 # Why a name that programs ask for is not there.
 REASONS = {
-    "compile": "Lucid does not compile programs yet; call the function as it is",
     "distributed": "Lucid trains in one process",
     "multiprocessing": "use Python's multiprocessing; tensors are copied between processes",
     "onnx": "models are not exported",
