@@ -654,3 +654,94 @@ def test_an_interrupted_trace_leaves_no_trace():
     stop = False
     assert g(lucid.ones(1)).item() == 2
     assert holder["x"].item() == 2
+
+
+def test_autocast_around_and_inside():
+    layer = nn.Linear(3, 3)
+    f = lucid.compile(layer)
+    x = lucid.randn(2, 3)
+    for _ in range(2):
+        with lucid.amp.autocast("cpu"):
+            assert f(x).dtype is lucid.bfloat16
+            same(f(x), layer(x))
+        assert f(x).dtype is lucid.float32
+    assert "2 programs" in repr(f)
+
+
+def test_tensors_from_outside_are_returned_as_they_are():
+    w = lucid.ones(2, requires_grad=True)
+    buffer = lucid.zeros(2)
+
+    @lucid.compile
+    def f(x):
+        buffer.add_(1)
+        return x, w, buffer
+
+    x = lucid.ones(2)
+    for _ in range(2):
+        outs = f(x)
+        assert outs[0] is x
+        assert outs[1] is w
+        assert outs[2] is buffer
+    assert buffer.tolist() == [2, 2]
+
+
+def test_hooks_on_leaves_are_guards():
+    w = lucid.ones(2, requires_grad=True)
+
+    @lucid.compile
+    def f(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    f(lucid.ones(2))
+    handle = w.register_hook(lambda g: g * 3)
+    f(lucid.ones(2))
+    assert w.grad.tolist() == [3, 3]
+    handle.remove()
+    f(lucid.ones(2))
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_an_optimizer_of_the_user():
+    class Descent(lucid.optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+            self.sign = 1.0
+
+        @lucid.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    entry = self.state[p]
+                    entry["count"] = entry.get("count", lucid.zeros(())) + 1
+                    p.sub_(p.grad * group["lr"] * self.sign)
+
+    def run(compiled):
+        w = lucid.ones(2, requires_grad=True)
+        optimizer = Descent([w], 0.5)
+
+        def step(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+
+        step = lucid.compile(step) if compiled else step
+        for i in range(4):
+            step(lucid.ones(2))
+            optimizer.param_groups[0]["lr"] *= 0.5
+            if i == 2:
+                optimizer.sign = -1.0
+        return w.tolist(), optimizer.state[w]["count"].item()
+
+    assert run(True) == run(False)
+
+
+def test_a_failing_call_leaves_generators_where_they_were():
+    f = lucid.compile(lambda x, i: x[i] + lucid.rand(2))
+    lucid.manual_seed(0)
+    f(lucid.ones(3), lucid.tensor([0, 1]))
+    state = lucid.get_rng_state()
+    with pytest.raises(IndexError):
+        f(lucid.ones(3), lucid.tensor([0, 7]))
+    assert lucid.get_rng_state() == state

@@ -160,7 +160,7 @@ def agree(expected, found, exact):
 def test_every_optimizer(name):
     expected, _ = trained(MLP, OPTIMIZERS[name], False)
     found, step = trained(MLP, OPTIMIZERS[name], True)
-    agree(expected, found, exact=True)
+    agree(expected, found, exact=name != "muon")  # which multiplies matrices
     assert len(step._history) <= 2, step.explain()
 
 
@@ -175,7 +175,13 @@ def test_every_kind_of_model(kind):
 @pytest.mark.parametrize("dtype", [lucid.float64, lucid.bfloat16], ids=str)
 def test_other_types(dtype):
     expected, _ = trained(MLP, OPTIMIZERS["adam"], False, 5, dtype=dtype)
-    agree(expected, trained(MLP, OPTIMIZERS["adam"], True, 5, dtype=dtype)[0], exact=True)
+    found, _ = trained(MLP, OPTIMIZERS["adam"], True, 5, dtype=dtype)
+    if dtype is lucid.float64:
+        agree(expected, found, exact=True)
+    else:  # sums of products that are rounded to eight bits
+        for key in (k for k in expected if k.startswith(("loss", "weight"))):
+            a, b = (np.asarray(v[key].detach(), np.float32) for v in (expected, found))
+            assert np.allclose(a, b, rtol=2e-2, atol=2e-2), key
 
 
 def variants(model, optimizer):

@@ -32,6 +32,15 @@ class Casting:
         self._target = low.numpy
         self._kept: dict[tuple[int, bool], tuple[Tensor, int, Tensor]] | None = {} if keeps else None
 
+    def anew(self) -> "Casting":
+        """The same, with nothing kept."""
+        return Casting(self.dtype, self._kept is not None)
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What a compiled function depends on."""
+        return self.dtype, self._kept is not None
+
     def low(self, *operands: Any) -> list[Any]:
         """Operands of an operation that runs in 16 bits: all floats but doubles are rounded."""
         return [self._lowered(x) for x in operands]

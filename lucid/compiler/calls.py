@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from lucid.compiler.capture import Captured, OutputNumber, generators_of, guards_of, place_of
+from lucid.compiler.capture import Captured, OutputNumber, generators_of, guards_of, is_below, place_of
 from lucid.compiler.executable import Executable
 from lucid.compiler.places import Found, Reader, Walk
 from lucid.core import engine, modes
 from lucid.core.kind import Kind
 from lucid.core.node import (
     Node,
+    accumulators,
     array_of,
     attach,
     output_edge,
@@ -26,6 +27,7 @@ from lucid.core.storage import DETACHED, View, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir.effects import Write, share_memory
 from lucid.ir.program import Program
+from lucid.ir.values import Name
 
 
 class AliasedError(Exception):
@@ -48,13 +50,44 @@ class Specialization:
         places = [place_of(t, trace, walk) for t in tensors]
         self.targets = [a.place for a in found.assignments]
         self.targets += [a.key for a in found.assignments if isinstance(a.key, Found)]
+        watched = [t for t, _ in trace.differentiable()]  # hooks on them would be part of the program
+        self._watched = len(self.targets)
+        self.targets += [place_of(t, trace, walk) for t in watched]
         self.reader = Reader(places, self.targets, guards_of(trace, walk, tensors))
-        self.executable = Executable(program)
         self.pull = None if found.pulled is None else Pull(found)
-        self.draws = generators_of(found.program) if found.pulled is not None else []
-        self._set_writes(program)
+        self.draws = generators_of(found.program)
+        self.hooks = _hooks(watched)
+        self._executable: Executable | None = None
         # A program that makes the state of an optimizer runs once: with the state, another one is needed.
-        self.runs = 0
+        optimizers = list(trace.optimizers.values())
+        self._runs_once = any(a.how == "item" and is_below(a.place, o) for a in found.assignments for o in optimizers)
+        self._set_writes(program)
+        self._set_passed(program)
+
+    @property
+    def executable(self) -> Executable:
+        """The program in the form that runs, made when it is first needed."""
+        if self._executable is None:
+            self._executable = Executable(self.found.inlined)
+        return self._executable
+
+    def calls_back(self) -> Sequence[str]:
+        """The kernels and functions that the program calls."""
+        code = None if self._executable is None else getattr(self._executable, "code", None)
+        return () if code is None else code.calls
+
+    def _set_passed(self, program: Program) -> None:
+        """Find the outputs that are tensors from outside themselves, also after a write."""
+        given = {n.number: ("captured", i) for i, (n, _) in enumerate(program.captured)}
+        given.update((n.number, ("inputs", i)) for i, n in reversed(list(enumerate(program.inputs))))
+        for i in program.instructions:
+            if isinstance(i.primitive, Write):
+                given[i.results[0].number] = given[i.operands[0].number]
+        self._passed = [
+            (i, *given[o.number])
+            for i, o in enumerate(program.outputs[: len(self.found.program.outputs)])
+            if isinstance(o, Name) and o.number in given
+        ]
 
     def _set_writes(self, program: Program) -> None:
         inputs = {n.number: i for i, n in enumerate(program.inputs)}
@@ -75,6 +108,8 @@ class Specialization:
         if type(read) is not tuple:
             return read
         captured, targets = read
+        if (accumulators or self.hooks) and _hooks(targets[self._watched :]) != self.hooks:
+            return None
         for numbers, kind, used in self.numbers:
             values = numbers()
             if values is None:
@@ -88,12 +123,23 @@ class Specialization:
         """What has changed, in words."""
         if failed is None and any(read() is None for read, _, _ in self.numbers):
             return "an option of an optimizer was switched on or off, or the step counts of its parameters differ"
+        if failed is None and accumulators:
+            return "hooks on tensors are others"
         return self.reader.why(failed)
 
     def _run(self, inputs: Sequence[Tensor], captured: list[Tensor], targets: list[Any]) -> Any:
         found = self.found
         states = [(g, g.get_state()) for g in self.draws]
-        outs = self.executable.run(inputs, captured)
+        try:
+            outs = (
+                run_once(found.inlined, inputs, captured) if self._runs_once else self.executable.run(inputs, captured)
+            )
+        except BaseException:
+            for generator, state in states:
+                generator.set_state(state)
+            raise
+        for i, kind, j in self._passed:
+            outs[i] = inputs[j] if kind == "inputs" else captured[j]
         if self.pull is not None:
             outs = self.pull.recorded(outs, inputs, captured, states)
         for i in found.spent:
@@ -147,6 +193,26 @@ class Specialization:
         return False
 
 
+def run_once(program: Program, inputs: Sequence[Tensor], captured: Sequence[Tensor]) -> list[Any]:
+    """The outputs of a program, instruction by instruction, without machine code."""
+    recording = modes.recording.set(modes.SILENT)
+    try:
+        return program.run(inputs, captured)
+    finally:
+        modes.recording.reset(recording)
+
+
+def _hooks(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """The hooks on leaves, by the numbers of their handles: a trace runs those that are there."""
+    if not accumulators:
+        return ()
+    found = [(i, accumulators[id(t)].hooks) for i, t in enumerate(tensors) if id(t) in accumulators]
+    kinds = [
+        (i, tuple(h.tensor), tuple(h.pre), tuple(h.post_accumulate), tuple(h.post)) for i, h in found if h is not None
+    ]
+    return tuple([k for k in kinds if any(k[1:])])
+
+
 def _owner(tensor: Tensor) -> int:
     """Whose memory a tensor shows."""
     array = tensor._array
@@ -166,7 +232,7 @@ class Pull:
         assert found.pulled is not None
         self.name = found.trace.function
         self.half = found.pulled
-        self.executable = Executable(found.pulled.program)
+        self._executable: Executable | None = None
         program = found.program
         outputs = [program.outputs[i] for i in self.half.outputs]
         instructions = [i for i in program.instructions if not isinstance(i.primitive, Write)]
@@ -208,7 +274,9 @@ class Pull:
         given = [*values, *seeds]
         if any(isinstance(t, Kind) for t in given):
             return self.half.program.run(given, [])
-        found = self.executable.run(given, [])
+        if self._executable is None:
+            self._executable = Executable(self.half.program)
+        found = self._executable.run(given, [])
         return [g._array for g in found] if as_arrays else found
 
     def _again(self, node: Node, seeds: Sequence[Tensor]) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.compiler.places import MISSING, Found, Guard, Walk
+from lucid.compiler.places import MISSING, Found, Guard, Walk, is_own
 from lucid.core import engine, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.kind import NeedsValueError
@@ -139,7 +139,8 @@ class Capture(Trace):
 
     def numbers(self, read: Callable[[], Sequence[float] | None], kind: Any) -> list[Traced]:
         """Numbers of Python as inputs of the program: `read` gives them before each run, None if it serves no longer."""
-        values = read()
+        with self._outside():
+            values = read()
         assert values is not None
         tensors = [Tensor._wrap(np.array(v, kind)) for v in values]
         for tensor in tensors:
@@ -267,11 +268,15 @@ def captured(
 ) -> Captured:
     """Trace one call. `leaves` and `structure` are the arguments, tensors as they are."""
     trace = Capture([leaf for leaf in leaves if isinstance(leaf, Tensor)], name)
+    casting = modes.autocast.get()
     with Capturing(trace):
+        # What autocast keeps of parameters belongs to the trace.
+        token = modes.autocast.set(None if casting is None else casting.anew())
         try:
             result = function(*args, **kwargs)
             changes = list(_changes(walk))
         finally:
+            modes.autocast.reset(token)
             restore(walk)
         found = _Assembly(trace, result, changes, walk).finish(leaves, structure)
     trace.values.clear()
@@ -300,7 +305,7 @@ class _Assembly:
     def _assignment(self, place: Found, how: str, key: Any, value: Any) -> Assignment:
         leaves, structure = tree.flatten(value)
         parts = [OutputNumber(self._add(leaf)) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        skips = [condition for optimizer, condition in self.trace.skips if _is_below(place, optimizer)]
+        skips = [condition for optimizer, condition in self.trace.skips if is_below(place, optimizer)]
         if len(skips) > 1:
             raise NotImplementedError("lucid.compile: two steps of one optimizer that a GradScaler may leave out")
         key = self.walk.tensors[id(key)][0] if isinstance(key, Tensor) and id(key) in self.walk.tensors else key
@@ -474,7 +479,7 @@ def _names_tensor(operand: Any, tensor: Tensor, trace: Capture) -> bool:
     return known is not None and isinstance(operand, Name) and operand.number == known[0].number
 
 
-def _is_below(place: Found | None, owner: Any) -> bool:
+def is_below(place: Found | None, owner: Any) -> bool:
     while place is not None:
         if place.value is owner:
             return True
@@ -510,7 +515,7 @@ def _changes(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
 
 def _is_closed(value: Any) -> bool:
     """Whether the attributes of an object are its own affair: only what it names is looked at."""
-    return hasattr(type(value), "compiled_attributes")
+    return hasattr(type(value), "compiled_attributes") and is_own(type(value).__module__)
 
 
 def _is_equal(a: Any, b: Any) -> bool:

@@ -128,12 +128,11 @@ class Compiled:
         None if an argument belongs to a transform.
         """
         tensors: list[Tensor] = []
+        casting = modes.autocast.get()
         parts: list[Any] = [
-            modes.recording.get(),
-            modes.inference.get(),
-            modes.autocast.get(),
+            modes.recording.get(), modes.inference.get(), None if casting is None else casting.settings,
             dtypes.get_default_dtype(),
-        ]
+        ]  # fmt: skip
         for i, arg in enumerate(args):
             if type(arg) is Tensor:
                 array = arg._array
@@ -286,6 +285,9 @@ class Compiled:
         lines = [f"{self._name}: {len(self._history)} program{'s' * (len(self._history) != 1)}"]
         lines += [f"  {i}. for ({given}): {why}" for i, (given, why) in enumerate(self._history, 1)]
         lines += [f"  {count} calls ran as they are: {reason}" for reason, count in self._asides.items()]
+        back = {name for group in self._known.values() for known in group for name in known.calls_back()}
+        if back:
+            lines.append(f"  kernels and functions that are called by the programs: {', '.join(sorted(back))}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -184,7 +184,7 @@ class Walk:
                 self._go_on(found, "cell", name, cell.cell_contents)
             except ValueError:  # not filled yet
                 continue
-        if _is_own(function.__module__):
+        if is_own(function.__module__):
             return
         names = set(_names(code))
         self.names |= names
@@ -198,7 +198,7 @@ class Walk:
 
     def _visit_class(self, found: Found) -> None:
         cls = found.value
-        if _is_own(cls.__module__) or id(cls) in self.containers:
+        if is_own(cls.__module__) or id(cls) in self.containers:
             return
         self.containers[id(cls)] = found
         self.same.append(found)
@@ -206,7 +206,7 @@ class Walk:
 
     def _look_into_class(self, cls: Any) -> None:
         for base in cls.__mro__:
-            if _is_own(base.__module__):
+            if is_own(base.__module__):
                 continue
             root = Found(None, "root", base.__qualname__, base)
             self.containers.setdefault(id(base), root)
@@ -224,7 +224,7 @@ class Walk:
     def _visit_module(self, found: Found) -> None:
         """Of the user's own modules, what code names."""
         module = found.value
-        if _is_own(module.__name__):
+        if is_own(module.__name__):
             return
         self.containers[id(module)] = found
         for name in self.names & set(vars(module)):
@@ -241,10 +241,10 @@ class Walk:
             self.containers[id(cls)] = Found(None, "root", cls.__qualname__, cls)
             self._look_into_class(cls)
         registered = getattr(value, "_kinds", None) or ()
-        own = _is_own(cls.__module__)
+        own = is_own(cls.__module__)
         for name, item in list(getattr(value, "__dict__", {}).items()):
             if rooms is not None:
-                if name not in rooms:
+                if name not in rooms and (own or name not in self.names):
                     continue
             elif name == "_kinds" or not (own or name in self.names or name in registered):
                 continue
@@ -265,7 +265,7 @@ class Walk:
             for name, item in list(vars(cls).items()):
                 if name in fields or name.startswith("__") or not isinstance(item, _PLAIN):
                     continue
-                if name in self.names or (own and _is_own(cls.__module__)):
+                if name in self.names or (own and is_own(cls.__module__)):
                     self._go_on(found, "slot", name, getattr(value, name))
 
     def _visit_groups(self, found: Found) -> None:
@@ -299,7 +299,7 @@ def _contents(value: Any) -> Any:
     return dict(value.__dict__) if hasattr(value, "__dict__") else None
 
 
-def _is_own(module: Any) -> bool:
+def is_own(module: Any) -> bool:
     """Whether code is of a library that changes nothing between calls."""
     return isinstance(module, str) and module.partition(".")[0] in _OWN and module != "builtins.__main__"
 

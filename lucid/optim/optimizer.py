@@ -51,7 +51,7 @@ class Optimizer:
     Tensor([0.], requires_grad=True)
     """
 
-    compiled_attributes = ("param_groups", "state")  # what `lucid.compile` looks at
+    compiled_attributes = ("param_groups", "state", "_hooks")  # what `lucid.compile` looks at
     reads_numbers = False  # whether `step` asks a program for its numbers itself; else learning rates are inputs of it
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
