@@ -54,6 +54,9 @@ class Specialization:
         self._watched = len(self.targets)
         self.targets += [place_of(t, trace, walk) for t in watched]
         self.reader = Reader(places, self.targets, guards_of(trace, walk, tensors))
+        gradients = [i for i, a in enumerate(found.assignments) if a.how == "grad"]
+        self._gradients = [(i, _output(found.assignments[i].value)) for i in gradients]
+        self._others = [i for i, a in enumerate(found.assignments) if a.how != "grad"]
         self.pull = None if found.pulled is None else Pull(found)
         self.draws = generators_of(found.program)
         self.hooks = _hooks(watched)
@@ -143,22 +146,24 @@ class Specialization:
         if self.pull is not None:
             outs = self.pull.recorded(outs, inputs, captured, states)
         for i in found.spent:
-            outs[i] = _spent(outs[i], [*inputs, *captured], found)
-        if found.assignments or found.afterwards:
+            outs[i] = _spent(outs[i], targets[self._watched :], found)
+        for place, i in self._gradients:
+            targets[place]._grad = None if i is None else outs[i]
+        if self._others or found.afterwards:
             self._assign(outs, targets)
         return found.results.unflatten(outs[: found.size])
 
     def _assign(self, outs: Sequence[Any], targets: list[Any]) -> None:
         keys = iter(targets[len(self.found.assignments) :])
-        for (_, how, key, value, skipped), target in zip(self.found.assignments, targets, strict=False):
+        for place in self._others:
+            _, how, key, value, skipped = self.found.assignments[place]
+            target = targets[place]
             name = next(keys) if isinstance(key, Found) else key
             if skipped is not None and outs[skipped].item():
                 continue
             structure, parts = value
             new = structure.unflatten([outs[p.place] if type(p) is OutputNumber else p for p in parts])
-            if how == "grad":
-                target._grad = new
-            elif how == "item":
+            if how == "item":
                 target[name] = new
             elif how == "attribute":
                 setattr(target, name, new)
@@ -191,6 +196,12 @@ class Specialization:
             if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
                 return True
         return False
+
+
+def _output(value: Any) -> int | None:
+    """The output that is assigned to a gradient; None if it is removed."""
+    parts = value[1]
+    return parts[0].place if parts else None
 
 
 def run_once(program: Program, inputs: Sequence[Tensor], captured: Sequence[Tensor]) -> list[Any]:
@@ -350,7 +361,8 @@ class _Spent:
 
 def _spent(out: Tensor, sources: Sequence[Tensor], found: Captured) -> Tensor:
     out = _result(out) if isinstance(out._meta, View) else out
-    edges = tuple([edge_of(synced(t)) for t in sources if t.requires_grad][:1])
-    if edges:
+    source = next((t for t in sources if t.requires_grad), None)
+    if source is not None:
+        edges = (edge_of(synced(source)),)
         attach(out, _Spent(found.trace.function), *split_edges(edges), None, -1, None, {}, out.shape)
     return out

@@ -138,7 +138,8 @@ class Compiled:
                 array = arg._array
                 tensors.append(arg)
                 flags = None if array.flags.c_contiguous else array.strides
-                parts.append((array.shape, array.dtype, arg.requires_grad, flags))
+                requires_grad = arg._requires_grad if arg._meta is None else arg.requires_grad
+                parts.append((array.shape, array.dtype, requires_grad, flags))
             elif isinstance(arg, np.ndarray):
                 lifted = lift(arg)
                 args = (*args[:i], lifted, *args[i + 1 :])

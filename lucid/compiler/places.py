@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api.rng import Generator
+from lucid.core import changes
 from lucid.core.dtypes import dtype as Dtype
 from lucid.core.kind import Kind
 from lucid.core.storage import View
@@ -402,7 +403,8 @@ def described(found: tuple[Any, ...]) -> str:
 class Reader:
     """Reads places, after it has checked guards, by generated code.
 
-    Tensors are mostly the same ones as in the last run, over the same memory: then nothing else is looked at.
+    Tensors are mostly the same ones as in the last run, over the same memory: then nothing else is looked at. What
+    hangs on attributes of modules alone is the same as long as nobody has assigned to one, which is counted.
     """
 
     def __init__(self, tensors: Sequence[Found], others: Sequence[Found], guards: Sequence[Guard]) -> None:
@@ -412,27 +414,26 @@ class Reader:
         self.version = 0  # counts how often a tensor was another one than before
         self._last: list[Any] = [None] * len(tensors)
         self._arrays: list[Any] = [None] * len(tensors)
-        self._lines: list[str] = []
-        self._constants: dict[str, Any] = {"last": self._last, "arrays": self._arrays, "fits": self._fits}
-        self._variables: dict[Any, str] = {}
-        for number, guard in enumerate(self.guards):
-            self._lines.append(f"    if {self._condition(guard)}: return {number}")
-        for i, found in enumerate(tensors):
-            v = self._variable(found)
-            grad = bool(self.expected[i][3])
-            self._lines.append(
-                f"    if ({v} is not last[{i}] or {v}._array is not arrays[{i}] or {v}._requires_grad is not {grad}) "
-                f"and not fits({i}, {v}): return {-1 - i}"
-            )
-        results = [", ".join([self._variable(f) for f in group]) for group in (tensors, others)]
-        source = "\n".join(["def read(arguments):", *self._lines, f"    return [{results[0]}], [{results[1]}]"])
-        exec(compile(source, "<lucid.compile: captures>", "exec"), self._constants)
-        self._read: Callable[[Sequence[Tensor]], Any] = self._constants["read"]
+        self._kept: list[Any] = []
+        self._read = _Code(self, tensors, others, self._kept, False).function
+        quick = _Code(self, tensors, others, self._kept, True)
+        self._read_quickly, self._notes = quick.function, quick.kept
+        self._count = -1  # of assignments to modules when everything was read
 
     def __call__(self, arguments: Sequence[Tensor]) -> Any:
         """The tensors and the others, for the tensors among the arguments; or what `why` explains, if it does not serve."""
         try:
-            return self._read(arguments)
+            if self._count == changes.count[0]:
+                found = self._read_quickly(arguments)
+                if found is not None:
+                    return found
+            count = changes.count[0]
+            found = self._read(arguments)
+            self._count = -1
+            if type(found) is tuple:
+                self._kept[:] = [place.read() for place in self._notes]
+                self._count = count
+            return found
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return None
 
@@ -453,6 +454,54 @@ class Reader:
         self._last[i], self._arrays[i] = tensor, tensor._array
         self.version += 1
         return True
+
+
+class _Code:
+    """The text of a function that reads places, and the values in it. The quick one takes what hangs on modules as `kept`."""
+
+    def __init__(
+        self, reader: Reader, tensors: Sequence[Found], others: Sequence[Found], kept: list[Any], quick: bool
+    ) -> None:
+        self.quick = quick
+        self.kept: list[Found] = []
+        self._lines: list[str] = []
+        self._constants: dict[str, Any] = {
+            "last": reader._last, "arrays": reader._arrays, "fits": reader._fits, "kept": kept
+        }  # fmt: skip
+        self._variables: dict[Any, str] = {}
+        failed = "None" if quick else None  # the slow one says what has changed
+        for number, guard in enumerate(reader.guards):
+            if not quick or not self._is_kept(guard):
+                self._lines.append(f"    if {self._condition(guard)}: return {failed or number}")
+        for i, found in enumerate(tensors):
+            v = self._variable(found)
+            if quick and v.startswith("kept"):
+                self._lines.append(f"    v{i}k = {v}")
+                v = self._variables[_key(found)] = f"v{i}k"
+            grad = bool(reader.expected[i][3])
+            self._lines.append(
+                f"    if ({v} is not last[{i}] or {v}._array is not arrays[{i}] or {v}._requires_grad is not {grad}) "
+                f"and not fits({i}, {v}): return {failed or -1 - i}"
+            )
+        results = [", ".join([self._variable(f) for f in group]) for group in (tensors, others)]
+        source = "\n".join(["def read(arguments):", *self._lines, f"    return [{results[0]}], [{results[1]}]"])
+        exec(compile(source, "<lucid.compile: captures>", "exec"), self._constants)
+        self.function: Callable[[Sequence[Tensor]], Any] = self._constants["read"]
+
+    def _kept(self, found: Found) -> str:
+        """A place that hangs on modules, as the value that it had when everything was read; its module must be the same."""
+        top = _top(found)
+        if top.parent is not None and top not in self.kept:
+            v = self._variable(top)
+            self.kept.append(top)
+            self._lines.append(f"    if {v} is not kept[{len(self.kept) - 1}]: return None")
+        self.kept.append(found)
+        return f"kept[{len(self.kept) - 1}]"
+
+    def _is_kept(self, guard: Guard) -> bool:
+        """Whether a guard holds as long as modules have the same attributes."""
+        places = [guard.place] if guard.other is None else [guard.place, guard.other]
+        return guard.kind != "length" and all(_hangs_on_modules(p) for p in places)
 
     def _constant(self, value: Any) -> str:
         if value is None or value is True or value is False or type(value) is int:
@@ -482,13 +531,15 @@ class Reader:
 
     def _variable(self, found: Found) -> str:
         """The variable with what is at a place, read when it is first needed."""
-        key = id(found.value) if found.parent is None else (id(found.parent), found.how, _hashable(found.key))
+        key = _key(found)
         if key in self._variables:
             return self._variables[key]
         if found.how == "argument":
             name = f"arguments[{found.key}]"
         elif found.parent is None:
             name = self._named(found.value)
+        elif self.quick and _hangs_on_modules(found):
+            name = self._kept(found)
         else:
             above = self._variable(found.parent)
             how = found.how
@@ -519,6 +570,25 @@ class Reader:
             self._variables[key] = name = f"d{len(self._variables)}"
             self._lines.append(f"    {name} = {variable}.__dict__")
         return self._variables[key]
+
+
+def _key(found: Found) -> Any:
+    if found.parent is None:
+        return id(found.value)
+    return id(found.parent), found.how, _hashable(found.key)
+
+
+def _hangs_on_modules(found: Found) -> bool:
+    """Whether a place is an attribute of a module."""
+    counted = found.parent is not None and hasattr(type(found.parent.value), "counts_changes")
+    return counted and found.how in ("attribute", "slot")
+
+
+def _top(found: Found) -> Found:
+    """The module from which a place is reached by attributes of modules."""
+    while found.parent is not None and _hangs_on_modules(found):
+        found = found.parent
+    return found
 
 
 def _hashable(key: Any) -> Any:

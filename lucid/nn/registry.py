@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lucid import Tensor
+from lucid.core import changes
 from lucid.nn.parameter import Buffer, Parameter, is_persistent
 
 M = TypeVar("M", bound="Registry[Any]")  # the class of submodules
@@ -30,7 +31,10 @@ class Registry(Generic[M]):
             _delete(self, name)
         _set(self, "_kinds", {})
 
+    counts_changes = True  # for compiled functions, which then need not look at each attribute
+
     def __setattr__(self, name: str, value: Any) -> None:
+        changes.count[0] += 1
         if isinstance(value, _REGISTRABLE):
             kind = _kind_of(value)
             if kind is not None and not isinstance(getattr(type(self), name, None), property):
@@ -62,6 +66,7 @@ class Registry(Generic[M]):
         if kinds.get(name) != kind:
             kinds.pop(name, None)  # a registration as something else goes to the end
         kinds[name] = kind
+        changes.count[0] += 1
         _set(self, name, value)
 
     def _registry(self) -> dict[str, str]:
@@ -81,9 +86,11 @@ class Registry(Generic[M]):
         return {**self.__dict__, "_kinds": dict(self._kinds or {})}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        changes.count[0] += 1
         self.__dict__.update(state)
 
     def __delattr__(self, name: str) -> None:
+        changes.count[0] += 1
         _delete(self, name)
         if self._kinds is not None:
             self._kinds.pop(name, None)

@@ -419,19 +419,23 @@ class CoefficientReader:
         self.new, self.fresh, self.ahead = new, fresh, ahead
         self.slots = optimizer._slots(group)
         self.decisions = [_truth(v) for v in group.values()]
+        self.options = list(group.values())
 
     def __call__(self) -> list[float] | None:
         """The numbers; None if the program does not serve any more: other slots, or counters that have come to differ."""
         optimizer, group = self.optimizer, self.group
-        if [_truth(v) for v in group.values()] != self.decisions or optimizer._slots(group) != self.slots:
-            return None
+        options = list(group.values())
+        if len(options) != len(self.options) or not all(map(is_, options, self.options)):
+            if [_truth(v) for v in options] != self.decisions or optimizer._slots(group) != self.slots:
+                return None
+            self.options = options
         if self.new:
             now: Any = list(optimizer._counters.values())
         else:
             state = optimizer.state
             now = []
             for name in optimizer._counters:
-                found = [float(state[p][name]._array) for p in self.params]
+                found = [state[p][name]._array.item() for p in self.params]
                 if found.count(found[0]) != len(found):
                     return None
                 now.append(found[0])
