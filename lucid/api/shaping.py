@@ -84,7 +84,7 @@ def _reinterpret(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         )
     if type(x) is not Tensor or not is_plain(x) or x.requires_grad:
         return _reinterpret_followed(x, dtype)
-    out = Tensor._wrap(P.bits.kernel(x._array, dtype))
+    out = Tensor._wrap(P.bits.kernel(x.shell()._array, dtype))
     out._meta = new_view(None, P.alias, {}, storage_of(x), DETACHED)
     return out
 

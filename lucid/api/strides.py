@@ -38,7 +38,7 @@ def _layout(x: Tensor) -> tuple[Any, tuple[int, ...] | None]:
     """The array at the bottom, and the order of dimensions in which its elements lie in memory without gaps."""
     array: Any = x
     while isinstance(array, Tensor):
-        array = array._array
+        array = array.shell()._array
     steps = array.strides[array.ndim - x.ndim :]
     order = tuple(sorted(range(x.ndim), key=lambda d: (-abs(steps[d]), d)))
     expected = array.itemsize

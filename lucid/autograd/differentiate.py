@@ -8,7 +8,9 @@ import numpy as np
 from lucid.core import engine
 from lucid.core.arrays import as_array, from_numpy, full, zeros
 from lucid.core.dtypes import FLOATING
+from lucid.core.levels import active, tracing
 from lucid.core.primitive import synced
+from lucid.core.storage import freeze
 from lucid.core.tensor import Tensor, shape_of
 from lucid.native import framed
 
@@ -165,6 +167,7 @@ def grad(
             live = [(r, s) for r, s in zip(roots, seeds, strict=True) if synced(r)._requires_grad]
             roots, seeds = [r for r, _ in live], [s for _, s in live]
         _require(roots)
+        lent = None if create_graph or tracing() or active.get() else _lent(seeds)
         found = _run(
             roots,
             _prepare(roots, seeds, True, create_graph),
@@ -172,6 +175,7 @@ def grad(
             retain_graph=keep,
             create_graph=create_graph,
             accumulate=False,
+            lent=lent,
         )
     if materialize_grads:
         found = [
@@ -185,6 +189,11 @@ def grad(
                     "and see lucid.autograd.explain(output, input) for where the connection was lost"
                 )
     return found[0] if bare else tuple(found)
+
+
+def _lent(seeds: list[Any]) -> list[Any]:
+    """The memory of seeds that gradients may show."""
+    return [s._array for s in seeds if isinstance(s, Tensor) and not s._level and freeze(s)]
 
 
 def _batched(

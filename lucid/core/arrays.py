@@ -35,10 +35,12 @@ basis = question("basis")  # (count, start, shape, dtype): so many, of which tho
 empty_strided = question("empty_strided")  # (shape, dtype, strides in bytes)
 empty_in_order = question("empty_in_order")  # (shape, dtype, dims): the outermost dimension in memory first
 copy = question("copy")  # (x, dtype=None, order="C")
+expanded_copy = question("expanded_copy")  # (x): an expanded array again, in memory of its own that cannot be written
 
 # Writing.
 assign = question("assign")  # (x, value): x[...] = value
 call_into = question("call_into")  # (function, x, *others): x = function(x, *others)
+set_writable = question("set_writable")  # (x, whether): of an array that owns its memory
 
 # What elements there are.
 item = question("item")  # the only one

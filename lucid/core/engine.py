@@ -11,6 +11,7 @@ alone (`pulls_new`); not what it was given, what hooks have seen, and what sever
 
 from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, NONFINITE, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.primitive import Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.source_lines import here
-from lucid.core.storage import storage_of
+from lucid.core.storage import LARGE, copied, frozen, storage_of
 from lucid.core.tensor import Tensor, class_of, of_class, wrapped, wrapped_as
 
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
@@ -108,9 +109,11 @@ def run(
     retain_graph: bool,
     create_graph: bool,
     accumulate: bool,
+    lent: Sequence[Any] | None = None,
 ) -> list[Tensor | None]:
     """One backward pass. Gradients go into `.grad` if `accumulate`, else they are returned for `inputs`.
 
+    With a list of seeds that are `lent`, those that are returned may be frozen, and show the memory of these.
     Nothing is written to any leaf before the whole pass has succeeded.
     """
     if levels.active.get():
@@ -124,7 +127,7 @@ def run(
                 _hook_leaf(held)
         if not accumulate:
             assert inputs is not None
-            return [_result(t, captured, leaves) for t in inputs]
+            return [_result(t, captured, leaves, lent) for t in inputs]
         for leaf, gradient, _ in leaves.values():
             if gradient.shape != leaf.shape:
                 _raise_misfit(leaf, gradient)
@@ -520,10 +523,26 @@ def _retains(tensor: Tensor) -> bool:
     return tensor._node.hooks is not None and tensor._node.hooks.retain is not None
 
 
-def _result(tensor: Tensor, captured: dict[int, list[Any]], leaves: dict[int, list[Any]]) -> Tensor | None:
+def _result(
+    tensor: Tensor, captured: dict[int, list[Any]], leaves: dict[int, list[Any]], lent: Sequence[Any] | None
+) -> Tensor | None:
     edge = edge_of(tensor)
     held = captured.get(edge._seq) if edge._seq else leaves.get(id(tensor))
-    return None if held is None else _take(held, tensor)
+    if held is None:
+        return None
+    shown = None if lent is None else _shown_at_no_cost(held, tensor, lent)
+    return _take(held, tensor) if shown is None else of_class((tensor,), frozen(wrapped(shown)))
+
+
+def _shown_at_no_cost(held: list[Any], tensor: Tensor, lent: Sequence[Any]) -> Any:
+    """A large gradient that needs no memory of its own: one that shows a seed, or an expanded one. None for others."""
+    gradient = held[1]
+    if type(gradient) is not ARRAY or gradient.dtype is not tensor.np_dtype or gradient.nbytes < LARGE:
+        return None
+    if not all(gradient.strides):
+        each = prod([n for n, step in zip(gradient.shape, gradient.strides, strict=True) if step])
+        return table["expanded_copy"](gradient) if 2 * each <= gradient.size else None
+    return gradient if any(table["shares_memory"](seed, gradient) for seed in lent) else None
 
 
 def _take(held: list[Any], tensor: Tensor) -> Tensor:
@@ -538,7 +557,7 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
     elif own and type(gradient) is ARRAY and gradient.dtype is tensor.np_dtype and table["owns_memory"](gradient):
         gradient = wrapped(gradient)
     else:
-        gradient = wrapped(table["copy"](gradient, tensor.np_dtype, "K"))
+        gradient = wrapped(copied(gradient, tensor.np_dtype))
     return of_class((tensor,), gradient)
 
 

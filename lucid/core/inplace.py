@@ -14,7 +14,7 @@ from lucid.core.kind import Kind, bottom
 from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, attach
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
-from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
+from lucid.core.storage import DETACHED, FROZEN, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of, thaw
 from lucid.core.tensor import Tensor, is_plain
 from lucid.native import in_use
 
@@ -80,6 +80,8 @@ def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Ten
         return False
     if type(base._meta) is View:
         synced(base)
+    elif base._meta is FROZEN:
+        thaw(base)
     if type(source._meta) is View:
         synced(source)
     array, new = base._array, source._array

@@ -36,7 +36,7 @@ from lucid.core.node import (
     settle,
     split_edges,
 )
-from lucid.core.storage import DETACHED, NORMAL, UNRECORDED, View, new_view, storage_of
+from lucid.core.storage import DETACHED, FROZEN, NORMAL, UNRECORDED, View, new_view, storage_of, thaw
 from lucid.core.tensor import Tensor, class_of, shape_of, wrapped, wrapped_as
 
 ndarray = np.ndarray
@@ -370,6 +370,8 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     `kind` is the type of which numbers become arrays, if they do.
     """
     residuals: Any = ()
+    if prim.is_view and args[0]._meta is FROZEN:
+        thaw(args[0])
     if prim.is_call:
         result = prim.run(args, params)
     elif prim.gives_residuals and need and _recording():

@@ -1,11 +1,19 @@
-"""What tensors that share memory have in common: a version counter, and how each view was made."""
+"""What tensors that share memory have in common: a version counter, and how each view was made.
 
+A backward pass often hands a seed on as it is, to one gradient or several. These show the seed's memory, which is *frozen*
+then: it cannot be written. A frozen tensor gets memory of its own before it is written, viewed or handed out, so that nobody
+can tell a shared gradient from a copy.
+"""
+
+from sys import getrefcount
+from threading import RLock
 from typing import Any
 from weakref import ref
 
 from lucid.core import arrays
 from lucid.core.arrays import ARRAY
-from lucid.core.fields import TensorFields
+from lucid.core.fields import TensorFields, new_tensor
+from lucid.core.forks import after_fork
 from lucid.core.source_lines import Place, here
 from lucid.native import PyObject_GC_UnTrack, in_use
 
@@ -126,6 +134,66 @@ def new_view(base: Any, primitive: Any, params: dict[str, Any], storage: Storage
     return out
 
 
+FROZEN = new_storage()  # of every tensor whose memory is frozen
+LARGE = 1 << 16  # bytes from which on sharing takes less time than a copy
+_lock = RLock()
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = RLock()
+
+
+after_fork(_new_lock)
+
+
+def _holders(tensor: Any) -> int:
+    return getrefcount(tensor._array)
+
+
+_ALONE = _holders(new_tensor(TensorFields, object()))  # where the tensor is the only one
+
+
+def copied(gradient: Any, dtype: Any) -> Any:
+    """A gradient in memory of its own, that lies as it does: row by row if it is an expanded one, which lies nowhere."""
+    return arrays.copy(gradient, dtype, "K" if all(getattr(gradient, "strides", ())) else "C")
+
+
+def freeze(tensor: Any) -> bool:
+    """Freeze the memory of a large tensor, if nobody else can write to it; whether it is frozen now."""
+    with _lock:
+        if tensor._meta is FROZEN:
+            return True
+        array = tensor._array
+        if tensor._meta is not None or type(array) is not ARRAY or array.nbytes < LARGE:
+            return False
+        owned = arrays.owns_memory(array) and arrays.is_writable(array)
+        del array
+        if not owned or _holders(tensor) != _ALONE:
+            return False
+        arrays.set_writable(tensor._array, False)
+        tensor._meta = FROZEN
+        return True
+
+
+def frozen(tensor: Any) -> Any:
+    """A new tensor around an array that nobody writes to, as a frozen one."""
+    tensor._meta = FROZEN
+    return tensor
+
+
+def thaw(tensor: Any) -> None:
+    """Give a frozen tensor memory of its own: that which it shows, if nobody else does, or a copy."""
+    with _lock:
+        if tensor._meta is not FROZEN:
+            return  # another thread was first
+        if arrays.owns_memory(tensor._array) and _holders(tensor) == _ALONE:
+            arrays.set_writable(tensor._array, True)
+        else:
+            tensor._array = copied(tensor._array, None)
+        tensor._meta = None
+
+
 def root_of(view: Any) -> Any:
     """The tensor whose memory a chain of views shows, as far as it is known."""
     while type(view._meta) is View and view._meta.base is not None:
@@ -136,6 +204,9 @@ def root_of(view: Any) -> Any:
 def storage_of(tensor: Any) -> Storage:
     """The tensor's storage, made on first need."""
     meta = tensor._meta
+    if meta is FROZEN:
+        thaw(tensor)
+        meta = None
     if meta is None:
         meta = tensor._meta = new_storage() if type(tensor._array) is ARRAY else tensor._new_storage()
         if in_use:

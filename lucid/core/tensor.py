@@ -15,7 +15,7 @@ from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
 from lucid.core.source_lines import here
-from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
+from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, storage_of, thaw
 
 if TYPE_CHECKING:
     from lucid.core._methods import Methods
@@ -56,6 +56,8 @@ class Tensor(TensorFields, Methods):
 
     def shell(self) -> "Tensor":
         """A tensor of the same kind with the same contents, and no history."""
+        if self._meta is FROZEN:
+            thaw(self)
         out: Tensor = new_tensor(type(self), self._array)
         return out
 
@@ -233,7 +235,7 @@ class Tensor(TensorFields, Methods):
         self._meta = new_storage()
         # Anything saved from before must not mistake the new contents for the old.
         self._meta.version, self._meta.writer = 1, (".data = ", here())
-        self._array = value._array
+        self._array = value.shell()._array
 
     def _raise_unless_replaceable(self, value: "Tensor") -> None:
         """Refuse contents of `value` that this tensor cannot take; kinds that can prepare themselves for them."""
@@ -342,6 +344,8 @@ class Tensor(TensorFields, Methods):
 
     def _held_array(self, wanted_by: str) -> Any:
         """The array, for what cannot be done with anything less; other kinds raise here."""
+        if self._meta is FROZEN:
+            thaw(self)
         return self._array
 
     def _concrete(self, wanted_by: str) -> Any:
@@ -374,6 +378,8 @@ class Tensor(TensorFields, Methods):
         table["assign"](self._array, new._array)
 
     def _raise_if_read_only(self, name: str) -> None:
+        if self._meta is FROZEN:
+            thaw(self)
         if not table["is_writable"](self._array):
             raise RuntimeError(
                 f"{name}: this tensor's memory cannot be written: it is an expanded tensor, in which several "

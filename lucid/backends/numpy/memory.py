@@ -97,6 +97,18 @@ def _empty_in_order(shape: tuple[int, ...], dtype: Any, dims: Any) -> Any:
     return np.empty([shape[d] for d in dims], dtype).transpose(np.argsort(dims))
 
 
+def _set_writable(x: Any, whether: bool) -> None:
+    x.flags.writeable = whether
+
+
+def _expanded_copy(x: Any) -> Any:
+    each = x[tuple([slice(None) if step else slice(1) for step in x.strides])].copy()
+    steps = tuple([new if old else 0 for new, old in zip(each.strides, x.strides, strict=True)])
+    shown = ndarray(x.shape, x.dtype, each, 0, steps)
+    shown.flags.writeable = False
+    return shown
+
+
 def _read_only(x: Any) -> Any:
     seen = np.asarray(x).view()
     seen.flags.writeable = False
@@ -163,7 +175,9 @@ fill(
         "empty_strided": _empty_strided,
         "empty_in_order": _empty_in_order,
         "copy": lambda x, dtype=None, order="C": np.array(x, dtype, order=order),
+        "expanded_copy": _expanded_copy,
         "read_only": _read_only,
+        "set_writable": _set_writable,
         "assign": lambda x, value: np.copyto(x, value),
         "call_into": lambda ufunc, x, *others: ufunc(x, *others, out=x),
         "item": lambda x: x.item(),
