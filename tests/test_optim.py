@@ -12,8 +12,9 @@ import lucid
 from lucid.func import jvp, make_graph, vmap
 from lucid.optim import layout
 
-NAMES = ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Lion", "Muon"]
-ELEMENTWISE = [n for n in NAMES if n != "Muon"]
+NAMES = ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "Lion", "Muon",
+         "ASGD", "Adafactor"]  # fmt: skip
+ELEMENTWISE = [n for n in NAMES if n not in ("Muon", "Adafactor")]
 SHAPES = [(4, 3), (3,), (), (2, 2, 2), (7,)]
 
 
@@ -215,9 +216,36 @@ def muon(
     return p
 
 
+def asgd(p, gradients, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, maximize=False):
+    for t, raw in enumerate(gradients):
+        g = (-raw if maximize else raw) + weight_decay * p
+        eta = float(np.float32(lr / (1 + lambd * lr * t) ** alpha))
+        p = (1 - lambd * eta) * p - eta * g
+    return p
+
+
+def adafactor(p, gradients, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, maximize=False):
+    second = rows = columns = 0.0
+    for t, raw in enumerate(gradients, 1):
+        g = -raw if maximize else raw
+        weight = t**beta2_decay
+        size = max(eps[1], np.sqrt(np.mean(p**2))) * min(lr, t**-0.5)
+        p = p * (1 - lr * weight_decay)
+        if p.ndim > 1:
+            rows = rows + weight * ((g**2).mean(-1) - rows)
+            columns = columns + weight * ((g**2).mean(-2) - columns)
+            second = np.einsum("...i,...j->...ij", rows, columns) / rows.mean(-1)[..., None, None]
+        else:
+            second = second + weight * (g**2 - second)
+        u = g / np.sqrt(np.maximum(second, np.finfo(p.dtype).eps ** 2))
+        p = p - size * u / max(1.0, np.sqrt(np.mean(u**2)) / d)
+    return p
+
+
 REFERENCES = {
     "SGD": sgd, "Adam": adam, "AdamW": adamw, "NAdam": nadam, "RAdam": radam, "Adamax": adamax, "Adagrad": adagrad,
     "Adadelta": adadelta, "RMSprop": rmsprop, "Rprop": rprop, "Lion": lion, "Muon": muon,
+    "ASGD": asgd, "Adafactor": adafactor,
 }  # fmt: skip
 
 _DECAY, _SIGN = [0.0, 0.1], [False, True]
@@ -238,6 +266,8 @@ _OPTIONS = {
     "Lion": {"lr": [0.01], "weight_decay": _DECAY, "maximize": _SIGN},
     "Muon": {"lr": [0.05], "weight_decay": _DECAY, "nesterov": _SIGN, "adjust_lr_fn": [None, "match_rms_adamw"],
              "maximize": _SIGN},
+    "ASGD": {"lr": [0.1], "lambd": [1e-4, 0.1], "weight_decay": _DECAY, "maximize": _SIGN},
+    "Adafactor": {"lr": [0.1], "d": [1.0, 2.0], "weight_decay": _DECAY, "maximize": _SIGN},
 }  # fmt: skip
 
 
@@ -1045,7 +1075,7 @@ def test_recorded_steps_can_be_differentiated(name, options):
 
 def test_recorded_and_plain_steps_agree():
     for name, options in CASES:
-        if name in ("Muon", "Rprop"):
+        if name in ("Muon", "Rprop", "Adafactor"):
             continue
         plain, recorded = leaf([1.0, -2.0]), leaf([1.0, -2.0]) * 1.0
         pair = make(name, [plain], **options), make(name, [recorded], **options, differentiable=True)

@@ -17,6 +17,8 @@ _compiled_first(__path__, "optim")
 from lucid.optim import lr_scheduler as lr_scheduler
 from lucid.optim.adam import *
 from lucid.optim.adaptive import *
+from lucid.optim.averaged import *
+from lucid.optim.factored import *
 from lucid.optim.lbfgs import *
 from lucid.optim.minimization import *
 from lucid.optim.muon import *
