@@ -132,6 +132,7 @@ def test_copies_of_plain_tensors_stay_plain():
 def test_the_mark_dies_with_the_tensor():
     from lucid.nn import parameter
 
+    gc.collect()
     before = len(parameter._marks)
     held = [Parameter(lucid.zeros(1)) for _ in range(10)]
     assert len(parameter._marks) == before + 10

@@ -17,6 +17,7 @@ from lucid.nn.layers.attention import *
 from lucid.nn.layers.convolution import *
 from lucid.nn.layers.dropout import *
 from lucid.nn.layers.embedding import *
+from lucid.nn.layers.lazy import *
 from lucid.nn.layers.linear import *
 from lucid.nn.layers.losses import *
 from lucid.nn.layers.normalization import *
@@ -27,6 +28,7 @@ from lucid.nn.layers.similarity import *
 from lucid.nn.layers.transformer import *
 from lucid.nn.layers.vision import *
 from lucid.nn.module import *
+from lucid.nn.module_hooks import *
 from lucid.nn.parameter import *
 from lucid.nn.summary import *
 

@@ -205,6 +205,20 @@ class Module(Hooked, Stateful["Module"]):
         """Move all parameters and buffers to the CPU, in place."""
         return self._apply(lambda t: t.cpu())
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Give all parameters and buffers memory on a device, with whatever is in it: for modules without values.
+
+        >>> import lucid
+        >>> from lucid.nn import Linear
+        >>> Linear(2, 3).to_empty(device="cpu").weight.shape
+        (3, 2)
+        """
+        return self._apply(lambda t: lucid.empty_like(t, device=device), recurse)
+
+    def share_memory(self) -> Self:
+        """The module itself: other processes get copies of its tensors."""
+        return self
+
     def extra_repr(self) -> str:
         """The settings to print between the parentheses; subclasses define it."""
         return ""

@@ -48,19 +48,26 @@ class ModuleHandle(RemovableHandle):
         """Take the hook away; a second call does nothing."""
         super().remove()
         module = None if self.module is None else self.module()
-        if module is not None and module._hooks is not None and not any(vars(module._hooks).values()):
-            module._hooks = None
+        own = None if module is None else vars(module).get("_hooks")
+        if module is not None and own is not None and not any(vars(own).values()):
+            object.__delattr__(module, "_hooks")
 
 
 class Hooked:
     """The part of `Module` that deals with hooks on its calls."""
 
+    # A module's own hooks are an attribute of the module; this one, of the class, is set while there are hooks on all.
     _hooks: ModuleHooks | None = None
 
+    def _own_hooks(self) -> ModuleHooks | None:
+        found: ModuleHooks | None = vars(self).get("_hooks")
+        return found
+
     def _hook_tables(self) -> ModuleHooks:
-        if self._hooks is None:
-            self._hooks = ModuleHooks()
-        return self._hooks
+        own = self._own_hooks()
+        if own is None:
+            own = self._hooks = ModuleHooks()
+        return own
 
     def _add_hook(self, kind: str, hook: Any, prepend: bool) -> "ModuleHandle":
         handle = add_hook(getattr(self._hook_tables(), kind), hook, prepend, ModuleHandle)
@@ -140,11 +147,101 @@ class Hooked:
         """
         return self._add_hook("backward_pre", hook, prepend)
 
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """The older name of `register_full_backward_hook`."""
+        return self.register_full_backward_hook(hook)
+
+
+_everywhere = ModuleHooks()  # the hooks on all modules
+
+
+class EverywhereHandle(RemovableHandle):
+    """Removes a hook from all modules, and with the last one what makes all calls slower."""
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        super().remove()
+        if not any(vars(_everywhere).values()):
+            Hooked._hooks = None
+
+
+def _hook_everywhere(kind: str, hook: Any) -> RemovableHandle:
+    handle: RemovableHandle = add_hook(getattr(_everywhere, kind), hook, handle_type=EverywhereHandle)
+    Hooked._hooks = _everywhere
+    return handle
+
+
+def register_module_forward_pre_hook(hook: Hook, *, with_kwargs: bool = False) -> RemovableHandle:
+    """Call `hook(module, args)` before each forward of every module, before the hooks of the module itself.
+
+    >>> import lucid
+    >>> from lucid.nn import Linear, Sequential, register_module_forward_pre_hook
+    >>> with register_module_forward_pre_hook(lambda module, args: print(type(module).__name__, args[0].shape)):
+    ...     _ = Sequential(Linear(3, 2), Linear(2, 1))(lucid.ones(5, 3))
+    Sequential (5, 3)
+    Linear (5, 3)
+    Linear (5, 2)
+    """
+    return _hook_everywhere("forward_pre", (hook, with_kwargs))
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call `hook(module, args, output)` after each forward of every module, before the hooks of the module itself.
+
+    >>> import lucid
+    >>> from lucid.nn import Linear, register_module_forward_hook
+    >>> with register_module_forward_hook(lambda module, args, output: output * 0 + 1):
+    ...     Linear(3, 2)(lucid.ones(3)).detach()
+    Tensor([1., 1.])
+    """
+    return _hook_everywhere("forward", (hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_output)` before gradients go through any module; it may return others.
+
+    >>> import lucid
+    >>> from lucid.nn import ReLU, register_module_full_backward_pre_hook
+    >>> x = lucid.ones(2, requires_grad=True)
+    >>> with register_module_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 3,)):
+    ...     ReLU()(x).sum().backward()
+    >>> x.grad
+    Tensor([3., 3.])
+    """
+    return _hook_everywhere("backward_pre", hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` when gradients have gone through any module.
+
+    >>> import lucid
+    >>> from lucid.nn import ReLU, register_module_full_backward_hook
+    >>> x = lucid.ones(2, requires_grad=True)
+    >>> with register_module_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input)):
+    ...     ReLU()(x).sum().backward()
+    (Tensor([1., 1.]),)
+    """
+    return _hook_everywhere("backward", hook)
+
+
+def _all_hooks(module: Any) -> ModuleHooks:
+    """The hooks on all modules and those of this one, in the order in which they run."""
+    own = module._own_hooks()
+    if own is None or not any(vars(_everywhere).values()):
+        return _everywhere if own is None else own
+    both = ModuleHooks()
+    for kind, table in vars(both).items():
+        table.update((("everywhere", key), hook) for key, hook in getattr(_everywhere, kind).items())
+        table.update(getattr(own, kind))
+    return both
+
 
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a module's forward and whatever is hung on it."""
-    hooks: ModuleHooks = module._hooks
-    done: set[int] = set()
+    hooks = _all_hooks(module)
+    done: set[Any] = set()
     state: dict[str, Any] = {"args": args, "kwargs": kwargs, "result": None}
     try:
         return _run(module, hooks, state, done)
@@ -155,7 +252,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise
 
 
-def _run(module: Any, hooks: ModuleHooks, state: dict[str, Any], done: set[int]) -> Any:
+def _run(module: Any, hooks: ModuleHooks, state: dict[str, Any], done: set[Any]) -> Any:
     for hook, with_kwargs in list(hooks.forward_pre.values()):
         _run_pre_hook(module, hook, with_kwargs, state)
     watch = None
@@ -286,3 +383,9 @@ def _replaced(grads: tuple[Any, ...], new: Any, what: str) -> tuple[Any, ...]:
         if gradient is not None and old is None:
             raise RuntimeError(f"a {what} returned a gradient at place {i}, where there is none")
     return new
+
+
+__all__ = [
+    "RemovableHandle", "register_module_forward_hook", "register_module_forward_pre_hook",
+    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+]  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import lucid
 from lucid import Tensor
+from lucid.core import dtypes
 from lucid.core.storage import storage_of
 from lucid.core.tensor import wrapped_as
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 
 # id of a marked tensor -> a reference whose death removes the entry, what the tensor is, and whether it is persistent.
 _marks: dict[int, tuple[Any, type, bool]] = {}
@@ -34,9 +35,13 @@ def _marked(data: Any, kind: type, requires_grad: bool, persistent: bool = True)
     if isinstance(data, Tensor):
         out._meta = storage_of(source)  # writes through either tensor are counted for both
     out.requires_grad_(requires_grad)
-    key, forget = id(out), _marks.pop
-    _marks[key] = (weakref.ref(out, lambda _: forget(key, None)), kind, persistent)
+    _mark(out, kind, persistent)
     return out
+
+
+def _mark(tensor: Tensor, kind: type, persistent: bool = True) -> None:
+    key, forget = id(tensor), _marks.pop
+    _marks[key] = (weakref.ref(tensor, lambda _: forget(key, None)), kind, persistent)
 
 
 class Parameter(Tensor, metaclass=Mark):
@@ -77,6 +82,86 @@ class Buffer(Tensor, metaclass=Mark):
         return cast("Buffer", _marked(data, cls, wants_grad, persistent))
 
 
+class Waiting(Tensor):
+    """The class of tensors that have a type and no shape yet; `materialize` makes them ordinary ones."""
+
+    __slots__ = ()
+    becomes: type = Tensor
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the tensor a shape, and memory with whatever is in it; the object stays the same."""
+        made = lucid.empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
+        kind = Parameter if isinstance(self, Parameter) else Buffer
+        persistent = is_persistent(self)
+        self.__class__ = self.becomes
+        self.data = made
+        _mark(self, kind, persistent)
+
+    def __repr__(self) -> str:
+        kind = "Parameter" if isinstance(self, Parameter) else "Buffer"
+        return f"<Uninitialized{kind}>"
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is not known yet: it has no elements until `materialize(shape)`.
+
+    The object stays the same then, so that an optimizer that holds it trains it.
+
+    >>> from lucid.nn import Parameter, UninitializedParameter
+    >>> weight = UninitializedParameter()
+    >>> weight, isinstance(weight, Parameter)
+    (<UninitializedParameter>, True)
+    >>> weight.materialize((2, 3))
+    >>> weight.shape, isinstance(weight, UninitializedParameter)
+    ((2, 3), False)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> "UninitializedParameter":
+        return cast("UninitializedParameter", _waiting(cls, requires_grad, device, dtype))
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the parameter a shape, and memory with whatever is in it."""
+        raise AssertionError("instances are of the class Waiting")
+
+
+class UninitializedBuffer(Buffer):
+    """A buffer whose shape is not known yet; see `UninitializedParameter`.
+
+    >>> from lucid.nn import UninitializedBuffer
+    >>> UninitializedBuffer()
+    <UninitializedBuffer>
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> "UninitializedBuffer":
+        return cast("UninitializedBuffer", _waiting(cls, requires_grad, device, dtype, persistent))
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the buffer a shape, and memory with whatever is in it."""
+        raise AssertionError("instances are of the class Waiting")
+
+
+def _waiting(kind: type, requires_grad: bool, device: Any, dtype: Any, persistent: bool = True) -> Tensor:
+    out = _marked(lucid.empty(0, device=device, dtype=dtype), kind, requires_grad, persistent)
+    out.__class__ = Waiting
+    return out
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether something is a parameter or a buffer that has no shape yet.
+
+    >>> from lucid.nn.parameter import UninitializedParameter, is_lazy
+    >>> is_lazy(UninitializedParameter())
+    True
+    """
+    return isinstance(value, Waiting)
+
+
 def is_persistent(buffer: Tensor) -> bool:
     """Whether a tensor is to appear in `state_dict` once it is registered as a buffer."""
     mark = _marks.get(id(buffer))
@@ -94,7 +179,12 @@ def reduced(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool, of: type = Tensor) -> Tensor:
+    if issubclass(of, Waiting):
+        out = _waiting(kind, requires_grad, None, dtypes.of_numpy(array.dtype), persistent)
+        out.__class__ = of
+        return out
     return _marked(wrapped_as(of, array), kind, requires_grad, persistent)
 
 
 copyreg.pickle(Tensor, reduced)
+copyreg.pickle(Waiting, reduced)

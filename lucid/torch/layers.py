@@ -79,5 +79,7 @@ def derived(original: Any) -> Any:
         original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": "lucid.torch.nn"}
     )
     made.__qualname__ = original.__qualname__
+    if getattr(original, "cls_to_become", None) is not None:
+        made.cls_to_become = derived(original.cls_to_become)  # type: ignore[attr-defined]  # of lazy layers
     _ORIGINALS[made] = original
     return made

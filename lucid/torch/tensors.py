@@ -9,7 +9,7 @@ from lucid.core import levels
 from lucid.core.arrays import empty
 from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
-from lucid.nn.parameter import Parameter, reduced
+from lucid.nn.parameter import Parameter, Waiting, reduced
 from lucid.ops.dims import shape_from
 from lucid.torch.sizes import Size, size_of
 
@@ -156,6 +156,16 @@ class Tensor(Plain, metaclass=_AnyTensor):
 copyreg.pickle(Tensor, reduced)
 
 
+class Awaiting(Waiting, Tensor):
+    """The tensor without a shape of a lazy layer."""
+
+    __slots__ = ()
+    becomes = Tensor
+
+
+copyreg.pickle(Awaiting, reduced)
+
+
 def _legacy(data: tuple[Any, ...], kind: Any) -> "Plain":
     """What the old constructors make: of sizes whatever is in memory, of data a copy in their type."""
     if len(data) == 1 and not isinstance(data[0], int | Size):
@@ -168,6 +178,8 @@ def adopted(value: Any) -> Any:
     """A tensor that was just made, as one of the front door; nests of them too."""
     if type(value) is Plain:
         value.__class__ = Tensor
+    elif type(value) is Waiting:
+        value.__class__ = Awaiting
     elif isinstance(value, list | tuple):
         for v in value:
             adopted(v)

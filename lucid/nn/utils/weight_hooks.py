@@ -55,7 +55,7 @@ def _take_parameter(module: Module, name: str, hook: type[_WeightHook]) -> Param
 
 
 def _find(module: Module, name: str, hook: type[_WeightHook]) -> tuple[int, _WeightHook] | None:
-    tables = module._hooks
+    tables = module._own_hooks()
     for key, (found, _) in tables.forward_pre.items() if tables is not None else ():
         if isinstance(found, hook) and found.name == name:
             return key, found
