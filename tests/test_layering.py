@@ -16,11 +16,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the names of modules in strings, by which they are loaded on first use. The table of names (api/names.py) is read by
 # the rooms whose names it has.
 ROOMS = (
-    "native core ops codegen backends ir api autograd func compiler linalg fft special signal masked distributions amp nn optim data checkpoints "
+    "native core ops codegen backends ir api autograd func compiler linalg fft special signal masked einops distributions amp nn optim data checkpoints "
     "utils kernels interop array_api torch"
 ).split()
 # These are built on the public package.
-USERS = "nn optim data checkpoints amp utils masked signal distributions array_api interop kernels torch".split()
+USERS = "nn optim data checkpoints amp utils masked einops signal distributions array_api interop kernels torch".split()
 
 
 def name(path):

@@ -96,7 +96,7 @@ class GradScaler:
         params = (p for group in optimizer.param_groups for p in group["params"])
         gradients = [g for p in params if (g := p.grad) is not None]  # read once: another thread may remove it
         for g in gradients:
-            if g.dtype is dtypes.float16:
+            if g.dtype == dtypes.float16:
                 raise ValueError("unscale_: gradients in float16 cannot be unscaled; keep parameters in float32")
         found: Any = False
         if capturing():

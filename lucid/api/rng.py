@@ -67,20 +67,22 @@ class Generator:
 
     >>> import lucid
     >>> g = lucid.Generator().manual_seed(1)
-    >>> lucid.equal(lucid.rand(3, generator=g), lucid.rand(3, generator=lucid.Generator().manual_seed(1)))
+    >>> lucid.equal(lucid.rand(3, generator=g), lucid.rand(3, generator=lucid.Generator(seed=1)))
     True
     """
 
-    def __init__(self, device: Any = "cpu") -> None:
+    device: Any = None
+
+    def __init__(self, device: Any = "cpu", *, seed: int = 0) -> None:
         self.device = as_device(device)
-        self._seed: int | None = 0  # None: to be chosen by the system at first use
+        self._seed: int | None = int(seed) % (1 << 64)  # None: to be chosen by the system at first use
         self._offset = 0
         self._bits: Any = None  # NumPy's generator of words, at `_offset`; None: somewhere else
         self._lock = threading.Lock()
         self._born = newest()
         _generators.add(self)
         if (trace := _trace()) is not None:
-            SET_STATE.in_program(trace, self, (0, 0))
+            SET_STATE.in_program(trace, self, (self._seed, 0))
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
@@ -126,6 +128,35 @@ class Generator:
         with self._lock:
             if (seed, offset) != (self._seed, self._offset):
                 self._move(seed % (1 << 64), offset)
+
+    def clone_state(self) -> "Generator":
+        """A generator of its own at the same position of the same stream.
+
+        >>> import lucid
+        >>> g = lucid.Generator().manual_seed(1)
+        >>> lucid.equal(lucid.rand(3, generator=g.clone_state()), lucid.rand(3, generator=g))
+        True
+        """
+        other = type(self)(self.device)
+        other.set_state(self.get_state())
+        return other
+
+    graphsafe_get_state = clone_state
+
+    def graphsafe_set_state(self, state: "Generator") -> None:
+        """Go to where another generator is."""
+        self.set_state(state.get_state())
+
+    def get_offset(self) -> int:
+        """The position in the stream."""
+        return self.get_state()[1]
+
+    def set_offset(self, offset: int) -> None:
+        """Go to a position of the stream."""
+        self.set_state((self.get_state()[0], offset))
+
+    counter = property(get_offset, set_offset, doc="The position in the stream: it grows with draws.")
+    set_seed = manual_seed
 
     def draw(
         self,

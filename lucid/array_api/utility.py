@@ -42,5 +42,5 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
         if not size:
             return out
         later, earlier = out.narrow(axis, 1, size - 1), out.narrow(axis, 0, size - 1)
-        out = later != earlier if out.dtype is lucid.bool else later - earlier
+        out = later != earlier if out.dtype == lucid.bool else later - earlier
     return out

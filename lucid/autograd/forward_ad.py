@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from lucid.core import levels
@@ -41,6 +42,41 @@ def dual_level() -> Iterator[int]:
     transform = Pushforward(levels.new_level())
     with levels.Inside(transform):
         yield transform.level
+
+
+_entered: ContextVar[tuple[Any, ...]] = ContextVar("entered", default=())  # the contexts that are open by hand
+
+
+def enter_dual_level() -> int:
+    """Open a level as `dual_level` does, until `exit_dual_level`.
+
+    >>> import lucid
+    >>> from lucid.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> x = forward_ad.make_dual(lucid.tensor([3.0]), lucid.tensor([1.0]))
+    >>> forward_ad.unpack_dual(x * x).tangent
+    Tensor([6.])
+    >>> forward_ad.exit_dual_level()
+    """
+    context = dual_level()
+    level = context.__enter__()
+    _entered.set((*_entered.get(), context))
+    return level
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level that was opened last.
+
+    >>> from lucid.autograd import forward_ad
+    >>> forward_ad.exit_dual_level()
+    Traceback (most recent call last):
+    RuntimeError: exit_dual_level: no level was opened by enter_dual_level
+    """
+    contexts = _entered.get()
+    if not contexts:
+        raise RuntimeError("exit_dual_level: no level was opened by enter_dual_level")
+    _entered.set(contexts[:-1])
+    contexts[-1].__exit__(None, None, None)
 
 
 def _level(given: int | None, name: str) -> int:
@@ -90,4 +126,4 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     return UnpackedDualTensor(tensor, None)
 
 
-__all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

@@ -401,7 +401,7 @@ class Tensor(TensorFields, Methods):
         if self._requires_grad:
             cut("item()", self)
         value = array.item()
-        return float(value) if self.dtype is dtypes.bfloat16 else value
+        return float(value) if self._array.dtype == dtypes.bfloat16.numpy else value
 
     def tolist(self) -> Any:
         """The elements as nested Python lists.

@@ -23,6 +23,7 @@ _compiled_first(__path__, "torch")
 
 from lucid.torch import hints as _hints
 from lucid.torch import namespaces as _namespaces
+from lucid.torch import root as _root
 from lucid.torch import tensors as _tensors
 from lucid.torch.accelerators import GradScaler as GradScaler
 from lucid.torch.accelerators import autocast as autocast
@@ -39,10 +40,13 @@ __version__ = "2.13.0+lucid"  # the PyTorch whose interface this is
 _namespaces.make_modules()
 globals().update(_tensors.typed())
 globals().update({name: getattr(_hints, name) for name in _hints.ROOT})
+globals().update({name: getattr(_root, name) for name in _root.NAMES})
 
 _OWN = sorted(name for name in globals() if not name.startswith("_") and name not in ("lucid", "torch"))
 _PACKAGES = [path for path in _namespaces.PATHS if "." not in path]
-__all__ = sorted({*_OWN, *_lucid.__all__} - {"array_api", "data", "kernels", "torch", "__version__"} | {*_PACKAGES})
+__all__ = sorted(
+    {*_OWN, *_lucid.__all__} - {"array_api", "data", "einops", "kernels", "torch", "__version__"} | {*_PACKAGES}
+)
 
 
 def __getattr__(name: str) -> _Any:

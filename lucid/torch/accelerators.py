@@ -17,7 +17,7 @@ class autocast(amp.autocast):
     >>> import lucid.torch as torch
     >>> with torch.autocast("cuda", enabled=False):
     ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-    lucid.float32
+    torch.float32
     """
 
     def __init__(
@@ -115,7 +115,95 @@ def needed(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 current_device = get_device_name = get_device_properties = get_device_capability = set_device = needed
-Stream = Event = current_stream = stream = needed
+Stream = Event = ExternalStream = StreamContext = CUDAGraph = MemPool = current_stream = default_stream = needed
+stream = set_stream = get_stream_from_external = device = device_of = graph = make_graphed_callables = needed
+graph_pool_handle = cudart = check_error = mem_get_info = utilization = temperature = power_draw = clock_rate = needed
+memory_usage = list_gpu_processes = can_device_access_peer = get_per_process_memory_fraction = needed
+set_per_process_memory_fraction = current_blas_handle = use_mem_pool = device_memory_used = needed
+get_rng_state = set_rng_state = needed
+BoolTensor = ByteTensor = CharTensor = ShortTensor = IntTensor = LongTensor = HalfTensor = FloatTensor = needed
+DoubleTensor = BFloat16Tensor = needed
+BoolStorage = ByteStorage = CharStorage = ShortStorage = IntStorage = LongStorage = HalfStorage = FloatStorage = needed
+DoubleStorage = BFloat16Storage = ComplexFloatStorage = ComplexDoubleStorage = CUDAPluggableAllocator = needed
+GreenContext = caching_allocator_alloc = caching_allocator_delete = caching_allocator_disabled = needed
+change_current_allocator = current_solver_handle = get_allocator_backend = caching_allocator_enable = needed
+
+
+def seed() -> None:
+    """Seeds the generator of such a device, of which there is none."""
+
+
+reset_accumulated_host_memory_stats = reset_peak_host_memory_stats = nothing
+seed_all = init = reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = nothing
+set_sync_debug_mode = nothing
+
+
+def initial_seed() -> int:
+    """The seed of such a device."""
+    return 0
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of the generators of all such devices."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Puts back the states of all such devices, of which there are none."""
+
+
+def get_arch_list() -> list[str]:
+    """The kinds of such devices that there is code for."""
+    return []
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Counts of the memory of such a device."""
+    return {}
+
+
+memory_stats_as_nested_dict = host_memory_stats = host_memory_stats_as_nested_dict = memory_stats
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The same as text."""
+    return ""
+
+
+def memory_snapshot(mempool_id: Any = None) -> list[Any]:
+    """The blocks of memory of such a device."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """The flags of a compiler that is not there."""
+    return ""
+
+
+def get_sync_debug_mode() -> int:
+    """Whether waiting is reported: no."""
+    return 0
+
+
+is_tf32_supported = is_current_stream_capturing = is_available
+memory_cached = max_memory_cached = memory_allocated
+default_generators: tuple[Any, ...] = ()
+has_half = has_magma = False
+
+
+class CudaError(RuntimeError):
+    """What PyTorch raises when a device reports an error."""
+
+
+class cudaStatus:
+    """Codes of a device."""
+
+    SUCCESS = 0
+    ERROR_NOT_READY = 34
+
+
+class DeferredCudaCallError(Exception):
+    """What PyTorch raises when something that was put off fails."""
 
 
 class Switch:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import lucid
+from lucid.torch.tensors import adopted
 
 # By type: as far as two ways of computing the same are usually apart.
 _TOLERANCES = {
@@ -90,3 +91,48 @@ def _apart(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool, check_dtype: b
 
 
 __all__ = ["assert_close"]
+
+
+def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, **_: Any) -> None:
+    """The older `assert_close`, which looks at values alone.
+
+    >>> import lucid.torch as torch
+    >>> torch.testing.assert_allclose(torch.ones(2), 1.0)
+    """
+    there = lucid.as_tensor(expected, dtype=lucid.as_tensor(actual).dtype).expand(lucid.as_tensor(actual).shape)
+    assert_close(lucid.as_tensor(actual), there, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of numbers for tests: drawn evenly from [low, high), by default [-9, 9), or whole numbers of the type.
+
+    >>> import lucid.torch as torch
+    >>> torch.testing.make_tensor(2, 3, dtype=torch.float64, device="cpu").shape
+    torch.Size([2, 3])
+    """
+    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    kind = lucid.zeros(0, dtype=dtype).dtype
+    wide = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
+    if kind.is_floating_point or kind.is_complex:
+        first, last = -9.0 if low is None else low, 9.0 if high is None else high
+        out = lucid.rand(wide, dtype=kind) * (last - first)
+        out = out + (complex(first, first) if kind.is_complex else first)
+    elif kind == lucid.bool:
+        out = lucid.randint(0, 2, wide).bool()
+    else:
+        first = int(low) if low is not None else 0 if not kind.is_signed else -9
+        out = lucid.randint(first, 10 if high is None else int(high), wide).to(kind)
+    if exclude_zero:
+        out = lucid.where(out == 0, lucid.ones_like(out), out)
+    out = adopted(out[..., ::2] if noncontiguous and sizes else out)
+    return out.detach().requires_grad_() if requires_grad else out

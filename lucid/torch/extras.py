@@ -1,13 +1,16 @@
 """Names of PyTorch that Lucid itself has no use for: one device in place of many, and recomputation in segments."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from enum import Enum
+from contextlib import contextmanager, nullcontext
+from enum import Enum, IntEnum
+from functools import wraps
 from typing import Any
 
 import lucid.nn
 from lucid import autograd
-from lucid.torch.layers import Module
+from lucid.nn import functional
+from lucid.nn.layers.normalization import _BatchNorm
+from lucid.torch.layers import Module, derived
 
 
 class DataParallel(Module):
@@ -26,6 +29,136 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module computes."""
         return self.module(*inputs, **kwargs)
+
+
+class SyncBatchNorm(derived(_BatchNorm)):  # type: ignore[misc]  # made when it is asked for
+    """Batch normalisation over the batches of all processes, of which there is one. Inputs have two dimensions or more.
+
+    >>> import lucid.torch as torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1](torch.rand(4, 3)).shape
+    torch.Size([4, 3])
+    """
+
+    _ranks = tuple(range(2, 65))
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """The module with this class in place of all batch normalisations, which keep their parameters and statistics."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            made = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                process_group,
+            )  # fmt: skip
+            for name in (*module._parameters, *module._buffers):
+                setattr(made, name, getattr(module, name))
+            return made.train(module.training)
+        for name, child in module.named_children():
+            setattr(module, name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
+class DistributedDataParallel(DataParallel):
+    """A module run in all processes, of which there is one."""
+
+    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, **_: Any) -> None:
+        super().__init__(module, device_ids, output_device, dim)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, gradients would not be exchanged."""
+        yield
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The options of a layer that say how tensors are made.
+
+    >>> import lucid.torch as torch
+    >>> torch.nn.factory_kwargs({"dtype": torch.float64})
+    {'dtype': torch.float64}
+    """
+    given = dict(kwargs or {})
+    given.update(given.pop("factory_kwargs", {}))
+    unknown = given.keys() - {"device", "dtype", "memory_format"}
+    if unknown:
+        raise TypeError(f"factory_kwargs: unexpected {', '.join(sorted(unknown))}")
+    return given
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all batch normalisations use the statistics of the batch alone, as transforms need.
+
+    >>> import lucid.torch as torch
+    >>> torch.func.replace_all_batch_norm_modules_(torch.nn.BatchNorm1d(3)).running_mean is None
+    True
+    """
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """The function itself: in-place operations work inside all transforms.
+
+    >>> import lucid.torch as torch
+    >>> torch.func.vmap(torch.func.functionalize(lambda x: x.clone().add_(1)))(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    return func
+
+
+def same_module(module: Any, memory_format: Any = None) -> Any:
+    """The module itself: there is one order of dimensions in memory."""
+    return module
+
+
+convert_conv2d_weight_memory_format = convert_conv3d_weight_memory_format = same_module
+
+
+def _with_indices(pool: Any) -> Callable[..., Any]:
+    @wraps(pool)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs["return_indices"] = True
+        return pool(*args, **kwargs)
+
+    call.__doc__ = f"`{pool.__name__}` that also gives where the elements stand."
+    return call
+
+
+_POOLS = (
+    "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d "
+    "max_pool1d max_pool2d max_pool3d"
+)
+globals().update({f"{name}_with_indices": _with_indices(getattr(functional, name)) for name in _POOLS.split()})
+
+
+class set_multithreading_enabled:
+    """A hint: backward passes run in one thread, and operations in several."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 class SDPBackend(Enum):
@@ -54,8 +187,10 @@ def checkpoint(
     *args: Any,
     use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
+    context_fn: Any = None,
     determinism_check: str = "default",
     debug: bool = False,
+    early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
     """Call a function without keeping what it saves; the backward pass runs it again.
@@ -70,6 +205,84 @@ def checkpoint(
     tensor([2.7183, 2.7183])
     """
     return autograd.checkpoint(function, *args, preserve_rng_state=preserve_rng_state, **kwargs)
+
+
+class CheckpointError(RuntimeError):
+    """What PyTorch raises when a second run differs from the first."""
+
+
+class CheckpointPolicy(Enum):
+    """What a selective checkpoint does with the result of an operation."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Contexts for both runs of a checkpointed function: empty ones."""
+    return nullcontext(), nullcontext()
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A hint: whether the second run stops when everything is there."""
+    yield
+
+
+set_checkpoint_debug_enabled = set_checkpoint_early_stop
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False) -> Any:
+    """A hint: everything is computed again."""
+    return noop_context_fn()
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors without history, which require grad where they did."""
+    return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, lucid.Tensor) else x for x in inputs])
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The states of the generators of accelerators, of which there are none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, **_: Any) -> None:
+    """Puts back the states of the generators of accelerators, of which there are none."""
+
+
+def check_backward_validity(inputs: Any) -> None:
+    """Every checkpoint works, whether or not an input requires grad."""
+
+
+def list_flash_attention_impls() -> list[str]:
+    """Other implementations of attention: none."""
+    return []
+
+
+def current_flash_attention_impl() -> None:
+    """The implementation of attention that was chosen: none."""
+
+
+def no_flash_attention(*args: Any, **kwargs: Any) -> Any:
+    """Other implementations of attention cannot be used."""
+    raise RuntimeError("there is one implementation of attention, and it is always in use")
+
+
+activate_flash_attention_impl = register_flash_attention_impl = restore_flash_attention_impl = no_flash_attention
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class DLDeviceType(IntEnum):
+    """Kinds of devices in DLPack."""
+
+    kDLCPU = 1  # noqa: N815  # the names of the standard
+    kDLCUDA = 2  # noqa: N815
+
+
+FunctionMeta = type(autograd.Function)
 
 
 def checkpoint_sequential(

@@ -1,12 +1,16 @@
 """Settings that only hint, and decorators that compile elsewhere: accepted, and said to do nothing where that matters."""
 
+import builtins
+import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lucid import compiler
 from lucid.compiler import disable as disable
 from lucid.compiler import is_compiling as is_compiling
+import lucid.nn
 from lucid.torch.tensors import layout as layout
 from lucid.torch.tensors import memory_format as memory_format
 from lucid.torch.tensors import strided as strided
@@ -63,17 +67,18 @@ def set_default_tensor_type(kind: Any) -> None:
     >>> import lucid.torch as torch
     >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
-    import lucid
     from lucid.torch.tensors import typed
 
-    name = kind if isinstance(kind, str) else kind.__name__
+    name = kind if type(kind) is str else kind.__name__
     lucid.set_default_dtype(typed()[name.rpartition(".")[2]].dtype)
 
 
 def _passed_through(function: Any) -> Any:
     if not _settings["warned"]:
         _settings["warned"] = True
-        warnings.warn("torch.jit compiles nothing here: functions and modules run as they are", stacklevel=3)
+        warnings.warn(
+            "torch.jit compiles nothing here: functions and modules run as they are; torch.compile compiles", stacklevel=3
+        )
     return function
 
 
@@ -92,7 +97,64 @@ def unchanged(function: Any) -> Any:
     return function
 
 
-export = ignore = unused = script_method = interface = unchanged
+export = ignore = unused = script_method = interface = script_if_tracing = freeze = unchanged
+optimize_for_inference = trace_module = unchanged
+ScriptModule = lucid.nn.Module
+Error = RuntimeError
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """`torch.jit.fork`: the result, computed at once."""
+    return func(*args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """`torch.jit.wait`: the result of `fork`."""
+    return future
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """`torch.jit.isinstance`: that of Python, by the outermost type.
+
+    >>> import lucid.torch as torch
+    >>> torch.jit.isinstance([1], list[int])
+    True
+    """
+    kinds: Any = target_type if type(target_type) is tuple else (target_type,)
+    outermost: Any = tuple([typing.get_origin(kind) or kind for kind in kinds])
+    return builtins.isinstance(obj, outermost)
+
+
+Future = ScriptFunction = object
+
+
+def export_opnames(m: Any) -> list[str]:
+    """The operators of a compiled module: of none."""
+    return []
+
+
+def Attribute(value: Any, type: Any) -> Any:
+    """`torch.jit.Attribute`: the value."""
+    return value
+
+
+@contextmanager
+def strict_fusion() -> Iterator[None]:
+    """A hint."""
+    yield
+
+
+def set_fusion_strategy(strategy: Any) -> None:
+    """A hint."""
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """A hint."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """Whether that library fuses operations: it is not there."""
+    return False
 
 
 def is_scripting() -> bool:
@@ -135,7 +197,7 @@ Final = Callable  # `torch.jit.Final[int]` is an annotation
 
 # Those that PyTorch has in its first namespace.
 ROOT = (
-    "are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format get_float32_matmul_precision "
+    "are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format fork wait get_float32_matmul_precision "
     "get_num_interop_threads layout memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
     "set_num_interop_threads strided use_deterministic_algorithms"
 ).split()

@@ -5,7 +5,7 @@ mean in PyTorch.
 """
 
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import lucid.nn
 from lucid.torch.tensors import adopted
@@ -63,6 +63,13 @@ class Module(lucid.nn.Module, metaclass=Adopting):
     def cuda(self, device: Any = None) -> Self:
         """Refused: there is no GPU."""
         return super().to("cuda")
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is compiled: the module runs as it is."""
+
+    xpu = ipu = mtia = cuda
+    call_super_init = dump_patches = False
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
 
 Module.__module__ = "lucid.torch.nn"

@@ -10,6 +10,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from lucid.core.dtypes import dtype
+from lucid.torch.absences import WHY
+from lucid.torch.element_types import giving_types, typed
 from lucid.torch.layers import derived, is_module
 from lucid.torch.making import makes, making
 
@@ -26,17 +29,23 @@ _DISTRIBUTIONS = (
     "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical "
     "studentT transformed_distribution uniform von_mises weibull wishart"
 ).split()
-_OPTIMIZERS = "adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd".split()
+_OPTIMIZERS = "asgd adafactor _adafactor _muon adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd".split()
+
+_GIVE_TYPES = ("get_default_dtype", "promote_types", "result_type")
+_HOMES_OF_TYPES = ("lucid.core.dtypes", "lucid.api.conversion")
 
 # A path -> the modules that have its names.
 PATHS = {
     "nn": _NN,
-    "nn.functional": "lucid.nn.functional",
+    "nn.functional": "lucid.nn.functional lucid.torch.extras lucid.torch.root",
     "nn.init": "lucid.nn.init",
     "nn.parameter": "lucid.nn.parameter",
     "nn.parallel": "lucid.torch.extras",
     "nn.attention": "lucid.torch.extras",
-    "nn.utils": "lucid.nn.utils lucid.nn.utils.rnn",
+    "nn.utils": "lucid.nn.utils lucid.nn.utils.rnn lucid.torch.extras",
+    "nn.utils.prune": "lucid.nn.utils.prune",
+    "nn.utils.fusion": "lucid.nn.utils.fusion",
+    "nn.utils.stateless": "lucid.func",
     "nn.utils.rnn": "lucid.nn.utils.rnn",
     "nn.utils.clip_grad": "lucid.nn.utils",
     "nn.utils.convert_parameters": "lucid.nn.utils",
@@ -48,9 +57,9 @@ PATHS = {
     "optim.lr_scheduler": "lucid.optim.lr_scheduler",
     "optim.swa_utils": "lucid.optim.swa_utils",
     **{f"optim.{name}": "lucid.optim" for name in _OPTIMIZERS},
-    "autograd": "lucid.torch.differentiation lucid.autograd",
+    "autograd": "lucid.torch.differentiation lucid.autograd lucid.torch.extras",
     "autograd.functional": "lucid.torch.derivatives",
-    "autograd.function": "lucid.autograd",
+    "autograd.function": "lucid.autograd lucid.torch.extras",
     "autograd.graph": "lucid.autograd.graph",
     "autograd.forward_ad": "lucid.autograd.forward_ad",
     "autograd.grad_mode": "lucid.autograd",
@@ -62,10 +71,12 @@ PATHS = {
     "utils.data.dataloader": "lucid.torch.loading lucid.data",
     "utils.data.sampler": "lucid.torch.loading lucid.data",
     "utils.checkpoint": "lucid.torch.extras",
+    "cpu": "lucid.torch.processor",
+    "cpu.amp": "lucid.torch.processor",
     "utils._pytree": "lucid.torch.pytrees",
-    "utils.dlpack": "lucid.api.dlpack",
+    "utils.dlpack": "lucid.api.dlpack lucid.torch.extras",
     "testing": "lucid.torch.comparison",
-    "func": "lucid.func",
+    "func": "lucid.func lucid.torch.extras",
     "linalg": "lucid.linalg",
     "fft": "lucid.fft",
     "special": "lucid.special",
@@ -99,6 +110,22 @@ _FORMER = (
 RENAMED = {
     **{f"nn.init.{name}": f"lucid.nn.init.{name}_" for name in _FORMER},
     "nn.utils.clip_grad_norm": "lucid.nn.utils.clip_grad_norm_",
+    "nn.Container": "lucid.nn.Module",
+    "nn.CrossMapLRN2d": "lucid.nn.LocalResponseNorm",
+    "nn.NLLLoss2d": "lucid.nn.NLLLoss",
+    "nn.RNNBase": "lucid.nn.layers.recurrent._Layers",
+    "nn.RNNCellBase": "lucid.nn.layers.recurrent._Cell",
+    "nn.modules.batchnorm._BatchNorm": "lucid.nn.layers.normalization._BatchNorm",
+    "nn.modules.conv._ConvNd": "lucid.nn.layers.convolution._WithKernel",
+    "nn.modules.loss._Loss": "lucid.nn.Module",
+    "nn.modules.loss._WeightedLoss": "lucid.nn.Module",
+    "nn.parameter.UninitializedTensorMixin": "lucid.nn.parameter.Waiting",
+    "nn.parameter.is_lazy": "lucid.nn.parameter.is_lazy",
+    "func.rearrange": "lucid.einops.rearrange",
+    "autograd.function.InplaceFunction": "lucid.autograd.Function",
+    "optim.lr_scheduler._LRScheduler": "lucid.optim.lr_scheduler.LRScheduler",
+    "cuda.amp.custom_fwd": "lucid.amp.custom_fwd",
+    "cuda.amp.custom_bwd": "lucid.amp.custom_bwd",
     "cuda.amp.autocast": "lucid.torch.accelerators.cuda_autocast",
     "cuda.amp.GradScaler": "lucid.torch.accelerators.cuda_scaler",
     "utils.dlpack.to_dlpack": "lucid.api.dlpack.dlpack",
@@ -106,30 +133,21 @@ RENAMED = {
     "version.hip": None,
 }
 
-# Why a name that programs ask for is not there.
-REASONS = {
-    "distributed": "Lucid trains in one process",
-    "multiprocessing": "use Python's multiprocessing; tensors are copied between processes",
-    "onnx": "models are not exported",
-    "quantization": "there are no quantized tensors",
-    "ao": "there are no quantized tensors",
-    "sparse": "there are no sparse tensors; lucid.func.sparse_jacobian has sparse derivatives",
-    "profiler": "use cProfile, or lucid.kernels to see generated code",
-    "fx": "lucid.func.make_graph gives the program of a function",
-    "hub": "nothing is downloaded",
-}
-
 
 def converted(value: Any) -> Any:
     """A value of Lucid as the front door has it."""
     if is_module(value):
         return derived(value)
+    if type(value) is dtype:
+        return typed(value)
+    if getattr(value, "__name__", None) in _GIVE_TYPES and value.__module__ in _HOMES_OF_TYPES:
+        return giving_types(value)
     return making(value) if makes(value) else value
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
     """The error for a name that is not there, with the reason where there is one to give."""
-    why = REASONS.get(name)
+    why = WHY.get(name)
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {why}" if why else ""))
 
 

@@ -1,10 +1,11 @@
 # cython: annotation_typing=True
-"""Shapes as PyTorch has them. Compiled, since layers ask for shapes all the time."""
+"""Shapes and types as PyTorch has them. Compiled, since layers ask for them all the time."""
 
 from math import prod
 from typing import Any
 
 from lucid.core.fields import TensorFields
+from lucid.torch.element_types import BY_NUMPY
 
 _MOST = 4096  # shapes that are kept: to look one up takes half the time of making it
 _known: dict[Any, Any] = {}
@@ -50,3 +51,9 @@ def size_of(tensor: Any) -> Size:
     """The shape of a plain tensor."""
     fields: TensorFields = tensor
     return sized(fields._array.shape)
+
+
+def type_of(tensor: Any) -> Any:
+    """The type of the elements of a plain tensor."""
+    fields: TensorFields = tensor
+    return BY_NUMPY[fields._array.dtype]

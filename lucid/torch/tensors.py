@@ -11,7 +11,9 @@ from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
 from lucid.nn.parameter import Parameter, Waiting, reduced
 from lucid.ops.dims import shape_from
-from lucid.torch.sizes import Size, size_of
+from lucid.torch.element_types import typed as of_front_door
+from lucid.torch.sizes import Size, size_of, type_of
+from lucid.torch.storages import TypedStorage, UntypedStorage
 
 Plain = lucid.Tensor
 
@@ -64,6 +66,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         self._born = newest()
 
     shape: Any = property(size_of, doc="The size of each dimension, as a `torch.Size`.")
+    dtype: Any = property(type_of, doc="The type of the elements, such as `torch.float32`.")
 
     @property
     def data(self) -> "Plain":
@@ -119,6 +122,8 @@ class Tensor(Plain, metaclass=_AnyTensor):
         lucid.device("cuda")
         return self
 
+    xpu = ipu = mtia = cuda
+
     def to(self, *args: Any, memory_format: Any = None, **kwargs: Any) -> Any:
         """The tensor in another type or on another device; `memory_format` is a hint, and nothing follows from it."""
         return conversion.to(self, *args, **kwargs)
@@ -143,6 +148,83 @@ class Tensor(Plain, metaclass=_AnyTensor):
         """The tensor itself: other processes get copies."""
         return self
 
+    def as_subclass(self, cls: Any) -> Any:
+        """The same tensor as one of another class of tensors."""
+        out = self.alias() if hasattr(self, "alias") else self.view(self.shape)
+        out.__class__ = cls
+        return out
+
+    def dim_order(self, ambiguity_check: Any = False) -> tuple[int, ...]:
+        """The dimensions from the outermost to the innermost in memory.
+
+        >>> import lucid.torch as torch
+        >>> torch.ones(2, 3).t().dim_order()
+        (1, 0)
+        """
+        return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+    def untyped_storage(self) -> Any:
+        """The memory of the tensor: its address and size in bytes."""
+        return UntypedStorage(self)
+
+    def storage(self) -> Any:
+        """The memory of the tensor, in elements."""
+        return TypedStorage(self)
+
+    def const_data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.data_ptr()
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+        """The tensor itself, which is dense, or in another type."""
+        return self if dtype is None else self.to(dtype)
+
+    def _removed(self, *args: Any, **kwargs: Any) -> Any:
+        """What PyTorch has removed: it raises there too."""
+        raise RuntimeError("this method was removed from PyTorch; use torch.linalg (eig, eigh, lstsq, solve)")
+
+    eig = symeig = lstsq = solve = reinforce = _removed
+    grad_dtype = property(lambda self: self.dtype, doc="The type of gradients: that of the tensor.")
+
+    def is_inference(self) -> bool:
+        """Whether the tensor can never be part of a graph: no."""
+        return False
+
+    def is_set_to(self, tensor: "Plain") -> bool:
+        """Whether two tensors are the same elements in the same memory.
+
+        >>> import lucid.torch as torch
+        >>> x = torch.ones(3)
+        >>> x.is_set_to(x.view(3)), x.is_set_to(x[1:])
+        (True, False)
+        """
+        return (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
+
+    def is_distributed(self) -> bool:
+        """Whether the tensor is spread over processes: no."""
+        return False
+
+    def record_stream(self, stream: Any) -> None:
+        """Nothing to do: there are no streams."""
+
+    def resize(self, *sizes: Any) -> Any:
+        """The older name of a copy in another size."""
+        return self.clone().resize_(*sizes)
+
+    def resize_as(self, tensor: "Plain") -> Any:
+        """A copy in the size of another tensor."""
+        return self.resize(*tensor.shape)
+
+    def unsafe_split_with_sizes(self, split_sizes: Any, dim: int = 0) -> Any:
+        """The parts of the given sizes."""
+        return self.split_with_sizes(split_sizes, dim)
+
+    is_xla = is_xpu = is_ipu = is_maia = is_mtia = is_vulkan = is_mkldnn = property(
+        lambda self: False, doc="Whether such a device has the elements: no."
+    )
+    is_sparse_csr = property(lambda self: False, doc="Whether rows are compressed: never.")
+    name = property(lambda self: None, doc="Tensors have no names.")
+    volatile = property(lambda self: False, doc="As tensors from before PyTorch 0.4.")
     is_cpu = property(lambda self: True, doc="Whether the elements are in the processor's memory.")
     is_mps = property(lambda self: False, doc="Whether Apple's GPU has the elements.")
     is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")
@@ -194,7 +276,7 @@ class Typed(type):
     dtype: Any
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Plain) and instance.dtype is cls.dtype
+        return isinstance(instance, Plain) and instance.dtype == cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Any:
         lucid.device("cpu" if device is None else device)
@@ -209,6 +291,8 @@ def typed() -> dict[str, Typed]:
         own = convert(probe)
         name = conversion.type(own).rpartition(".")[2]
         found[name] = Typed(
-            name, (), {"dtype": own.dtype, "__doc__": f"Tensors of {own.dtype.name}, as PyTorch once named them."}
+            name,
+            (),
+            {"dtype": of_front_door(own.dtype), "__doc__": f"Tensors of {own.dtype.name}, as PyTorch once named them."},
         )
     return found

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid import Tensor
+from lucid.nn.functional import fractional
 from lucid.nn.functional import pooling as functions
 from lucid.nn.layers.functions import OfOneTensor
 from lucid.nn.layers.spatial import Spatial
@@ -18,6 +19,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -247,3 +250,39 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool, n=2):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, n=3):
     """Mean pooling over volumes to a given size."""
+
+
+class _FractionalMaxPool(_Pool, functions=fractional, stem="fractional_max_pool"):
+    """The largest elements of windows at random steps, so many that the result has `output_size`, or `output_ratio` of the
+    size of the input; see `lucid.nn.functional.fractional_max_pool{n}d`.
+
+    >>> import lucid
+    >>> from lucid.nn.layers.pooling import {name}
+    >>> {name}(2, output_size=4)(lucid.ones(2, 3, {s7})).shape
+    (2, 3, {s4})
+    """
+
+    _shown = ("kernel_size", "output_size", "output_ratio")
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{type(self).__name__}: give output_size or output_ratio, one of them")
+        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool, n=2):
+    """Max pooling over images at random steps."""
+
+
+class FractionalMaxPool3d(_FractionalMaxPool, n=3):
+    """Max pooling over volumes at random steps."""

@@ -68,7 +68,7 @@ def _euclidean(tensors: list[Tensor]) -> Tensor:
     for tensor in tensors:
         flat = tensor._array.reshape(-1)
         squares += float(np.dot(flat, flat))
-    wide = any(t.dtype is lucid.float64 for t in tensors)
+    wide = any(t.dtype == lucid.float64 for t in tensors)
     return lucid.tensor(math.sqrt(squares), dtype=lucid.float64 if wide else lucid.float32)
 
 

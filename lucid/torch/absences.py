@@ -1,0 +1,59 @@
+"""Why names of PyTorch are not here: what asks for them is told, and `docs/porting.md` lists them."""
+
+_REASONS = {
+    "there are no quantized tensors": """
+        quantization ao dequantize fake_quantize_per_channel_affine fake_quantize_per_tensor_affine quantize_per_channel
+        quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d
+        qint8 qint32 quint8 quint2x4 quint4x2 int_repr q_scale q_zero_point q_per_channel_axis q_per_channel_scales
+        q_per_channel_zero_points qscheme scaled_mm scaled_grouped_mm grouped_mm
+        """,
+    "there are no types of less than 8 bits, none of 8 for floats and none of 32 for complex numbers": """
+        bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2
+        float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+        """,
+    "there are no sparse tensors here; lucid.func.sparse_jacobian has sparse derivatives": """
+        sparse SparseAdam col_indices_copy crow_indices_copy indices_copy values_copy hspmm smm sspaddmm sparse_bsc_tensor
+        sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor ccol_indices
+        coalesce col_indices crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices sparse_dim sparse_mask
+        sparse_resize_ sparse_resize_and_clear_ to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
+        to_sparse_csc to_sparse_csr values to_mkldnn
+        """,
+    "it belongs to the compilers of PyTorch, and programs are not read here": """
+        import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
+        parse_type_comment unify_type_list debug_unwrap AVG SUM
+        """,
+    "programs compiled by PyTorch are not read or written; save the state of the module": "load save",
+    "Lucid trains in one process": "distributed",
+    "use Python's multiprocessing; tensors are copied between processes": "multiprocessing",
+    "models are not exported": "onnx",
+    "use cProfile, or lucid.kernels to see generated code": "profiler profile_hook_step",
+    "lucid.func.make_graph gives the program of a function": "fx",
+    "nothing is downloaded": "hub",
+    "PyTorch gave them up: use a Dataset": """
+        DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
+        guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
+        """,
+    "a part of PyTorch's own machinery, with no meaning here": """
+        CheckpointFunction DefaultDeviceType GraphExecGroup SAC_IGNORED_OPS SelectiveCheckpointContext
+        BackwardCFunction NestedIOFunction enforce_grad_layout_policy region_activation_memory_budget
+        set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch
+        swap_in_optimizer_params_and_state OptimizerPostHook OptimizerPreHook
+        thread_safe_generator module_load hash_tensor slice_inverse
+        index storage_type transfer_parametrizations_and_params
+        """,
+    "give tensors to autograd.grad; edges of the graph have no names": "GradientEdge get_gradient_edge",
+    "use lucid.masked, whose functions take a mask": "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",
+    "use a Linear and a CrossEntropyLoss": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+}
+
+WHY = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+
+def reasons() -> dict[str, list[str]]:
+    """The names that are not here, by the reason why.
+
+    >>> from lucid.torch.absences import reasons
+    >>> reasons()["nothing is downloaded"]
+    ['hub']
+    """
+    return {reason: names.split() for reason, names in _REASONS.items()}

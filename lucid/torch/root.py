@@ -1,0 +1,257 @@
+"""Functions of PyTorch's first namespace that `lucid` has elsewhere, under another form, or no use for."""
+
+import builtins
+import sys
+import warnings
+from typing import Any
+
+import lucid
+from lucid.api import rng
+from lucid.core import modes
+from lucid.linalg import cholesky, eigh, solve_triangular
+from lucid.nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
+from lucid.nn.functional import batch_norm as batch_norm
+from lucid.nn.functional import embedding as embedding
+from lucid.nn.functional import embedding_bag as embedding_bag
+from lucid.nn.functional import instance_norm as instance_norm
+from lucid.torch.accelerators import needed
+from lucid.torch.storages import TypedStorage as TypedStorage
+from lucid.torch.storages import UntypedStorage as UntypedStorage
+from lucid.torch.tensors import Plain, adopted
+
+SymInt, SymFloat, SymBool = int, float, bool  # sizes are numbers here
+default_generator = rng.default_generator()
+has_lapack = has_openmp = True
+has_mkl = has_spectral = False
+
+
+class OutOfMemoryError(RuntimeError):
+    """What PyTorch raises when the memory of a device is full; Lucid raises MemoryError."""
+
+
+class AcceleratorError(RuntimeError):
+    """What PyTorch raises when a device fails."""
+
+
+def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
+    """From `start` to `end`, both included.
+
+    >>> import lucid.torch as torch
+    >>> torch.range(1, 4)
+    tensor([1., 2., 3., 4.])
+    """
+    if end is None:
+        start, end = 0, start
+    count = int((end - start) / step + 1e-9) + 1
+    options.setdefault("dtype", lucid.get_default_dtype())
+    return adopted(lucid.arange(count, **options)) * step + start
+
+
+def typename(obj: Any) -> str:
+    """The name of the type of something, with its module.
+
+    >>> import lucid.torch as torch
+    >>> torch.typename(torch.ones(1)), torch.typename(3)
+    ('torch.FloatTensor', 'builtins.int')
+    """
+    if isinstance(obj, Plain):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether something is the memory of a tensor.
+
+    >>> import lucid.torch as torch
+    >>> torch.is_storage(torch.ones(2)), torch.is_storage(torch.ones(2).untyped_storage())
+    (False, True)
+    """
+    return isinstance(obj, UntypedStorage)
+
+
+def lobpcg(
+    A: Any,  # noqa: N803  # PyTorch's names, here and below
+    k: int | None = None,
+    B: Any = None,  # noqa: N803
+    X: Any = None,  # noqa: N803
+    n: int | None = None,
+    iK: Any = None,  # noqa: N803
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: Any = None,
+    ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> tuple[Any, Any]:
+    """The `k` largest (or smallest) eigenvalues of A x = λ B x and their vectors, by a full decomposition.
+
+    What guides iterations (`X`, `iK`, `niter`, `tol`, `method`) changes nothing: the result is exact.
+
+    >>> import lucid.torch as torch
+    >>> torch.lobpcg(torch.diag(torch.tensor([1.0, 5.0, 3.0])), k=2)[0]
+    tensor([5., 3.])
+    """
+    count = k or (1 if X is None else X.shape[-1])
+    lower = None if B is None else cholesky(B)
+    matrix = A
+    if lower is not None:
+        matrix = solve_triangular(lower, solve_triangular(lower, A, upper=False).mT, upper=False)
+    values, vectors = eigh(matrix)
+    if lower is not None:
+        vectors = solve_triangular(lower.mT, vectors, upper=True)
+    if largest is None or largest:
+        return values.flip(-1)[..., :count], vectors.flip(-1)[..., :count]
+    return values[..., :count], vectors[..., :count]
+
+
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """Convolution over sequences laid out as (time, batch, channels); the weight is (width, in, out).
+
+    >>> import lucid.torch as torch
+    >>> torch.conv_tbc(torch.ones(5, 2, 3), torch.ones(3, 3, 4), torch.zeros(4), 1).shape
+    torch.Size([5, 2, 4])
+    """
+    return lucid.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
+def is_inference(input: Any) -> bool:
+    """Whether a tensor can never be part of a graph: no, those of inference mode can be used later."""
+    return False
+
+
+def view_as_real_copy(input: Any) -> Any:
+    """A copy of the parts of complex numbers, as pairs."""
+    return lucid.view_as_real(input).clone()
+
+
+def view_as_complex_copy(input: Any) -> Any:
+    """A copy of pairs, as complex numbers."""
+    return lucid.view_as_complex(input).clone()
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether autocast is on.
+
+    >>> import lucid.torch as torch
+    >>> with torch.autocast("cpu"):
+    ...     torch.is_autocast_enabled("cpu")
+    True
+    """
+    return modes.autocast.get() is not None and device_type in (None, "cpu")
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The type in which products run inside autocast."""
+    casting = modes.autocast.get()
+    return lucid.bfloat16 if casting is None else casting.dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether a parameter that is used several times is cast once."""
+    return True
+
+
+def clear_autocast_cache() -> None:
+    """Casts are forgotten at the end of each context."""
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether `detect_anomaly` is on."""
+    return bool(modes.anomaly.get())
+
+
+is_anomaly_check_nan_enabled = is_anomaly_enabled
+_settings: dict[str, Any] = {"debug": 0, "warn": False}
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Accepted: every operation is deterministic."""
+    levels = {"default": 0, "warn": 1, "error": 2}
+    _settings["debug"] = levels.get(debug_mode, debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """What was set last."""
+    return int(_settings["debug"])
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether nondeterministic operations only warn: there are none."""
+    return False
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether the processor was told to take tiny numbers as 0: no, it is left alone."""
+    return False
+
+
+def set_warn_always(b: bool) -> None:
+    """Show warnings each time, or as Python's filters say."""
+    _settings["warn"] = b
+    warnings.simplefilter("always" if b else "default")
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set last."""
+    return bool(_settings["warn"])
+
+
+def init_num_threads() -> None:
+    """Threads are there when they are needed."""
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a kind of device."""
+    return getattr(sys.modules[__package__], "cpu" if device is None else str(device).partition(":")[0])
+
+
+def sym_int(a: Any) -> int:
+    """A size as an integer."""
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """A size as a float."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """Whether something does not hold."""
+    return not a
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """`t` if `b`, otherwise `f`."""
+    return t if b else f
+
+
+sym_max, sym_min, sym_sum = builtins.max, builtins.min, builtins.sum
+unsafe_split_with_sizes = lucid.split_with_sizes
+Stream = Event = needed
+native_channel_shuffle = lucid.channel_shuffle
+
+
+class JITException(RuntimeError):  # noqa: N818  # the name in PyTorch
+    """What programs compiled by PyTorch raise."""
+
+
+# Those that PyTorch has in its first namespace: all but the helpers of this module.
+_IMPORTED = {
+    "Any",
+    "Plain",
+    "adopted",
+    "builtins",
+    "cholesky",
+    "eigh",
+    "lucid",
+    "modes",
+    "needed",
+    "rng",
+    "sys",
+    "solve_triangular",
+    "warnings",
+}
+NAMES = [name for name in list(globals()) if not name.startswith("_") and name not in _IMPORTED and name != "NAMES"]
