@@ -264,7 +264,9 @@ lucid.array_api.methods: lazy unlisted method
 """
 
 # Packages that load on first use.
-PACKAGES = "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal special utils"
+PACKAGES = (
+    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal special utils"
+)
 
 
 class Row(NamedTuple):

@@ -138,7 +138,7 @@ class _Writer:
             for k, (source, type, access) in enumerate(zip(sources, self.types, self.chain.reads)):
                 places.append(self._place(source, type, access.strides[-1], self.rooms[k], k, done, chunk, is_whole))
             outs = []
-            for k, (target, type, (_, access)) in enumerate(zip(targets, self.out_types, self.chain.writes)):
+            for k, (target, (_, access)) in enumerate(zip(targets, self.chain.writes)):
                 at = f.beyond(target, done * access.strides[-1])
                 room = self.out_rooms[k]
                 outs.append(at if room is None else room if self.out_apart[k] else f.select(is_whole, at, room))
@@ -218,7 +218,8 @@ class _Writer:
         if type.is_complex:
             part = type.part.wide(self.lanes)
             return Complex(self.f.constant(value.real, part), self.f.constant(value.imag, part))
-        return self.f.constant(value, type.wide(self.lanes))
+        working = Type("float") if type.of in NARROW.values() else type
+        return self.f.constant(value, working.wide(self.lanes))
 
 
 def rehearse(plan: Any) -> None:

@@ -4,9 +4,9 @@ A function is captured (`function`, `capture`, `places`) as a program of `lucid.
 stages: `simplify`, `fuse`, `layout`, `emit`. `executable` and `runtime` run it.
 """
 
-from lucid.native import compiled_first
+from lucid.native import compiled_first as _compiled_first
 
-compiled_first(__path__, "compiler")
+_compiled_first(__path__, "compiler")
 
 from lucid.compiler.function import Compiled, compile, disable, is_compiling
 

@@ -16,7 +16,7 @@ from lucid.compiler.executable import Call, Code, Output, View
 from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number, new_plan
 from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Buffer, Layout, Place
 from lucid.compiler.products import product_step
-from lucid.compiler.simplify import simplified
+from lucid.compiler.simplify import operand_types, simplified
 from lucid.core.geometry import placed
 from lucid.core.primitive import P, Primitive
 from lucid.ir.effects import share_memory
@@ -108,9 +108,9 @@ class _Emitter:
         """Whether a loop reads each element of a tensor only where it writes it."""
         for i in (*group.instructions, *group.folds):
             for o in i.operands:
-                if isinstance(o, Name) and self.fused.base(o).number == target.number:
-                    if o.number != target.number or o.shape != group.shape:
-                        return False
+                is_read = isinstance(o, Name) and self.fused.base(o).number == target.number
+                if is_read and (o.number != target.number or o.shape != group.shape):
+                    return False
         return target.shape == group.shape
 
     def _is_shared(self, target: Name, captured: dict[int, Any]) -> bool:
@@ -173,7 +173,8 @@ class _Emitter:
 
         for instruction in group.instructions:
             plan = self.fused.plans[instruction.results[0].number]
-            types = [t for t in _types(plan, instruction)]
+            types = operand_types(instruction.operands)
+            assert types is not None
             operands = tuple([chosen(o, t) for o, t in zip(instruction.operands, types, strict=True)])
             operations.append(Operation(plan, operands))
         stored = [i.results[0] for i in group.instructions if i.results[0].number in self.readers]
@@ -661,12 +662,6 @@ def _view(place: Place) -> View:
     buffer, array = place.buffer, place.array
     is_whole = place.is_whole and buffer.kind != ARENA
     return View(buffer.index, buffer.offset + place.offset, array.shape, array.strides, array.dtype, is_whole)
-
-
-def _types(plan: Any, instruction: Instruction) -> Any:
-    from lucid.compiler.simplify import operand_types
-
-    return operand_types(instruction.operands)
 
 
 def _as_number(number: Any, type: Any) -> Any:

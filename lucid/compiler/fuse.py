@@ -121,12 +121,12 @@ class Fused:
     def _add(self, instruction: Instruction, shows: Any) -> None:
         primitive = instruction.primitive
         has_effect = lasts(instruction) or not isinstance(primitive, Primitive)
-        if not has_effect and primitive.is_view and isinstance(instruction.operands[0], Name):
-            if shows(instruction):
-                (name,) = instruction.results
-                self.views[name.number] = instruction
-                self.root[name.number] = self.base(instruction.operands[0])
-                return
+        is_view = not has_effect and primitive.is_view and isinstance(instruction.operands[0], Name)
+        if is_view and shows(instruction):
+            (name,) = instruction.results
+            self.views[name.number] = instruction
+            self.root[name.number] = self.base(instruction.operands[0])
+            return
         kind = self._kind(instruction)
         if kind == ELEMENTS and self._join(instruction):
             return

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import lucid.nn
 from lucid import compiler
 from lucid.compiler import disable as disable
 from lucid.compiler import is_compiling as is_compiling
-import lucid.nn
 from lucid.torch.tensors import layout as layout
 from lucid.torch.tensors import memory_format as memory_format
 from lucid.torch.tensors import strided as strided
@@ -77,7 +77,8 @@ def _passed_through(function: Any) -> Any:
     if not _settings["warned"]:
         _settings["warned"] = True
         warnings.warn(
-            "torch.jit compiles nothing here: functions and modules run as they are; torch.compile compiles", stacklevel=3
+            "torch.jit compiles nothing here: functions and modules run as they are; torch.compile compiles",
+            stacklevel=3,
         )
     return function
 
