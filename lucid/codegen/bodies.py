@@ -226,6 +226,7 @@ class Plan:
         self.least_lanes = 8 if max(widths) > 4 else 16
         self.lanes = self.least_lanes * (_LONGER.get(level, 1) if long and not is_complex else 1)
         self.cost = 1 + 11 * long + len(self.body.steps)
+        self.given: dict[str, float] = {}  # the numbers, where code is made for certain ones
 
     def compute(self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value]) -> Value | Complex:
         """Write all steps; operands as they are in memory, parameters in double precision."""

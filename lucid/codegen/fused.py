@@ -322,14 +322,14 @@ class Fold(NamedTuple):
         return math.prod(self.chain.shape[: self.kept])
 
     @property
-    def count(self) -> int:
+    def length(self) -> int:
         """How many elements become one."""
         return math.prod(self.chain.shape[self.kept : self.kept + self.folded])
 
     @property
     def blocks(self) -> int:
         """Into how many parts a row, or a column, is divided."""
-        return -(-self.count // (ROWS if self.has_columns else BLOCK))
+        return -(-self.length // (ROWS if self.has_columns else BLOCK))
 
     @property
     def pieces(self) -> tuple[int, int]:
@@ -400,7 +400,7 @@ def rows(fold: Fold, name: str) -> Function:
 
     `data` has the arrays of the chain, and then the memory of each number of the states of each part.
     """
-    chain, count, blocks = fold.chain, fold.count, fold.blocks
+    chain, count, blocks = fold.chain, fold.length, fold.blocks
     inner = chain.shape[-1]
     tail = count % BLOCK if fold.folded == 1 and blocks > 1 else inner
     w = _Folding(fold, name, BLOCK + 64, tail % chain.lanes == 0)
@@ -442,7 +442,7 @@ def rows(fold: Fold, name: str) -> Function:
 
 def columns(fold: Fold, name: str) -> Function:
     """The same where columns are folded: units are blocks of pieces of columns."""
-    chain, count, blocks = fold.chain, fold.count, fold.blocks
+    chain, count, blocks = fold.chain, fold.length, fold.blocks
     width = chain.shape[-1]
     many, apart = fold.pieces
     w = _Folding(fold, name, ROWS * apart + 64, width % chain.lanes == 0)

@@ -379,7 +379,8 @@ class _Emitter:
             return True
         found = product_step(x, y, out, labels)
         if found is None and set(labels.left) - set(labels.right) and set(labels.right) - set(labels.left):
-            found = product_step(*[self._in_order(o) for o in instruction.operands], out, labels)
+            first, second = [self._in_order(o) for o in instruction.operands]
+            found = product_step(first, second, out, labels)
         if found is None:
             return self._loop_of_products(x, y, out, labels)
         facts, places = found

@@ -93,6 +93,7 @@ def fold_plan(instruction: Instruction) -> FoldPlan | None:
     (x,), (result,) = instruction.operands, instruction.results
     if not isinstance(x, Name) or 0 in x.shape or not instruction.params.get("dims"):
         return None
+    assert primitive.abstract is not None
     dtype = primitive.abstract(Abstract(x.shape, x.dtype.numpy), **instruction.params).dtype
     try:
         return FoldPlan(primitive.fold, x.dtype.numpy, dtype) if dtype == result.dtype.numpy else None

@@ -56,7 +56,7 @@ class _Simplifier:
     def add(self, instruction: Instruction) -> None:
         operands = tuple([self.resolved(o) for o in instruction.operands])
         instruction = instruction._replace(operands=operands)
-        primitive, result = instruction.primitive, instruction.results[0] if instruction.results else None
+        primitive = instruction.primitive
         if primitive.name in _EPILOGUES and isinstance(primitive, Primitive):
             for part in self._parts(instruction):
                 self.add(part)
@@ -64,6 +64,7 @@ class _Simplifier:
         if lasts(instruction) or not isinstance(primitive, Primitive):
             self.out.append(instruction)
             return
+        result = instruction.results[0]
         if primitive.name in _SAME and isinstance(operands[0], Name):
             self.same[result.number] = operands[0]
             return

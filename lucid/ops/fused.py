@@ -86,10 +86,10 @@ class Fused(Primitive):
             return _apart([g if need else None for g, need in zip(grads, needs)])
         if not on_arrays and has_own(self) and all(_is_flat(c) for c in cts):
             # A primitive too: one node, or one instruction, which the kernels compute.
-            needs = tuple([e is not None for e in edges])
+            asked = tuple([e is not None for e in edges])
             operands = [tensor_of(node, s) for s in node.saved[: len(edges)]]
-            found = iter(gradient_of(self, needs)(*cts, *operands, **node.params))
-            return [next(found) if need else None for need in needs]
+            gradients = iter(gradient_of(self, asked)(*cts, *operands, **node.params))
+            return [next(gradients) if need else None for need in asked]
         found = self._pull_through_composite(node, cts)
         return _apart([bare(g) if on_arrays else g for g in found])
 

@@ -64,9 +64,6 @@ class Module(lucid.nn.Module, metaclass=Adopting):
         """Refused: there is no GPU."""
         return super().to("cuda")
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing is compiled: the module runs as it is."""
-
     xpu = ipu = mtia = cuda
     call_super_init = dump_patches = False
     T_destination = TypeVar("T_destination", bound=dict[str, Any])
