@@ -515,6 +515,34 @@ def test_control_flow():
         same(lucid.autograd.grad(g(x), x), lucid.autograd.grad(f(x), x))
 
 
+def test_a_long_scan_is_one_instruction():
+    def f(c, xs):
+        return lucid.scan(lambda c, x: (c * 0.9 + x, c * x), c, xs)
+
+    g = lucid.compile(f)
+    c, xs = lucid.tensor(1.0, requires_grad=True), lucid.randn(200)
+    for a, b in zip(g(c, xs), f(c, xs), strict=True):
+        assert np.allclose(a.detach(), b.detach())
+    assert len(g.program(c, xs)) < 20
+    same(lucid.autograd.grad(g(c, xs)[0], c), lucid.autograd.grad(f(c, xs)[0], c))
+
+
+def test_conditions_and_indices_that_are_arguments():
+    g = lucid.compile(lambda flag, x, i: lucid.cond(flag, lambda x: x * 2, lambda x: x + 1, x)[i])
+    x = lucid.tensor([1.0, 5.0, 7.0])
+    assert g(lucid.tensor(True), x, lucid.tensor([0, 1])).tolist() == [2, 10]
+    assert g(lucid.tensor(False), x, lucid.tensor([-1, 2])).tolist() == [8, 8]
+    with pytest.raises(IndexError):
+        g(lucid.tensor(False), x, lucid.tensor([0, 3]))
+
+
+def test_values_are_not_seen_inside_of_branches():
+    scale = lucid.tensor(2.0)
+    g = lucid.compile(lambda x: lucid.cond(x.sum() > 0, lambda x: x * scale.item(), lambda x: x, x))
+    with pytest.raises(NeedsValueError):
+        g(lucid.ones(2))
+
+
 # Errors.
 
 

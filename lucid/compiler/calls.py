@@ -147,8 +147,8 @@ class Specialization:
             outs = self.pull.recorded(outs, inputs, captured, states)
         for i in found.spent:
             outs[i] = _spent(outs[i], targets[self._watched :], found)
-        for place, i in self._gradients:
-            targets[place]._grad = None if i is None else outs[i]
+        for place, output in self._gradients:
+            targets[place]._grad = None if output is None else outs[output]
         if self._others or found.afterwards:
             self._assign(outs, targets)
         return found.results.unflatten(outs[: found.size])

@@ -271,6 +271,11 @@ class Compiled:
         """The program for some arguments; traces it if there is none yet, and runs nothing."""
         return self._specialized(args, kwargs).found.program
 
+    def code(self, *args: Any, **kwargs: Any) -> str:
+        """What runs for some arguments, one line for each step; traces and compiles if need be, and runs nothing."""
+        code = getattr(self._specialized(args, kwargs).executable, "code", None)
+        return "instruction by instruction, without machine code" if code is None else "\n".join(code.notes)
+
     def _specialized(self, args: Any, kwargs: Any) -> Specialization:
         key, tensors, args, kwargs = self._signature(args, kwargs)
         if key is None:

@@ -118,8 +118,8 @@ def scan(
     (Tensor(6.), Tensor([1., 3., 6.]))
     """
     count = _length(xs, length)
-    leaves, structure = tree.flatten(tree.tree_map(lift, xs))
-    carry = tree.tree_map(lift, init)
+    leaves, structure = tree.flatten(tree.tree_map(_followed, xs))
+    carry = tree.tree_map(_followed, init)
     if not count:
         return carry, _no_results(f, carry, leaves, structure)
     if count > _UNROLLED and leaves and _is_traced([*tree.flatten(carry)[0], *leaves]):
@@ -141,6 +141,14 @@ def scan(
         )
     columns = zip(*[[lift(y) for y in r] for r, _ in rows], strict=True)
     return carry, rows[0][1].unflatten([stack(list(c)) for c in columns])
+
+
+def _followed(x: Any) -> Tensor:
+    """A tensor; one from outside whose values a trace may not see as the trace's own."""
+    tensor = lift(x)
+    if not isinstance(tensor, Kind) and not is_plain(tensor):
+        (tensor,) = captured((tensor,))
+    return tensor
 
 
 def _selected(chosen: Any, yes: Any, no: Any) -> Any:
