@@ -582,6 +582,27 @@ def test_errors_for_bad_input_are_those_of_the_function():
     with pytest.raises(TypeError, match="takes a function"):
         lucid.compile(3)
 
+    def gives(x):
+        yield x
+
+    with pytest.raises(TypeError, match="one by one"):
+        lucid.compile(gives)
+
+
+def test_results_are_of_the_class_of_what_they_are_made_of():
+    class Own(lucid.Tensor):
+        __slots__ = ()
+        passed_on = True
+
+    f = lucid.compile(lambda x: (x * 2, x))
+    x = Own([1.0, 2.0])
+    for _ in range(2):
+        y, same_one = f(x)
+        assert type(y) is Own
+        assert y.tolist() == [2, 4]
+        assert same_one is x
+    assert type(f(lucid.ones(2))[0]) is lucid.Tensor
+
 
 def test_disable():
     seen = []

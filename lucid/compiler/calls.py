@@ -64,6 +64,8 @@ class Specialization:
         # A program that makes the state of an optimizer runs once: with the state, another one is needed.
         optimizers = list(trace.optimizers.values())
         self._runs_once = any(a.how == "item" and is_below(a.place, o) for a in found.assignments for o in optimizers)
+        # Results are of the class of what they are made of, if that is handed on.
+        self._class = next((type(t) for t in (*trace.tensors, *tensors) if type(t).passed_on), None)
         self._set_writes(program)
         self._set_passed(program)
 
@@ -141,6 +143,10 @@ class Specialization:
             for generator, state in states:
                 generator.set_state(state)
             raise
+        if self._class is not None:
+            for out in outs:
+                if type(out) is Tensor:
+                    out.__class__ = self._class
         for i, kind, j in self._passed:
             outs[i] = inputs[j] if kind == "inputs" else captured[j]
         if self.pull is not None:

@@ -26,6 +26,7 @@ from lucid.ir.trace import Computed
 from lucid.ops import tree
 
 MANY = 8  # signatures after which something is probably not as the user thinks
+MOST = 32  # programs that are kept for one signature, with different guards
 MODES = 4  # entries of a signature before those of arguments
 
 _disabled: ContextVar[bool] = ContextVar("disabled", default=False)
@@ -70,6 +71,10 @@ class Compiled:
     ) -> None:
         if not callable(function):
             raise TypeError(f"lucid.compile takes a function or a module, not a {type(function).__name__}")
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise TypeError(
+                "lucid.compile: a generator or coroutine gives its results one by one; compile what it calls"
+            )
         self.function = function
         self.verify = verify
         self.fast = fast
@@ -212,7 +217,10 @@ class Compiled:
             program.fast = self.fast
             program.donated = self._donated_names(program, args, kwargs)
         made = Specialization(found, walk)
-        self._known.setdefault(key, []).append(made)
+        known = self._known.setdefault(key, [])
+        known.append(made)
+        if len(known) > MOST:
+            del known[0]
         self._history.append((", ".join(described(facts(t)) for t in tensors), reason))
         self._count(key, reason)
         return made
