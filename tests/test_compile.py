@@ -1,9 +1,11 @@
 """lucid.compile: values, derivatives, what is captured, and how calls compose."""
 
 import copy
+import gc
 import itertools
 import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import lucid
 from lucid import func, nn
 from lucid.compiler import function
 from lucid.core.kind import NeedsValueError
+from lucid.ir.trace import Traced
 
 SCALE = 2.0
 TABLE = lucid.tensor([1.0, 2.0, 3.0])
@@ -51,8 +54,36 @@ def test_each_signature_has_a_program():
     with lucid.no_grad():
         same(f(x, 3), x * 3)
     assert repr(f) == "<compiled <lambda>: 7 programs>"
-    assert "was float32[3], now float32[4]" in f.explain()
-    assert "recorded changed" in f.explain()
+    assert "argument 0 was float32[3], now float32[4]" in f.explain()
+    assert "whether operations are recorded was True, now False" in f.explain()
+
+
+def test_arguments_in_containers():
+    f = lucid.compile(lambda xs, d, **more: sum(xs) + d["a"] * more["k"])
+    x = lucid.ones(2)
+    assert f([x, x], {"a": x}, k=2).tolist() == [4, 4]
+    assert f([x, x, x], {"a": x}, k=2).tolist() == [5, 5]
+    assert f([x, x], {"a": x, "b": None}, k=x).tolist() == [3, 3]
+    assert "argument 0[2] was not given before" in f.explain()
+
+
+def test_nothing_of_a_trace_is_kept():
+    layer = nn.Linear(3, 3)
+    optimizer = lucid.optim.Adam(layer.parameters())
+
+    @lucid.compile
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(lucid.ones(2, 3))
+    gone = weakref.ref(layer.weight.grad)
+    step(lucid.ones(2, 3))
+    gc.collect()
+    assert gone() is None
+    assert not any(isinstance(x, Traced) for x in gc.get_objects())
 
 
 def test_many_signatures_warn_once_and_say_why():

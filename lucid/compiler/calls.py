@@ -68,6 +68,8 @@ class Specialization:
         self._class = next((type(t) for t in (*trace.tensors, *tensors) if type(t).passed_on), None)
         self._set_writes(program)
         self._set_passed(program)
+        trace.release()
+        self.reader.release()
 
     @property
     def executable(self) -> Executable:

@@ -201,6 +201,15 @@ class Capture(Trace):
 
     # What is left when the function has run.
 
+    def release(self) -> None:
+        """Forget everything that served to trace."""
+        for store in (
+            self.instructions, self.captured, self.constants, self.values, self._stand_ins, self._originals, self._memories,
+            self._roots, self._makers, self._aliases, self._gradients, self.read_gradients, self.afterwards, self.skips,
+            self.ticks, self.optimizers, self.arguments, self.tensors, self.number_readers, self.inlined,
+        ):  # fmt: skip
+            store.clear()  # type: ignore[attr-defined]  # lists and dicts
+
     def changed_gradients(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """The tensors from outside that have another gradient now."""
         for tensor, value in self._gradients.values():
@@ -289,7 +298,8 @@ class _Assembly:
     def __init__(self, trace: Capture, result: Any, changes: list[Any], walk: Walk) -> None:
         self.trace = trace
         self.walk = walk
-        self.outs, self.results = tree.flatten(result)
+        self.outs, results = tree.flatten(result)
+        self.results = _bare(results)
         self.count = len(self.outs)
         self.assignments = [self._assignment(*change) for change in [*changes, *self._gradients()]]
         self.afterwards = [(call, [self._add(t) for t in tensors]) for call, tensors in trace.afterwards]
@@ -309,7 +319,7 @@ class _Assembly:
         if len(skips) > 1:
             raise NotImplementedError("lucid.compile: two steps of one optimizer that a GradScaler may leave out")
         key = self.walk.tensors[id(key)][0] if isinstance(key, Tensor) and id(key) in self.walk.tensors else key
-        return Assignment(place, how, key, (structure, parts), self._add(skips[0]) if skips else None)
+        return Assignment(place, how, key, (_bare(structure), parts), self._add(skips[0]) if skips else None)
 
     def finish(self, leaves: Sequence[Any], structure: Any) -> Captured:
         trace = self.trace
@@ -353,7 +363,7 @@ class _Assembly:
         own = {id(t) for n in trace.number_readers for t in n.tensors}
         held.sort(key=lambda c: id(c[1]) in own)  # numbers come last, in the order in which they are read
         static = [INPUT if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        structures = (structure, self.results, static)
+        structures = (_bare(structure), self.results, static)
         shown = self._program(trace.function, trace.inputs, held, first, outputs, structures)
         inlined = self._program(trace.function, trace.inputs, held, inner, [*inner_outputs, *kept], structures)
         second = None
@@ -439,6 +449,14 @@ class _Assembly:
         used = {n.number for n in (*outputs, *[o for i in instructions for o in i.operands]) if isinstance(n, Name)}
         constants = [c for c in self.trace.constants.values() if c[0].number in used]
         return renumbered(Program(name, inputs, held, constants, instructions, outputs, structures))
+
+
+def _bare(structure: Any) -> Any:
+    """A structure that does not hold on to the nest that it was read from, if one of numbers can be built."""
+    try:
+        return tree.flatten(structure.unflatten([0] * structure.count))[1]
+    except Exception:  # a class that checks what it is made of
+        return structure
 
 
 def place_of(tensor: Tensor, trace: Capture, walk: Walk) -> Found:

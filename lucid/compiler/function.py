@@ -84,6 +84,7 @@ class Compiled:
         self._dynamic = _chosen("dynamic", dynamic, parameters)
         self._parameters = parameters
         self._known: dict[Any, list[Specialization]] = {}
+        self._last_words: dict[str, str] = {}
         self._history: list[tuple[str, str]] = []  # the arguments of each trace, and why it was made
         self._counted: set[Any] = set()
         self._asides: dict[str, int] = {}  # reasons for which calls ran as they are, and how often
@@ -207,7 +208,9 @@ class Compiled:
         return found[0]
 
     def _traced(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Specialization:
-        reason = self._reason(key, tensors)
+        words = _words(args, kwargs)
+        reason = self._reason(key, tensors, words)
+        self._last_words = words
         leaves, structure = tree.flatten((args, kwargs))
         walk = Walk(self._roots(leaves))
         found = captured(self.function, args, kwargs, leaves, structure, walk, self._name)
@@ -241,7 +244,7 @@ class Compiled:
         places = [name in self._donated for name, a in named for leaf in tree.flatten(a)[0] if isinstance(leaf, Tensor)]
         return tuple([n for n, donated in zip(program.inputs, places, strict=True) if donated])
 
-    def _reason(self, key: Any, tensors: Sequence[Tensor]) -> str:
+    def _reason(self, key: Any, tensors: Sequence[Tensor], words: dict[str, str]) -> str:
         """Why none of the programs serves, in words."""
         same = self._known.get(key)
         if same:
@@ -250,8 +253,7 @@ class Compiled:
             return last.why(found if not isinstance(found, list) else None)
         if not self._known:
             return "it was called for the first time"
-        before = next(reversed(self._known))
-        return _difference(before, key)
+        return _difference(self._last_words, words)
 
     def _count(self, key: Any, reason: str) -> None:
         """Warn when there are many signatures; sizes that may vary count once."""
@@ -475,24 +477,27 @@ def _key_of(structure: Any) -> Any:
     return structure.key, *[_key_of(child) for child in structure.children]
 
 
-def _difference(before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
-    """What two signatures differ in, in words."""
-    modes_of = ("whether operations are recorded", "inference mode", "autocast", "the default dtype")
-    for i, (a, b) in enumerate(zip(before, now, strict=False)):
-        if a == b:
-            continue
-        if i < MODES:
-            return f"{modes_of[i]} changed from {a!r} to {b!r}"
-        return f"argument {i - MODES} was {_said(a)}, now {_said(b)}"
-    return f"there were {len(before) - MODES} arguments, now {len(now) - MODES}"
+def _words(args: Any, kwargs: Any) -> dict[str, str]:
+    """The modes and arguments of a call in words, by what they are called."""
+    casting = modes.autocast.get()
+    found = {
+        "whether operations are recorded": str(bool(modes.recording.get())),
+        "inference mode": str(modes.inference.get()),
+        "autocast": "off" if casting is None else str(casting.dtype),
+        "the default dtype": str(dtypes.get_default_dtype()),
+    }
+    named = [*[(f"argument {i}", a) for i, a in enumerate(args)], *[(f"argument {k!r}", v) for k, v in kwargs.items()]]
+    for name, arg in named:
+        leaves, _ = tree.flatten(arg)
+        for path, leaf in zip(tree.paths(arg), leaves, strict=True):
+            found[f"{name}{path}"] = described(facts(leaf)) if isinstance(leaf, Tensor) else repr(leaf)
+    return found
 
 
-def _said(part: Any) -> str:
-    if isinstance(part, tuple) and len(part) == 4 and isinstance(part[0], tuple):
-        return described((Tensor, *part))
-    if isinstance(part, tuple) and len(part) == 2 and part[0] is None:
-        inner = part[1]
-        return repr(inner[1]) if isinstance(inner, tuple) and len(inner) == 2 else _said(inner)
-    if isinstance(part, tuple) and len(part) == 5:
-        return described(part)
-    return repr(part)
+def _difference(before: dict[str, str], now: dict[str, str]) -> str:
+    """What two calls differ in."""
+    for name, value in now.items():
+        if before.get(name) != value:
+            return f"{name} was {before[name]}, now {value}" if name in before else f"{name} was not given before"
+    gone = [name for name in before if name not in now]
+    return f"{gone[0]} is not given any more" if gone else "arguments are the same tensor, or of another kind"

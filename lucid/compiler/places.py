@@ -411,6 +411,7 @@ class Reader:
         self.guards = list(guards)
         self.expected = [facts(found.value) for found in tensors]
         self.places = list(tensors)
+        self._others = list(others)
         self.version = 0  # counts how often a tensor was another one than before
         self._last: list[Any] = [None] * len(tensors)
         self._arrays: list[Any] = [None] * len(tensors)
@@ -436,6 +437,17 @@ class Reader:
             return found
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return None
+
+    def release(self) -> None:
+        """Forget what was found at the places, which are read anew."""
+        founds = [*self.places, *self._others, *[p for g in self.guards for p in (g.place, g.other) if p is not None]]
+        while founds:
+            found = founds.pop()
+            if found.parent is not None:
+                found.value = None
+                founds.append(found.parent)
+                if isinstance(found.key, Found):
+                    founds.append(found.key)
 
     def why(self, failed: int | None) -> str:
         """What has changed, in words."""
