@@ -208,7 +208,7 @@ class Capture(Trace):
             self._roots, self._makers, self._aliases, self._gradients, self.read_gradients, self.afterwards, self.skips,
             self.ticks, self.optimizers, self.arguments, self.tensors, self.number_readers, self.inlined,
         ):  # fmt: skip
-            store.clear()  # type: ignore[attr-defined]  # lists and dicts
+            store.clear()  # lists and dicts
 
     def changed_gradients(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """The tensors from outside that have another gradient now."""
