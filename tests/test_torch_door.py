@@ -452,7 +452,7 @@ def test_jit_passes_through_with_one_warning(monkeypatch):
     from lucid.torch import hints
 
     monkeypatch.setitem(hints._settings, "warned", False)
-    with pytest.warns(UserWarning, match="compile nothing"):
+    with pytest.warns(UserWarning, match="compiles nothing"):
         assert torch.jit.script(len) is len
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from lucid.codegen import fused, lock
+from lucid.codegen import fused
 from lucid.codegen.bodies import NotGeneratedError
-from lucid.codegen.compiled import code_of
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
-from lucid.codegen.recipes import Recipe, of_body, of_fold
-from lucid.compiler import runtime
-from lucid.compiler.executable import Call, Code, Output, View
+from lucid.codegen.recipes import of_body, of_fold
 from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number, new_plan
-from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Buffer, Layout, Place
+from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
 from lucid.compiler.products import product_step
+from lucid.compiler.scans import scan_steps
 from lucid.compiler.simplify import operand_types, simplified
 from lucid.core.geometry import placed
 from lucid.core.primitive import P, Primitive
@@ -26,7 +24,9 @@ from lucid.ir.values import Instruction, Name
 _GRAIN = 1024  # elements that a thread takes at least
 
 
-class _Emitter:
+class Emitter:
+    """The steps of a program, with the places that they read and write."""
+
     def __init__(self, program: Program, functions: dict[str, tuple[str, Any]] | None = None) -> None:
         self.program = program
         self.simple = simplified(program)
@@ -119,10 +119,6 @@ class _Emitter:
 
     # --- steps -------------------------------------------------------------------------------------
 
-    def emit(self) -> Code:
-        self.make_steps()
-        return self._code()
-
     def make_steps(self) -> None:
         self._give_results()
         self._write_in_place()
@@ -130,11 +126,11 @@ class _Emitter:
             self._group(group)
         for output in self.outputs:
             if isinstance(output, tuple):
-                self._copy(self.layout.place(output[1]), output[0])
+                self.copy(self.layout.place(output[1]), output[0])
         for write in self.simple.writes:
             target, value = write.operands
             if not isinstance(value, Name) or value.number not in self.in_place:
-                self._copy(self.layout.place(value), self.layout.places[target.number])
+                self.copy(self.layout.place(value), self.layout.places[target.number])
 
     def _group(self, group: Group) -> None:
         if group.kind == ELEMENTS:
@@ -144,7 +140,7 @@ class _Emitter:
         elif group.kind == ASSEMBLY:
             self._assembly(group.instructions[0])
         elif (group.kind == PRODUCT and self._product(group.instructions[0])) or (
-            group.instructions[0].primitive.name == "scan" and self._scan(group.instructions[0])
+            group.instructions[0].primitive.name == "scan" and scan_steps(self, group.instructions[0])
         ):
             pass
         else:
@@ -205,7 +201,7 @@ class _Emitter:
         name = self._function("loop", _chain_text(chain), lambda name: [fused.loop(chain, name)])
         inner = len(sizes) == 1
         total = math.prod(sizes)
-        self._step(
+        self.step(
             "loop",
             all_places,
             name=name,
@@ -215,7 +211,7 @@ class _Emitter:
         )
         self.notes.append(f"loop {list(shape)}: {', '.join(o.plan.name for o in operations) or 'copy'}")
 
-    def _copy(self, source: Place, target: Place) -> None:
+    def copy(self, source: Place, target: Place) -> None:
         """The elements of one place to another of the same shape."""
         self._loop(target.array.shape, [source], (), [("read", 0)], [target])
 
@@ -226,7 +222,7 @@ class _Emitter:
         self._loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
 
     def _clear(self, place: Place) -> None:
-        self._step("fill", [place], units=place.buffer.size, work=0.0)
+        self.step("fill", [place], units=place.buffer.size, work=0.0)
 
     def _fill(self, place: Place, value: Any) -> None:
         number = _as_number(value, place.array.dtype)
@@ -305,8 +301,8 @@ class _Emitter:
         total = math.prod(fold.chain.shape)
         work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
         grain = max(1, _GRAIN * units // total)
-        self._step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
-        self._step(
+        self.step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
+        self.step(
             "loop", [*outs, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks
         )
 
@@ -336,12 +332,12 @@ class _Emitter:
             at, before = 0, (slice(None),) * params["dim"]
             for g in given:
                 size = g.array.shape[params["dim"]]
-                self._copy(g, out.shown(array[(*before, slice(at, at + size))]))
+                self.copy(g, out.shown(array[(*before, slice(at, at + size))]))
                 at += size
         elif name == "stack":
             before = (slice(None),) * params["dim"]
             for k, g in enumerate(given):
-                self._copy(g, out.shown(array[(*before, k, ...)]))
+                self.copy(g, out.shown(array[(*before, k, ...)]))
         elif name in ("slice_back", "pad"):
             if params.get("value", 0) == 0:
                 self._clear(out)
@@ -353,10 +349,10 @@ class _Emitter:
             for g, place in zip(given, params["places"], strict=True):
                 self._add_into(g, out.shown(placed(array, place)))
         elif name == "write_view":
-            self._copy(given[0], out)
+            self.copy(given[0], out)
             self._copy_into(given[1], out.shown(params["through"].kernel(array, **params["settings"])))
         else:  # a reshape for which elements have to be moved
-            self._copy(given[0], out.shown(array.reshape(given[0].array.shape)))
+            self.copy(given[0], out.shown(array.reshape(given[0].array.shape)))
 
     def _copy_into(self, source: Place, target: Place) -> None:
         self._loop(
@@ -379,12 +375,12 @@ class _Emitter:
             return True
         found = product_step(x, y, out, labels)
         if found is None and set(labels.left) - set(labels.right) and set(labels.right) - set(labels.left):
-            first, second = [self._in_order(o) for o in instruction.operands]
+            first, second = [self.in_order(o) for o in instruction.operands]
             found = product_step(first, second, out, labels)
         if found is None:
             return self._loop_of_products(x, y, out, labels)
         facts, places = found
-        self._step("product", places, **facts)
+        self.step("product", places, **facts)
         self.notes.append(f"product {labels}: {list(x.array.shape)} {list(y.array.shape)}")
         return True
 
@@ -410,83 +406,26 @@ class _Emitter:
         dims = tuple(range(len(labels.out), len(shape)))
         return self._folded([(fold, kind, out, "sum")], dims, shape, reads, operations, [], [], [("result", 0)])
 
-    def _scan(self, instruction: Instruction) -> bool:
-        """A loop of steps; False if some of them call back, or it is no scan."""
-        what = instruction.primitive
-        body = getattr(what, "body", None)
-        if not isinstance(body, Program) or not what.count:
-            return False
-        inner = _Emitter(body, self.functions)
-        inner.make_steps()
-        if inner.calls or any(not isinstance(o, tuple | Place) for o in inner.outputs):
-            return False
-        n, ys = what.carries, what.ys
-        starts, xs, held = what.split([self._in_order(o) for o in instruction.operands])
-        arena = self.layout.new(ARENA, (inner.layout.pack(),), np.dtype(np.uint8))
-        places = [arena]
-        # For each buffer of the body: where it is, and how far it moves from round to round.
-        moves: list[tuple[Buffer, Place, Place | None, int]] = []
-        inner_arena = inner.layout.new(ARENA, (0,), np.dtype(np.uint8)).buffer
-        moves.append((inner_arena, arena, None, 0))
-        given = [inner.layout.places[name.number].buffer for name in (*body.inputs, *[n for n, _ in body.captured])]
-        results = [(o[0] if isinstance(o, tuple) else o).buffer for o in inner.outputs]
-        last = []
-        before = instruction.results[n + ys :]
-        for k, start in enumerate(starts):
-            one, other = [self.layout.new(ARENA, start.array.shape, start.array.dtype) for _ in range(2)]
-            self._copy(start, one)
-            places += [one, other]
-            moves += [(given[k], one, other, 0), (results[k], other, one, 0)]
-            last.append(one if what.count % 2 == 0 else other)
-        steps = -1 if what.reverse else 1
-        for buffer, x in zip(given[n:], xs, strict=False):
-            places.append(x)
-            moves.append((buffer, self._row(x, what), None, steps * x.array.strides[0]))
-        for buffer, x in zip(given[n + len(xs) :], held, strict=True):
-            places.append(x)
-            moves.append((buffer, x, None, 0))
-        for buffer, name in zip(results[n:], instruction.results[n : n + ys], strict=True):
-            out = self.layout.place(name)
-            places.append(out)
-            moves.append((buffer, self._row(out, what), None, steps * out.array.strides[0]))
-        for k, name in enumerate(before):  # the carries before each step, if somebody reads them
-            if name.number in self.readers:
-                out = self.layout.place(name)
-                row = inner.layout.new(RESULT, starts[k].array.shape, starts[k].array.dtype)
-                inner.insert_copy(inner.layout.places[body.inputs[k].number], row)
-                places.append(out)
-                moves.append((row.buffer, self._row(out, what), None, steps * out.array.strides[0]))
-        self._step("repeat", places, units=what.count, inner=inner, moves=moves, work=0.0)
-        for place, name in zip(last, instruction.results[:n], strict=True):
-            self._copy(place, self.layout.place(name))
-        self.notes.append(f"repeat {what.count} times:")
-        self.notes += [f"  {note}" for note in inner.notes]
-        return True
-
     def insert_copy(self, source: Place, target: Place) -> None:
         """Copy something before anything else is done."""
         rest, self.steps = self.steps, []
-        self._copy(source, target)
+        self.copy(source, target)
         self.steps += rest
 
-    def _in_order(self, operand: Any) -> Place:
+    def in_order(self, operand: Any) -> Place:
         """An operand as it lies in row-major order, in a place of its own if it does not."""
         place = self.layout.place(operand)
         if place.array.flags.c_contiguous:
             return place
         own = self.layout.new(ARENA, place.array.shape, place.array.dtype)
-        self._copy(place, own)
+        self.copy(place, own)
         return own
-
-    def _row(self, place: Place, what: Any) -> Place:
-        """The row of an array with which a loop begins."""
-        return place.shown(place.array[what.count - 1 :] if what.reverse else place.array)
 
     def _call(self, instruction: Instruction) -> None:
         takes_tensors = not isinstance(instruction.primitive, Primitive) or instruction.primitive.is_call
         operands = [self.layout.place(o) if isinstance(o, Name) else None for o in instruction.operands]
         results = [self.layout.new(HELD, name.shape, name.dtype.numpy) for name in instruction.results]
-        self._step("call", [o for o in operands if o is not None] + results, work=0.0)
+        self.step("call", [o for o in operands if o is not None] + results, work=0.0)
         forward = self.fused.forward_of(instruction)
         uses = None if forward is None else id(forward.instructions[0])
         if uses is not None:
@@ -496,7 +435,7 @@ class _Emitter:
         for name, place in zip(instruction.results, results, strict=True):
             target = self.layout.places.setdefault(name.number, place)
             if target is not place:  # it is to be somewhere else
-                self._copy(place, target)
+                self.copy(place, target)
 
     # --- code --------------------------------------------------------------------------------------
 
@@ -507,144 +446,10 @@ class _Emitter:
             self.functions[key] = (f"{kind.partition(' ')[0]}{len(self.functions)}", write)
         return self.functions[key][0]
 
-    def _step(self, kind: str, places: list[Place], **facts: Any) -> None:
+    def step(self, kind: str, places: list[Place], **facts: Any) -> None:
         for place in places:
             place.buffer.used(len(self.steps))
         self.steps.append({"kind": kind, "places": places, **facts})
-
-    def _code(self) -> Code:
-        last = len(self.steps)
-        results = [o[0] if isinstance(o, tuple) else o for o in self.outputs]
-        for place in results:
-            if isinstance(place, Place):
-                place.buffer.used(last)
-        arena = self.layout.pack()
-        index = 1
-        by_kind = {k: [b for b in self.layout.buffers if b.kind == k] for k in (CONSTANT, GIVEN, RESULT, HELD)}
-        for buffers in by_kind.values():
-            for buffer in buffers:
-                buffer.index = index
-                index += 1
-        given: list[int] = []
-        outputs: list[Any] = []
-        for place in results:
-            if isinstance(place, Place):
-                outputs.append(Output(len(given)))
-                given.append(place.buffer.index)
-            else:
-                outputs.append(place)
-        index, constants = self._number_inner(index, by_kind)
-        native, segments = self._segments()
-        machine = runtime.Machine(
-            arena,
-            index,
-            constants,
-            1 + len(by_kind[CONSTANT]),
-            [(b.index, b.array.dtype, b.array.shape) for b in by_kind[RESULT]],
-            given,
-            segments,
-            native,
-            Call.run,
-        )
-        calls = [instruction.primitive.name for _, instruction, *_ in self.calls]
-        return Code(machine, outputs, self.notes, calls)
-
-    def _number_inner(self, index: int, by_kind: dict[str, Any]) -> tuple[int, list[Any]]:
-        """Give the buffers of the bodies of loops their numbers, behind all others."""
-        constants = [(b.index, b.array) for b in by_kind[CONSTANT]]
-        for step in self.steps:
-            if step["kind"] == "repeat":
-                inner: _Emitter = step["inner"]
-                arena = step["moves"][0][0]
-                arena.index = index
-                index += 1
-                for buffer in inner.layout.buffers:
-                    if buffer.kind == ARENA:
-                        buffer.index = arena.index
-                        continue
-                    buffer.index = index
-                    index += 1
-                    if buffer.kind == CONSTANT:
-                        constants.append((buffer.index, buffer.array))
-                index, more = inner._number_inner(index, {CONSTANT: []})
-                constants += more
-        return index, constants
-
-    def _native(self, addresses: dict[str, int], native: list[Any]) -> None:
-        """Add all steps of the body of a loop."""
-        own: list[Any] = []
-        for step in self.steps:
-            own.append(self._facts(step, addresses, native))
-        native += own
-
-    def _facts(self, step: dict[str, Any], addresses: dict[str, int], native: list[Any]) -> dict[str, Any]:
-        """A step as the runtime wants it; the steps of a loop inside of it are added."""
-        places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
-        facts = {**step, "places": places}
-        if step["kind"] == "loop":
-            facts["address"] = addresses[step["name"]]
-        if step["kind"] == "repeat":
-            inner: _Emitter = step["inner"]
-            inner._native(addresses, native)
-            facts["range"] = (len(native) - len(inner.steps), len(native))
-            facts["places"] = []
-            facts["moves"] = [
-                (
-                    buffer.index,
-                    place.buffer.index,
-                    place.buffer.offset + place.offset,
-                    -1 if other is None else other.buffer.index,
-                    0 if other is None else other.buffer.offset + other.offset,
-                    stride,
-                )
-                for buffer, place, other, stride in step["moves"]
-            ]
-        return facts
-
-    def _segments(self) -> tuple[Any, list[Any]]:
-        """Native steps, and the order of runs of them and of calls."""
-        addresses, kept = self._compile()
-        main: list[Any] = []
-        inner: list[Any] = []  # steps of the bodies of loops, which stand behind all others
-        segments: list[Any] = []
-        calls = {at: call for at, *call in self.calls}
-        for k, step in enumerate(self.steps):
-            if step["kind"] == "call":
-                segments.append(self._called(*calls[k]))
-                continue
-            if segments and type(segments[-1]) is tuple:
-                segments[-1] = (segments[-1][0], len(main) + 1)
-            else:
-                segments.append((len(main), len(main) + 1))
-            main.append(self._facts(step, addresses, inner))
-        for facts in (*main, *inner):
-            if facts["kind"] == "repeat":
-                facts["range"] = tuple([len(main) + place for place in facts["range"]])
-        native = main + inner
-        return runtime.Steps(native, kept), segments
-
-    def _called(
-        self, instruction: Instruction, operands: Any, results: Any, takes_tensors: bool, uses: int | None
-    ) -> Call:
-        views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
-        numbers = tuple([r.buffer.index for r in results])
-        keeps = id(instruction) if id(instruction) in self.kept else None
-        return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses)
-
-    def _compile(self) -> tuple[dict[str, int], Any]:
-        if not self.functions:
-            return {}, None
-        text = "\n\n".join(f"{name}:\n{key}" for key, (name, _) in self.functions.items())
-        names = []
-        for key, (name, _) in self.functions.items():
-            names += [name] if key.startswith("loop") else [name, f"{name}_merged"]
-
-        def write() -> list[Any]:
-            return [f for name, make in self.functions.values() for f in make(name)]
-
-        with lock:
-            code = code_of(Recipe("program", self.program.name, text, tuple(names), write))
-        return dict(zip(names, code.addresses, strict=True)), code
 
 
 def _part(array: Any, index: tuple[Any, ...]) -> Any:
@@ -657,12 +462,6 @@ def _by_labels(array: Any, own: str, order: list[str], shape: tuple[int, ...]) -
     """An array with its labelled dimensions in an order, expanded along those that it does not have."""
     seen = array.transpose([own.index(c) for c in order if c in own])
     return np.broadcast_to(seen[tuple([slice(None) if c in own else None for c in order])], shape)
-
-
-def _view(place: Place) -> View:
-    buffer, array = place.buffer, place.array
-    is_whole = place.is_whole and buffer.kind != ARENA
-    return View(buffer.index, buffer.offset + place.offset, array.shape, array.strides, array.dtype, is_whole)
 
 
 def _as_number(number: Any, type: Any) -> Any:
@@ -696,8 +495,3 @@ def _chain_text(chain: Chain) -> str:
         lines.append(f"{o.plan.name}{o.operands} {o.plan.given}\n{of_body(o.plan)}")
     lines += [f"write {what} {a.dtype.name} {list(a.strides)}" for what, a in chain.writes]
     return "\n".join(lines)
-
-
-def emitted(program: Program) -> Code:
-    """The code of a program."""
-    return _Emitter(program).emit()

@@ -1,0 +1,68 @@
+"""Scans as native loops: the steps of the body are run again and again, on memory that moves from round to round."""
+
+from typing import Any
+
+import numpy as np
+
+from lucid.compiler.layout import ARENA, RESULT, Buffer, Place
+from lucid.ir.program import Program
+from lucid.ir.values import Instruction
+
+
+def scan_steps(emitter: Any, instruction: Instruction) -> bool:
+    """A loop of steps; False if some of them call back, or it is no scan."""
+    what = instruction.primitive
+    body = getattr(what, "body", None)
+    if not isinstance(body, Program) or not what.count:
+        return False
+    inner = type(emitter)(body, emitter.functions)
+    inner.make_steps()
+    if inner.calls or any(not isinstance(o, tuple | Place) for o in inner.outputs):
+        return False
+    n, ys = what.carries, what.ys
+    starts, xs, held = what.split([emitter.in_order(o) for o in instruction.operands])
+    arena = emitter.layout.new(ARENA, (inner.layout.pack(),), np.dtype(np.uint8))
+    places = [arena]
+    # For each buffer of the body: where it is, and how far it moves from round to round.
+    moves: list[tuple[Buffer, Place, Place | None, int]] = []
+    inner_arena = inner.layout.new(ARENA, (0,), np.dtype(np.uint8)).buffer
+    moves.append((inner_arena, arena, None, 0))
+    given = [inner.layout.places[name.number].buffer for name in (*body.inputs, *[n for n, _ in body.captured])]
+    results = [(o[0] if isinstance(o, tuple) else o).buffer for o in inner.outputs]
+    last = []
+    before = instruction.results[n + ys :]
+    for k, start in enumerate(starts):
+        one, other = [emitter.layout.new(ARENA, start.array.shape, start.array.dtype) for _ in range(2)]
+        emitter.copy(start, one)
+        places += [one, other]
+        moves += [(given[k], one, other, 0), (results[k], other, one, 0)]
+        last.append(one if what.count % 2 == 0 else other)
+    steps = -1 if what.reverse else 1
+    for buffer, x in zip(given[n:], xs, strict=False):
+        places.append(x)
+        moves.append((buffer, _row(x, what), None, steps * x.array.strides[0]))
+    for buffer, x in zip(given[n + len(xs) :], held, strict=True):
+        places.append(x)
+        moves.append((buffer, x, None, 0))
+    for buffer, name in zip(results[n:], instruction.results[n : n + ys], strict=True):
+        out = emitter.layout.place(name)
+        places.append(out)
+        moves.append((buffer, _row(out, what), None, steps * out.array.strides[0]))
+    for k, name in enumerate(before):  # the carries before each step, if somebody reads them
+        if name.number in emitter.readers:
+            out = emitter.layout.place(name)
+            row = inner.layout.new(RESULT, starts[k].array.shape, starts[k].array.dtype)
+            inner.insert_copy(inner.layout.places[body.inputs[k].number], row)
+            places.append(out)
+            moves.append((row.buffer, _row(out, what), None, steps * out.array.strides[0]))
+    emitter.step("repeat", places, units=what.count, inner=inner, moves=moves, work=0.0)
+    for place, name in zip(last, instruction.results[:n], strict=True):
+        emitter.copy(place, emitter.layout.place(name))
+    emitter.notes.append(f"repeat {what.count} times:")
+    emitter.notes += [f"  {note}" for note in inner.notes]
+    return True
+
+
+def _row(place: Place, what: Any) -> Place:
+    """The row of an array with which a loop begins."""
+    return place.shown(place.array[what.count - 1 :] if what.reverse else place.array)
