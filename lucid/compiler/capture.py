@@ -137,6 +137,16 @@ class Capture(Trace):
         else:
             tensor._grad = value
 
+    def accumulate(self, tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
+        """Add to the gradient of a tensor, as a backward pass does: in place, if there is one without history."""
+        held = tensor.grad
+        if held is None:
+            tensor.grad = gradient
+        elif create_graph or held._requires_grad:
+            tensor.grad = held + gradient
+        else:
+            held.add_(gradient)
+
     def numbers(self, read: Callable[[], Sequence[float] | None], kind: Any) -> list[Traced]:
         """Numbers of Python as inputs of the program: `read` gives them before each run, None if it serves no longer."""
         with self._outside():

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from lucid.api.rng import Generator
-from lucid.core import changes
 from lucid.core.dtypes import dtype as Dtype
 from lucid.core.kind import Kind
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
+from lucid.ir import changes
 
 _PLAIN = (
     bool,

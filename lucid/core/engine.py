@@ -624,11 +624,10 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
 def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
     if gradient._requires_grad:
         show_history(gradient._node)
-    if levels.capturing():
-        _add_in_program(tensor, gradient, create_graph)
-        return
     held = tensor._grad
-    if held is None:
+    if levels.capturing():
+        levels.trace.get().accumulate(tensor, gradient, create_graph)
+    elif held is None:
         tensor._grad = gradient
     elif create_graph or held._level or gradient._level or held._requires_grad:
         tensor._grad = held + gradient
@@ -639,17 +638,6 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
             table["add_into"](held._array, gradient._array)
         else:
             held._array = table["add"](held._array, gradient._array)
-
-
-def _add_in_program(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
-    """The same where a program is traced that has the gradients of tensors from outside."""
-    held = tensor.grad
-    if held is None:
-        tensor.grad = gradient
-    elif create_graph or held._requires_grad:
-        tensor.grad = held + gradient
-    else:
-        held.add_(gradient)
 
 
 def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], pending: dict[int, list[Any]]) -> None:

@@ -49,12 +49,6 @@ def capturing() -> int:
     return innermost.level if innermost is not None and innermost.captures else 0
 
 
-def is_symbolic(tensor: Any) -> bool:
-    """Whether a plain tensor stands for other values too in the trace around the code that runs now."""
-    innermost = trace.get()
-    return innermost is not None and bool(innermost.is_symbolic(tensor))
-
-
 def count_traces(change: int) -> None:
     """Say that a program begins (1) or ends (-1) to be traced."""
     global _traces

@@ -488,9 +488,9 @@ Tensor._wrap = staticmethod(wrapped)
 
 def is_plain(value: Any) -> bool:
     """Whether something is a tensor of no transform, and so holds an array; not one whose values a trace may not see."""
-    if not isinstance(value, TensorFields) or value._level:
-        return False
-    return not levels.tracing() or not levels.is_symbolic(value)
+    if not isinstance(value, TensorFields) or value._level or not levels.tracing():
+        return isinstance(value, TensorFields) and not value._level
+    return (trace := levels.trace.get()) is None or not trace.is_symbolic(value)
 
 
 def class_of(operands: tuple[Any, ...]) -> Any:

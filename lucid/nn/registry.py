@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lucid import Tensor
-from lucid.core import changes
+from lucid.ir import changes
 from lucid.nn.parameter import Buffer, Parameter, is_persistent
 
 M = TypeVar("M", bound="Registry[Any]")  # the class of submodules
