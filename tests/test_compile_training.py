@@ -104,6 +104,8 @@ OPTIMIZERS = {
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
     "rprop": lambda p: optim.Rprop(p, lr=0.01),
     "lion": lambda p: optim.Lion(p, lr=0.001, weight_decay=0.1),
+    "asgd": lambda p: optim.ASGD(p, lr=0.01),
+    "adafactor": lambda p: optim.Adafactor(p, lr=0.01),
     "muon": lambda p: optim.Muon([t for t in p if t.ndim == 2], lr=0.01),
 }
 

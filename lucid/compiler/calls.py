@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.compiler.capture import Captured, OutputNumber, generators_of, guards_of, is_below, place_of
+from lucid.compiler.capture import Assignment, Captured, OutputNumber, generators_of, guards_of, is_below, place_of
 from lucid.compiler.executable import Executable
 from lucid.compiler.places import Found, Reader, Walk
 from lucid.core import engine, modes
@@ -63,7 +63,8 @@ class Specialization:
         self._executable: Executable | None = None
         # A program that makes the state of an optimizer runs once: with the state, another one is needed.
         optimizers = list(trace.optimizers.values())
-        self._runs_once = any(a.how == "item" and is_below(a.place, o) for a in found.assignments for o in optimizers)
+        made = [a for a in found.assignments if a.how == "item" and _is_new(a)]
+        self._runs_once = any(is_below(a.place, o) for a in made for o in optimizers)
         # Results are of the class of what they are made of, if that is handed on.
         self._class = next((type(t) for t in (*trace.tensors, *tensors) if type(t).passed_on), None)
         self._set_writes(program)
@@ -204,6 +205,13 @@ class Specialization:
             if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
                 return True
         return False
+
+
+def _is_new(assignment: Assignment) -> bool:
+    """Whether there was no such entry before."""
+    key = assignment.key.value if isinstance(assignment.key, Found) else assignment.key
+    container = assignment.place.value
+    return isinstance(container, dict) and key not in container
 
 
 def _output(value: Any) -> int | None:

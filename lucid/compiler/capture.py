@@ -166,7 +166,7 @@ class Capture(Trace):
     def stepping(self, optimizer: Any) -> Iterator[None]:
         """A step of an optimizer: its learning rates are inputs."""
         self.optimizers[id(optimizer)] = optimizer
-        if optimizer.reads_numbers:
+        if optimizer.reads_numbers or optimizer.reads_rates:
             yield
             return
         groups = [g for g in optimizer.param_groups if type(g.get("lr")) in (int, float)]

@@ -5,6 +5,7 @@ from typing import Any
 from lucid.api.creation import full_like, tensor
 from lucid.autograd.modes import set_grad_enabled
 from lucid.core.dtypes import float32
+from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
@@ -24,6 +25,8 @@ class ASGD(Optimizer):
     >>> x, optimizer.state[x]["ax"]
     (Tensor([1.6], requires_grad=True), Tensor([1.6]))
     """
+
+    reads_rates = True
 
     def __init__(
         self,
@@ -55,26 +58,42 @@ class ASGD(Optimizer):
         return loss
 
     def _step_tensor(self, group: Group, p: Tensor, g: Tensor) -> None:
-        entry, lr, lambd = self.state[p], float(group["lr"]), group["lambd"]
+        entry = self.state[p]
         if not entry:
-            entry["step"], entry["eta"], entry["mu"] = _number(0.0), _number(lr), _number(1.0)
+            entry["step"], entry["eta"], entry["mu"] = _number(0.0), _number(float(group["lr"])), _number(1.0)
             entry["ax"] = full_like(p, 0.0)
-        count = entry["step"].item() + 1
-        eta, mu = entry["eta"].item(), entry["mu"].item()
-        entry["step"].fill_(count)
+        averages = entry["mu"]._array.item() != 1  # before, the average is where it is
+        now: Any = self._numbers(group, entry)
+        if capturing():
+            now = self._numbers_in_program(p, lambda entry: self._numbers(group, entry, averages))
+        count, eta, keep, mu, next_eta, next_mu = now
         if group["maximize"]:
             g = -g
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
-        new = (1 - lambd * eta) * p - eta * g
+        new = keep * p - eta * g
         if group["differentiable"]:
             entry["ax"] = entry["ax"] + mu * (new - entry["ax"])
         else:
-            entry["ax"].add_((new - entry["ax"]).mul_(mu)) if mu != 1 else entry["ax"].copy_(new)
+            entry["ax"].add_((new - entry["ax"]).mul_(mu)) if averages else entry["ax"].copy_(new)
         p.copy_(new)
         self._note_writes([storage_of(p)])
-        entry["eta"] = _number(lr / (1 + lambd * lr * count) ** group["alpha"])
-        entry["mu"] = _number(1 / max(1.0, count - group["t0"]))
+        if capturing():
+            entry["step"].copy_(count)
+            entry["eta"], entry["mu"] = next_eta.to(float32).clone(), next_mu.to(float32).clone()
+        else:
+            entry["step"].fill_(count)
+            entry["eta"], entry["mu"] = _number(next_eta), _number(next_mu)
+
+    def _numbers(self, group: Group, entry: dict[str, Any], averages: bool | None = None) -> tuple[float, ...] | None:
+        """Count, eta, what it leaves of a parameter, and mu; the next eta and mu. None if `averages` is not so any more."""
+        lr, lambd = float(group["lr"]), group["lambd"]
+        count, eta, mu = (float(entry[k]._array) for k in ("step", "eta", "mu")) if entry else (0.0, lr, 1.0)
+        if averages is not None and averages != (mu != 1):
+            return None
+        count += 1
+        next_eta = lr / (1 + lambd * lr * count) ** group["alpha"]
+        return count, eta, 1 - lambd * eta, mu, next_eta, 1 / max(1.0, count - group["t0"])
 
 
 def _number(value: float) -> Tensor:

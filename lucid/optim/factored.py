@@ -6,6 +6,7 @@ import lucid.api.reductions as reductions
 from lucid.api.creation import tensor, zeros_like
 from lucid.autograd.modes import no_grad
 from lucid.core.dtypes import finfo, float32
+from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
@@ -30,6 +31,8 @@ class Adafactor(Optimizer):
     >>> {name: value.shape for name, value in optimizer.state[x].items()}
     {'step': (), 'row_var': (2, 1), 'col_var': (1, 2)}
     """
+
+    reads_rates = True
 
     def __init__(
         self,
@@ -76,17 +79,28 @@ class Adafactor(Optimizer):
                 entry["row_var"], entry["col_var"] = zeros_like(g[..., :1]), zeros_like(g[..., :1, :])
             else:
                 entry["variance"] = zeros_like(g)
-        entry["step"].add_(1)  # the same for all examples of a batch
-        t, lr = entry["step"].item(), float(group["lr"])
+        if capturing():
+            count, rate, keep, weight = self._numbers_in_program(
+                p, lambda entry: self._numbers(group, _count(entry) + 1)
+            )
+            entry["step"].copy_(count)
+        else:
+            entry["step"].add_(1)  # the same for all examples of a batch
+            _, rate, keep, weight = self._numbers(group, entry["step"].item())
         least, least_size = group["eps"]
         least = finfo(p.dtype).eps if least is None else least
-        size = _rms(p).clamp(min=least_size) * min(lr, t**-0.5)
+        size = _rms(p).clamp(min=least_size) * rate
         if group["weight_decay"]:
-            p.mul_(1 - lr * group["weight_decay"])
-        second = self._second_moment(entry, g, t ** group["beta2_decay"], least)
+            p.mul_(keep)
+        second = self._second_moment(entry, g, weight, least)
         update = g * second.clamp(min=least * least).rsqrt()
         p.sub_(update * (size / (_rms(update) / group["d"]).clamp(min=1.0)))
         self._note_writes([storage_of(p)])
+
+    def _numbers(self, group: Group, t: float) -> tuple[float, float, float, float]:
+        """The count, the largest rate, what weight decay leaves, and the weight of new squares."""
+        lr = float(group["lr"])
+        return t, min(lr, t**-0.5), 1 - lr * group["weight_decay"], t ** group["beta2_decay"]
 
     def _second_moment(self, entry: Group, g: Tensor, weight: float, least: float) -> Tensor:
         """The estimate of the mean of g², brought up to date."""
@@ -96,6 +110,10 @@ class Adafactor(Optimizer):
         rows = entry["row_var"].lerp_(reductions.mean(squares, -1, keepdim=True), weight)
         columns = entry["col_var"].lerp_(reductions.mean(squares, -2, keepdim=True), weight)
         return (rows @ columns) / reductions.mean(rows, -2, keepdim=True).clamp(min=least)
+
+
+def _count(entry: Group) -> float:
+    return float(entry["step"]._array) if entry else 0.0
 
 
 def _rms(x: Tensor) -> Tensor:

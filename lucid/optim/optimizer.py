@@ -3,9 +3,11 @@
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
+
+import numpy as np
 
 from lucid.autograd.modes import enable_grad
 from lucid.core.hooks import RemovableHandle
@@ -52,7 +54,8 @@ class Optimizer:
     """
 
     compiled_attributes = ("param_groups", "state", "_hooks")  # what `lucid.compile` looks at
-    reads_numbers = False  # whether `step` asks a program for its numbers itself; else learning rates are inputs of it
+    # Where a program is traced: whether `step` asks it for all numbers, or for rates; else rates are inputs of it.
+    reads_numbers = reads_rates = False
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -236,6 +239,19 @@ class Optimizer:
             return None
         with enable_grad():
             return closure()
+
+    def _numbers_in_program(self, p: Tensor, compute: Callable[[dict[str, Any]], Sequence[float] | None]) -> list[Any]:
+        """What `compute` makes of the state of a parameter, as numbers that a program which is traced reads for each run.
+
+        None of it means that the program does not serve any more; the state is empty before the first step.
+        """
+        program = trace.get()
+        if (id(self), id(p)) in program.ticks:
+            raise NotImplementedError(f"{type(self).__name__}: a compiled function can take one step, not several")
+        program.ticks[id(self), id(p)] = True
+        kind = np.dtype(np.float64 if p.np_dtype == np.float64 else np.float32)
+        numbers: list[Any] = program.numbers(lambda: compute(self.state.get(p, {})), kind)
+        return numbers
 
     def _note_writes(self, storages: Iterable[Storage]) -> None:
         """Count a write to this memory, for whoever has saved what was there before."""
