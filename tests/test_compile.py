@@ -378,6 +378,9 @@ def test_hooks_of_modules():
     same(f(x), before * 2)
     handle.remove()
     same(f(x), before)
+    with nn.register_module_forward_hook(lambda module, given, out: out * 3):
+        same(f(x), before * 3)
+    same(f(x), before)
 
 
 # What is written.

@@ -109,6 +109,7 @@ class Walk:
             self.kinds: list[Found] = []  # must be of the same type, and have as many entries
             self.twice: list[tuple[Found, Found]] = []  # places with the same container
             self.containers: dict[int, Found] = {}
+            self._hooked: set[int] = set()
             self._frontier = deque(roots)
             while self._frontier:
                 self._visit(self._frontier.popleft())
@@ -255,6 +256,10 @@ class Walk:
             self._go_on(found, "attribute", name, item)
         if rooms is None:
             self._visit_defaults(found, value, own)
+        for base in cls.__mro__:
+            if "_hooks" in vars(base) and id(base) not in self._hooked:  # hooks on all modules
+                self._hooked.add(id(base))
+                self._go_on(Found(None, "root", base.__qualname__, base), "slot", "_hooks", vars(base)["_hooks"])
 
     def _visit_defaults(self, found: Found, value: Any, own: bool) -> None:
         """What an object has of its class, or in slots: it may get its own."""
