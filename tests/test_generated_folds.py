@@ -114,3 +114,19 @@ def test_logsumexp_of_infinities(count: int) -> None:
         for dtype in ("float32", "float64"):
             found = lucid.logsumexp(lucid.tensor(x.astype(dtype)), 0).item()
             np.testing.assert_allclose(found, special.logsumexp(x), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "float16", "int64", "bool"))
+@pytest.mark.parametrize("name", ("sum", "amax", "logsumexp", "all"))
+def test_few_rows_of_many_columns(name: str, dtype: str) -> None:
+    if name == "logsumexp" and dtype[0] != "f":
+        pytest.skip("it is one of floats")
+    for rows in (2, 3, 64, 65):
+        for columns in (1, 5, 15, 16, 17, 511, 512, 513, 2047, 2048, 2100, 4700):
+            x = numbers((2, rows, columns), dtype)
+            wide = x.astype(np.float64) if x.dtype.kind == "f" else x
+            found, wanted = reduced(name, x, (1,)), REFERENCES[name](wide, axis=1)
+            tolerance = {"float16": 2e-2, "float32": 1e-4}.get(dtype, 1e-10)
+            np.testing.assert_allclose(found.astype(wanted.dtype), wanted, tolerance, err_msg=str((rows, columns)))
+            alone = reduced(name, np.ascontiguousarray(x[:, :, :2]), (1,))
+            assert columns < 2 or found[:, :2].tobytes() == alone.tobytes()

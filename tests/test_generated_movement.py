@@ -293,3 +293,44 @@ def test_gradients_have_memory_of_their_own() -> None:
         ct += 1
         assert (b == before).all()
         ct -= 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+def test_rows_joined_in_threads(dtype: str) -> None:
+    for rows, widths in [(700, (300, 500)), (5000, (1, 7, 0, 120)), (3, (40_000, 90_000)), (900, (3,) * 200)]:
+        parts = [_numbers((rows, n), dtype) for n in widths]
+        for threads in (1, 2, 5):
+            before = lucid.get_num_threads()
+            lucid.set_num_threads(threads)
+            try:
+                _same(launch_copies.joined(*parts, dim=1), np.concatenate(parts, 1))
+            finally:
+                lucid.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("count", [2, 8, 9, 40])
+def test_the_same_memory_to_several_places(count: int, dtype: str) -> None:
+    for shape in [(20_011,), (300, 67), (5,), (3, 1)]:
+        x = np.broadcast_to(_numbers(shape, dtype), (count, *shape))
+        _same(launch_copies.copied(x), np.array(x))
+        target = np.zeros((count, *shape[:-1], shape[-1] + 3), dtype)
+        launch_copies.write(target[..., 1:-2], x)
+        _same(target[..., 1:-2].copy(), np.array(x))
+        assert not target[..., 0].any() and not target[..., -2:].any()
+
+
+def test_large_results_begin_with_a_line_of_the_cache() -> None:
+    if not lucid.native.in_use:
+        pytest.skip("NumPy allocates")
+    x = lucid.ones(400, 401)
+    for made in (x, x + 1, x.clone(), lucid.cat([x, x]), x.sum(0) + x, lucid.zeros(400, 401), x.repeat(2, 1)):
+        array = made._array if made._array.base is None else made._array.base
+        assert array.ctypes.data % 64 == 0 and array.flags.owndata
+    kept = [
+        (x + 1)._array for _ in range(50)
+    ]  # other memory is NumPy's as before, and all of it is freed as it was made
+    kept += [np.ones(100_000) for _ in range(50)]
+    for array in kept:
+        array.resize(3, refcheck=False)
+        assert array[0] == array.flat[2]

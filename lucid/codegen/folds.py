@@ -318,15 +318,24 @@ def merge_columns(plan: FoldPlan, name: str) -> Function:
     def load(r: Value, i: Value) -> list[Value]:
         return [f.load(f.beyond(b, (r * width + i) * t.bytes).text, t.wide(lanes)) for b, t in zip(bases, plan.states)]
 
-    def tile(i: Value) -> Sequence[Value]:
+    def finished(i: Value) -> Value:
         first = load(f.constant(0, COUNT), i)
         state = f.loop(rows, 1, lambda r, *acc: plan.combined(f, acc, load(r, i)), first, start=1)
-        f.store(plan.finished(f, state), buffer.text)
-        out = f.beyond(f.argument("out"), i * plan.result.bytes)
-        step = f.constant(plan.result.bytes, COUNT)
-        spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), f.minimum(count - i, lanes))
+        return plan.finished(f, state)
+
+    def whole(i: Value) -> Sequence[Value]:
+        f.store(finished(i), f.beyond(f.argument("out"), i * plan.result.bytes).text)
         return []
 
-    f.loop(count, lanes, tile)
+    def rest(i: Value) -> Sequence[Value]:
+        f.store(finished(i), buffer.text)
+        out = f.beyond(f.argument("out"), i * plan.result.bytes)
+        step = f.constant(plan.result.bytes, COUNT)
+        spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), count - i)
+        return []
+
+    rounded = count & -lanes
+    f.loop(rounded, lanes, whole)
+    f.loop(count, lanes, rest, start=rounded)
     f.effect("ret void")
     return f

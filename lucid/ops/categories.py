@@ -469,9 +469,10 @@ def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced, by_
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
 
     prim = Reduction(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
+    prim.pulls_new = True
     if by_element:
         prim.weight = lambda x, out: weight(x, out, ())
-        prim.pulls_arrays = prim.pulls_new = True
+        prim.pulls_arrays = True
     return prim
 
 
@@ -504,7 +505,7 @@ class Variadic(Primitive):
         self.pull = pull
         self.combine = combine
         self.only_plan = Plan((), 0, -1 if reads is None else reads)
-        self.differentiable = self.is_variadic = True
+        self.differentiable = self.is_variadic = self.pulls_new = True
 
     def vjp(self, node: Any, ct: Any) -> Sequence[Any]:
         args = unpack(node, ct)

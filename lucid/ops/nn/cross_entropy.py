@@ -256,6 +256,7 @@ cross_entropy_primitive = Primitive(
     abstract=lambda x, target, ignore_index, reduction: (_folded(x, target, ignore_index, reduction, 0), same(x)),
     category="fused",
     checks=_CLASSES,
+    pulls_new=True,
 )
 
 

@@ -6,6 +6,7 @@ from lucid.backends.cpu.thread_pool cimport pool_size
 cdef enum:
     DIMS = 64  # of an array, at most
     LEAST_WORK = 60000  # nanoseconds, from which on threads pay
+    LEAST_ALIGNED = 1 << 16  # bytes of an array that begins with a line of the cache
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
@@ -22,8 +23,18 @@ cdef inline bint is_plain(object x) noexcept:
     return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
 
 
+# The same as `new_array`, for large ones.
+cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.npy_intp* strides)
+
+
 cdef inline np.ndarray new_array(np.dtype dtype, int dims, np.npy_intp* shape, np.npy_intp* strides):
     """An array whose elements nobody wrote yet; in row-major order without strides."""
+    cdef double size = dtype.itemsize
+    cdef int d
+    for d in range(dims):
+        size *= shape[d]
+    if size >= LEAST_ALIGNED:
+        return aligned_array(dtype, dims, shape, strides)
     Py_INCREF(dtype)
     return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
 

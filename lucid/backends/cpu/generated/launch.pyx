@@ -11,12 +11,86 @@ import numpy
 
 cimport numpy as np
 from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_New
 from libc.string cimport memset
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
 
 is_there = True
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #include <string.h>
+    #if defined(_WIN32)
+    #include <malloc.h>
+    #elif defined(__linux__)
+    #include <sys/mman.h>
+    #endif
+
+    #define LUCID_LINE 64
+    #define LUCID_PAGE 4096
+    #define LUCID_HUGE (1 << 22)  /* from which on NumPy asks for huge pages too */
+
+    static void *lucid_allocate(void *unused, size_t size) {
+        void *found = NULL;
+    #if defined(_WIN32)
+        found = _aligned_malloc(size, LUCID_LINE);
+    #else
+        if (posix_memalign(&found, LUCID_LINE, size)) return NULL;
+    #endif
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (size >= LUCID_HUGE) {
+            size_t skipped = (LUCID_PAGE - (size_t)found % LUCID_PAGE) % LUCID_PAGE;
+            madvise((char *)found + skipped, (size - skipped) / LUCID_PAGE * LUCID_PAGE, MADV_HUGEPAGE);
+        }
+    #endif
+        return found;
+    }
+
+    static void lucid_release(void *unused, void *memory, size_t size) {
+    #if defined(_WIN32)
+        _aligned_free(memory);
+    #else
+        free(memory);
+    #endif
+    }
+
+    static void *lucid_allocate_zeros(void *unused, size_t count, size_t size) {
+        void *found = lucid_allocate(unused, count * size);
+        return found ? memset(found, 0, count * size) : NULL;
+    }
+
+    static void *lucid_reallocate(void *unused, void *memory, size_t size) {
+    #if defined(_WIN32)
+        return _aligned_realloc(memory, size, LUCID_LINE);
+    #else
+        return realloc(memory, size);
+    #endif
+    }
+
+    static PyDataMem_Handler lucid_memory = {
+        "lucid", 1, {NULL, lucid_allocate, lucid_allocate_zeros, lucid_reallocate, lucid_release}
+    };
+    """
+    void* _MEMORY "&lucid_memory"
+
+cdef extern from "numpy/arrayobject.h":
+    object PyDataMem_SetHandler(object)
+
+cdef object _HANDLER = PyCapsule_New(_MEMORY, "mem_handler", NULL)
+
+
+cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.npy_intp* strides):
+    # Vectors that lie across two lines of the cache are read and written in two steps: an addition takes a fifth longer.
+    cdef object before = PyDataMem_SetHandler(_HANDLER)
+    try:
+        Py_INCREF(dtype)
+        return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
+    finally:
+        PyDataMem_SetHandler(before)
+
 
 cdef enum:
     MOST = 8  # operands, the result among them

@@ -18,6 +18,7 @@ cdef enum:
 
 cdef enum:
     TOGETHER = 64  # rows that are taken at once, at most
+    BESIDE = 512  # columns of one block that are taken at once
 
 cdef Py_ssize_t _BLOCK = 4096  # elements in a row, as in codegen.folds
 cdef Py_ssize_t _AT_ONCE = 8192  # elements of rows that are taken at once
@@ -104,12 +105,29 @@ cdef void _merge_one(Task* task, Py_ssize_t result, Py_ssize_t piece, char** sta
     )
 
 
+cdef void _do_columns(Task* task, Py_ssize_t unit) noexcept nogil:
+    """Some columns of one block each: their states stay in the cache."""
+    cdef Py_ssize_t piece = unit % task.pieces * task.piece, result = unit // task.pieces, count, first
+    cdef Py_ssize_t stop = min(piece + task.piece, task.width)
+    cdef char* x = task.x + _offset(&task.kept, result)
+    cdef char* out = task.out + result * task.width * task.itemsize
+    cdef char* states[STATES]
+    cdef char own[STATES][8 * (BESIDE + 16)]  # there is room for a vector behind the last state
+    cdef int k
+    for k in range(task.states):
+        states[k] = own[k]
+    first = piece
+    while first < stop:
+        count = min(BESIDE, stop - first)
+        task.columns(states, x + first * task.size, task.stride, task.count, count, 0)
+        task.merge_columns(out + first * task.itemsize, states, 1, count, count)
+        first += count
+
+
 cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
-    """One block of one result, or of some columns."""
-    cdef Py_ssize_t b = 0, group = unit, piece = 0, first = 0, outer = 0, result
-    if task.blocks > 1:  # otherwise there is nothing to divide
-        b, group = unit % task.blocks, unit // task.blocks
-        first, outer = b % task.inner_blocks * task.block, b // task.inner_blocks
+    """One of several blocks of one result, or of some columns."""
+    cdef Py_ssize_t b = unit % task.blocks, group = unit // task.blocks, piece = 0, result
+    cdef Py_ssize_t first = b % task.inner_blocks * task.block, outer = b // task.inner_blocks
     result = group
     if task.pieces > 1:
         piece, result = group % task.pieces, group // task.pieces
@@ -128,8 +146,6 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
         task.columns(states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first)
     else:
         task.run(states, x, task.stride, count, first, 1, 0)
-    if not task.merges:
-        _merge_one(task, result, piece, states)
 
 
 cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
@@ -166,10 +182,12 @@ cdef void _part_of_blocks(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
     cdef Py_ssize_t all = _units(task), unit
     for unit in range(all * part // task.parts, all * (part + 1) // task.parts):
-        if task.rows:
-            _do_rows(task, unit)
-        else:
+        if task.merges:
             _do_unit(task, unit)
+        elif task.width:
+            _do_columns(task, unit)
+        else:
+            _do_rows(task, unit)
 
 
 cdef void _part_of_merges(void* given, Py_ssize_t part, int who) noexcept nogil:
@@ -276,7 +294,7 @@ cdef class Reduction:
             task.groups = (task.rows + task.together - 1) // task.together
         task.results = _product(&task.kept)
         memory = NULL
-        if not task.rows:
+        if task.merges:
             total = task.results * task.pieces * task.blocks
             total = (total * ((task.piece + 15) & ~15) if task.width else total) + 64
             size = 0
