@@ -2,9 +2,9 @@
 """See launch.py.
 
 Dimensions in which all operands go on alike are one; those that are left are in the order of memory, and the result
-lies in memory like the operands, as NumPy's functions have it. The innermost dimension is the loop's own. Where an
-operand goes through memory in large steps, the others are taken in tiles, so that what is near in memory is read while
-it is in the cache.
+lies in memory like the operands, as NumPy's functions have it. The innermost dimension is the loop's own. A large operand
+that lies across the others is copied first, square by square. Where an operand still goes through memory in large steps,
+the others are taken in tiles, so that what is near in memory is read while it is in the cache.
 """
 
 import numpy
@@ -94,6 +94,7 @@ cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.n
 
 cdef enum:
     MOST = 8  # operands, the result among them
+    LEAST_ACROSS = 16  # elements in each of two dimensions, for which an operand is copied from the one to the other
     NUMBERS = 8
 
 ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers) noexcept nogil
@@ -274,6 +275,14 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
     if np.PyArray_SIZE(out) == 0:
         return out
     task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
+    copies = []
+    for k in range(n):
+        if dims > 1 and _lies_across(task, k, dims, shape, order[dims - 1], np.PyArray_ITEMSIZE(<np.ndarray>arrays[k])):
+            a = _laid_out(<np.ndarray>arrays[k], dims, shape, order)
+            copies.append(a)  # which keeps it until the loop has run
+            task.data[k] = <char*>np.PyArray_DATA(a)
+            for d in range(dims):
+                task.strides[d][k] = np.PyArray_STRIDE(a, d)
     # Join dimensions, from the innermost outwards; kept ones stand at the end of a second table.
     cdef Task joined
     kept = 0
@@ -306,6 +315,43 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
     task.dims = kept
     with nogil:
         _run(task, loop.cost, is_far)
+    return out
+
+
+_write = None  # copies arrays: see launch_copies
+
+
+def write_by(function):
+    global _write
+    _write = function
+
+
+cdef bint _lies_across(Task* task, int k, int dims, np.npy_intp* shape, int inner, Py_ssize_t size) noexcept:
+    """Whether a large operand, of which nothing is broadcast, has its neighbours in another dimension than the inner one."""
+    cdef Py_ssize_t elements = 1
+    cdef bint is_near = False
+    cdef int d
+    for d in range(dims):
+        elements *= shape[d]
+        if shape[d] > 1 and task.strides[d][k] == 0:
+            return False
+        if d != inner and shape[d] >= LEAST_ACROSS and (task.strides[d][k] == size or task.strides[d][k] == -size):
+            is_near = True
+    if not is_near or _write is None or elements * size < LEAST_ALIGNED or shape[inner] < LEAST_ACROSS:
+        return False
+    return not -64 <= task.strides[inner][k] <= 64
+
+
+cdef np.ndarray _laid_out(np.ndarray x, int dims, np.npy_intp* shape, int* order):
+    """A copy that lies in memory in this order of dimensions, the innermost last."""
+    cdef np.npy_intp strides[DIMS]
+    cdef np.npy_intp size = np.PyArray_ITEMSIZE(x)
+    cdef int d
+    for d in range(dims - 1, -1, -1):
+        strides[order[d]] = size
+        size *= shape[order[d]]
+    out = new_array(x.dtype, dims, shape, strides)
+    _write(out, x)
     return out
 
 

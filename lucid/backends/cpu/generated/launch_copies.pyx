@@ -8,6 +8,8 @@ two are the last, and blocks are small squares: each line of memory is read and 
 
 import numpy
 
+from lucid.backends.cpu.generated import launch
+
 cimport numpy as np
 from lucid.backends.cpu.generated.launch cimport DIMS, new_array
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -447,6 +449,9 @@ def write(target, source):
                 _do(&move, np.PyArray_ITEMSIZE(<np.ndarray>target))
             return
     numpy.copyto(target, source)
+
+
+launch.write_by(write)
 
 
 def write_parts(targets, sources):
