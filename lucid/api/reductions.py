@@ -268,7 +268,7 @@ def var(
     Tensor(1.25)
     """
     centred, dims, divisor = _centred(input, dim, unbiased, correction, "var")
-    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else centred * centred
+    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else unary.square(centred)
     return P.sum(squares, dims=dims, keepdim=keepdim) / divisor
 
 

@@ -302,10 +302,14 @@ def elementwise_abstract(*values: Any, **params: Any) -> Abstract:
 
 def pass_back(way: Any, node: Node, ct: Any, shape: Any) -> Any:
     """The cotangent of an operand, which had this shape if it was broadcast."""
+    if shape is not None and way.kind == NEGATED and ct.shape != shape:
+        return way.pull(node, _summed(ct, shape))  # of which there is less to negate
     out = way.pull(node, ct)
-    if shape is None or out.shape == shape:
-        return out
-    return sum_to(out, shape) if isinstance(out, TensorFields) else bare(sum_to(wrapped(out), shape))
+    return out if shape is None or out.shape == shape else _summed(out, shape)
+
+
+def _summed(ct: Any, shape: Any) -> Any:
+    return sum_to(ct, shape) if isinstance(ct, TensorFields) else bare(sum_to(wrapped(ct), shape))
 
 
 def elementwise_jvp(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:

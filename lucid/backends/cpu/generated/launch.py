@@ -18,6 +18,10 @@ def listen(into: list[Any] | None) -> None:
     """Add the address of every generated function that is run to a list, until another one or None is given."""
 
 
+def write_by(function: Callable[[Any, Any], None]) -> None:
+    """Copy operands that lie across the others by `function(target, source)`."""
+
+
 class Loop:
     """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is."""
 
