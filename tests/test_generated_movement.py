@@ -334,3 +334,37 @@ def test_large_results_begin_with_a_line_of_the_cache() -> None:
     for array in kept:
         array.resize(3, refcheck=False)
         assert array[0] == array.flat[2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int64"])
+def test_operands_that_lie_across_each_other(dtype: str) -> None:
+    for shape, order in [
+        ((301, 402), (1, 0)),
+        ((20, 90, 70), (2, 1, 0)),
+        ((20, 90, 70), (1, 2, 0)),
+        ((9, 9000), (1, 0)),
+    ]:
+        x, y = _numbers(shape, dtype), _numbers(tuple(shape[d] for d in order), dtype)
+        y = np.ascontiguousarray(y).transpose(np.argsort(order))
+        for a, b in [(x, y), (y, x), (y[::-1], x), (x, y[..., ::-1]), (y, x[:1]), (x, y[..., :1])]:
+            found = lucid.from_numpy(a) * lucid.from_numpy(b)
+            plain = lucid.from_numpy(np.array(a, order="C")) * lucid.from_numpy(np.array(b, order="C"))
+            _same(found.numpy().copy("C"), plain.numpy())
+            expected = (a * b) if dtype != "float16" else (a.astype("f4") * b.astype("f4")).astype("f2")
+            _same(found.numpy().copy("C"), np.array(expected, order="C"))
+            first = lucid.from_numpy(a) + 1
+            assert found.stride() == first.stride() or a.shape != found.shape
+
+
+@pytest.mark.parametrize("shape", [(1, 300), (300, 1), (1, 1), (300,), ()])
+def test_what_is_taken_off_may_be_broadcast(shape: tuple[int, ...]) -> None:
+    x, y = lucid.randn(300, 300, dtype=lucid.float64), lucid.randn(*shape, dtype=lucid.float64)
+    ct = lucid.randn(300, 300, dtype=lucid.float64)
+    y.requires_grad_()
+    found = lucid.autograd.grad(x - y, y, ct)
+    summed = (
+        -ct.numpy().sum(tuple(d for d in (0, 1) if d - 2 + y.ndim < 0 or shape[d - 2 + y.ndim] == 1)).reshape(shape)
+    )
+    np.testing.assert_allclose(found.numpy(), summed, 1e-10, 1e-12)
+    (recorded,) = lucid.autograd.grad(x - y, [y], ct, create_graph=True)
+    np.testing.assert_allclose(recorded.detach().numpy(), summed, 1e-10, 1e-12)
