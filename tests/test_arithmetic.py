@@ -114,3 +114,20 @@ def test_adding_in_place_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="read-only"):
         arithmetic.add_into(x, np.ones(3))
     assert not x.any()
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("strange", (None, -0.1, 2.1, np.nan, np.inf))
+def test_bounds_of_all_elements_and_their_roots(shape, dtype, strange):
+    x = np.random.default_rng(0).uniform(0, 2, shape).astype(dtype)
+    if strange is not None:
+        x.reshape(-1)[-1:] = strange
+    for given_ in (x, x.T, x[::2] if x.ndim else x):
+        expected = bool(((given_ >= 0) & (given_ <= 2)).all())
+        assert arithmetic.within(given_, 0.0, 2.0) is expected
+        found = arithmetic.roots(given_, 0.0, 2.0)
+        if expected:
+            same(found, np.sqrt(given_))
+        else:
+            assert found is None

@@ -12,6 +12,9 @@ from samples_nn_softmax import softmax, spelled
 
 import lucid
 from lucid import autograd, func
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.launch_classes import narrow
+from lucid.core import kernels
 from lucid.nn import functional as F
 from lucid.nn.functional import activations, classification, losses
 from lucid.nn.layers import losses as layers
@@ -598,3 +601,35 @@ def test_one_class_has_no_choice(dtype: str) -> None:
     leaf = x.clone().requires_grad_()
     F.cross_entropy(leaf, target).backward()
     assert (leaf.grad == 0).all()
+
+
+@pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("ignored", (False, True))
+def test_cross_entropy_and_its_gradient_are_generated(reduction, ignored, monkeypatch):
+    reference_of = kernels.reference
+
+    def watched(primitive):
+        assert not primitive.name.startswith("cross_entropy")
+        return reference_of(primitive)
+
+    y = np.where(Y == 2, -100, Y) if ignored else Y
+    expected = leaf(X)
+    by_parts(expected, lucid.tensor(y), reduction=reduction).sum().backward()
+    monkeypatch.setattr(kernels, "reference", watched)
+    x = leaf(X)
+    classification.cross_entropy(x, lucid.tensor(y), reduction=reduction).sum().backward()
+    np.testing.assert_allclose(array(x.grad), array(expected.grad), 1e-12, 1e-14)
+
+
+@pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+@pytest.mark.parametrize("dtype", ("int64", "int32", "uint8"))
+@pytest.mark.parametrize("shape", ((6,), (2, 3), (2, 3, 4), (0,)))
+def test_targets_as_numbers_of_32_bits(shape, dtype):
+    target = rng.integers(0, 5, shape).astype(dtype)
+    for given in (target, target.T, target[::2]):
+        places, kept = narrow(given, 5, 3)
+        np.testing.assert_array_equal(places, np.where(given == 3, -1, given.astype(int))[:, None])
+        assert places.dtype == np.int32
+        assert kept == np.count_nonzero(given != 3)
+        assert not given.size or narrow(given, int(given.max()), -1) is None

@@ -12,7 +12,7 @@ from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
 from lucid.core.inplace import write
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.contraction import LETTERS, Labels, contract, labelled
 from lucid.ops.contraction import matmul as matmul
@@ -283,9 +283,10 @@ def dot(input: Any, tensor: Any) -> Tensor:
     Tensor(11.)
     """
     x, y = lift_all(input, tensor)
-    _expect("dot", x, 1)
-    _expect("dot", y, 1)
-    if x.shape != y.shape:
+    shape = shape_of(x)
+    if len(shape) != 1 or shape_of(y) != shape:
+        _expect("dot", x, 1)
+        _expect("dot", y, 1)
         raise RuntimeError(f"dot: vectors of {x.shape[0]} and {y.shape[0]} elements")
     return matmul(x, y)
 

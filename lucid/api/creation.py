@@ -196,7 +196,7 @@ def from_numpy(array: Any) -> Tensor:
 
 def _sizes(size: tuple[Any, ...], name: str, named: dict[str, Any] | None = None) -> tuple[int, ...]:
     shape = shape_from(by_name(size, named, "size", name) if named else size, name)
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"{name}: sizes must not be negative, got {shape}")
     return shape
 

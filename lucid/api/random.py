@@ -16,7 +16,7 @@ from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
-from lucid.core.tensor import Tensor, is_plain, shape_of
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary
 from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
@@ -174,7 +174,7 @@ def draw(
     active = levels.active.get()
     if not active:
         drawn = source.sample(stream, math.prod(shape), kind).reshape(shape)
-        return Tensor._wrap(drawn if finish is None else finish(drawn))
+        return wrapped(drawn if finish is None else finish(drawn))
     examples = _examples(caller, active, stream)
     whole = (*[e.size for e in examples], *shape)
     drawn = source.sample(stream, math.prod(whole), kind).reshape(whole)

@@ -123,7 +123,7 @@ def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
     x = _ordered(input, prim)
     dims = many_dims(dim, x.ndim, prim)
     _nonempty(x, dims, prim)
-    return getattr(P, prim)(x, dims=dims, keepdim=keepdim)
+    return apply(getattr(P, prim), (x,), {"dims": dims, "keepdim": keepdim})
 
 
 @numpy_names
@@ -151,18 +151,22 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
-    """The elements at `positions`, which lack `dim`."""
-    if not x.ndim:
+    """The elements at `positions`, which lack `dim` and exist."""
+    sizes = shape_of(x)
+    if not sizes:
         return ValuesIndices(x.clone(), positions)
-    kept = positions.unsqueeze(dim)
-    values = indexing.take_along_dim(x, kept, dim)
-    return ValuesIndices(values, kept) if keepdim else ValuesIndices(values.squeeze(dim), positions)
+    rank = len(sizes) - 1
+    places = [positions if d == dim else indexing.counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
+    values = apply(P.index, (x, *places), {})
+    return (
+        ValuesIndices(values.unsqueeze(dim), positions.unsqueeze(dim)) if keepdim else ValuesIndices(values, positions)
+    )
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
-    x = _ordered(input, which)
     if dim is None:
-        return _extreme(x, None, False, "a" + which)
+        return _extreme(input, None, False, "a" + which)
+    x = _ordered(input, which)
     if isinstance(dim, Tensor):
         return getattr(binary, which + "imum")(x, dim)
     d = one_dim(dim, x.ndim, which)
@@ -306,8 +310,13 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dty
         return _nuclear_norm(x, (0, 1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
         raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', not {p!r}")
-    p = 2 if p == "fro" else p
-    dims = many_dims(dim, x.ndim, "norm")
+    return norm_over(x, 2 if p == "fro" else p, many_dims(dim, x.ndim, "norm"), keepdim)
+
+
+def norm_over(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The p-norm of a floating-point tensor over dims."""
+    if p == 2:
+        return apply(_norm_primitive, (x,), {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": 1.0})
     if p in (math.inf, -math.inf):
         return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
     if p == 0:

@@ -392,12 +392,17 @@ def words(generator: Generator, count: int, dtype: Any = None) -> Words:
 
 def uniform(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
     """Numbers in [0, 1): all multiples of 2^-24 for float32, of 2^-53 for float64, equally likely."""
-    if dtype in dtypes.COMPLEX:
+    if dtype.kind == "c":
         return uniform(generator, 2 * count, dtypes.real_of(dtype)).view(dtype)
     digits = _DIGITS[dtype]
     if dtype == _F64:
         return generator.draw(count, dtype, _unit_double, 1, _of("uniform", _F64, digits))
 
+    return generator.draw(count, dtype, _unit_single(digits), 2, _of("uniform", _F32, digits))
+
+
+@cache
+def _unit_single(digits: int) -> Callable[[Words], Any]:
     def unit(w: Words) -> Any:
         halves = _halves(w)
         halves >>= 32 - digits
@@ -405,7 +410,7 @@ def uniform(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
         out *= 2.0**-digits
         return out
 
-    return generator.draw(count, dtype, unit, 2, _of("uniform", _F32, digits))
+    return unit
 
 
 def _unit_double(w: Words) -> Any:
@@ -434,7 +439,7 @@ def _open_unit(bits: Any, dtype: np.dtype[Any], digits: int) -> Any:
 
 def normal(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
     """Standard normal numbers; complex ones have variance 1 in all, half of it in each part."""
-    if dtype in dtypes.COMPLEX:
+    if dtype.kind == "c":
         real = dtypes.real_of(dtype)
         parts = normal(generator, 2 * count, real)
         parts *= real.type(math.sqrt(0.5))
@@ -444,8 +449,11 @@ def normal(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
         return generator.draw(
             count, dtype, lambda w: _box_muller((w >> np.uint64(11)).reshape(-1, 2), _F64, 53), 1, recipe
         )
-    recipe = _of("normal", _F32, 32)
-    return generator.draw(count, dtype, lambda w: _box_muller(_halves(w).reshape(-1, 2), _F32, 32), 2, recipe)
+    return generator.draw(count, dtype, _normal_single, 2, _of("normal", _F32, 32))
+
+
+def _normal_single(w: Words) -> Any:
+    return _box_muller(_halves(w).reshape(-1, 2), _F32, 32)
 
 
 def _box_muller(bits: Any, dtype: np.dtype[Any], digits: int) -> Any:

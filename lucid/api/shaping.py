@@ -12,7 +12,7 @@ from lucid.core.detachments import cut
 from lucid.core.dual import Dual
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
@@ -30,7 +30,9 @@ def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]
             known *= n
         if n < -1 or open_sizes > 1:
             raise RuntimeError(f"{name}: {shape} is not a shape: sizes are positive, and at most one is -1")
-    count = x.numel()
+    count = 1
+    for n in shape_of(x):
+        count *= n
     if open_sizes:
         if known == 0 or count % known:
             raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
@@ -49,7 +51,7 @@ def reshape(input: Any, *shape: Any, **named: Any) -> Tensor:
             [3, 4, 5]])
     """
     x = lift(input)
-    wanted = shape_from(by_name(shape, named, "shape", "reshape"), "reshape")
+    wanted = shape_from(by_name(shape, named, "shape", "reshape") if named else shape, "reshape")
     shown: Tensor = apply(P.reshape, (x,), {"shape": _full_shape(x, wanted, "reshape")})
     return shown
 

@@ -7,7 +7,7 @@ from typing import Any
 from lucid.api.indexing import at_position, counting, known_number
 from lucid.core.primitive import lift
 from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.rules import P
@@ -175,9 +175,15 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
     return P.unfold(x, dim=d, window=size, step=step)
 
 
-def _plane(x: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
-    if x.ndim < 2:
+def _matrices(input: Any, name: str) -> Tensor:
+    x = lift(input)
+    if len(shape_of(x)) < 2:
         raise RuntimeError(f"{name}: expected at least 2 dimensions, not shape {x.shape}")
+    return x
+
+
+def _plane(given: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
+    x = _matrices(given, name)
     a, b = one_dim(dim1, x.ndim, name), one_dim(dim2, x.ndim, name)
     if a == b:
         raise RuntimeError(f"{name}: dim1 and dim2 are both {a}")
@@ -245,9 +251,7 @@ def tril(input: Any, diagonal: int = 0) -> Tensor:
             [1., 0., 0.],
             [1., 1., 0.]])
     """
-    x = lift(input)
-    _plane(x, -2, -1, "tril")
-    return P.tril(x, diagonal=operator.index(diagonal))
+    return P.tril(_matrices(input, "tril"), diagonal=operator.index(diagonal))
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
@@ -259,6 +263,4 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
             [0., 0., 1.],
             [0., 0., 0.]])
     """
-    x = lift(input)
-    _plane(x, -2, -1, "triu")
-    return P.triu(x, diagonal=operator.index(diagonal))
+    return P.triu(_matrices(input, "triu"), diagonal=operator.index(diagonal))

@@ -68,5 +68,6 @@ cpdef object note_view(object prim, TensorFields base, dict params, TensorFields
 cpdef bint shares_memory(TensorFields base, TensorFields out)
 @cython.locals(fields=TensorFields)
 cpdef object element_type(object tensor)
+@cython.locals(tensor=TensorFields, edges=list)
 cpdef tuple edges_of(object args)
 cpdef object edge_of(TensorFields tensor)

@@ -374,7 +374,7 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
         thaw(args[0])
     if prim.is_call:
         result = prim.run(args, params)
-    elif prim.gives_residuals and need and _recording():
+    elif prim.gives_residuals:
         result, residuals = prim.kernel.forward(*[array_in(a, kind) for a in args], **params)
     elif len(args) == 1:
         alone = args[0]
@@ -655,7 +655,15 @@ def element_type(tensor: Any) -> Any:
 
 def edges_of(args: Sequence[Any]) -> tuple[Any, ...]:
     """Where the gradient of each operand goes; None for those that need none."""
-    return tuple([edge_of(a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
+    edges: list[Any] = []
+    for a in args:
+        edge = None
+        if isinstance(a, TensorFields):
+            tensor: Any = a
+            if tensor._requires_grad:
+                edge = edge_of(tensor)
+        edges.append(edge)
+    return tuple(edges)
 
 
 def edge_of(tensor: Tensor) -> Any:

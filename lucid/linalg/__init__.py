@@ -2,6 +2,10 @@
 
 from lucid.api.names import public as _public
 from lucid.backends.numpy import linalg as _kernels  # noqa: F401 -- they fill the table
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "linalg")
+
 from lucid.linalg.determinants import *
 from lucid.linalg.eigen import *
 from lucid.linalg.factorizations import *

@@ -36,6 +36,10 @@ def vector_norm(x: Any, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *
     >>> lucid.linalg.vector_norm(x, dim=1), lucid.linalg.vector_norm(x, lucid.inf)
     (Tensor([5., 2.]), Tensor(4.))
     """
+    return _of_vectors(x, ord, dim, keepdim, dtype)
+
+
+def _of_vectors(x: Any, ord: Any, dim: Dims, keepdim: bool, dtype: Any) -> Tensor:
     if isinstance(ord, bool) or not isinstance(ord, int | float):
         raise TypeError(f"linalg.vector_norm: ord must be a number, not {ord!r}; for 'nuc' see linalg.matrix_norm")
     operand = _in_dtype("vector_norm", x, dtype)
@@ -45,7 +49,7 @@ def vector_norm(x: Any, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *
             f"linalg.vector_norm: no elements over dims {dims} of shape {operand.shape}, and the norm of order {ord} "
             "of nothing is not defined"
         )
-    return reductions.norm(operand, ord, dims or None, keepdim)
+    return reductions.norm_over(operand, ord, dims, keepdim)
 
 
 def _in_dtype(name: str, x: Any, dtype: Any) -> Tensor:
@@ -149,12 +153,12 @@ def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dt
     if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, not {dim!r}; see linalg.vector_norm")
     if ord is None:
-        return vector_norm(x, 2, dims, keepdim, dtype=dtype)
+        return _of_vectors(x, 2, dims, keepdim, dtype)
     if dims is None and x.ndim not in (1, 2):
         raise RuntimeError(f"linalg.norm: with ord but no dim the tensor must have 1 or 2 dimensions, not {x.ndim}")
     if isinstance(ord, str) or len(dims or x.shape) == 2:
         return matrix_norm(x, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
-    return vector_norm(x, ord, dims, keepdim, dtype=dtype)
+    return _of_vectors(x, ord, dims, keepdim, dtype)
 
 
 def cond(A: Any, p: Any = None) -> Tensor:

@@ -33,6 +33,8 @@ def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
                 kwargs[ours] = kwargs.pop(theirs)
         return function(*args, **kwargs)
 
+    # Whoever wraps it again may call this one, if no arguments have names and there are no more than so many.
+    call.plain, call.most = unnamed, flag  # type: ignore[attr-defined]
     return call
 
 

@@ -1,5 +1,6 @@
 """`out=`: results written into tensors that the caller has."""
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -52,11 +53,14 @@ def _raise_if_unfit(name: str, target: Tensor, value: Tensor) -> None:
 
 def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with one more keyword, `out`."""
+    plain, most = getattr(function, "plain", function), getattr(function, "most", sys.maxsize)
 
     @wraps(function)
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
-            return function(*args, **kwargs) if kwargs else function(*args)
+            if not kwargs and len(args) <= most:
+                return plain(*args)
+            return function(*args, **kwargs)
         return into(out, function, args, kwargs)
 
     return call

@@ -78,7 +78,10 @@ def beside(value: Any, kind: np.dtype[Any]) -> Tensor:
 
 def lift_all(*values: Any) -> list[Tensor]:
     """Several operands as tensors: Python numbers among them follow those that have a type, as `beside` says."""
-    if all(isinstance(v, Tensor) for v in values):
+    for v in values:
+        if not isinstance(v, Tensor):
+            break
+    else:
         return list(values)
     kinds = [lift(v).np_dtype for v in values if isinstance(v, Tensor) or hasattr(v, "__array__")]
     if not kinds:

@@ -386,6 +386,10 @@ clamp_max_primitive = _bounded("clamp_max", _is_above)
 _BOUNDS = (float, int, type(None))  # which do not change the type of floats
 
 
+def _is_common(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.np_dtype in dtypes.SINGLE_AND_DOUBLE
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Limit each element to [min, max]; the gradient passes at the bounds.
 
@@ -397,14 +401,14 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         raise ValueError("clamp needs at least one of min and max")
+    if type(min) in _BOUNDS and type(max) in _BOUNDS and _is_common(input):
+        lo, hi = min if min is None else float(min), max if max is None else float(max)
+        return called(clamp_primitive, (input,), KEEP, {"lo": lo, "hi": hi})
     x = lift_all(input, *[b for b in (min, max) if isinstance(b, Tensor | np.ndarray)])[0]
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
         if min is not None:
             x = called(clamp_min_primitive, (x, min), KEEP, {})
         return x if max is None else called(clamp_max_primitive, (x, max), KEEP, {})
-    if x.np_dtype in dtypes.SINGLE_AND_DOUBLE and type(min) in _BOUNDS and type(max) in _BOUNDS:
-        low, high = [float(b) if type(b) is int else b for b in (min, max)]
-        return called(clamp_primitive, (x,), KEEP, {"lo": low, "hi": high})
     target = dtypes.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
     if target.kind in "iu":
         min, max = _bounds_within(target, min, max)

@@ -21,3 +21,13 @@ negative = np.negative
 def total(x: Any) -> Any:
     """The sum of all elements."""
     return np.add.reduce(x, axis=None)
+
+
+def roots(x: Any, low: float, high: float) -> Any:
+    """The square roots of all elements, if these lie between two numbers; or else None."""
+    return np.asarray(np.sqrt(x)) if within(x, low, high) else None
+
+
+def within(x: Any, low: float, high: float) -> bool:
+    """Whether all elements lie between two numbers, or are one of them."""
+    return bool(((x >= low) & (x <= high)).all())

@@ -5,6 +5,7 @@ import numpy
 from lucid.native import framed
 
 cimport numpy as np
+from libc.math cimport sqrt, sqrtf
 
 np.import_array()
 
@@ -270,4 +271,46 @@ cpdef object total(object x):
         (<float*>np.PyArray_DATA(out))[0] = pairwise(<const float*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
     else:
         (<double*>np.PyArray_DATA(out))[0] = pairwise(<const double*>np.PyArray_DATA(a), np.PyArray_SIZE(a))
+    return out
+
+
+cdef inline bint all_within(const real* x, Py_ssize_t n, double low, double high) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef bint found = True
+    for i in range(n):
+        found &= (x[i] >= low) & (x[i] <= high)
+    return found
+
+
+cpdef bint within(object x, double low, double high):
+    cdef int kind = real_type(x)
+    if kind < 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x):
+        return bool(((x >= low) & (x <= high)).all())
+    cdef void* data = np.PyArray_DATA(<np.ndarray>x)
+    cdef Py_ssize_t n = np.PyArray_SIZE(<np.ndarray>x)
+    if kind == np.NPY_FLOAT:
+        return all_within(<const float*>data, n, low, high)
+    return all_within(<const double*>data, n, low, high)
+
+
+cdef inline void all_roots(const real* x, real* out, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if real is float:
+            out[i] = sqrtf(x[i])
+        else:
+            out[i] = sqrt(x[i])
+
+
+cpdef object roots(object x, double low, double high):
+    if not within(x, low, high):
+        return None
+    cdef int kind = real_type(x)
+    if kind < 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x):
+        return numpy.asarray(numpy.sqrt(x))
+    cdef np.ndarray a = <np.ndarray>x, out = np.PyArray_SimpleNew(np.PyArray_NDIM(a), np.PyArray_DIMS(a), kind)
+    if kind == np.NPY_FLOAT:
+        all_roots(<const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
+    else:
+        all_roots(<const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
     return out

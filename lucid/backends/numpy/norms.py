@@ -1,6 +1,7 @@
 """Norms, and sizes as powers of 2."""
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,20 @@ def power_of_two(size: Any) -> Any:
     return np.ldexp(np.ones_like(size), np.frexp(np.where(usable, size, 1))[1] - 1)
 
 
+@cache
+def moderate_sizes(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the largest size of numbers whose sums of squares are well within the range of their type."""
+    bound = 2.0 ** (3 * int(np.finfo(dtype).maxexp) // 8)
+    return 1 / bound, bound
+
+
 def is_moderate(size: Any, dtype: np.dtype[Any]) -> Any:
     """Whether sums of squares of numbers of this size are well within the range of their type."""
-    bound = 2.0 ** (3 * np.finfo(dtype).maxexp // 8)
-    return (size >= 1 / bound) & (size <= bound)
+    low, high = moderate_sizes(dtype)
+    return (size >= low) & (size <= high)
 
 
+@cache
 def safe_sums(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """The least and the largest sum of powers whose addends cannot have lost digits to the limits of their type."""
     limits = np.finfo(dtype)

@@ -1,6 +1,10 @@
 """Layers and losses as plain functions."""
 
 from lucid.api.names import public as _public
+from lucid.native import compiled_first as _compiled_first
+
+_compiled_first(__path__, "nn/functional")
+
 from lucid.nn.functional.activations import *
 from lucid.nn.functional.attention import *
 from lucid.nn.functional.classification import *

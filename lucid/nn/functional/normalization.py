@@ -126,7 +126,8 @@ def batch_norm(
             raise ValueError("batch_norm needs running_mean and running_var when it is not training")
         return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
     count = _values_per_channel("batch_norm", x, "channel", math.prod(x.shape[2:]) * x.shape[0])
-    _raise_if_shared("batch_norm", x, running_mean, running_var)
+    if running_mean is not None or running_var is not None:
+        _raise_if_shared("batch_norm", x, running_mean, running_var)
     y, mean, variance = ops.batch_norm(x, w, b, eps=eps)
     _follow(running_mean, mean, momentum)
     _follow(running_var, variance, momentum, count / (count - 1))

@@ -1,6 +1,7 @@
 """Padding as a function."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from lucid import Tensor
@@ -10,7 +11,8 @@ from lucid.ops.rules import P
 
 __all__ = ["pad"]
 
-Pairs = list[tuple[int, int]]
+Sizes = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -71,7 +73,7 @@ def _pairs(x: Tensor, pad: Sequence[int]) -> Pairs:
         raise RuntimeError(
             f"pad: {len(numbers)} numbers for shape {x.shape}; expected two for each dimension, at most {2 * x.ndim}"
         )
-    return list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+    return tuple(zip(numbers[-2::-2], numbers[::-2], strict=True))
 
 
 def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
@@ -86,19 +88,27 @@ def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
 
 
 def _constant(x: Tensor, pairs: Pairs, value: float) -> Tensor:
-    lead = x.ndim - len(pairs)
-    shape, whole = list(x.shape), [slice(None)] * lead
+    kept, places, shape = _around(x.shape, pairs)
+    if kept is not None:
+        x = P.slice(x, index=kept)
+    if shape == x.shape:
+        return P.clone(x)
+    return P.pad(x, index=places, shape=shape, value=value)
+
+
+@lru_cache(maxsize=512)
+def _around(sizes: Sizes, pairs: Pairs) -> tuple[tuple[slice, ...] | None, tuple[slice, ...], Sizes]:
+    """What is kept of a shape, None for all of it, where that is in what it becomes, and the shape of this."""
+    lead = len(sizes) - len(pairs)
+    shape, whole = list(sizes), [slice(None)] * lead
     kept, places = whole.copy(), whole.copy()
     for d, (low, high) in enumerate(pairs, lead):
         n = shape[d]
         shape[d] = n + low + high
         if shape[d] < 0:
-            raise RuntimeError(f"pad: {pairs} cuts off more than there is in shape {x.shape}")
+            raise RuntimeError(f"pad: {list(pairs)} cuts off more than there is in shape {sizes}")
         part = slice(max(-low, 0), n - max(-high, 0))
         kept.append(part)
         places.append(slice(max(low, 0), max(low, 0) + max(part.stop - part.start, 0)))
-    if any(low < 0 or high < 0 for low, high in pairs):
-        x = P.slice(x, index=tuple(kept))
-    if tuple(shape) == x.shape:
-        return P.clone(x)
-    return P.pad(x, index=tuple(places), shape=tuple(shape), value=value)
+    cuts = any(low < 0 or high < 0 for low, high in pairs)
+    return tuple(kept) if cuts else None, tuple(places), tuple(shape)

@@ -92,17 +92,20 @@ logit_entropy = of_two(
 )
 
 
-def _log_odds_against(x: Any) -> Any:
-    return P.clamp(P.log(1 - x), lo=-100.0, hi=None) - P.clamp(P.log(x), lo=-100.0, hi=None)
+def _bounded_log(x: Any) -> Any:
+    return P.clamp(P.log(x), lo=-100.0, hi=None)
 
 
 # The derivative by x is bounded as in 1 / (x (1 - x)) <= 1e12, so that it pulls away from 0 and 1 too.
 probability_entropy = of_two(
     Elementwise(
         "probability_entropy",
-        (lambda x, y: (x - y) / P.clamp((1 - x) * x, lo=1e-12, hi=None), _log_odds_against),
+        (
+            lambda x, y: (x - y) / P.clamp((1 - x) * x, lo=1e-12, hi=None),
+            lambda x: _bounded_log(1 - x) - _bounded_log(x),
+        ),
         ("x", "y"),
-        body=lambda x, y: _log_odds_against(x) * y - P.clamp(P.log(1 - x), lo=-100.0, hi=None),
+        body=lambda x, y: -(y * _bounded_log(x) + (1 - y) * _bounded_log(1 - x)),
         real=True,
         checks=Check("that probabilities lie between 0 and 1"),
     ),

@@ -16,3 +16,7 @@ def pick(x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: i
 
 def place(x: Any, target: Any, reduction: str, is_negative: bool, classes: int, ignore_index: int) -> Any:
     """The transpose of `pick`: zeros, and x at the targets."""
+
+
+def narrow(target: Any, classes: int, ignore_index: int) -> Any:
+    """Targets (rows, …) as 32-bit numbers (rows, 1, …), -1 for those that are ignored, and how many are not."""

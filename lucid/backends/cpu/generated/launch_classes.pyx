@@ -7,9 +7,9 @@ Targets are taken in chunks, which are the same for any number of threads, and s
 import numpy
 
 cimport numpy as np
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport is_enabled, is_plain, new_array, threads_for
+from lucid.backends.cpu.generated.launch cimport DIMS, is_enabled, is_plain, new_array, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 from lucid.backends.cpu.generated.launch_copies import zeros
@@ -222,3 +222,29 @@ def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore
     with nogil:
         _by_chunks(&task, _place_chunk)
     return None if task.is_wrong else out
+
+
+def narrow(target, Py_ssize_t classes, ignore_index):
+    cdef np.ndarray y = numpy.ascontiguousarray(target, numpy.int64), out
+    cdef np.npy_intp shape[DIMS]
+    cdef int d, dims = np.PyArray_NDIM(y)
+    cdef Py_ssize_t i, kept = 0, count = np.PyArray_SIZE(y)
+    cdef int64_t* given = <int64_t*>np.PyArray_DATA(y)
+    cdef int64_t t, ignored = ignore_index
+    if dims == 0 or dims + 1 >= DIMS or classes > 0x7fffffff:
+        return None
+    shape[0], shape[1] = np.PyArray_DIM(y, 0), 1
+    for d in range(1, dims):
+        shape[d + 1] = np.PyArray_DIM(y, d)
+    out = np.PyArray_SimpleNew(dims + 1, shape, np.NPY_INT32)
+    cdef int32_t* found = <int32_t*>np.PyArray_DATA(out)
+    for i in range(count):
+        t = given[i]
+        if t == ignored:
+            found[i] = -1
+            continue
+        if t < 0 or t >= classes:
+            return None
+        found[i] = <int32_t>t
+        kept += 1
+    return out, kept

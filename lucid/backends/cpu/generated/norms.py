@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import launch_folds, support
 from lucid.backends.numpy.norms import rooted, safe_sums
 from lucid.codegen import lock
@@ -44,7 +45,11 @@ def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float
         total = _sum_of_powers(p)(x, dims, keepdim)
         if total is not None:
             low, high = safe_sums(total.dtype)
-            if (total.min() >= low and total.max() <= high) if total.ndim else low <= total <= high:
+            if p == 2 and divisor == 1:
+                found = roots(total, low, high)
+                if found is not None:
+                    return found
+            elif within(total, low, high):
                 return np.asarray(rooted(total, p, divisor))
     return kernels.reference(norm)(x, p, dims, keepdim, divisor)
 

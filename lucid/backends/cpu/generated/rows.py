@@ -50,10 +50,10 @@ def of_rows(primitive: Any) -> Callable[..., Any]:
     kernel = row_kernel(primitive.row_body, primitive.name)
 
     def call(*arrays: Any, dim: int, **params: Any) -> Any:
-        if not all(isinstance(a, np.ndarray) for a in arrays):  # numbers beside arrays
-            dtype = next(a.dtype for a in arrays if isinstance(a, np.ndarray))
-            arrays = tuple([np.asarray(a, dtype) for a in arrays])
         out = kernel.run(arrays, dim, params)
+        if out is None and not all(isinstance(a, np.ndarray) for a in arrays):  # numbers beside arrays
+            dtype = next(a.dtype for a in arrays if isinstance(a, np.ndarray))
+            return call(*[np.asarray(a, dtype) for a in arrays], dim=dim, **params)
         return kernels.reference(primitive)(*arrays, dim=dim, **params) if out is None else out
 
     return call

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.arithmetic import total
+from lucid.backends.cpu.arithmetic import divide, total
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.launch_classes import narrow
 from lucid.backends.cpu.generated.rows import row_kernel
-from lucid.backends.numpy.nn.cross_entropy import flat, safe_targets, shares
 from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.ops.nn.cross_entropy import (
@@ -25,38 +25,46 @@ from lucid.ops.nn.cross_entropy import (
 _loss_kernel, _back_kernel = row_kernel(loss_of_row), row_kernel(loss_of_row_back)
 
 
+def _flat(x: Any) -> Any:
+    """Scores with one dimension at most behind the classes, or what belongs to them."""
+    x = np.ascontiguousarray(x)
+    return x if x.ndim < 4 else x.reshape(*x.shape[:2], -1)
+
+
 def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
-    places, keep = safe_targets(target, x.shape[1], ignore_index)
-    scores, places = flat(x, places)
-    found = _loss_kernel.run((scores, places[:, None].astype(np.int32)), 1, {})
+    targets = narrow(target, x.shape[1], ignore_index)
+    found = None if targets is None else _loss_kernel.run((_flat(x), _flat(targets[0])), 1, {})
     if found is None:
         out: tuple[Any, Any] = kernels.reference(cross_entropy_primitive)(x, target, ignore_index, reduction)
         return out
-    losses, e = found[0][:, 0], found[1].reshape(x.shape)
-    if keep is not None:
-        losses[~keep.reshape(losses.shape)] = 0
+    losses, e = found
+    places, kept = targets
+    if kept != places.size:
+        losses[places.reshape(losses.shape) < 0] = 0
+    if e.shape != x.shape:
+        e = e.reshape(x.shape)
     if reduction == NONE:
         return losses.reshape(target.shape).astype(x.dtype, copy=False), e
-    loss = total(losses)
+    loss = np.asarray(total(losses))
     if reduction == MEAN:
-        loss = loss / losses.dtype.type(losses.size if keep is None else np.count_nonzero(keep))
+        loss = divide(loss, np.asarray(kept, loss.dtype))
     return np.asarray(loss, x.dtype), e
 
 
 def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any:
-    places, keep = safe_targets(target, e.shape[1], ignore_index)
-    if keep is not None or reduction == NONE:
-        counts = target != ignore_index
-        weights = np.where(counts, shares(g, counts, reduction, 0), g.dtype.type(0))
-    else:
-        weights = g if reduction != MEAN else (g / target.size).astype(g.dtype)
-    flat_e, places = flat(e, places)
-    if weights.ndim:
-        weights = weights.reshape(places.shape)[:, None]
-    out = _back_kernel.run((flat_e, weights, places[:, None].astype(np.int32)), 1, {})
+    targets = narrow(target, e.shape[1], ignore_index)
+    out = None
+    if targets is not None:
+        places, kept = targets
+        weights = (
+            g.reshape(places.shape) if reduction == NONE else np.asarray(g / kept if reduction == MEAN else g, g.dtype)
+        )
+        if kept != places.size:
+            weights = np.where(places >= 0, weights, g.dtype.type(0))
+        out = _back_kernel.run((_flat(e), _flat(weights) if weights.ndim else weights, _flat(places)), 1, {})
     if out is None:
         return kernels.reference(cross_entropy_back)(e, g, target, ignore_index, reduction)
-    return out.reshape(e.shape)
+    return out if out.shape == e.shape else out.reshape(e.shape)
 
 
 if support.in_use:

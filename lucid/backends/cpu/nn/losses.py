@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu.arithmetic import within
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.elementwise import scalar_kernel
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.numpy.nn.losses import of_probabilities
 from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.ops.nn.losses import squares_primitive
 from lucid.ops.nn.rows import Row
+from lucid.ops.rules import P
 
 _LONGEST = 8192  # elements that are summed up as one row
 
@@ -39,4 +43,5 @@ def _sum_of_squares(x: Any, y: Any, dims: tuple[int, ...], scale: float) -> Any:
 
 
 if support.in_use:
-    fill({"sum_of_squares": _sum_of_squares}, "cpu")
+    entropy = of_probabilities(scalar_kernel(P.probability_entropy.source, 2, False), within)
+    fill({"sum_of_squares": _sum_of_squares, "probability_entropy": entropy}, "cpu")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu import batch_norm
+from lucid.backends.cpu.arithmetic import add, within
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
-from lucid.backends.numpy.norms import is_moderate, normalized_rows, power_of_two, safe_sums
+from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, fill
 from lucid.ops.nn.normalization import (
@@ -30,8 +31,9 @@ _in_order = np.ascontiguousarray
 
 
 def _as_rows(x: Any, ndim: int) -> Any:
-    split = x.ndim - ndim
-    return _in_order(x.reshape(math.prod(x.shape[:split]), 1, math.prod(x.shape[split:])))
+    """The last dimensions as one."""
+    x = _in_order(x)
+    return x if ndim == 1 else x.reshape(*x.shape[: x.ndim - ndim], math.prod(x.shape[x.ndim - ndim :]))
 
 
 def _shaped(new: Any, shape: tuple[int, ...]) -> Any:
@@ -41,35 +43,42 @@ def _shaped(new: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _rows_forward(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]]:
-    w, b = (None if v is None else v.reshape(1, -1) for v in (weight, bias))
+    w = weight if weight is None or ndim == 1 else weight.reshape(-1)
+    b = bias if bias is None or ndim == 1 else bias.reshape(-1)
     found = _normalized(_as_rows(x, ndim), w, b, eps, centred)
     if found is None:
         out: tuple[Any, tuple[Any, ...]] = kernels.reference(row_norm).forward(
             x, weight, bias, ndim=ndim, eps=eps, centred=centred
         )
         return out
-    return _shaped(found[0], x.shape), found[1]
+    return found if ndim == 1 else (_shaped(found[0], x.shape), found[1])
 
 
 def _normalized(x: Any, weight: Any, bias: Any, eps: float, centred: bool) -> tuple[Any, tuple[Any, ...]] | None:
-    """Rows of an array (examples, groups, elements), each group with a weight and a bias for each element, and numbers."""
-    affine = [v for v in (weight, bias) if v is not None]
+    """Rows, the last dimension of an array, with weights and biases that broadcast against it; and numbers of rows."""
     params = {"eps": eps, "centred": centred, "weighted": weight is not None}
-    found = _forward_kernel.run((x, *affine), 2, params)
+    found = _forward_kernel.run(_given(x, weight, bias), x.ndim - 1, params)
     if found is None:
         return None
-    y, *known = found
-    scale = known[-1]
-    if not (scale.min() > 0 and scale.max() <= _largest_scale(x.dtype)):
-        _rescale(x, weight, bias, eps, centred, y, known)
-    return y, tuple(known)
+    known = found[1:]
+    least, largest = _scales(x.dtype)
+    if not within(known[-1], least, largest):
+        _rescale(x, weight, bias, eps, centred, found[0], known)
+    return found[0], known
+
+
+def _given(x: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+    """What a kernel gets: weights and biases only where there are some."""
+    if weight is None:
+        return (x,) if bias is None else (x, bias)
+    return (x, weight) if bias is None else (x, weight, bias)
 
 
 @cache
-def _largest_scale(dtype: Any) -> float:
-    """The factor of scale of the smallest numbers whose squares keep their digits."""
+def _scales(dtype: Any) -> tuple[float, float]:
+    """The least factor of scale above 0, and that of the smallest numbers whose squares keep their digits."""
     working = dtypes.float32.numpy if dtype.itemsize == 2 else dtype
-    return float(safe_sums(working)[0] ** -0.5)
+    return float(np.finfo(working).smallest_subnormal), float(safe_sums(working)[0] ** -0.5)
 
 
 def _finite_sizes(x: Any, centred: bool) -> Any:
@@ -80,14 +89,13 @@ def _finite_sizes(x: Any, centred: bool) -> Any:
 def _rescale(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, known: Any) -> None:
     """Compute again the finite rows whose mean squares are too large or too small for their type."""
     scale = known[-1][..., 0]
-    lost = ~((scale > 0) & (scale <= _largest_scale(x.dtype))) & _finite_sizes(x, centred)
-    group = np.nonzero(lost)[1]
+    lost = ~((scale > 0) & (scale <= _scales(x.dtype)[1])) & _finite_sizes(x, centred)
     normal, mean, scale[lost] = normalized_rows(x[lost].astype(scale.dtype), eps, centred)
     if centred:
         known[0][lost, 0] = mean
         known[1][lost, 0] = 0
-    normal = normal if weight is None else normal * weight[group]
-    y[lost] = normal if bias is None else normal + bias[group]
+    normal = normal if weight is None else normal * np.broadcast_to(weight, x.shape)[lost]
+    y[lost] = normal if bias is None else normal + np.broadcast_to(bias, x.shape)[lost]
 
 
 def _rows_backward(
@@ -99,21 +107,22 @@ def _rows_backward(
     dw: Any = None
     db: Any = None
     if needs[0]:
-        dx = _pulled(g, base, residuals, None if weight is None else weight.reshape(1, -1))
+        dx = _pulled(g, base, residuals, None if weight is None else weight.reshape(-1))
     if needs[1] or needs[2]:
-        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
+        flat = tuple([v.reshape(-1, v.shape[-1]) for v in (g, base, *residuals)])
+        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run(flat, 0, {})]
     return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
 def _pulled(g: Any, x: Any, known: Any, weight: Any) -> Any:
     """The cotangents of rows."""
     given = (g, x, *known) if weight is None else (g, x, *known, weight)
-    return _backward_kernel.run(given, 2, {"weighted": weight is not None})
+    return _backward_kernel.run(given, x.ndim - 1, {"weighted": weight is not None})
 
 
 def _are_moderate(scale: Any) -> bool:
     """Whether products with these factors, and of them, are well within the range of their type."""
-    return bool(is_moderate(scale.min(), scale.dtype) and is_moderate(scale.max(), scale.dtype))
+    return within(scale, *moderate_sizes(scale.dtype))
 
 
 def _as_groups(x: Any, groups: int) -> Any:
@@ -270,23 +279,51 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups
     return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
 
 
-def _vectors_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]] | None:
-    """Channels of one position, each a column of a matrix; None where the sizes of numbers need care."""
-    affine = [v for v in (weight, bias) if v is not None]
-    given = x.reshape(x.shape[:2]), *affine
-    found = _batch_kernel.run(given, 0, {"eps": eps, "weighted": weight is not None})
+_SMALL = 4096  # elements, up to which channels are brought together in rows whatever their positions
+
+
+def _channel_dim(x: Any) -> int:
+    """Along which dimension of `_as_matrix` a channel lies; -1 for those that are not brought together."""
+    if x.size == x.shape[0] * x.shape[1]:  # of one position
+        return 0
+    return 1 if x.size <= _SMALL else -1
+
+
+def _as_matrix(x: Any, dim: int) -> Any:
+    """Channels as the columns of a matrix or, if they lie along dimension 1, as its rows."""
+    if dim == 0:
+        return x.reshape(x.shape[:2])
+    return _in_order(x.swapaxes(0, 1)).reshape(x.shape[1], -1)
+
+
+def _from_matrix(new: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """An array as it was before `_as_matrix`."""
+    if dim == 0:
+        return _shaped(new, shape)
+    return _in_order(new.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
+
+
+def _per_channel(values: Any, dim: int) -> Any:
+    return values[:, None] if dim and values is not None else values
+
+
+def _matrix_forward(x: Any, weight: Any, bias: Any, eps: float, dim: int) -> tuple[Any, tuple[Any, ...]] | None:
+    """Channels along a dimension of a matrix; None where the sizes of numbers need care."""
+    w, b = _per_channel(weight, dim), _per_channel(bias, dim)
+    found = _batch_kernel.run(_given(_as_matrix(x, dim), w, b), dim, {"eps": eps, "weighted": weight is not None})
     if found is None:
         return None
     y, mean, rest, scale, variance = found
     if not _are_moderate(scale):
         return None
-    flat = [(mean + rest)[0], variance[0]]
-    return (_shaped(y, x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
+    flat = [add(mean, rest).reshape(-1), variance.reshape(-1)]
+    return (_from_matrix(y, x.shape, dim), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
 
 
 def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
-    if support.in_use and x.size and math.prod(x.shape[2:]) == 1:
-        found = _vectors_forward(x, weight, bias, eps)
+    dim = _channel_dim(x) if support.in_use and x.size else -1
+    if dim >= 0:
+        found = _matrix_forward(x, weight, bias, eps, dim)
         if found is not None:
             return found
     y, residuals, mean, variance = _channels_forward(x, weight, bias, 0, eps)
@@ -298,19 +335,21 @@ def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: floa
         return _channels_backward(arrays, residuals, needs, cts, 0)
     mean, rest, scale = residuals
     if cts[0] is None or cts[1] is not None or cts[2] is not None:
-        wide = (mean + rest)[0].astype(np.float64), scale[0].astype(np.float64)
+        wide = (mean + rest).reshape(-1).astype(np.float64), scale.reshape(-1).astype(np.float64)
         return _channels_backward(arrays, wide, needs, cts, 0)
     x, weight, _ = arrays
-    g, base = (v.reshape(x.shape[:2]) for v in (cts[0], x))
+    dim = _channel_dim(x)
+    g, base = _as_matrix(cts[0], dim), _as_matrix(x, dim)
     dx: Any = None
     dw: Any = None
     db: Any = None
     if needs[0]:
-        given = (g, base, *residuals) if weight is None else (g, base, *residuals, weight)
-        dx = _backward_kernel.run(given, 0, {"weighted": weight is not None})
+        given = (g, base, *residuals) if weight is None else (g, base, *residuals, _per_channel(weight, dim))
+        dx = _from_matrix(_backward_kernel.run(given, dim, {"weighted": weight is not None}), x.shape, dim)
     if needs[1] or needs[2]:
-        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run((g, base, *residuals), 0, {})]
-    return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
+        found = _affine_kernel.run((g, base, *residuals), dim, {})
+        dw, db = [_shaped(d.astype(x.dtype, copy=False), (x.shape[1],)) for d in found]
+    return [d if need else None for d, need in zip((dx, dw, db), needs)]
 
 
 def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -12,12 +12,16 @@ def _sum_of_squares(x: Any, y: Any, dims: tuple[int, ...], scale: float) -> Any:
     return np.add.reduce(np.square(x - y), axis=dims) * x.dtype.type(scale)
 
 
-def of_probabilities(impl: Any) -> Any:
+def _within(x: Any, low: float, high: float) -> bool:
+    return bool(not x.size or (x.min() >= low and x.max() <= high))
+
+
+def of_probabilities(impl: Any, within: Any = _within) -> Any:
     """Refuse operands outside [0, 1], of which the logarithms are nan."""
 
     def checked(*arrays: Any) -> Any:
         for array, what in zip(arrays, ("input", "target"), strict=True):
-            if array.size and not (array.min() >= 0 and array.max() <= 1):
+            if not within(array, 0, 1):
                 raise ValueError(
                     f"binary_cross_entropy: the {what} must lie between 0 and 1, but reaches from {array.min()} to "
                     f"{array.max()}; apply a sigmoid, or use binary_cross_entropy_with_logits"
