@@ -30,11 +30,6 @@ scalar: Any = None  # makes a kernel of a function of single elements (`ops.expr
 _declared: dict[str, list[Any]] = {}
 
 
-def with_frame(kernel: Any) -> Any:
-    """NumPy's functions and compiled ones have no frame, by which warnings are filtered; here they get one."""
-    return kernel if isinstance(kernel, FunctionType) else framed(kernel, getattr(kernel, "nin", None))
-
-
 class WithBackward:
     """The kernels of a fused primitive, which gives all of its first derivatives at once.
 
@@ -44,8 +39,7 @@ class WithBackward:
     """
 
     def __init__(self, forward: Callable[..., tuple[Any, tuple[Any, ...]]], backward: Callable[..., Any]) -> None:
-        self.forward = with_frame(forward)
-        self.backward = with_frame(backward)
+        self.forward, self.backward = [f if isinstance(f, FunctionType) else framed(f) for f in (forward, backward)]
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         return self.forward(*arrays, **params)[0]
@@ -150,10 +144,11 @@ def fill(kernels: Mapping[str, Any], backend: str = REFERENCE, has_frames: bool 
     """Give a backend kernels. Primitives of these names get the first that is in use, also those declared before.
 
     Where the backend had a kernel of the name, primitives that were declared before keep theirs.
+    NumPy's functions and compiled ones have no frame, by which warnings are filtered; here they get one.
     """
     for name, kernel in kernels.items():
-        if not isinstance(kernel, WithBackward) and not has_frames:
-            kernel = with_frame(kernel)
+        if not isinstance(kernel, FunctionType | WithBackward) and not has_frames:
+            kernel = framed(kernel, getattr(kernel, "nin", None))
         if name in tables[backend]:
             for primitive in _declared.pop(name, ()):
                 primitive.kernel = resolved(primitive)

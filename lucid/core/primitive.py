@@ -657,12 +657,8 @@ def edges_of(args: Sequence[Any]) -> tuple[Any, ...]:
     """Where the gradient of each operand goes; None for those that need none."""
     edges: list[Any] = []
     for a in args:
-        edge = None
-        if isinstance(a, TensorFields):
-            tensor: Any = a
-            if tensor._requires_grad:
-                edge = edge_of(tensor)
-        edges.append(edge)
+        tensor: Any = a if isinstance(a, TensorFields) else None
+        edges.append(edge_of(tensor) if tensor is not None and tensor._requires_grad else None)
     return tuple(edges)
 
 
