@@ -24,6 +24,7 @@ from lucid import nn as nn
 from lucid import optim as optim
 from lucid import signal as signal
 from lucid import special as special
+from lucid import tree as tree
 from lucid import utils as utils
 from lucid.ops.unary import abs as abs
 from lucid.api.inplace import abs_ as abs_

@@ -17,10 +17,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the rooms whose names it has.
 ROOMS = (
     "native core ops codegen backends ir api autograd func compiler linalg fft special signal masked einops distributions amp nn optim data checkpoints "
-    "utils kernels interop array_api torch"
+    "utils kernels tree interop array_api numpy jax torch"
 ).split()
 # These are built on the public package.
-USERS = "nn optim data checkpoints amp utils masked einops signal distributions array_api interop kernels torch".split()
+USERS = (
+    "nn optim data checkpoints amp utils masked einops signal distributions array_api interop kernels numpy jax torch".split()
+)
 
 
 def name(path):

@@ -371,7 +371,7 @@ class TestWithoutCounterpart:
     def test_runs_on_arrays(self):
         result = np.spacing(tensor(A))
         assert type(result) is np.ndarray
-        result = np.interp(tensor([0.5]), [0, 1], [0, 10])
+        result = np.interp(tensor([0.5]), [0, 1], [0, 10], period=4)
         assert type(result) is np.ndarray
         np.testing.assert_array_equal(result, [5])
         np.testing.assert_allclose(
@@ -382,11 +382,9 @@ class TestWithoutCounterpart:
         ("call", "name"),
         [
             (lambda x: np.spacing(x), "numpy.spacing"),
-            (lambda x: np.interp(x, [0, 1], [0, 10]), "numpy.interp"),
+            (lambda x: np.interp(x, [0, 1], [0, 10], period=4), "numpy.interp"),
             (lambda x: np.sum(x, axis=0, initial=3.0), "numpy.sum"),
-            (lambda x: np.reshape(x, (3, 2), order="F"), "numpy.reshape"),
             (lambda x: np.sum(x, axis=()), "numpy.sum"),
-            (lambda x: np.block([[x, x], [A, A]]), "numpy.block"),
             (lambda x: np.add.reduceat(x[0], [0, 1]), "numpy.add.reduceat"),
         ],
     )
@@ -398,7 +396,7 @@ class TestWithoutCounterpart:
 
     def test_refuses_to_lose_a_tangent(self):
         with pytest.raises(TypeError, match="detach"):
-            lucid.func.jvp(lambda x: np.interp(x, [0, 1], [0, 10]), (tensor(A),), (tensor(A),))
+            lucid.func.jvp(lambda x: np.interp(x, [0, 1], [0, 10], period=4), (tensor(A),), (tensor(A),))
 
     def test_allowed_when_nothing_is_recorded(self):
         with lucid.no_grad():
@@ -411,8 +409,12 @@ class TestWithoutCounterpart:
         array = np.zeros(3)
         np.add.at(array, [0, 0], tensor([1.0, 2.0]))
         np.testing.assert_array_equal(array, [3, 0, 0])
-        with pytest.raises(TypeError, match="index_put_"):
-            np.add.at(tensor([1.0]), [0], 1.0)
+        x = tensor([1.0, 5.0])
+        np.add.at(x, [0, 0], tensor([1.0, 2.0]))
+        np.maximum.at(x, 1, 7.0)
+        assert x.tolist() == [4, 7]
+        with pytest.raises(TypeError, match="x\\[index\\]"):
+            np.hypot.at(x, [0], 1.0)
 
     def test_other_libraries_decide_for_themselves(self):
         class Other:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lucid.api import contractions, conversion, dlpack, indexing, inplace, splitting
+from lucid.api import contractions, conversion, dlpack, indexing, inplace, shaping, splitting
 from lucid.api.names import ROWS, Row, having
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, complex_parts, unary
@@ -129,7 +129,9 @@ def operator_table() -> dict[str, Any]:
         "__hash__": Tensor.__hash__,
         "T": property(_transposed, doc="The dimensions in reverse order."),
         "mT": property(_matrix_transposed, doc="The last two dimensions exchanged."),
-        "H": property(lambda self: unary.conj(_square_dims(self, "H").transpose(0, 1)), doc="The adjoint of a matrix."),
+        "H": property(
+            lambda self: unary.conj(shaping.transpose(_square_dims(self, "H"), 0, 1)), doc="The adjoint of a matrix."
+        ),
         "mH": property(lambda self: unary.conj(_matrix_transposed(self)), doc="The adjoint of matrices."),
         "is_cuda": property(lambda self: self.device.type == "cuda", doc="Whether a GPU holds the elements."),
         "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape: never."),
@@ -163,7 +165,7 @@ def _transposed(self: Tensor) -> Tensor:
 def _matrix_transposed(self: Tensor) -> Tensor:
     if self.ndim < 2:
         raise RuntimeError(f"mT needs at least 2 dimensions, not shape {self.shape}")
-    return self.transpose(-2, -1)
+    return shaping.transpose(self, -2, -1)
 
 
 def _square_dims(self: Tensor, name: str) -> Tensor:

@@ -265,7 +265,7 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal special utils"
+    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal special tree utils"
 )
 
 

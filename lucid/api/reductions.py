@@ -10,7 +10,7 @@ from lucid.core.tensor import Tensor, of_class, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import cast, float_type_of
 from lucid.ops.reductions import count_at
 from lucid.ops.rules import P, kept_shape
 
@@ -349,7 +349,7 @@ def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Tensor(1000.6932)
     """
     x = lift(input)
-    x = x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, dtypes.default_float())
+    x = x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, float_type_of((x,)))
     return P.logsumexp(x, dims=many_dims(dim, x.ndim, "logsumexp"), keepdim=keepdim)
 
 

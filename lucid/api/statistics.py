@@ -13,7 +13,7 @@ from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.norms import unit_size
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import cast, float_type_of
 from lucid.ops.rules import P, kept_shape
 
 
@@ -158,7 +158,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     if x.np_dtype == dtypes.BOOL:
         raise RuntimeError("cov takes numbers, not booleans; convert them, as in x.float()")
     if x.np_dtype not in dtypes.DIFFERENTIABLE:
-        x = cast(x, dtypes.default_float())
+        x = cast(x, float_type_of((x,)))
     rows = x if x.ndim == 2 else P.reshape(x, shape=(1, x.numel()))
     count = rows.shape[1]
     weights, sure = _weights(rows, fweights, aweights)

@@ -10,7 +10,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.dims import one_dim
 from lucid.ops.fft import OTHER_NORM
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import cast, float_type_of
 from lucid.ops.rules import P
 
 Dims = tuple[int, ...]
@@ -35,7 +35,7 @@ def _numbers(kind: str, name: str, input: Any) -> Tensor:
     x = lift(input)
     dtype = x.np_dtype
     if dtype not in dtypes.DIFFERENTIABLE:
-        dtype = dtypes.default_float()
+        dtype = float_type_of((x,), name)
     if dtype in _HALF:
         raise RuntimeError(f"{name}: there is no transform in {dtypes.of_numpy(dtype).name}; convert to float32 first")
     if kind in TAKES_REAL and dtype in dtypes.COMPLEX:

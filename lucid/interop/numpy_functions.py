@@ -10,7 +10,6 @@ import numpy as np
 from lucid.api import (
     contractions,
     creation,
-    differences,
     indexing,
     joining,
     reductions,
@@ -24,7 +23,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
 from lucid.ops.dims import one_dim
-from lucid.ops.promotion import lift_all
+from lucid.ops.promotion import float_type_of, lattice_of, lift_all
 
 Function = Callable[..., Any]
 _NO_VALUE = np._NoValue
@@ -37,12 +36,7 @@ class NoCounterpartError(Exception):
 
 def as_floats(x: Any) -> Tensor:
     t = lift(x)
-    return t if t.np_dtype in dtypes.DIFFERENTIABLE else t.to(dtypes.default_float())
-
-
-def _row_major(order: str | None) -> None:
-    if order == "F":
-        raise NoCounterpartError
+    return t if t.np_dtype in dtypes.DIFFERENTIABLE else t.to(float_type_of((t,)))
 
 
 def _flat_unless(a: Any, axis: Any) -> tuple[Tensor, Any]:
@@ -51,8 +45,11 @@ def _flat_unless(a: Any, axis: Any) -> tuple[Tensor, Any]:
 
 
 def _reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
-    _row_major(order)
-    return shaping.reshape(lift(a).clone() if copy else a, shape)
+    x = lift(a).clone() if copy else lift(a)
+    if order != "F":
+        return shaping.reshape(x, shape)
+    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    return _transpose(shaping.reshape(_transpose(x), tuple(reversed(sizes))))
 
 
 def _ravel(a: Any, order: str = "C") -> Tensor:
@@ -105,7 +102,7 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tens
     return list(splitting.tensor_split(ary, _cuts(indices_or_sections), axis))
 
 
-def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def equal_parts(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     x, cuts = lift(ary), _cuts(indices_or_sections)
     size = x.shape[one_dim(axis, x.ndim, "split")]
     if isinstance(cuts, int) and cuts > 0 and size % cuts:
@@ -114,7 +111,12 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return _nonzero(condition) if x is None and y is None else binary.where(condition, x, y)
+    if x is None and y is None:
+        return _nonzero(condition)
+    if not isinstance(x, Tensor) and not isinstance(y, Tensor) and lattice_of((condition,)) is not None:
+        values = [v if np.isscalar(v) else np.asarray(v) for v in (x, y)]
+        x = lift(np.asarray(x, np.result_type(*values)))  # as NumPy would, whose numbers are not of the default type
+    return binary.where(condition, x, y)
 
 
 def _nonzero(a: Any) -> Any:
@@ -143,16 +145,10 @@ def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.to(target), y.to(target)
 
 
-def _cross(a: Any, b: Any, *, axis: int = -1) -> Tensor:
-    x, y = _same_type(*lift_all(a, b))
-    if x.shape[axis] != 3 or y.shape[axis] != 3:
-        raise NoCounterpartError
-    return contractions.cross(x, y, axis)
-
-
-def _einsum(*operands: Any, optimize: Any = False) -> Tensor:
-    if not isinstance(operands[0], str):
-        raise NoCounterpartError
+def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Tensor:
+    """The order of products is lucid's own choice."""
+    if dtype is not None:
+        operands = tuple(o.to(dtype) if isinstance(o, Tensor) else o for o in operands)
     return contractions.einsum(*operands)
 
 
@@ -323,7 +319,6 @@ FUNCTIONS: dict[Any, Function] = {
     np.count_nonzero: lambda a, axis=None, *, keepdims=False: reductions.sum(binary.ne(a, 0), axis, keepdims),
     np.cumsum: _scan(reductions.cumsum),
     np.cumprod: _scan(reductions.cumprod),
-    np.diff: lambda a, n=1, axis=-1: differences.diff(a, n, axis),
     np.sort: _sort,
     np.argsort: _argsort,
     np.median: lambda a, axis=None, *, keepdims=False: _quantile(a, 0.5, axis, keepdims=keepdims),
@@ -335,7 +330,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.reshape: _reshape,
     np.ravel: _ravel,
     np.transpose: _transpose,
-    np.matrix_transpose: lambda x: lift(x).transpose(-2, -1),
+    np.matrix_transpose: lambda x: shaping.transpose(x, -2, -1),
     np.swapaxes: lambda a, axis1, axis2: shaping.transpose(a, axis1, axis2),
     np.moveaxis: lambda a, source, destination: shaping.movedim(a, source, destination),
     np.squeeze: _squeeze,
@@ -354,10 +349,10 @@ FUNCTIONS: dict[Any, Function] = {
     np.dstack: lambda tup: joining.dstack([lift(a) for a in tup]),
     np.column_stack: lambda tup: joining.column_stack(tup),
     np.append: lambda arr, values, axis=None: _concatenate((arr, values), axis),
-    np.split: _split,
+    np.split: equal_parts,
     np.array_split: _array_split,
-    np.hsplit: lambda ary, indices_or_sections: _split(ary, indices_or_sections, 1 if lift(ary).ndim > 1 else 0),
-    np.vsplit: lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0),
+    np.hsplit: lambda ary, indices_or_sections: equal_parts(ary, indices_or_sections, 1 if lift(ary).ndim > 1 else 0),
+    np.vsplit: lambda ary, indices_or_sections: equal_parts(ary, indices_or_sections, 0),
     np.flip: _flip,
     np.fliplr: lambda m: shaping.fliplr(m),
     np.flipud: lambda m: shaping.flipud(m),
@@ -378,7 +373,6 @@ FUNCTIONS: dict[Any, Function] = {
     np.inner: lambda a, b, /: contractions.inner(*_same_type(*lift_all(a, b))),
     np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in lift_all(a, b)]),
     np.kron: lambda a, b: contractions.kron(*_same_type(*lift_all(a, b))),
-    np.cross: _cross,
     np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(*lift_all(a, b)), axes),
     np.einsum: _einsum,
     np.where: _where,

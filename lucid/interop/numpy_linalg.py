@@ -220,7 +220,7 @@ _BY_NAME: dict[str, Function] = {
     "matrix_norm": _matrix_norm,
     "matrix_power": _matrix_power,
     "matrix_rank": _matrix_rank,
-    "matrix_transpose": lambda x, /: lift(x).transpose(-2, -1),
+    "matrix_transpose": lambda x, /: shaping.transpose(x, -2, -1),
     "multi_dot": _multi_dot,
     "norm": _norm,
     "outer": _outer,

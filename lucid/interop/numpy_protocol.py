@@ -20,8 +20,10 @@ from lucid.core.dual import Dual
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.interop import numpy_arrangement, numpy_calculus
 from lucid.interop.numpy_functions import FUNCTIONS, Function, NoCounterpartError, as_floats
 from lucid.interop.numpy_linalg import LINALG
+from lucid.interop.numpy_updates import write_at
 from lucid.ops import binary, unary
 from lucid.ops.promotion import exact, lift_all
 
@@ -66,7 +68,7 @@ def _arrays(value: Any, read: Function) -> Any:
     return {k: _arrays(v, read) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
+def on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
     """NumPy's own function, where it takes no gradient with it."""
     why = "no counterpart in lucid for this NumPy function with these arguments, so a gradient would be lost"
     _raise_if_differentiated(name, (args, kwargs), why)
@@ -134,7 +136,7 @@ SCANS: dict[np.ufunc, Function] = {
 }
 
 
-def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def array_ufunc(self: Tensor | None, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """`Tensor.__array_ufunc__`: NumPy's elementwise functions on tensors.
 
     >>> import lucid, numpy as np
@@ -149,11 +151,12 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         return known(*inputs)
     name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     if method == "at" and isinstance(inputs[0], Tensor):
-        raise TypeError(f"{name} cannot write into a tensor; use index_put_ or scatter_reduce_")
+        write_at(ufunc, *inputs)
+        return None
     try:
         result = _ufunc_result(ufunc, method, inputs, kwargs)
     except NoCounterpartError:
-        return _on_arrays(name, getattr(ufunc, method), inputs, kwargs)
+        return on_arrays(name, getattr(ufunc, method), inputs, kwargs)
     return result if out is None else _stored(name, result, out)
 
 
@@ -224,7 +227,7 @@ def _copyto(dst: Any, src: Any) -> None:
 
 
 FUNCTIONS[np.copyto] = _copyto
-FUNCTIONS.update(LINALG)
+FUNCTIONS.update(numpy_arrangement.FUNCTIONS | numpy_calculus.FUNCTIONS | LINALG)
 
 # Functions whose result has no derivative to lose: they always run on the arrays.
 READERS = frozenset(
@@ -232,7 +235,7 @@ READERS = frozenset(
         np.allclose, np.array_equal, np.array_equiv, np.array2string, np.array_repr, np.array_str, np.save, np.savez,
         np.savez_compressed, np.savetxt, np.result_type, np.can_cast, np.min_scalar_type, np.common_type,
         np.shares_memory, np.may_share_memory, np.isin, np.isreal, np.iscomplex, np.isposinf, np.isneginf,
-        np.argwhere, np.flatnonzero, np.argpartition, np.lexsort, np.digitize,
+        np.argwhere, np.flatnonzero, np.lexsort, np.digitize, np.histogram_bin_edges, np.einsum_path,
     }
 )  # fmt: skip
 # Functions that write into their first argument.
@@ -241,7 +244,7 @@ WRITERS = frozenset({np.put, np.place, np.putmask, np.fill_diagonal, np.put_alon
 _IGNORED = frozenset({"subok", "casting", "overwrite_input", "kind"})
 
 
-def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def array_function(self: Tensor | None, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """`Tensor.__array_function__`: NumPy's other functions on tensors.
 
     >>> import lucid, numpy as np
@@ -263,7 +266,7 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
     if func in READERS:
         read = _reader(func)
         return func(*_arrays(args, read), **_arrays(kwargs, read))
-    result = _on_arrays(_name(func), func, args, kwargs)
+    result = on_arrays(_name(func), func, args, kwargs)
     if func in WRITERS and isinstance(args[0], Tensor):
         storage_of(args[0]).bump(_name(func))
     return result

@@ -97,14 +97,7 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
     operands = [_operand(name, a) for a in args]
     if all(isinstance(a, NUMBERS) for a in operands):
         operands = [lift(a) for a in operands]
-    tensors = [a for a in operands if isinstance(a, Tensor)]
-    target = dtypes.result_type_of(
-        [t.np_dtype for t in tensors if t.ndim],
-        [t.np_dtype for t in tensors if not t.ndim],
-        [a for a in operands if not isinstance(a, Tensor)],
-    )
-    if policy == FLOAT and target not in _DIFFERENTIABLE:
-        target = dtypes.default_float()
+    target = _result_type(name, args, operands, policy)
     if policy == INTEGRAL and target in _DIFFERENTIABLE:
         raise TypeError(f"{name} takes integer or boolean tensors, not {dtypes.of_numpy(target)}")
     if target is _BF16:
@@ -115,6 +108,46 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
         cast(exact(given) if isinstance(given, list | tuple) else a, target) if isinstance(a, Tensor) else a
         for a, given in zip(operands, args, strict=True)
     ]
+
+
+def _result_type(name: str, given: Sequence[Any], operands: Sequence[Any], policy: str) -> np.dtype[Any]:
+    """The type in which operands meet: by PyTorch's rules, or by those of the front door that they came through."""
+    tensors = [a for a in operands if isinstance(a, Tensor)]
+    lattice = lattice_of(tensors)
+    if lattice is not None:
+        numbers = [g for g, a in zip(given, operands, strict=True) if not isinstance(a, Tensor)]
+        target: np.dtype[Any] = lattice.result_type([t.np_dtype for t in tensors], numbers)
+        return lattice.floating(target, name) if policy == FLOAT and target not in _DIFFERENTIABLE else target
+    target = dtypes.result_type_of(
+        [t.np_dtype for t in tensors if t.ndim],
+        [t.np_dtype for t in tensors if not t.ndim],
+        [a for a in operands if not isinstance(a, Tensor)],
+    )
+    return dtypes.default_float() if policy == FLOAT and target not in _DIFFERENTIABLE else target
+
+
+def lattice_of(operands: Sequence[Any]) -> Any:
+    """The promotion of the class of tensors that operands are of, or, inside transforms, were; None for PyTorch's.
+
+    A subclass of `Tensor` has it as `lattice`: `result_type(kinds, numbers)` is the type in which tensors of some types
+    meet numbers, `floating(kind, name)` the one in which a function of floats takes integers.
+    """
+    for a in operands:
+        while isinstance(a, TensorFields):
+            fields: TensorFields = a
+            if not fields._level:
+                found = getattr(type(a), "lattice", None)
+                if found is not None:
+                    return found
+                break
+            a = fields._array
+    return None
+
+
+def float_type_of(operands: Sequence[Any], name: str = "") -> np.dtype[Any]:
+    """The type of floats that are made beside operands: the default, or that of the front door they came through."""
+    lattice = lattice_of(operands)
+    return dtypes.default_float() if lattice is None else lattice.floating(np.dtype(np.int64), name)
 
 
 def are_alike(args: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Nested containers of tensors: dicts, lists, tuples, named tuples, dataclasses and None."""
+"""Nested containers of tensors: dicts, lists, tuples, named tuples, dataclasses, None, and types that are registered."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -6,6 +6,8 @@ from typing import Any
 
 from lucid.core.tensor import Tensor
 
+# A type that is a container too -> how it is taken apart, into children and the rest, and made again of the rest and children.
+REGISTERED: dict[type, tuple[Callable[[Any], tuple[Any, Any]], Callable[[Any, Any], Any]]] = {}
 MAX_DEPTH = 300  # every walk is recursive, at two frames a level where the sources run; Python allows 1000
 
 
@@ -44,7 +46,7 @@ class Structure:
     def __repr__(self) -> str:
         if self.key is LEAF:
             return "*"
-        kind, names = self.key
+        kind, names = self.key[:2]
         inner = ", ".join(
             f"{n}: {c!r}" if names else repr(c) for n, c in zip(names or self.children, self.children, strict=True)
         )
@@ -70,17 +72,22 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
     kind = type(nest)
     if nest is None:
         return Structure((kind, ()), [], lambda parts: None)
-    if isinstance(nest, dict):
+    if isinstance(nest, dict) and kind not in REGISTERED:
         keys = _sorted(nest)
         return Structure(
             (kind, tuple(keys)),
             [_walk(nest[k], leaves, is_leaf, depth + 1) for k in keys],
             lambda parts: kind(zip(keys, parts, strict=True)),
         )
-    if isinstance(nest, list | tuple):
+    if isinstance(nest, list | tuple) and kind not in REGISTERED:
         children = [_walk(n, leaves, is_leaf, depth + 1) for n in nest]
         named = hasattr(nest, "_fields")
         return Structure((kind, ()), children, (lambda parts: kind(*parts)) if named else kind)
+    if kind in REGISTERED:
+        apart, together = REGISTERED[kind]
+        children, rest = apart(nest)
+        walked = [_walk(c, leaves, is_leaf, depth + 1) for c in children]
+        return Structure((kind, (), rest), walked, lambda parts: together(rest, parts))
     if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
         names = [f.name for f in dataclasses.fields(nest)]
         return Structure(
@@ -119,6 +126,8 @@ def contains_itself(nest: Any) -> bool:
 
 
 def _parts(nest: Any) -> list[Any]:
+    if type(nest) in REGISTERED:
+        return list(REGISTERED[type(nest)][0](nest)[0])
     if isinstance(nest, dict):
         return list(nest.values())
     if isinstance(nest, list | tuple):
@@ -137,6 +146,8 @@ def _paths(nest: Any, depth: int) -> list[str]:
     if depth > MAX_DEPTH and _parts(nest):
         raise too_deep(nest)
     below = depth + 1
+    if type(nest) in REGISTERED:
+        return [f"<{i}>{p}" for i, part in enumerate(_parts(nest)) for p in _paths(part, below)]
     if isinstance(nest, dict):
         return [f"[{k!r}]{p}" for k in _sorted(nest) for p in _paths(nest[k], below)]
     if isinstance(nest, list | tuple):
@@ -154,12 +165,14 @@ def _sorted(mapping: dict[Any, Any]) -> list[Any]:
         return list(mapping)
 
 
-def tree_map(function: Callable[..., Any], nest: Any, *others: Any) -> Any:
+def tree_map(
+    function: Callable[..., Any], nest: Any, *others: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """Apply a function to corresponding leaves."""
-    leaves, structure = flatten(nest)
+    leaves, structure = flatten(nest, is_leaf)
     columns = [leaves]
     for other in others:
-        more, same = flatten(other)
+        more, same = flatten(other, is_leaf)
         if same != structure:
             raise ValueError(f"the nests differ: {structure} and {same}")
         columns.append(more)
