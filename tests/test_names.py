@@ -130,6 +130,8 @@ ELEMENTWISE = {
 EXCEPTIONS = {
     "api/methods.py": "the operators of Python",
     "autograd/explaining.py": "why derivatives of these operations vanish",
+    "jax/lax/__init__.py": "names that JAX has for functions that are called otherwise here",
+    "jax/random.py": "distributions",
     "nn/functional/activations.py": "functions with arguments of their own",
     "nn/init.py": "the names by which its functions are asked for a gain",
     "nn/layers/recurrent.py": "choices of a nonlinearity",

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any
 
@@ -73,13 +74,21 @@ class _Arguments:
         return tuple(lift(x) for x in leaves)
 
 
+# The functions whose forward rules run: called from there, they are what they compute.
+_inside: ContextVar[tuple[Any, ...]] = ContextVar("inside", default=())
+
+
 class _CustomVjp(Function):
     @staticmethod
     def forward(ctx: Any, call: _Arguments, *tensors: Any) -> Any:
         rules = call.rules
-        if not any(ctx.needs_input_grad):
+        if not any(ctx.needs_input_grad) or rules in _inside.get():
             return call.flat_result(call.call(rules.fun, tensors))
-        returned = call.call(rules.fwd, tensors)
+        token = _inside.set((*_inside.get(), rules))
+        try:
+            returned = call.call(rules.fwd, tensors)
+        finally:
+            _inside.reset(token)
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise TypeError(f"{rules.__name__}: the forward rule must return a pair (value, residuals)")
         leaves, structure = tree.flatten(returned[1])

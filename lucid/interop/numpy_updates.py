@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import creation, scatter, shaping
+from lucid.api import creation, indexing, scatter, shaping
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
@@ -53,7 +53,7 @@ def updated(x: Tensor, index: Any, values: Any, ufunc: np.ufunc | None = None) -
     given = beside(values, x.np_dtype)
     if names_places_once(index):
         out = x.clone()
-        out[index] = given if ufunc is None else UFUNCS[ufunc](out[index], given).to(x.np_dtype)
+        indexing.setitem(out, index, given if ufunc is None else UFUNCS[ufunc](x[index], given).to(x.np_dtype))
         return out
     places = positions(x, index)
     source = shaping.reshape(shaping.broadcast_to(given.to(x.np_dtype), tuple(places.shape)), -1)

@@ -24,7 +24,7 @@ def makers(door: Door) -> dict[str, Any]:
         ndmin: int = 0,
     ) -> Any:
         if isinstance(object, Tensor):
-            made = object.clone() if copy else object[...] if type(object) is Tensor else object
+            made: Any = object.clone() if copy else object[...] if type(object) is Tensor else object
             made = made if dtype is None else made.to(np.dtype(dtype))
         elif isinstance(object, list | tuple) and holds_tensors(object):
             made = door.joined(object, None if dtype is None else np.dtype(dtype))

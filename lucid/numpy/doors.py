@@ -63,8 +63,10 @@ class Door:
         kind = type(result)
         if kind is self.kind:
             return result
-        if kind is Tensor:
-            result.__class__ = self.kind
+        if isinstance(result, TensorFields):
+            inner = innermost(result)
+            if type(inner) is Tensor:
+                inner.__class__ = self.kind
             return result
         if kind is np.ndarray:
             return self.wrapped(result)
@@ -188,12 +190,40 @@ def _given(**settings: Any) -> dict[str, Any]:
 # --- tensors inside of transforms ----------------------------------------------------------------
 
 
-def door_of(tensor: Any) -> Any:
-    """The door through which a tensor came, by the class of what is inside of it."""
+def innermost(tensor: Any) -> Any:
+    """The tensor of no transform that is inside of others."""
     while tensor._level:
         tensor = tensor._array
-    door = getattr(type(tensor), "door", None)
+    return tensor
+
+
+def door_of(tensor: Any) -> Any:
+    """The door through which a tensor came, by the class of what is inside of it."""
+    door = getattr(type(innermost(tensor)), "door", None)
     return entered.get() if door is None else door
+
+
+def plain(tensor: Any) -> Any:
+    """A tensor that came through a door as one of Lucid's own, for functions that are written in its methods."""
+    if getattr(type(innermost(tensor)), "door", None) is None:
+        return tensor
+    seen = tensor[...]
+    innermost(seen).__class__ = Tensor
+    return seen
+
+
+def outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function inside of which tensors of a trace are Lucid's own."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        token = entered.set(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            entered.reset(token)
+
+    return call
 
 
 class Ported:
