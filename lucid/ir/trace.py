@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.core import levels, modes
+from lucid.core import dtypes, levels, modes
 from lucid.core.arrays import ARRAY, copy
 from lucid.core.fields import new_tensor
 from lucid.core.inplace import raise_if_leaf
@@ -56,7 +56,7 @@ class Trace:
 
     def name(self, shape: tuple[int, ...], dtype: Any) -> Name:
         self._made += 1
-        return Name(self._made - 1, shape, dtype)
+        return Name(self._made - 1, shape, dtypes.as_dtype(dtype))
 
     def new_input(self, value: Tensor) -> "Traced":
         name = self.name(value.shape, value.dtype)
@@ -282,7 +282,7 @@ class Trace:
 
     def write(self, what: Any, operands: Sequence[Any], results: Sequence[Any]) -> list["Traced"]:
         """Write down an instruction whose results are like those given, names or tensors."""
-        outs = [placeholders.empty(r.shape, r.dtype.numpy) for r in results]
+        outs = [placeholders.empty(r.shape, dtypes.as_numpy(r.dtype)) for r in results]
         return [Traced.make(o, self, n) for o, n in zip(outs, self.emit(what, operands, {}, outs), strict=True)]
 
     def emit(self, prim: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Tensor]) -> list[Name]:

@@ -45,11 +45,6 @@ def _arrays_only(nest: Any) -> Any:
 # --- jit -----------------------------------------------------------------------------------------
 
 
-def _compiled(fun: Fun) -> Fun:
-    compile = getattr(lucid, "compile", None)
-    return fun if compile is None else compile(fun)
-
-
 def _positions(fun: Fun, numbers: Any, names: Any) -> tuple[set[int], set[str]]:
     """Which arguments are meant, by number and by name."""
     found = {numbers} if isinstance(numbers, int) else set(numbers or ())
@@ -95,7 +90,7 @@ def jit(
         given = [a if n in static else tree_map(DOOR.array, a) for n, a in enumerate(args)]
         named = {k: v if k in names else tree_map(DOOR.array, v) for k, v in kwargs.items()}
         if not compiled:
-            compiled.append(_compiled(fun))
+            compiled.append(lucid.compile(fun))
         run = fun if _without_jit.get() else compiled[0]
         with DOOR.inside():
             return _numbers_too(_made(run(*given, **named)))
@@ -130,10 +125,10 @@ def _chosen(argnums: Argnums, args: Sequence[Any]) -> list[Any]:
 
 
 def _derivative(transform: Fun, fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
-    transformed = transform(_returning_arrays(fun, has_aux), argnums, has_aux)
-
     @wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
+        # Made here, so that a compiler that looks for what the function closes over finds the function.
+        transformed = transform(_returning_arrays(fun, has_aux), argnums, has_aux)
         return _made(transformed(*_chosen(argnums, args), **_arrays_only(kwargs)))
 
     return call
