@@ -19,6 +19,7 @@ and `:` before each column in which the row differs (`-column` is one that it la
     standard          is in `lucid.array_api`, under this name or =NAME
     special           is in `lucid.special`, under this name or =NAME,...
     scipy             stands for the function of `scipy.special` that has its name in `lucid.special`, or =NAME
+    func              is in `lucid.func`
     adapter=NAME      the function of `lucid.interop.scipy_ufuncs` that reads the arguments of SciPy's
 """
 
@@ -224,6 +225,8 @@ lucid.amp: lazy
     GradScaler autocast
 lucid.checkpoints: lazy
     load save
+lucid.checkpoints.programs: lazy unlisted func
+    ExportError Exported export load_exported
 lucid.nn.functional: lazy
     adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity

@@ -18,6 +18,7 @@ from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary
+from lucid.ops.abstract import Abstract
 from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
 
@@ -131,6 +132,13 @@ class _Draw:
     ) -> tuple[tuple[str, Any], ...]:
         blocks = distribution.source.blocks(math.prod(shape), distribution.kind)
         return (("draw", (stream, blocks)),)
+
+    @staticmethod
+    def abstract(
+        distribution: Distribution, shape: tuple[int, ...], dtype: np.dtype[Any], stream: rng.Stream
+    ) -> list[Abstract]:
+        """One tensor of numbers as their source makes them; what is made of these may be of another type."""
+        return [Abstract(shape, dtype if distribution.finish else distribution.kind)]
 
     @staticmethod
     def in_program(

@@ -44,13 +44,21 @@ def save(obj: Any, path: str | os.PathLike[str], *, shard_size: int | str | None
     target = _target(path, limit is not None)
     package()
     encoder = Encoder()
-    metadata = {VERSION: CURRENT_VERSION, STRUCTURE: encoder.text(obj)}
+    _install(target, encoder.arrays, {VERSION: CURRENT_VERSION, STRUCTURE: encoder.text(obj)}, limit)
+
+
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Write named arrays and metadata to one file, which is replaced as a whole."""
+    _install(_target(path, False), arrays, metadata, None)
+
+
+def _install(target: str, arrays: Mapping[str, Any], metadata: Mapping[str, str], limit: int | None) -> None:
     try:
         with staging(os.path.dirname(target)) as stage:
             if limit is None:
-                _save_whole(target, encoder.arrays, metadata, stage)
+                _save_whole(target, arrays, metadata, stage)
             else:
-                _save_sharded(target, shards.divided(encoder.arrays, limit), metadata, stage)
+                _save_sharded(target, shards.divided(dict(arrays), limit), metadata, stage)
     except OSError as error:
         reason = f"{error.strerror or error}; a checkpoint that was there is unchanged{_advice(error)}"
         raise OSError(error.errno, f"save: not written: {reason}", target) from error
@@ -114,4 +122,4 @@ def _wrote(index: str) -> bool:
         return False
 
 
-__all__ = ["CURRENT_VERSION", "STRUCTURE", "VERSION", "save"]
+__all__ = ["CURRENT_VERSION", "STRUCTURE", "VERSION", "save", "save_arrays"]

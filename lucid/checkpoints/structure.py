@@ -231,7 +231,7 @@ class Decoder:
         in_pairs = node.get("complex128") is True
         if (name, in_pairs) not in self._arrays:
             found = self._read(name)
-            self._arrays[name, in_pairs] = _paired(found) if in_pairs else found
+            self._arrays[name, in_pairs] = paired(found) if in_pairs else found
         return self._arrays[name, in_pairs]
 
     def _tensor(self, node: Node, depth: int) -> Tensor:
@@ -284,7 +284,7 @@ _DECODERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
 }
 
 
-def _paired(array: Any) -> Any:
+def paired(array: Any) -> Any:
     """Pairs of float64 as complex numbers."""
     if array.dtype != np.float64 or array.shape[-1:] != (2,):
         raise CheckpointError(f"its structure takes {array.dtype} of shape {array.shape} for complex numbers")
@@ -301,4 +301,4 @@ def as_tensor(array: Any) -> Tensor:
     return Tensor._wrap(array)
 
 
-__all__ = ["ARRAY_TYPES", "Decoder", "Encoder", "as_tensor", "little_endian"]
+__all__ = ["ARRAY_TYPES", "Decoder", "Encoder", "as_tensor", "little_endian", "paired"]

@@ -5,6 +5,7 @@ vmap, both ways are taken and each example keeps its own; where it is traced, it
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,7 @@ from lucid.ir.program import Program
 from lucid.ir.trace import Traced, traced
 from lucid.ir.values import Name
 from lucid.ops import tree
+from lucid.ops.abstract import Abstract
 from lucid.ops.binary import where
 
 _UNROLLED = 4  # steps of a scan that become instructions of a program one by one
@@ -272,6 +274,10 @@ def _states(*programs: Program) -> list[tuple[Any, Any]]:
     return [(generator, generator.get_state()) for generator in generators]
 
 
+def _types(names: Sequence[Any]) -> list[Abstract]:
+    return [Abstract(n.shape, n.dtype.numpy) for n in names]
+
+
 class _Branch:
     """An instruction that runs one of two programs."""
 
@@ -282,8 +288,22 @@ class _Branch:
         self.yes, self.no = yes, no
         self.results = yes.outputs
 
+    @property
+    def programs(self) -> tuple[Program, Program]:
+        return self.yes, self.no
+
     def effects(self) -> list[tuple[str, Any]]:
         return of_programs(self.yes, self.no)
+
+    def abstract(self, pred: Abstract, *values: Abstract) -> list[Abstract]:
+        """What both programs give; they take the same inputs, and each what it captured."""
+        yes, no = self.yes, self.no
+        given = _types([*yes.inputs, *[n for n, _ in (*yes.captured, *no.captured)]])
+        if math.prod(pred.shape) != 1 or list(values) != given or _types(yes.inputs) != _types(no.inputs):
+            raise ValueError("a branch with other operands than its programs take")
+        if _types(yes.outputs) != _types(no.outputs):
+            raise ValueError("a branch whose programs give different results")
+        return _types(yes.outputs)
 
     def split(self, tensors: Sequence[Any]) -> tuple[Any, Any, Any]:
         count, held = len(self.yes.inputs), len(self.yes.captured)
@@ -408,8 +428,27 @@ class _Loop:
         self.test, self.body = test, body
         self.results = body.outputs
 
+    @property
+    def programs(self) -> tuple[Program, Program]:
+        return self.test, self.body
+
     def effects(self) -> list[tuple[str, Any]]:
         return of_programs(self.test, self.body)
+
+    def abstract(self, *values: Abstract) -> list[Abstract]:
+        """What the body gives, which is like what it takes."""
+        test, body = self.test, self.body
+        given = _types([*body.inputs, *[n for n, _ in (*test.captured, *body.captured)]])
+        truth = _types(test.outputs)
+        if (
+            list(values) != given
+            or _types(test.inputs) != _types(body.inputs)
+            or _types(body.outputs) != _types(body.inputs)
+        ):
+            raise ValueError("a loop with other operands than its programs take and give")
+        if len(truth) != 1 or math.prod(truth[0].shape) != 1:
+            raise ValueError("a loop whose condition is not one truth value")
+        return _types(body.outputs)
 
     def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
         count, held = len(self.body.inputs), len(self.test.captured)
@@ -649,4 +688,6 @@ def _instruction(what: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(top.write_down(what, operands))
 
 
-__all__ = ["cond", "scan", "while_loop"]
+FLOW = {kind.name: kind for kind in (_Branch, _Loop)}
+
+__all__ = ["FLOW", "cond", "scan", "while_loop"]

@@ -84,6 +84,9 @@ class AxisMap:
         is_one = not self.weighs and count == size * out
         self.is_sum, self.is_spread = is_one and out == 1, is_one and size == 1
 
+    def __repr__(self) -> str:
+        return f"{self.size}->{self.out}"
+
     @cached_property
     def overlaps(self) -> bool:
         """Whether a source is read more than once."""
