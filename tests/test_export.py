@@ -21,6 +21,10 @@ from lucid import func, nn
 from lucid.checkpoints.files import TensorFile, write
 from lucid.checkpoints.programs import PROGRAM, SIGNATURE, VERSION, of_program, read_program
 from lucid.compiler.executable import Executable
+from lucid.core.source_lines import here
+from lucid.ir.validation import declared, raise_unless_possible
+from lucid.ir.values import Instruction, Name
+from lucid.ops.contraction import labelled
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -403,6 +407,30 @@ def test_a_program_that_no_trace_wrote_is_refused(name, original, tmp_path):
 
     found = refused(rewritten(original, changed, tmp_path))
     assert re.search(message or "", found), found
+
+
+# Abstract rules take these, and kernels would read beyond their operands.
+CONTRADICTIONS = {
+    "linear": ([(10, 10), (4, 300), (4,)], {}, (10, 4)),
+    "channel_affine": ([(4, 5, 6), (2,), (2,)], {}, (4, 5, 6)),
+    "softmax_back": ([(10, 10), (2, 2)], {"dim": 1}, (10, 10)),
+    "flip": ([(3, 3)], {"dims": (7,)}, (3, 3)),
+    "sum": ([(3, 3)], {"dims": (7,), "keepdim": False}, (3, 3)),
+    "contract": ([(10, 10), (300, 4)], {"labels": labelled("ij", "jk", "ik")}, (10, 4)),
+    "as_strided": ([(10,)], {"size": (5,), "stride": (-1,), "offset": 3, "lead": 0}, (5,)),
+    "slice_back": ([(10,)], {"shape": (5,), "index": (slice(0, 3),)}, (5,)),
+    "reshape": ([(10,)], {"shape": (11,)}, (11,)),
+    "gamma_density": ([(), ()], {"by_a": 2**31, "by_x": 0}, ()),
+    "gather_rows": ([(10, 4), (3,)], {"skip": None, "period": 1}, (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_operands_that_contradict_each_other_are_refused(name):
+    shapes, params, result = CONTRADICTIONS[name]
+    names = [Name(i, shape, lucid.float32) for i, shape in enumerate([*shapes, result])]
+    with pytest.raises(func.ExportError, match=r"fit|shape|larger"):
+        raise_unless_possible(Instruction(declared(name), tuple(names[:-1]), params, (names[-1],), here()))
 
 
 def test_versions_and_other_files(original, tmp_path):

@@ -19,8 +19,11 @@ from lucid.ir.program import Program
 from lucid.ir.trace import traced
 from lucid.ir.values import Instruction, Name
 from lucid.ops.abstract import Abstract, broadcast
-from lucid.ops.fused import Fused, Gradient
+from lucid.ops.fused import Gradient
 from lucid.ops.nn.resampling import AxisMap
+
+MAX_COUNT = 1000  # derivatives of a function of elements, or the degree of a polynomial
+_COUNTS = ("by", "order", "degree", "n")
 
 
 class ExportError(ValueError):
@@ -75,7 +78,7 @@ def _derived(what: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> li
     assert what.abstract is not None  # every primitive has one
     found = what.abstract(*abstracts, **params)
     made = [Abstract(tuple(a.shape), a.dtype) for a in (found if what.multi else (found,))]
-    if isinstance(what, Fused):
+    if what.composite is not None:
         _raise_unless_composed(what, abstracts, params, made)
     return made
 
@@ -86,7 +89,7 @@ def _takes(what: Primitive, count: int) -> bool:
     return count == len(what.operands)
 
 
-def _raise_unless_composed(what: Fused, operands: list[Any], params: dict[str, Any], made: list[Abstract]) -> None:
+def _raise_unless_composed(what: Primitive, operands: list[Any], params: dict[str, Any], made: list[Abstract]) -> None:
     """Trace the definition of a fused primitive, whose instructions are checked like any others."""
     primitive: Any = what
     if isinstance(what, Gradient):
@@ -109,6 +112,9 @@ def _raise_unless_composed(what: Fused, operands: list[Any], params: dict[str, A
 
 
 def _raise_unless_fitting(what: Primitive, operands: list[Any], params: dict[str, Any]) -> None:
+    for name, value in params.items():  # how often a derivative is taken, and the like: loops of that length
+        if what.is_scalar and name.startswith(_COUNTS) and type(value) is int and abs(value) > MAX_COUNT:
+            raise ExportError(f"its parameter {name}={value} is larger than {MAX_COUNT}")
     for name, check in _CHECKS.items():
         if name in params and not check(what, operands, params):
             raise ExportError(f"its parameter {name}={params[name]!s:.80} does not fit the operands")
@@ -300,6 +306,8 @@ _CHECKS: dict[str, Callable[[Primitive, list[Any], dict[str, Any]], bool]] = {
     "places": _are_places,
     "through": _is_shown,
     "window": _has_window,
+    "lead": lambda what, operands, params: _is_number(params["lead"], 0, operands[0].ndim),
+    "shifts": lambda what, operands, params: len(params["shifts"]) == len(params["dims"]),
     "k": lambda what, operands, params: _is_number(params["k"], 1, operands[0].shape[params["dim"]]),
 }
 
@@ -317,11 +325,24 @@ def _has_rows(rows: Abstract, index: Abstract, count: int, skip: int | None, per
 
 
 def _is_table(table: Abstract, index: Abstract, skip: int | None, period: int) -> bool:
-    return table.ndim > 0 and index.dtype.kind in "iu" and _is_number(period, 1, 1 << 62)
+    is_skipped = skip is None or _is_number(skip, 0, 1 << 62)
+    return table.ndim > 0 and index.dtype.kind in "iu" and is_skipped and _is_number(period, 1, 1 << 62)
 
 
 def _are_targets(x: Abstract, target: Abstract, **params: Any) -> bool:
     return x.ndim > 1 and target.shape == (x.shape[0], *x.shape[2:]) and target.dtype.kind in "iu"
+
+
+def _are_rows(x: Abstract, target: Abstract, **params: Any) -> bool:
+    return target.shape[: x.ndim] == x.shape and target.dtype.kind in "iu"
+
+
+def _is_pulled(e: Abstract, g: Abstract, target: Abstract, **params: Any) -> bool:
+    return _are_targets(e, target) and g.shape in ((), target.shape)
+
+
+def _are_alike(*xs: Abstract, **params: Any) -> bool:
+    return len({x.shape for x in xs}) == 1
 
 
 def _is_put(x: Abstract, values: Abstract, *positions: Abstract, **params: Any) -> bool:
@@ -340,6 +361,19 @@ _OWN: dict[str, Callable[..., bool]] = {
     "pick_class": _are_targets,
     "nll": _are_targets,
     "cross_entropy": _are_targets,
+    "place_class": lambda x, target, **params: x.shape == target.shape and target.dtype.kind in "iu",
+    "nll_back": _are_rows,
+    "fold_rows": lambda x, target, **params: x.shape == target.shape and target.dtype.kind in "iu",
+    "spread_rows": _are_rows,
+    "cross_entropy_back": _is_pulled,
+    "softmax_back": _are_alike,
+    "lattice": _are_alike,
+    "ctc_scan": lambda emit, skip: skip.shape == emit.shape[1:],
+    "log_softmax_back": _are_alike,
+    "index_last": lambda *positions, shape: (
+        all(p.dtype.kind in "iu" for p in positions) and len(positions) <= len(shape)
+    ),
+    "searchsorted": lambda sequence, values, right: sequence.ndim == 1 or sequence.shape[:-1] == values.shape[:-1],
     "index": lambda x, *positions: 0 < len(positions) <= x.ndim,
     "index_put": _is_put,
     "index_prod": _is_put,
