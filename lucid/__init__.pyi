@@ -23,6 +23,7 @@ from lucid import masked as masked
 from lucid import nn as nn
 from lucid import optim as optim
 from lucid import signal as signal
+from lucid import sparse as sparse
 from lucid import special as special
 from lucid import tree as tree
 from lucid import utils as utils
@@ -362,6 +363,10 @@ from lucid.core.dtypes import get_default_dtype as get_default_dtype
 from lucid.core.dtypes import iinfo as iinfo
 from lucid.core.dtypes import promote_types as promote_types
 from lucid.core.dtypes import set_default_dtype as set_default_dtype
+from lucid.core.layout import layout as layout
+from lucid.core.layout import sparse_coo as sparse_coo
+from lucid.core.layout import sparse_csr as sparse_csr
+from lucid.core.layout import strided as strided
 from lucid.api.printing import set_printoptions as set_printoptions
 from math import e as e
 from math import inf as inf
@@ -402,6 +407,8 @@ from lucid.linalg.least_squares import pinverse as pinverse
 from lucid.linalg.products import chain_matmul as chain_matmul
 from lucid.linalg.products import vander as vander
 from lucid.linalg.solvers import inverse as inverse
+from lucid.sparse.creation import sparse_coo_tensor as sparse_coo_tensor
+from lucid.sparse.creation import sparse_csr_tensor as sparse_csr_tensor
 from lucid.signal.spectra import istft as istft
 from lucid.signal.spectra import stft as stft
 from lucid.signal.windows import bartlett_window as bartlett_window

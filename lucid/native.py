@@ -40,7 +40,7 @@ MODULES = (
 LOOPS = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
     "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
-    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
+    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
     "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
     "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions", "backends.cpu.generated.launch_classes",
     "backends.cpu.generated.launch_windows", "backends.cpu.generated.launch_draws",

@@ -136,7 +136,6 @@ def operator_table() -> dict[str, Any]:
         "is_cuda": property(lambda self: self.device.type == "cuda", doc="Whether a GPU holds the elements."),
         "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape: never."),
         "is_quantized": property(lambda self: False, doc="Whether small integers stand for the elements: never."),
-        "is_sparse": property(lambda self: False, doc="Whether zeros are left out; lucid.sparse has such matrices."),
         "real": _part(complex_parts.real),
         "imag": _part(complex_parts.imag),
     }

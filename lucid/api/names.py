@@ -166,6 +166,8 @@ lucid.core.dtypes: standard
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
     bfloat16 can_cast dtype finfo float16/half get_default_dtype iinfo promote_types set_default_dtype
+lucid.core.layout:
+    layout sparse_coo sparse_csr strided
 lucid.api.printing:
     set_printoptions
 math: standard
@@ -195,6 +197,10 @@ lucid.linalg.products: lazy
     chain_matmul vander
 lucid.linalg.solvers: lazy method
     inverse
+lucid.sparse.creation: lazy
+    sparse_coo_tensor sparse_csr_tensor
+lucid.sparse.conversion: lazy unlisted method
+    sparse_mask to_dense to_sparse to_sparse_coo to_sparse_csr
 lucid.signal.spectra: lazy method
     istft stft
 lucid.signal.windows: lazy
@@ -268,7 +274,8 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal special tree utils"
+    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal sparse special tree "
+    "utils"
 )
 
 

@@ -11,7 +11,7 @@ from lucid.backends import numpy as numpy
 from lucid.core import kernels
 
 # The families of operations whose kernels are not loaded with the package.
-_FAMILIES = {"numpy": ("nn", "fft", "linalg", "special"), "cpu": ("nn",)}
+_FAMILIES = {"numpy": ("nn", "fft", "linalg", "special", "sparse"), "cpu": ("nn", "sparse")}
 
 
 def in_use() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from lucid.core.fields import begin
 from lucid.core.forks import after_fork
 
 OUTERMOST = 1  # the level of values outside of every transform that are no arrays: expressions
+INNERMOST = 1 << 62  # that of tensors which are made of others, of any kind: sparse ones
 _numbers = count(OUTERMOST + 1)
 _lock = Lock()
 

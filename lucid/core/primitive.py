@@ -18,7 +18,7 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
 from lucid.core.hooks import hooks_of
 from lucid.core.kernels import kernel_of, table
-from lucid.core.levels import captured, tracing
+from lucid.core.levels import INNERMOST, captured, tracing
 from lucid.core.node import (
     ABSENT,
     OPERAND,
@@ -357,6 +357,8 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
         kind = kind.dtype if numbers and prim.broadcasts else None
         return run_plain(prim, args, kind if kind is _F32 or kind is _F64 else None, need, needs, params)
     out = top.interpret(prim, args, params)
+    if highest == INNERMOST:  # what is computed of the values of a sparse tensor is recorded there
+        return out
     if prim.is_view:
         note_view(prim, args[0], params, out)
     if need and prim.differentiable:

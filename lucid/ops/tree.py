@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lucid.core.levels import INNERMOST
 from lucid.core.tensor import Tensor
 
 # A type that is a container too -> how it is taken apart, into children and the rest, and made again of the rest and children.
@@ -65,6 +66,8 @@ def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, depth: int) -> Structure:
     if isinstance(nest, Tensor) or (is_leaf is not None and is_leaf(nest)):
+        if isinstance(nest, Tensor) and nest._level == INNERMOST:
+            return _walk_sparse(nest, leaves)
         leaves.append(nest)
         return _LEAF
     if depth > MAX_DEPTH and _parts(nest):
@@ -97,6 +100,12 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
         )
     leaves.append(nest)
     return _LEAF
+
+
+def _walk_sparse(nest: Any, leaves: list[Any]) -> Structure:
+    """A sparse tensor is a container of its values; where they stand is part of the structure."""
+    leaves.append(nest._array)
+    return Structure((type(nest), ("values",), nest._aux), [_LEAF], lambda parts: nest.with_values(parts[0]))
 
 
 def too_deep(below: Any, most: int = MAX_DEPTH) -> ValueError:

@@ -17,6 +17,7 @@ for _name in (
     "indexing",
     "memory",
     "norms",
+    "positions",
     "random",
     "reductions",
     "scatter",

@@ -1,0 +1,19 @@
+"""How the elements of a tensor are stored."""
+
+
+class layout:
+    """How the elements of a tensor are stored: all of them by strides, or some of them with their positions."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"lucid.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")

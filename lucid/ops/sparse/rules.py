@@ -1,0 +1,321 @@
+"""What primitives make of sparse operands, in terms of values and positions.
+
+The result is sparse where it is 0 wherever no operand has an entry; the sum with a dense tensor is dense.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lucid.core.arrays import any_nonzero, full, question, zeros
+from lucid.core.dtypes import INT64
+from lucid.core.tensor import Tensor
+from lucid.ops.contraction import Labels, labelled
+from lucid.ops.rules import P, broadcast_to, conj, np_dtype
+from lucid.ops.sparse import products as products
+from lucid.ops.sparse.tensor import RULES, Coo, Csr, Sparse, distinct_positions, held, sparse_operands
+
+common_positions = question("common_positions")  # (x, y, shape): where positions that both have stand in each
+joined_entries = question("joined_entries")  # (crow, col, crow of another): pairs whose products make up that of both
+
+
+def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say what primitives of these names make of sparse operands."""
+
+    def declared(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return declared
+
+
+def _refuse(name: str, why: str) -> NotImplementedError:
+    return NotImplementedError(f"{name}: {why}; call to_dense() first")
+
+
+# --- functions of single elements --------------------------------------------------------------
+
+
+@rule("elementwise")
+def _elementwise(prim: Any, *args: Any, **params: Any) -> Any:
+    """A function of single elements that is 0 for 0: that of the entries."""
+    x, *more = sparse_operands(args)
+    if more or any(isinstance(a, Tensor) and a is not x for a in args):
+        raise _refuse(prim.name, "of a sparse tensor and another tensor, only sums, products and quotients are defined")
+    zero = Tensor._wrap(zeros((), np_dtype(x)))
+    if any_nonzero(prim(*[zero if a is x else a for a in args], **params)._array):
+        raise _refuse(prim.name, "its value at 0 is not 0, so that the result of a sparse tensor would not be sparse")
+    whole = x.coalesce()
+    return whole.with_values(prim(*[whole._array if a is x else a for a in args], **params))
+
+
+def _linear(prim: str, x: Sparse, **params: Any) -> Sparse:
+    return x.with_values(getattr(P, prim)(x._array, **params))
+
+
+RULES.update({name: partial(_linear, name) for name in ("neg", "cast", "clone", "alias")})
+
+
+def _at_positions(x: Any, like: Sparse, name: str) -> Any:
+    """A dense tensor at the positions of a sparse one; what has one element as it is."""
+    if not isinstance(x, Tensor) or not x.ndim:
+        return x
+    if np.broadcast_shapes(x.shape, like.shape) != like.shape:
+        raise RuntimeError(f"{name}: a tensor of shape {x.shape} does not fit a sparse one of shape {like.shape}")
+    return P.index(broadcast_to(x, like.shape), *like._aux.positions())
+
+
+def _product(name: str, x: Any, y: Any) -> Sparse:
+    multiply = getattr(P, name)
+    if not isinstance(x, Sparse):
+        return y.with_values(multiply(_at_positions(x, y, name), y._array))
+    if not isinstance(y, Sparse):
+        return x.with_values(multiply(x._array, _at_positions(y, x, name)))
+    if x.shape != y.shape or x.dense_dim() != y.dense_dim():
+        raise RuntimeError(f"{name}: sparse tensors of shapes {x.shape} and {y.shape} do not fit")
+    x, y = x.coalesce(), y.coalesce()
+    if x._aux == y._aux:
+        return x.with_values(multiply(x._array, y._array))
+    back = Sparse.to_sparse_csr if x.is_sparse_csr else Sparse.to_sparse_coo
+    x, y = x.to_sparse_coo(), y.to_sparse_coo()
+    pattern = x._aux
+    mine, theirs = common_positions(held(x._indices(), name), held(y._indices(), name), pattern.shape)
+    mine, theirs = Tensor._wrap(mine), Tensor._wrap(theirs)
+    values = multiply(P.index(x._array, mine), P.index(y._array, theirs))
+    indices = P.stack(*[P.index(p, mine) for p in pattern.positions()], dim=0)
+    return back(Sparse.make(values, Coo(indices, pattern.shape, True)))
+
+
+RULES.update({name: partial(_product, name) for name in ("mul", "chain", "chain_both")})
+
+
+@rule("div")
+def _quotient(x: Any, y: Any) -> Sparse:
+    if isinstance(y, Sparse):
+        raise _refuse("div", "most elements of a sparse divisor are 0")
+    return x.with_values(P.div(x._array, _at_positions(y, x, "div")))
+
+
+def _sum_of(name: str, x: Any, y: Any) -> Any:
+    if isinstance(x, Sparse) and isinstance(y, Sparse):
+        return _joined(name, x, y if name == "add" else y.with_values(-y._array))
+    dense = y if isinstance(x, Sparse) else x
+    if not isinstance(dense, Tensor):
+        raise _refuse(name, "the sum of a sparse tensor and a number is dense")
+    x, y = (t.to_dense() if isinstance(t, Sparse) else t for t in (x, y))
+    return getattr(P, name)(x, y)
+
+
+RULES.update({name: partial(_sum_of, name) for name in ("add", "sub")})
+
+
+def _joined(name: str, x: Sparse, y: Sparse) -> Sparse:
+    """All entries of both, which add up where they meet."""
+    if x.shape != y.shape or x.dense_dim() != y.dense_dim():
+        raise RuntimeError(f"{name}: sparse tensors of shapes {x.shape} and {y.shape} do not fit")
+    if x._aux is y._aux:
+        return x.with_values(x._array + y._array)
+    compressed = x.is_sparse_csr and y.is_sparse_csr
+    x, y = x.to_sparse_coo(), y.to_sparse_coo()
+    indices = P.cat(x._indices(), y._indices(), dim=1)
+    out = Sparse.make(P.cat(x._array, y._array, dim=0), Coo(indices, x._aux.shape, False))
+    return out.to_sparse_csr() if compressed else out
+
+
+# --- sums and rows -----------------------------------------------------------------------------
+
+
+@rule("sum")
+def _sum(x: Sparse, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Over all sparse dimensions the sum is dense, and otherwise sparse."""
+    count = x.sparse_dim()
+    kept = [d for d in range(count) if d not in dims]
+    values = P.sum(x._array, dims=tuple([d - count + 1 for d in dims if d >= count]), keepdim=keepdim)
+    if not kept:
+        total = P.sum(values, dims=(0,), keepdim=False)
+        return P.reshape(total, shape=(*(1,) * count, *total.shape)) if keepdim else total
+    if len(kept) == count:
+        return x.with_values(values)
+    positions = x.to_sparse_coo()._aux.positions()
+    nothing = Tensor._wrap(zeros((x._nnz(),), INT64))
+    rows = [positions[d] if d in kept else nothing for d in range(count) if keepdim or d in kept]
+    shape = tuple([x.shape[d] if d in kept else 1 for d in range(count) if keepdim or d in kept])
+    return Sparse.make(values, Coo(P.stack(*rows, dim=0), shape, False)).coalesce()
+
+
+def _segments(x: Sparse, dim: int) -> tuple[Tensor, int]:
+    """For each entry which of the lines along a dimension it is in, and how many there are."""
+    others = [p for d, p in enumerate(x._aux.positions()) if d != dim]
+    shape = tuple([n for d, n in enumerate(x._aux.shape) if d != dim])
+    if len(others) == 1:
+        return others[0], shape[0]
+    if not others:
+        return Tensor._wrap(zeros((x._nnz(),), INT64)), 1
+    found, which = distinct_positions(held(P.stack(*others, dim=0), "softmax"), shape)
+    return Tensor._wrap(which), found.shape[1]
+
+
+def _normalised(log: bool, x: Sparse, dim: int) -> Sparse:
+    """exp(x) / Σ exp(x) over the entries along a dimension, or its logarithm: where there is no entry, x counts as -inf."""
+    x = x.coalesce()
+    if dim >= x.sparse_dim():
+        prim = P.log_softmax if log else P.softmax
+        return x.with_values(prim(x._array, dim=dim - x.sparse_dim() + 1))
+    line, count = _segments(x, dim)
+    values, shape = x._array, (count, *x._array.shape[1:])
+    low = Tensor._wrap(full(shape, -np.inf, np_dtype(values)))
+    top = P.index(P.index_amax(low, values.detach(), line, include_self=True), line)
+    shifted = values - P.where(
+        P.abs(top) == np.inf, 0, top
+    )  # a constant for derivatives: softmax does not depend on it
+    powers = P.exp(shifted)
+    total = P.index(P.index_back(powers, line, shape=shape), line)
+    return x.with_values(shifted - P.log(total) if log else powers / total)
+
+
+RULES.update({"softmax": partial(_normalised, False), "log_softmax": partial(_normalised, True)})
+
+
+@rule("permute")
+def _permute(x: Sparse, dims: tuple[int, ...]) -> Sparse:
+    count = x.sparse_dim()
+    if dims == tuple(range(x.ndim)):
+        return x
+    if set(dims[:count]) != set(range(count)):
+        raise _refuse("permute", "sparse and dense dimensions do not change places")
+    pattern = x._aux
+    if isinstance(pattern, Csr):
+        across, order = pattern.transposed()
+        return Sparse.make(P.index(x._array, order), across)
+    values = P.permute(x._array, dims=(0, *[d - count + 1 for d in dims[count:]]))
+    if dims[:count] == tuple(range(count)):
+        return x.with_values(values)
+    positions = pattern.positions()
+    indices = P.stack(*[positions[d] for d in dims[:count]], dim=0)
+    return Sparse.make(values, Coo(indices, tuple([pattern.shape[d] for d in dims[:count]]), False))
+
+
+@rule("slice")
+def _slice(x: Sparse, index: tuple[Any, ...]) -> Any:
+    """Rows and other parts by numbers and slices without steps."""
+    count = x.sparse_dim()
+    if any(i is None or (isinstance(i, slice) and i.step not in (None, 1)) for i in index):
+        raise _refuse("indexing", "of a sparse tensor, numbers and slices without steps show a part")
+    index = (*index, *[slice(None)] * (x.ndim - len(index)))
+    bounds = [(i, i + 1) if isinstance(i, int) else i.indices(n)[:2] for i, n in zip(index, x.shape, strict=True)]
+    bounds = [(a % n if n else a, a % n + 1) if isinstance(i, int) else (a, max(a, b))
+              for i, (a, b), n in zip(index, bounds, x.shape, strict=True)]  # fmt: skip
+    inner = (slice(None), *index[count:])
+    if isinstance(x._aux, Csr) and bounds[1] == (0, x.shape[1]) and not isinstance(index[1], int):
+        rows = _some_rows(x, *bounds[0])
+        if isinstance(index[0], slice):
+            return rows
+        x, index, bounds = rows.to_sparse_coo(), (0, *index[1:]), [(0, 1), *bounds[1:]]
+    return _part(x.to_sparse_coo(), index[:count], bounds[:count], inner)
+
+
+def _some_rows(x: Sparse, first: int, last: int) -> Sparse:
+    """Rows of a matrix in compressed rows: its entries lie side by side."""
+    pattern: Any = x._aux
+    start, stop = int(pattern.crow[first]), int(pattern.crow[last])
+    among = (slice(start, stop),)
+    crow = P.slice(pattern.crow, index=(slice(first, last + 1),)) - start
+    return Sparse.make(
+        P.slice(x._array, index=among), Csr(crow, P.slice(pattern.col, index=among), (last - first, x.shape[1]))
+    )
+
+
+def _part(x: Sparse, index: tuple[Any, ...], bounds: list[tuple[int, int]], inner: tuple[Any, ...]) -> Any:
+    positions = x._aux.positions()
+    inside: Any = None
+    for place, (a, b), n in zip(positions, bounds, x._aux.shape, strict=True):
+        if (a, b) != (0, n):
+            fits = (place >= a) & (place < b)
+            inside = fits if inside is None else inside & fits
+    chosen = None if inside is None else inside.nonzero().reshape(-1)
+    values = P.slice(x._array if chosen is None else P.index(x._array, chosen), index=inner)
+    rows = [
+        (place if chosen is None else P.index(place, chosen)) - a
+        for place, (a, _), i in zip(positions, bounds, index, strict=True)
+        if isinstance(i, slice)
+    ]
+    if not rows:
+        return P.sum(values, dims=(0,), keepdim=False)
+    shape = tuple([b - a for (a, b), i in zip(bounds, index, strict=True) if isinstance(i, slice)])
+    return Sparse.make(values, Coo(P.stack(*rows, dim=0), shape, x._aux.coalesced))
+
+
+@rule("cat")
+def _cat(*xs: Any, dim: int) -> Sparse:
+    if not all(isinstance(x, Sparse) and dim < x.sparse_dim() for x in xs):
+        raise _refuse("cat", "sparse tensors are joined with sparse ones, along sparse dimensions")
+    compressed = all(x.is_sparse_csr for x in xs)
+    offset, columns = 0, []
+    for x in (x.to_sparse_coo() for x in xs):
+        places = x._aux.positions()
+        places[dim] = places[dim] + offset
+        columns.append(P.stack(*places, dim=0))
+        offset += x.shape[dim]
+    shape = xs[0]._aux.shape
+    whole = Coo(P.cat(*columns, dim=1), (*shape[:dim], offset, *shape[dim + 1 :]), False)
+    out = Sparse.make(P.cat(*[x._array for x in xs], dim=0), whole)
+    return out.to_sparse_csr() if compressed else out
+
+
+# --- products ----------------------------------------------------------------------------------
+
+
+@rule("contract")
+def _contract(x: Any, y: Any, labels: Labels) -> Any:
+    if not isinstance(x, Sparse):
+        swapped = labelled(labels.right, labels.left, labels.out, labels.conj_right, labels.conj_left)
+        return _contract(y, x, swapped)
+    shared = [c for c in labels.left if c in labels.right]
+    if x.dense_dim() or x.sparse_dim() != 2 or len(shared) != 1 or shared[0] in labels.out:
+        raise _refuse("matmul", f"products of sparse matrices are over one dimension, not {labels}")
+    if isinstance(y, Sparse):
+        return _sparse_product(x, y, shared[0], labels)
+    (summed,) = shared
+    free = labels.left.replace(summed, "")
+    rest = labels.right.replace(summed, "")
+    crow, col, values = x.compressed()
+    values, y = (conj(values) if labels.conj_left else values), (conj(y) if labels.conj_right else y)
+    place = labels.right.index(summed)
+    front = P.permute(y, dims=(place, *[d for d in range(y.ndim) if d != place])) if place else y
+    flat = front if front.ndim == 2 else P.reshape(front, shape=(front.shape[0], math.prod(front.shape[1:])))
+    if labels.left[1] == summed:
+        out = P.csr_matmul(crow, col, values, flat)
+    else:
+        out = P.csr_matmul_back(crow, col, values, flat, columns=x.shape[1])
+    out = out if front.ndim == 2 else P.reshape(out, shape=(out.shape[0], *front.shape[1:]))
+    order = tuple([(free + rest).index(c) for c in labels.out])
+    return out if order == tuple(range(out.ndim)) else P.permute(out, dims=order)
+
+
+def _sparse_product(x: Sparse, y: Sparse, summed: str, labels: Labels) -> Sparse:
+    """The product of two sparse matrices, from the products of all pairs of entries that meet."""
+    if y.dense_dim() or y.sparse_dim() != 2:
+        raise _refuse("matmul", f"products of sparse tensors are those of matrices, not of shape {y.shape}")
+    compressed = x.is_sparse_csr
+    left = x if labels.left[1] == summed else _permute(x, (1, 0))
+    right = y if labels.right[0] == summed else _permute(y, (1, 0))
+    crow, col, values = left.compressed()
+    other_crow, other_col, others = right.compressed()
+    values, others = (conj(values) if labels.conj_left else values), (conj(others) if labels.conj_right else others)
+    pairs = joined_entries(*[held(i, "matmul") for i in (crow, col, other_crow)])
+    mine, theirs = (Tensor._wrap(p) for p in pairs)
+    rows = Csr(crow, col, left._aux.shape).positions()[0]
+    places = [P.index(rows, mine), P.index(other_col, theirs)]
+    places = [P.cast(p, dtype=INT64, source=np_dtype(p)) for p in places]
+    products = P.mul(P.index(values, mine), P.index(others, theirs))
+    shape = (left.shape[0], right.shape[1])
+    out = Sparse.make(products, Coo(P.stack(*places, dim=0), shape, False)).coalesce()
+    out = (
+        out
+        if labels.out == labels.left.replace(summed, "") + labels.right.replace(summed, "")
+        else _permute(out, (1, 0))
+    )
+    return out.to_sparse_csr() if compressed else out

@@ -1,0 +1,454 @@
+"""The sparse tensor: some of its entries, as a tensor of values, and a pattern that says where they stand.
+
+The values may be of any kind. They have the place on the tape, the tangent or the batch, and whatever is computed of a
+sparse tensor is computed of them: its level is the innermost, so that it is asked first what a primitive means.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Self
+
+from lucid.core import layout as layouts
+from lucid.core.arrays import question
+from lucid.core.dtypes import INT64
+from lucid.core.fields import TensorFields, new_tensor
+from lucid.core.levels import INNERMOST
+from lucid.core.tensor import Tensor, is_plain
+from lucid.ops.rules import P
+
+distinct_positions = question("distinct_positions")  # (indices, shape): in order, each once, and which each one is
+row_of_each = question("row_of_each")  # (crow): the row of each entry
+same_elements = question("same_elements")
+
+# What a primitive makes of sparse operands, by its name: rule(*operands, **params). See `ops.sparse.rules`.
+RULES: dict[str, Callable[..., Any]] = {}
+
+
+def held(index: Tensor, wanted_by: str) -> Any:
+    """The array of a tensor of positions, for what depends on them."""
+    return index._held_array(wanted_by)
+
+
+def on_arrays(prim: Any, *tensors: Tensor, **params: Any) -> Any:
+    """The result of a primitive on positions, for a pattern to keep: no transform may follow it."""
+    found = prim.kernel(*[t._array for t in tensors], **params)
+    return [Tensor._wrap(f) for f in found] if prim.multi else Tensor._wrap(found)
+
+
+def _in_rows(row: Tensor, col: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the rows of a matrix begin, the columns of its entries, and their order there."""
+    run: Any = (
+        on_arrays if is_plain(row) and is_plain(col) else lambda prim, *tensors, **params: prim(*tensors, **params)
+    )
+    order, crow = run(P.coo_order, row, col, rows=shape[0], columns=shape[1])
+    return crow, run(P.index, col, order), order
+
+
+class Coo:
+    """Positions as coordinates: `indices` has a row for each sparse dimension and a column for each entry.
+
+    They are `coalesced` if they stand in row-major order, each once.
+    """
+
+    layout = layouts.sparse_coo
+
+    def __init__(self, indices: Tensor, shape: tuple[int, ...], coalesced: bool) -> None:
+        self.indices, self.shape, self.coalesced = indices, shape, coalesced
+        self._compressed: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return self.indices.shape[1]
+
+    def positions(self) -> list[Tensor]:
+        """The places of the entries along each dimension."""
+        return [P.slice(self.indices, index=(d,)) for d in range(len(self.shape))]
+
+    def compressed(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The rows and columns of a matrix in compressed rows, and the order of the entries in them if it is another."""
+        if self._compressed is not None:
+            known: tuple[Tensor, Tensor, Tensor | None] = self._compressed
+            return known
+        if is_plain(self.indices):
+            row, col = (on_arrays(P.slice, self.indices, index=(d,)) for d in (0, 1))
+            crow, col, order = _in_rows(row, col, self.shape)
+            self._compressed = crow, col, None if self.coalesced else order
+            return self.compressed()
+        row, col = self.positions()
+        return _in_rows(row, col, self.shape)
+
+    def __reduce__(self) -> Any:
+        return Coo, (self.indices, self.shape, self.coalesced)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Coo) and self.shape == other.shape and _same(self.indices, other.indices)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Csr:
+    """Positions of the entries of a matrix, row by row: their columns, and where each row begins and ends."""
+
+    layout = layouts.sparse_csr
+    coalesced = True
+
+    def __init__(self, crow: Tensor, col: Tensor, shape: tuple[int, ...]) -> None:
+        self.crow, self.col, self.shape = crow, col, shape
+        self._rows: Any = None
+        self._transposed: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return self.col.shape[0]
+
+    def positions(self) -> list[Tensor]:
+        """The places of the entries along each dimension."""
+        if self._rows is None:
+            self._rows = Tensor._wrap(row_of_each(held(self.crow, "the rows of a sparse tensor")))
+        return [self._rows, self.col]
+
+    def compressed(self) -> tuple[Tensor, Tensor, None]:
+        """The rows and columns, and None since the entries are in their order."""
+        return self.crow, self.col, None
+
+    def transposed(self) -> tuple["Csr", Tensor]:
+        """Those of the transpose, and the order of the entries in it."""
+        if self._transposed is None:
+            row, col = self.positions()
+            crow, across, order = _in_rows(col, row, self.shape[::-1])
+            self._transposed = Csr(crow, across, self.shape[::-1]), order
+        found: tuple[Csr, Tensor] = self._transposed
+        return found
+
+    def __reduce__(self) -> Any:
+        return Csr, (self.crow, self.col, self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Csr) or self.shape != other.shape:
+            return False
+        return _same(self.crow, other.crow) and _same(self.col, other.col)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Pattern = Coo | Csr
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    return x is y or bool(same_elements(held(x, "comparing patterns"), held(y, "comparing patterns")))
+
+
+class Sparse(Tensor):
+    """A tensor of which some entries are stored. `lucid.sparse_coo_tensor` and its relatives make them.
+
+    >>> import lucid
+    >>> x = lucid.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> x.to_dense()
+    Tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    """
+
+    __slots__ = ()
+    _level = TensorFields._level  # type: ignore[misc]  # which `Tensor` hides behind its 0
+    _aux: Pattern
+
+    @staticmethod
+    def make(values: Tensor, pattern: Pattern) -> "Sparse":
+        """The tensor of these values, in the first dimension of which is one entry after the other."""
+        if values.ndim == 0 or values.shape[0] != pattern.count:
+            raise RuntimeError(
+                f"a sparse tensor with {pattern.count} entries needs as many values in the first dimension, not shape "
+                f"{values.shape}. In transforms that add a dimension in front, such as vmap and jacfwd, take values() as the "
+                "argument or result, and make the sparse tensor inside"
+            )
+        out: Sparse = new_tensor(Sparse, values, pattern, INNERMOST)
+        return out
+
+    def with_values(self, values: Tensor) -> "Sparse":
+        """Other values at the same positions."""
+        return Sparse.make(values, self._aux)
+
+    def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+        rule = RULES.get(prim.name)
+        if rule is None and prim.is_scalar:
+            return RULES["elementwise"](prim, *args, **params)
+        if rule is None:
+            raise NotImplementedError(
+                f"`{prim.name}` is not defined for sparse tensors; call to_dense() first, or take values()"
+            )
+        return rule(*args, **params)
+
+    # What is known of it.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self._aux.shape, *self._array.shape[1:])
+
+    @property
+    def dtype(self) -> Any:
+        return self._array.dtype
+
+    @property
+    def np_dtype(self) -> Any:
+        return self._array.np_dtype
+
+    @property
+    def layout(self) -> layouts.layout:
+        return self._aux.layout
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self._aux, Coo)
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        return isinstance(self._aux, Csr)
+
+    def sparse_dim(self) -> int:
+        """The number of dimensions along which entries have positions."""
+        return len(self._aux.shape)
+
+    def dense_dim(self) -> int:
+        """The number of dimensions of each entry."""
+        return self._array.ndim - 1
+
+    def _nnz(self) -> int:
+        """The number of entries that are stored.
+
+        >>> import lucid
+        >>> lucid.eye(3).to_sparse()._nnz()
+        3
+        """
+        return self._aux.count
+
+    def is_coalesced(self) -> bool:
+        """Whether entries stand in row-major order and no position has two."""
+        return self._aux.coalesced
+
+    def is_contiguous(self) -> bool:
+        """Whether elements lie in one piece: the stored ones do not."""
+        return False
+
+    def _held_array(self, wanted_by: str) -> NoReturn:
+        raise TypeError(f"{wanted_by} needs all elements, but this tensor is sparse; call to_dense() first")
+
+    # Its parts.
+
+    def _values(self) -> Tensor:
+        values: Tensor = self._array
+        return values
+
+    def values(self) -> Tensor:
+        """The entries, one after the other.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().values()
+        Tensor([2., 3.])
+        """
+        self._raise_unless_coalesced("values")
+        return self._values()
+
+    def _indices(self) -> Tensor:
+        return self._coo("_indices").indices
+
+    def indices(self) -> Tensor:
+        """The positions of the entries, a row for each dimension.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().indices()
+        Tensor([[0, 1],
+                [1, 0]])
+        """
+        self._raise_unless_coalesced("indices")
+        return self._coo("indices").indices
+
+    def crow_indices(self) -> Tensor:
+        """Where among the entries each row begins, and the last one ends.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr().crow_indices()
+        Tensor([0, 1, 3])
+        """
+        return self._csr("crow_indices").crow
+
+    def col_indices(self) -> Tensor:
+        """The columns of the entries.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr().col_indices()
+        Tensor([1, 0, 1])
+        """
+        return self._csr("col_indices").col
+
+    def _raise_unless_coalesced(self, name: str) -> None:
+        if not self._aux.coalesced:
+            raise RuntimeError(f"{name}(): positions may occur twice in this tensor; call coalesce() first")
+
+    def _coo(self, name: str) -> Coo:
+        if not isinstance(self._aux, Coo):
+            raise RuntimeError(f"{name}() is for tensors of layout lucid.sparse_coo, not {self.layout}")
+        return self._aux
+
+    def _csr(self, name: str) -> Csr:
+        if not isinstance(self._aux, Csr):
+            raise RuntimeError(f"{name}() is for tensors of layout lucid.sparse_csr, not {self.layout}")
+        return self._aux
+
+    # Other forms.
+
+    def coalesce(self) -> "Sparse":
+        """The same tensor with entries in row-major order; those at the same position are added up.
+
+        >>> import lucid
+        >>> x = lucid.sparse_coo_tensor([[1, 0, 1]], [1.0, 2.0, 3.0], (2,)).coalesce()
+        >>> x.indices(), x.values()
+        (Tensor([[0, 1]]), Tensor([2., 4.]))
+        """
+        if self._aux.coalesced:
+            return self
+        pattern = self._coo("coalesce")
+        found, which = distinct_positions(held(pattern.indices, "coalesce()"), pattern.shape)
+        shape = (found.shape[1], *self._array.shape[1:])
+        values = P.index_back(self._array, Tensor._wrap(which), shape=shape)
+        return Sparse.make(values, Coo(Tensor._wrap(found), pattern.shape, True))
+
+    def to_dense(self, dtype: Any = None) -> Tensor:
+        """All elements, with 0 where no entry is.
+
+        >>> import lucid
+        >>> lucid.eye(2).to_sparse().to_dense()
+        Tensor([[1., 0.],
+                [0., 1.]])
+        """
+        values = self._array if dtype is None else self._array.to(dtype)
+        out: Tensor = P.index_back(values, *self._aux.positions(), shape=self.shape)
+        return out
+
+    def to_sparse_coo(self) -> "Sparse":
+        """The tensor with positions as coordinates."""
+        if isinstance(self._aux, Coo):
+            return self
+        indices = P.stack(*[P.cast(p, dtype=INT64, source=p.np_dtype) for p in self._aux.positions()], dim=0)
+        return Sparse.make(self._array, Coo(indices, self._aux.shape, True))
+
+    def to_sparse_csr(self) -> "Sparse":
+        """The matrix in compressed rows."""
+        if isinstance(self._aux, Csr):
+            return self
+        if self.sparse_dim() != 2:
+            raise RuntimeError(f"to_sparse_csr: compressed rows are for matrices, not shape {self.shape}")
+        whole = self.coalesce()
+        crow, col, values = whole.compressed()
+        return Sparse.make(values, Csr(crow, col, whole._aux.shape))
+
+    def compressed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows, columns and values of a matrix in compressed rows; positions may occur twice."""
+        crow, col, order = self._aux.compressed()
+        return crow, col, self._array if order is None else P.index(self._array, order)
+
+    # The place on the tape is that of the values.
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self._array.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._array.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        self._array.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self._array.is_leaf)
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._array.grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient, with the pattern of the tensor."""
+        found = self._array.grad
+        return None if found is None else self.with_values(found)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and (not isinstance(value, Sparse) or value._aux != self._aux):
+            raise RuntimeError("the gradient of a sparse tensor must be sparse and have its pattern")
+        self._array.grad = None if value is None else value._array
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._array.grad = None
+
+    def retain_grad(self) -> None:
+        self._array.retain_grad()
+
+    def shell(self) -> "Sparse":
+        return self.with_values(self._array.shell())
+
+    def _detached(self) -> "Sparse":
+        return self.with_values(self._array._detached())
+
+    def zero_(self) -> Self:
+        """Drop all entries, in place."""
+        pattern = self._aux
+        kept = Coo(P.slice(self.to_sparse_coo()._indices(), index=(slice(None), slice(0, 0))), pattern.shape, True)
+        values = P.slice(self._array, index=(slice(0, 0),)).detach()
+        empty = Sparse.make(values, kept)
+        empty = empty if isinstance(pattern, Coo) else empty.to_sparse_csr()
+        self._array, self._aux = empty._array, empty._aux
+        return self
+
+    def _raise_if_read_only(self, name: str) -> None:
+        raise RuntimeError(
+            f"{name}: sparse tensors are not written in place; compute a new one, or write to its values"
+        )
+
+    # Copies.
+
+    def __copy__(self) -> "Sparse":
+        return self.with_values(self._array)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Sparse":
+        values = self._array.detach().clone().requires_grad_(self._array.requires_grad)
+        memo[id(self)] = out = self.with_values(values)
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return Sparse.make, (self._array, self._aux)
+
+    def __repr__(self) -> str:
+        values = repr(self._array)
+        kind, _, _ = values.partition("(")
+        home = "torch" if kind == "tensor" else "lucid"
+        pattern = self._aux
+        parts: list[tuple[str, Tensor]] = (
+            [("indices", pattern.indices)]
+            if isinstance(pattern, Coo)
+            else [("crow_indices", pattern.crow), ("col_indices", pattern.col)]
+        )
+        texts = [(name, repr(part)) for name, part in parts]
+        texts = [(name, f"{kind}({text.partition('(')[2]}") for name, text in texts]
+        texts.append(("values", repr(self._array.detach())))
+        indent = " " * (len(kind) + 1)
+        lines = [f"{name}={text.replace(chr(10), chr(10) + indent + ' ' * (len(name) + 1))}" for name, text in texts]
+        notes = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={home}.{self.layout.name}"
+        if self.grad_fn is not None:
+            notes += f", grad_fn=<{self.grad_fn.name()}>"
+        elif self.requires_grad:
+            notes += ", requires_grad=True"
+        return f"{kind}({f',{chr(10)}{indent}'.join([*lines, notes])})"
+
+
+def sparse_operands(args: Sequence[Any]) -> list[Sparse]:
+    """Those among operands that are sparse."""
+    return [a for a in args if isinstance(a, Sparse)]

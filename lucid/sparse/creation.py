@@ -1,0 +1,141 @@
+"""Sparse tensors from positions and values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid.core.arrays import question
+from lucid.core.device import as_device
+from lucid.core.dtypes import INT64
+from lucid.core.tensor import Tensor, is_plain
+from lucid.ops.indexing import in_range
+from lucid.ops.promotion import cast
+from lucid.ops.rules import P
+from lucid.ops.sparse.tensor import Coo, Csr, Sparse
+from lucid.sparse.conversion import index_tensor, to_sparse
+
+are_compressed = question("are_compressed")  # (crow, col, rows, columns)
+
+
+def _value_tensor(values: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    """Values as they are, with their history; as a leaf if it is one by which to differentiate."""
+    found: Tensor = values if isinstance(values, Tensor) else Tensor.from_data(values)
+    found = found if dtype is None else found.to(dtype)
+    return found.detach().clone().requires_grad_() if requires_grad else found
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any = None,
+    size: Sequence[int] | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Sparse:
+    """A tensor with `values` at the positions `indices`, a row of them for each dimension, and 0 elsewhere.
+
+    Values at the same position add up. Gradients go to `values`, or with `requires_grad` to the tensor itself. With
+    sizes alone, there are no entries.
+
+    >>> import lucid
+    >>> lucid.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
+    Tensor(indices=Tensor([[0, 1, 1],
+                           [2, 0, 2]]),
+           values=Tensor([3., 4., 5.]),
+           size=(2, 3), nnz=3, layout=lucid.sparse_coo)
+    """
+    as_device(device)
+    if values is None or (isinstance(values, tuple) and size is None and not isinstance(indices, Tensor)):
+        sizes = indices if values is None else values
+        return _without_entries(tuple(sizes), dtype, requires_grad)
+    places = index_tensor(indices, "sparse_coo_tensor")
+    numbers = _value_tensor(values, dtype, requires_grad)
+    if places.ndim == 1:
+        places = places.reshape(1, -1)
+    count = places.shape[0]
+    if places.ndim != 2 or numbers.ndim == 0 or places.shape[1] != numbers.shape[0]:
+        raise RuntimeError(
+            f"sparse_coo_tensor: indices of shape (dimensions, entries) are needed for {numbers.shape[:1]} entries, "
+            f"not {places.shape}"
+        )
+    shape = _shape_around(places, numbers) if size is None else tuple(int(n) for n in size)
+    if len(shape) != count + numbers.ndim - 1 or shape[count:] != numbers.shape[1:]:
+        raise RuntimeError(
+            f"sparse_coo_tensor: size {shape} does not fit {count} rows of indices and values of shape {numbers.shape}"
+        )
+    rows = [in_range(places[d], shape[d], "sparse_coo_tensor", negative=False) for d in range(count)]
+    return Sparse.make(numbers, Coo(P.stack(*rows, dim=0), shape[:count], bool(is_coalesced)))
+
+
+def _shape_around(places: Tensor, values: Tensor) -> tuple[int, ...]:
+    """The smallest shape that has these positions."""
+    sizes = [int(row.max()) + 1 if row.numel() else 0 for row in places]
+    return (*sizes, *values.shape[1:])
+
+
+def _without_entries(shape: tuple[int, ...], dtype: Any, requires_grad: bool) -> Sparse:
+    values = Tensor.from_data([], dtype=dtype)
+    indices = cast(Tensor.from_data([]), INT64).reshape(1, 0).expand(len(shape), 0)
+    values = values.requires_grad_() if requires_grad else values
+    return Sparse.make(values, Coo(indices, shape, True))
+
+
+def sparse_csr_tensor(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Sequence[int] | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Sparse:
+    """A matrix in compressed rows: the entries of row i are those from crow_indices[i] to crow_indices[i + 1].
+
+    The columns of a row are in order, each once.
+
+    >>> import lucid
+    >>> lucid.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0], (2, 3)).to_dense()
+    Tensor([[0., 0., 3.],
+            [4., 0., 5.]])
+    """
+    as_device(device)
+    crow, col = (index_tensor(i, "sparse_csr_tensor") for i in (crow_indices, col_indices))
+    numbers = _value_tensor(values, dtype, requires_grad)
+    if crow.ndim != 1 or col.ndim != 1 or numbers.ndim != 1:
+        raise RuntimeError("sparse_csr_tensor: crow_indices, col_indices and values must be vectors")
+    shape = (crow.shape[0] - 1, int(col.max()) + 1 if col.numel() else 0) if size is None else tuple(size)
+    plain = is_plain(crow) and is_plain(col)
+    if len(shape) != 2 or (plain and not are_compressed(crow._array, col._array, *shape)):
+        raise RuntimeError(
+            f"sparse_csr_tensor: the indices are not those of a matrix of shape {shape} in compressed rows: crow_indices must "
+            f"have {shape[0] + 1} entries and grow from 0 to {col.shape[0]}, and the columns of each row must be in order, "
+            "each once, and in range"
+        )
+    return Sparse.make(numbers, Csr(crow, col, shape))
+
+
+def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Tensor:
+    """A matrix with these diagonals, each at its offset from the main one: element j of a row stands in column j.
+
+    >>> import lucid
+    >>> lucid.sparse.spdiags(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([0, 1]), (2, 2)).to_dense()
+    Tensor([[1., 4.],
+            [0., 2.]])
+    """
+    rows: Tensor = diagonals if isinstance(diagonals, Tensor) else Tensor.from_data(diagonals)
+    rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
+    steps = [int(k) for k in index_tensor(offsets, "spdiags").reshape(-1)]
+    if len(steps) != rows.shape[0] or len(set(steps)) != len(steps):
+        raise RuntimeError(f"spdiags: {rows.shape[0]} diagonals need as many different offsets, got {steps}")
+    height, width = (int(n) for n in shape)
+    places = []
+    for k, step in enumerate(steps):
+        first, last = max(0, step), min(width, height + step, rows.shape[1])
+        places += [(k, j - step, j) for j in range(first, last)]
+    which, row, col = (Tensor.from_data([p[d] for p in places], dtype=int) for d in range(3))
+    out = Sparse.make(P.index(rows, which, col), Coo(P.stack(row, col, dim=0), (height, width), False)).coalesce()
+    return out if layout is None else to_sparse(out, layout=layout)
