@@ -409,6 +409,7 @@ from lucid.linalg.products import vander as vander
 from lucid.linalg.solvers import inverse as inverse
 from lucid.sparse.creation import sparse_coo_tensor as sparse_coo_tensor
 from lucid.sparse.creation import sparse_csr_tensor as sparse_csr_tensor
+from lucid.sparse.functions import mm as spmm
 from lucid.signal.spectra import istft as istft
 from lucid.signal.spectra import stft as stft
 from lucid.signal.windows import bartlett_window as bartlett_window

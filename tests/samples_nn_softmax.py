@@ -913,6 +913,8 @@ MAPS = [
     Row("linear", functional.linear, affine, layers, complex=True, ints=("int64",)),
     Row("bilinear", functional.bilinear, bilinear, bilinears, complex=True, ints=("int64",)),
     Row("embedding", functional.embedding, lambda index, weight, *_, **__: weight[index], tables, complex=True, ints=("int64",)),
+    Row("sparse_embedding", lambda index, weight, *rest, **more: functional.embedding(index, weight.clone(), *rest, sparse=True, **more),
+        lambda index, weight, *_, **__: weight[index], tables, complex=True, ints=("int64",)),
     Row("one_hot", functional.one_hot, lambda x, n=-1: np.eye(n if n > 0 else int(x.max()) + 1, dtype=np.int64)[x],
         lambda make: [s(np.array([[0, 2], [1, 1]]), 3), s(np.array(1), 2), s(np.array([0, 3]), 5)],
         floats=False, ints=("int64",), result="int64", differentiable=False,

@@ -63,8 +63,6 @@ DIFFERENT: dict[str, dict[str, str]] = {
     },
     "mode": {"int64": TIES, "bool": TIES},
     "nn.functional.ctc_loss": {"derivatives": "PyTorch's gradient takes for granted that log_softmax comes before"},
-    "nn.functional.embedding": {"float32": "sparse=True is refused: gradients are always dense"},
-    "nn.functional.embedding_bag": {"float32": "sparse=True is refused: gradients are always dense"},
     "nn.functional.local_response_norm": {"int64": "PyTorch gives integers back where there are no elements"},
     "nn.functional.max_unpool1d": {"derivatives": LAST_WRITE},
     "nn.functional.max_unpool2d": {"derivatives": LAST_WRITE},

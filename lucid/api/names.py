@@ -199,6 +199,8 @@ lucid.linalg.solvers: lazy method
     inverse
 lucid.sparse.creation: lazy
     sparse_coo_tensor sparse_csr_tensor
+lucid.sparse.functions: lazy
+    spmm:of=mm
 lucid.sparse.conversion: lazy unlisted method
     sparse_mask to_dense to_sparse to_sparse_coo to_sparse_csr
 lucid.signal.spectra: lazy method

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lucid.ops.sparse.tensor import Sparse
 from lucid.optim.elementwise import (
     Elementwise,
     Operand,
@@ -113,6 +114,59 @@ class AdamW(Adam):
         fused: bool | None = None,
     ) -> None:
         super().__init__(params, **options(locals()), decoupled_weight_decay=True)
+
+
+class SparseAdam(_Averaging):
+    """Adam for sparse gradients: averages and parameters change only in rows that have a gradient.
+
+    m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g² there, p ← p - lr · √(1 - β₂ᵗ) / (1 - β₁ᵗ) · m / (√v + eps).
+
+    >>> import lucid
+    >>> table = lucid.nn.Embedding(3, 2, sparse=True)
+    >>> optimizer = lucid.optim.SparseAdam(table.parameters(), lr=0.5)
+    >>> before = table.weight.detach().clone()
+    >>> table(lucid.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> before - table.weight.detach()
+    Tensor([[0. , 0. ],
+            [0.5, 0.5],
+            [0. , 0. ]])
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, options(locals()))
+
+    def _check(self, group: Group) -> None:
+        super()._check({**group, "weight_decay": 0})
+
+    def _by_rows(self, group: Group) -> bool:
+        return True
+
+    def _make_plan(self) -> None:
+        for group in self.param_groups:
+            if any(p._grad is not None and not isinstance(p._grad, Sparse) for p in group["params"]):
+                raise RuntimeError("SparseAdam takes sparse gradients only; use Adam for dense ones")
+        super()._make_plan()
+
+    def _coefficients(self, group: Group, fresh: bool, *counts: Any) -> Sequence[Any]:
+        (step,) = counts
+        beta1, beta2 = group["betas"]
+        rate = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        return 1 - beta1, beta2, 1 - beta2, group["eps"], rate
+
+    def _update(self, group: Group, c: Sequence[Any], g: Operand, u: Operand, w: Operand, *slots: Operand) -> None:
+        weight1, keep2, weight2, eps, rate = c
+        m, v = slots
+        follow(m, g, weight1, u)
+        accumulate_square(v, g, keep2, weight2, u)
+        scale_by_root(m, v, eps, rate, u)
 
 
 class NAdam(_Averaging):
@@ -287,4 +341,4 @@ class Adamax(_Averaging):
         multiply(u, rate, u)
 
 
-__all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
+__all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam"]

@@ -61,6 +61,9 @@ class Adagrad(Elementwise):
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ("sum",)
 
+    def _by_rows(self, group: Group) -> bool:
+        return not group["weight_decay"]
+
     def _initial(self, group: Group, name: str) -> Any:
         return group["initial_accumulator_value"]
 

@@ -18,10 +18,11 @@ from lucid.backends.cpu.generated.updates import is_generated, update_of
 from lucid.core.kind import Kind
 from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.native import in_use
 from lucid.ops.expressions import Expression
 from lucid.ops.rules import P
+from lucid.ops.sparse.tensor import Sparse
 from lucid.optim.layout import Bucket, Run, Scratch, Window, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
@@ -76,6 +77,10 @@ class Elementwise(Optimizer):
     def _decoupled(self, group: Group) -> bool:
         """Whether weight decay shrinks the parameter instead of being added to the gradient."""
         return bool(group.get("decoupled_weight_decay"))
+
+    def _by_rows(self, group: Group) -> bool | None:
+        """Whether a sparse gradient changes its rows alone; None if sparse gradients are not taken."""
+        return None
 
     # One step.
 
@@ -178,13 +183,38 @@ class Elementwise(Optimizer):
         gradient = p.grad
         if gradient is None:  # since another thread has just removed it
             return
+        if isinstance(gradient, Sparse):
+            by_rows = self._by_rows(group)
+            if by_rows is None:
+                raise RuntimeError(
+                    f"{type(self).__name__} takes no sparse gradients; use SparseAdam, Adagrad or SGD, or a layer with "
+                    "sparse=False"
+                )
+            if by_rows and gradient.sparse_dim() == 1 and is_plain(p) and not group.get("differentiable"):
+                with no_grad():
+                    self._advance_rows(group, p, gradient.coalesce())
+                return
+            gradient = gradient.to_dense()
         if group.get("differentiable"):
             self._advance_tensor(group, p, gradient)
         else:
             with no_grad():
                 self._advance_tensor(group, p, gradient)
 
-    def _advance_tensor(self, group: Group, p: Tensor, gradient: Tensor) -> None:
+    def _advance_rows(self, group: Group, p: Tensor, gradient: Sparse) -> None:
+        """The formula on the rows that have a gradient, and their state."""
+        slots = self._slots(group)
+        entry, fresh, counts = self._entry(group, p)
+        rows = gradient._indices()[0]
+        held = (p, *[entry[name] for name in slots])
+        p_cell, *kept = (Cell(_as_reals(P.index(t, rows))) for t in held)
+        t, g, u, w = Cell(), Cell(_as_reals(gradient._values())), Cell(), Cell()
+        self._advance(group, self._all_coefficients(group, fresh, *counts), p_cell, g, t, u, w, kept)
+        for target, value in zip(held, (p_cell.value - u.value, *[cell.value for cell in kept]), strict=True):
+            target[rows] = _from_reals(value, p)
+
+    def _entry(self, group: Group, p: Tensor) -> tuple[dict[str, Any], bool, tuple[Any, ...]]:
+        """The state of a parameter, whether it was made just now, and its counters, which are one step further."""
         slots = self._slots(group)
         entry = self.state[p] if slots or self._counters else {}
         if p in self._homes:
@@ -199,6 +229,11 @@ class Elementwise(Optimizer):
         counts = self._tick(group, *[entry[name].double() for name in self._counters])
         for name, count in zip(self._counters, counts, strict=True):
             entry[name].copy_(count)
+        return entry, fresh, counts
+
+    def _advance_tensor(self, group: Group, p: Tensor, gradient: Tensor) -> None:
+        slots = self._slots(group)
+        entry, fresh, counts = self._entry(group, p)
         differentiable = bool(group.get("differentiable"))
         old = p.clone() if differentiable else p  # weight decay saves it, and p itself is written below
         p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (old, gradient, *[entry[name] for name in slots]))
@@ -372,7 +407,8 @@ class Elementwise(Optimizer):
 
 
 def _is_kind(tensor: Any) -> bool:
-    return isinstance(tensor, Kind)
+    """Whether a tensor is of a transform, or sparse: what is no array."""
+    return isinstance(tensor, Kind | Sparse)
 
 
 def _as_reals(tensor: Any) -> Any:

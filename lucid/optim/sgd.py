@@ -54,6 +54,9 @@ class SGD(Elementwise):
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
+    def _by_rows(self, group: Group) -> bool:
+        return not group["momentum"] and not group["weight_decay"]
+
     def _coefficients(self, group: Group, fresh: bool, *none: Any) -> Sequence[Any]:
         return group["lr"], group["momentum"], 1 if fresh else 1 - group["dampening"]
 

@@ -11,9 +11,7 @@ import lucid.nn
 from lucid import compiler
 from lucid.compiler import disable as disable
 from lucid.compiler import is_compiling as is_compiling
-from lucid.torch.tensors import layout as layout
 from lucid.torch.tensors import memory_format as memory_format
-from lucid.torch.tensors import strided as strided
 
 contiguous_format = memory_format("contiguous_format")
 channels_last = memory_format("channels_last")
@@ -199,6 +197,6 @@ Final = Callable  # `torch.jit.Final[int]` is an annotation
 # Those that PyTorch has in its first namespace.
 ROOT = (
     "are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format fork wait get_float32_matmul_precision "
-    "get_num_interop_threads layout memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
-    "set_num_interop_threads strided use_deterministic_algorithms"
+    "get_num_interop_threads memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
+    "set_num_interop_threads use_deterministic_algorithms"
 ).split()

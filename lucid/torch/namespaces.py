@@ -29,7 +29,7 @@ _DISTRIBUTIONS = (
     "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical "
     "studentT transformed_distribution uniform von_mises weibull wishart"
 ).split()
-_OPTIMIZERS = "asgd adafactor _adafactor _muon adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd".split()
+_OPTIMIZERS = "asgd adafactor _adafactor _muon adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd sparse_adam".split()
 
 _GIVE_TYPES = ("get_default_dtype", "promote_types", "result_type")
 _HOMES_OF_TYPES = ("lucid.core.dtypes", "lucid.api.conversion")
@@ -83,6 +83,7 @@ PATHS = {
     "signal": "",
     "signal.windows": "lucid.signal.windows",
     "masked": "lucid.masked",
+    "sparse": "lucid.sparse",
     "distributions": "lucid.distributions",
     "distributions.constraints": "lucid.distributions.constraints",
     "distributions.constraint_registry": "lucid.distributions.constraint_registry",

@@ -11,6 +11,7 @@ from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
 from lucid.nn.parameter import Parameter, Waiting, reduced
 from lucid.ops.dims import shape_from
+from lucid.ops.sparse.tensor import Sparse
 from lucid.torch.element_types import typed as of_front_door
 from lucid.torch.sizes import Size, size_of, type_of
 from lucid.torch.storages import TypedStorage, UntypedStorage
@@ -18,21 +19,14 @@ from lucid.torch.storages import TypedStorage, UntypedStorage
 Plain = lucid.Tensor
 
 
-class layout:
-    """How the elements of a tensor lie in memory."""
+class memory_format:
+    """In which order the dimensions of an image lie: accepted as a hint where PyTorch takes it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
-
-
-class memory_format(layout):
-    """In which order the dimensions of an image lie: accepted as a hint where PyTorch takes it."""
-
-
-strided = layout("strided")
 
 
 class _AnyTensor(type):
@@ -228,7 +222,6 @@ class Tensor(Plain, metaclass=_AnyTensor):
     is_cpu = property(lambda self: True, doc="Whether the elements are in the processor's memory.")
     is_mps = property(lambda self: False, doc="Whether Apple's GPU has the elements.")
     is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")
-    layout: Any = property(lambda self: strided, doc="How the elements lie: always by strides.")
 
     def __repr__(self) -> str:
         text = Plain.__repr__(self).replace("dtype=lucid.", "dtype=torch.").replace("Tensor(", "tensor(", 1)
@@ -262,6 +255,8 @@ def adopted(value: Any) -> Any:
         value.__class__ = Tensor
     elif type(value) is Waiting:
         value.__class__ = Awaiting
+    elif isinstance(value, Sparse):
+        adopted(value._values())
     elif isinstance(value, list | tuple):
         for v in value:
             adopted(v)

@@ -22,13 +22,11 @@ def _row(padding_idx: int | None, count: int, name: str) -> int | None:
     return padding_idx % count
 
 
-def _check_table(input: Tensor, weight: Tensor, sparse: bool, name: str) -> None:
+def _check_table(input: Tensor, weight: Tensor, name: str) -> None:
     if weight.ndim != 2:
         raise ValueError(f"{name}: weight must have shape (rows, size), not {weight.shape}")
     if input.is_floating_point() or input.dtype == lucid.bool:
         raise TypeError(f"{name}: indices must be integers, not {input.dtype}; convert them with .long()")
-    if sparse:
-        raise ValueError(f"{name}: gradients are always dense here; leave sparse=False")
 
 
 def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
@@ -61,6 +59,7 @@ def embedding(
 
     The row `padding_idx` gets no gradient. With `max_norm`, rows that are used and longer (by the p-norm of
     `norm_type`) are shortened to it first, in place. `scale_grad_by_freq` divides gradients by how often the row occurs.
+    With `sparse`, the gradient of a `weight` that is a leaf is a sparse tensor of the rows that were read.
 
     >>> import lucid
     >>> from lucid.nn.functional.embedding import embedding
@@ -68,11 +67,11 @@ def embedding(
     Tensor([[[3., 4.],
              [1., 2.]]])
     """
-    _check_table(input, weight, sparse, "embedding")
+    _check_table(input, weight, "embedding")
     padding = _row(padding_idx, weight.shape[0], "embedding")
     if max_norm is not None:
         _limit_norms(weight, in_range(input, weight.shape[0], "embedding", negative=False), max_norm, norm_type)
-    out = ops.embedding(weight, input, padding)
+    out = ops.embedding(weight, input, padding, sparse)
     if scale_grad_by_freq:
         out = ops.with_scaled_gradient(out, 1 / _frequencies(input, weight.shape[0], weight).unsqueeze(-1))
     return out
@@ -95,7 +94,7 @@ def embedding_bag(
 
     Bags are the rows of a 2-d `input`; of a 1-d `input`, `offsets` says where each bag starts (and, with
     `include_last_offset`, where the last one ends). Indices equal to `padding_idx` do not count, and an empty bag gives
-    0. `per_sample_weights` multiplies the embeddings, for sums only.
+    0. `per_sample_weights` multiplies the embeddings, for sums only. `sparse` is as for `embedding`.
 
     >>> import lucid
     >>> from lucid.nn.functional.embedding import embedding_bag
@@ -104,10 +103,10 @@ def embedding_bag(
     Tensor([[3.],
             [4.]])
     """
-    _check_table(input, weight, sparse, "embedding_bag")
+    _check_table(input, weight, "embedding_bag")
     _check_bags(input, offsets, per_sample_weights, mode)
     padding = _row(padding_idx, weight.shape[0], "embedding_bag")
-    rows = embedding(input, weight, padding, max_norm, norm_type, scale_grad_by_freq)
+    rows = embedding(input, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)
     counts = lucid.ones_like(input, dtype=lucid.bool) if padding is None else input != padding
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)

@@ -34,8 +34,6 @@ class _Table(Module):
         name = self._get_name()
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"{name}: padding_idx {padding_idx} is out of range for {num_embeddings} embeddings")
-        if sparse:
-            raise ValueError(f"{name}: gradients are always dense here; leave sparse=False")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -74,7 +72,7 @@ class _Table(Module):
 
     def _settings(self) -> dict[str, Any]:
         """What differs from the usual."""
-        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False}
+        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
         return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
 
     def extra_repr(self) -> str:
@@ -86,7 +84,8 @@ class Embedding(_Table):
     """The rows of a table, which is trained, at indices.
 
     The row `padding_idx` starts as 0 and gets no gradient. With `max_norm`, rows that are used and longer are shortened
-    to it in place. `scale_grad_by_freq` divides gradients by how often the row occurs.
+    to it in place. `scale_grad_by_freq` divides gradients by how often the row occurs. With `sparse`, the gradient of the
+    table has only the rows that were read: `optim.SparseAdam`, `Adagrad` and `SGD` take the time of these.
 
     >>> import lucid
     >>> from lucid.nn.layers.embedding import Embedding
@@ -117,7 +116,7 @@ class Embedding(_Table):
 
     def forward(self, input: Tensor) -> Tensor:
         return functions.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 
 
@@ -163,6 +162,7 @@ class EmbeddingBag(_Table):
             self.norm_type,
             self.scale_grad_by_freq,
             self.mode,
+            self.sparse,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,

@@ -3,15 +3,20 @@
 A row may be skipped: row `skip` of every `period` rows, so that a batch of tables can stand in one.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from lucid.core.arrays import steps
-from lucid.core.primitive import Primitive, lift
-from lucid.core.tensor import Tensor
+from lucid.core.fields import TensorFields
+from lucid.core.node import Node
+from lucid.core.primitive import Primitive, lift, pulled_by_tensors
+from lucid.core.tensor import Tensor, of_class, wrapped
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Elementwise
-from lucid.ops.indexing import in_range
+from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.rules import P, batched_to_front
+from lucid.ops.sparse import rules as sparse_rules  # noqa: F401 -- by which sparse gradients are added up
+from lucid.ops.sparse.tensor import Coo, Sparse
 
 
 def _push(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -63,6 +68,40 @@ _TABLE_AND_INDEX = {
 
 # table[index]; the row that is skipped counts as a constant, so that its gradient is 0.
 embedding_primitive = Primitive("embedding", **_TABLE_AND_INDEX)  # type: ignore[arg-type]  # a mixed dict
+
+
+class SparselyPulled(Primitive):
+    """One whose table, if it is a leaf, gets a sparse gradient of the rows that were read.
+
+    Where derivatives are recorded or transformed, or go on to what the table was made of, they are dense.
+    """
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        if isinstance(ct, TensorFields):
+            return super().vjp(node, ct)
+        if node.left is None or node.left._seq:
+            found: Sequence[Any] = pulled_by_tensors(node, ct)
+            return found
+        rule: Any = self.rules[0]
+        index, shape, skip, _ = rule.read(node, ct)
+        rows, places = (
+            P.reshape(wrapped(ct), shape=(index.size, *shape[1:])),
+            P.reshape(wrapped(index), shape=(index.size,)),
+        )
+        if skip is not None:
+            (kept,) = (wrapped(p) for p in nonzero_positions((places != skip)._array, False))
+            rows, places = P.index(rows, kept), P.index(places, kept)
+        rows = of_class((node.left,), rows)
+        return Sparse.make(rows, Coo(P.reshape(places, shape=(1, places.shape[0])), shape[:1], False)), None
+
+
+# The same as `embedding` with a sparse gradient.
+sparse_embedding = SparselyPulled(
+    "sparse_embedding",
+    **_TABLE_AND_INDEX,  # type: ignore[arg-type]  # a mixed dict
+    pulls_arrays=True,
+    pulls_new=True,
+)
 # The same with 0 for the row that is skipped, which makes it linear; and its transpose.
 gather_rows = Primitive("gather_rows", **_TABLE_AND_INDEX)  # type: ignore[arg-type]  # a mixed dict
 scatter_rows = Primitive(
@@ -83,8 +122,8 @@ scale_gradient = Elementwise(
 )
 
 
-def embedding(weight: Any, index: Any, padding: int | None = None) -> Tensor:
-    """The rows of `weight` at `index`; the row `padding` gets no gradient.
+def embedding(weight: Any, index: Any, padding: int | None = None, sparse: bool = False) -> Tensor:
+    """The rows of `weight` at `index`; the row `padding` gets no gradient. That of the others is `sparse` if wanted.
 
     >>> import lucid
     >>> from lucid.ops.nn.embedding import embedding
@@ -96,7 +135,8 @@ def embedding(weight: Any, index: Any, padding: int | None = None) -> Tensor:
     """
     table = lift(weight)
     places = in_range(lift(index), table.shape[0], "embedding", negative=False)
-    return P.embedding(table, places, skip=padding, period=max(1, table.shape[0]))
+    read = P.sparse_embedding if sparse else P.embedding
+    return read(table, places, skip=padding, period=max(1, table.shape[0]))
 
 
 def with_scaled_gradient(x: Tensor, scale: Tensor) -> Tensor:

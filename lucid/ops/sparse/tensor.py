@@ -12,7 +12,7 @@ from lucid.core.arrays import question
 from lucid.core.dtypes import INT64
 from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.levels import INNERMOST
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
 
 distinct_positions = question("distinct_positions")  # (indices, shape): in order, each once, and which each one is
@@ -254,7 +254,7 @@ class Sparse(Tensor):
         return self._values()
 
     def _indices(self) -> Tensor:
-        return self._coo("_indices").indices
+        return of_class((self._array,), self._coo("_indices").indices)
 
     def indices(self) -> Tensor:
         """The positions of the entries, a row for each dimension.
@@ -265,7 +265,7 @@ class Sparse(Tensor):
                 [1, 0]])
         """
         self._raise_unless_coalesced("indices")
-        return self._coo("indices").indices
+        return self._indices()
 
     def crow_indices(self) -> Tensor:
         """Where among the entries each row begins, and the last one ends.
@@ -274,7 +274,7 @@ class Sparse(Tensor):
         >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr().crow_indices()
         Tensor([0, 1, 3])
         """
-        return self._csr("crow_indices").crow
+        return of_class((self._array,), self._csr("crow_indices").crow)
 
     def col_indices(self) -> Tensor:
         """The columns of the entries.
@@ -283,7 +283,7 @@ class Sparse(Tensor):
         >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr().col_indices()
         Tensor([1, 0, 1])
         """
-        return self._csr("col_indices").col
+        return of_class((self._array,), self._csr("col_indices").col)
 
     def _raise_unless_coalesced(self, name: str) -> None:
         if not self._aux.coalesced:

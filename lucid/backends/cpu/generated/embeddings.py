@@ -54,6 +54,7 @@ if support.in_use:
     fill(
         {
             "embedding": _embedding,
+            "sparse_embedding": _embedding,
             "gather_rows": _gather_rows,
             "scatter_rows": _scatter_rows,
             "pick_class": _by_classes(pick_class, launch_classes.pick, False),

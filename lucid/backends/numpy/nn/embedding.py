@@ -30,6 +30,7 @@ def _scatter_array(rows: Any, index: Any, count: int, skip: int | None, period: 
 fill(
     {
         "embedding": take_array,
+        "sparse_embedding": take_array,
         "gather_rows": gather_array,
         "scatter_rows": _scatter_array,
     }
