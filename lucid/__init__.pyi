@@ -363,10 +363,10 @@ from lucid.core.dtypes import get_default_dtype as get_default_dtype
 from lucid.core.dtypes import iinfo as iinfo
 from lucid.core.dtypes import promote_types as promote_types
 from lucid.core.dtypes import set_default_dtype as set_default_dtype
-from lucid.core.layout import layout as layout
-from lucid.core.layout import sparse_coo as sparse_coo
-from lucid.core.layout import sparse_csr as sparse_csr
-from lucid.core.layout import strided as strided
+from lucid.ops.sparse.layout import layout as layout
+from lucid.ops.sparse.layout import sparse_coo as sparse_coo
+from lucid.ops.sparse.layout import sparse_csr as sparse_csr
+from lucid.ops.sparse.layout import strided as strided
 from lucid.api.printing import set_printoptions as set_printoptions
 from math import e as e
 from math import inf as inf

@@ -50,6 +50,9 @@ NOT_OPS: dict[str, str] = {
         __array_namespace__
     """,
     "takes a tensor off the tape: test_tape": "detach_",
+    "makes or takes sparse tensors: test_sparse": """
+        layout sparse_coo_tensor sparse_csr_tensor sparse_mask spmm to_dense to_sparse to_sparse_coo to_sparse_csr
+    """,
 }
 WHY_NOT = {name: reason for reason, names in NOT_OPS.items() for name in names.split()}
 

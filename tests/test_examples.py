@@ -54,6 +54,34 @@ def test_vae(example):
     assert done.learned[-1] > done.learned[0] + 20
 
 
+def test_gcn(example):
+    done = example("gcn")
+    assert done.accuracies[-1] > 0.85
+    assert np.mean(done.accuracies) > np.mean(done.alone) + 0.05
+    assert done.losses[-1] < done.losses[0] / 5
+
+
+def test_bayes(example):
+    found = example("bayes")
+    flat = found.draws.reshape(-1, 4)
+    assert 0.5 < found.accepted < 1
+    assert (np.abs(flat.mean(0) - [1.0, 2.5, 0.4, math.log(0.15)]) < 4 * flat.std(0)).all()
+    assert (found.convergence() < 1.3).all()
+
+
+def test_chains_have_the_distribution_they_are_to_draw_from(load):
+    """Of a normal distribution with correlations, by its mean and covariance."""
+    bayes = load("bayes")
+    lucid = import_module("lucid")
+    lucid.manual_seed(0)
+    covariance = np.array([[1.0, 0.6], [0.6, 0.8]], np.float32)
+    precision = lucid.tensor(np.linalg.inv(covariance))
+    density = lambda p: -0.5 * (p - 1) @ precision @ (p - 1)
+    draws = bayes.sample(density, lucid.zeros(16, 2), 60, 150, leaps=8).draws.reshape(-1, 2)
+    np.testing.assert_allclose(draws.mean(0), 1, atol=0.15)
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.2)
+
+
 def test_chargpt(example, capsys):
     result = example("chargpt")
     *_, last = result.tested.values()

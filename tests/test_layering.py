@@ -16,12 +16,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the names of modules in strings, by which they are loaded on first use. The table of names (api/names.py) is read by
 # the rooms whose names it has.
 ROOMS = (
-    "native core ops codegen backends ir api autograd func compiler linalg fft special signal masked einops distributions amp nn optim data checkpoints "
+    "native core ops codegen backends ir api autograd func compiler linalg fft special signal masked einops distributions sparse amp nn optim data checkpoints "
     "utils kernels tree interop array_api numpy jax torch"
 ).split()
 # These are built on the public package.
 USERS = (
-    "nn optim data checkpoints amp utils masked einops signal distributions array_api interop kernels numpy jax torch".split()
+    "nn optim data checkpoints amp utils masked einops signal distributions sparse array_api interop kernels numpy jax torch".split()
 )
 
 

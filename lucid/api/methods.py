@@ -7,6 +7,7 @@ from lucid.api import contractions, conversion, dlpack, indexing, inplace, shapi
 from lucid.api.names import ROWS, Row, having
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, complex_parts, unary
+from lucid.ops.sparse.layout import strided
 
 
 def method_table(rows: Sequence[Row] = ROWS) -> dict[str, Callable[..., Any]]:
@@ -136,6 +137,9 @@ def operator_table() -> dict[str, Any]:
         "is_cuda": property(lambda self: self.device.type == "cuda", doc="Whether a GPU holds the elements."),
         "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape: never."),
         "is_quantized": property(lambda self: False, doc="Whether small integers stand for the elements: never."),
+        "is_sparse": property(lambda self: False, doc="Whether entries are stored with their coordinates."),
+        "is_sparse_csr": property(lambda self: False, doc="Whether entries are stored in compressed rows."),
+        "layout": property(lambda self: strided, doc="How the elements are stored."),
         "real": _part(complex_parts.real),
         "imag": _part(complex_parts.imag),
     }

@@ -166,7 +166,7 @@ lucid.core.dtypes: standard
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
     bfloat16 can_cast dtype finfo float16/half get_default_dtype iinfo promote_types set_default_dtype
-lucid.core.layout:
+lucid.ops.sparse.layout:
     layout sparse_coo sparse_csr strided
 lucid.api.printing:
     set_printoptions

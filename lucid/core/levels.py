@@ -8,8 +8,7 @@ from typing import Any
 from lucid.core.fields import begin
 from lucid.core.forks import after_fork
 
-OUTERMOST = 1  # the level of values outside of every transform that are no arrays: expressions
-INNERMOST = 1 << 62  # that of tensors which are made of others, of any kind: sparse ones
+OUTERMOST, INNERMOST = 1, 1 << 62  # of no transform: those of expressions, and of tensors made of others (sparse ones)
 _numbers = count(OUTERMOST + 1)
 _lock = Lock()
 

@@ -357,11 +357,9 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
         kind = kind.dtype if numbers and prim.broadcasts else None
         return run_plain(prim, args, kind if kind is _F32 or kind is _F64 else None, need, needs, params)
     out = top.interpret(prim, args, params)
-    if highest == INNERMOST:  # what is computed of the values of a sparse tensor is recorded there
-        return out
-    if prim.is_view:
+    if prim.is_view and highest < INNERMOST:  # what is computed of the values of a sparse tensor is recorded there
         note_view(prim, args[0], params, out)
-    if need and prim.differentiable:
+    if need and prim.differentiable and highest < INNERMOST:
         put_on_tape(prim, args, None, needs, out, params)
     return out
 

@@ -14,7 +14,6 @@ from lucid.core.detachments import cut
 from lucid.core.device import CPU, device
 from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
-from lucid.core.layout import layout, strided
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, storage_of, thaw
 
@@ -105,26 +104,6 @@ class Tensor(TensorFields, Methods):
     def device(self) -> device:
         """Where the array lives."""
         return CPU
-
-    @property
-    def layout(self) -> layout:
-        """How the elements are stored.
-
-        >>> import lucid
-        >>> lucid.zeros(2).layout
-        lucid.strided
-        """
-        return strided
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only some elements are stored, with their positions as coordinates."""
-        return False
-
-    @property
-    def is_sparse_csr(self) -> bool:
-        """Whether only some elements are stored, with their positions in compressed rows."""
-        return False
 
     @property
     def ndim(self) -> int:

@@ -4,11 +4,11 @@ from typing import Any
 
 from lucid.core.arrays import question
 from lucid.core.dtypes import INT64
-from lucid.core.layout import sparse_coo, sparse_csr
 from lucid.core.tensor import Tensor
 from lucid.ops.indexing import nonzero_positions
 from lucid.ops.rules import P
 from lucid.ops.sparse import rules as rules
+from lucid.ops.sparse.layout import sparse_coo, sparse_csr
 from lucid.ops.sparse.tensor import Coo, Csr, Sparse, held
 
 as_scipy = question("as_scipy")  # (crow, col, values, columns): a matrix of SciPy over this memory

@@ -7,13 +7,13 @@ sparse tensor is computed of them: its level is the innermost, so that it is ask
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self
 
-from lucid.core import layout as layouts
 from lucid.core.arrays import question
 from lucid.core.dtypes import INT64
 from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.levels import INNERMOST
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
+from lucid.ops.sparse import layout as layouts
 
 distinct_positions = question("distinct_positions")  # (indices, shape): in order, each once, and which each one is
 row_of_each = question("row_of_each")  # (crow): the row of each entry
@@ -198,15 +198,15 @@ class Sparse(Tensor):
         return self._array.np_dtype
 
     @property
-    def layout(self) -> layouts.layout:
+    def layout(self) -> layouts.layout:  # type: ignore[override]  # properties of `Tensor` are stubs
         return self._aux.layout
 
     @property
-    def is_sparse(self) -> bool:
+    def is_sparse(self) -> bool:  # type: ignore[override]
         return isinstance(self._aux, Coo)
 
     @property
-    def is_sparse_csr(self) -> bool:
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]
         return isinstance(self._aux, Csr)
 
     def sparse_dim(self) -> int:
