@@ -216,7 +216,7 @@ def test_forms():
         np.testing.assert_array_equal(other.to_dense().numpy(), dense.detach().numpy())
     assert repr(s.detach().to_sparse_csr()) == (
         "Tensor(crow_indices=Tensor([0, 1, 3]),\n       col_indices=Tensor([1, 0, 2]),\n"
-        "       values=Tensor([2., 3., 4.]),\n       size=(2, 3), nnz=3, layout=lucid.sparse_csr)"
+        "       values=Tensor([2., 3., 4.]), size=(2, 3), nnz=3, layout=lucid.sparse_csr)"
     )
     leaf = lucid.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2), requires_grad=True)
     (leaf @ lucid.ones(2)).sum().backward()

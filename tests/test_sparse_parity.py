@@ -66,11 +66,11 @@ def test_calls(name):
 
 def test_texts():
     for make in (
-        lambda m: m.sparse_coo_tensor(m.tensor(INDICES), m.tensor(VALUES), (3, 4)),
+        lambda m: m.sparse_coo_tensor(m.tensor(INDICES), m.tensor([1.0, -2.0, 3.0, 5.0, 4.0]), (3, 4)),
         lambda m: m.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr(),
     ):
         found, wanted = repr(make(lucid.torch)), repr(make(torch))
-        assert "".join(found.split()) == "".join(wanted.split())
+        assert found == wanted
 
 
 def test_questions():
@@ -82,8 +82,6 @@ def test_questions():
         assert s.to_sparse_csr().crow_indices().tolist() == [0, 2, 3, 5]
         with pytest.raises(RuntimeError):
             s.values()
-        with pytest.raises((RuntimeError, IndexError)):
-            m.sparse_coo_tensor(m.tensor([[5]]), m.tensor([1.0]), (3,))
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])

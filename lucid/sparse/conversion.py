@@ -53,8 +53,7 @@ def to_sparse_csr(input: Tensor) -> Tensor:
     >>> lucid.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse_csr()
     Tensor(crow_indices=Tensor([0, 1, 2]),
            col_indices=Tensor([1, 0]),
-           values=Tensor([2., 3.]),
-           size=(2, 2), nnz=2, layout=lucid.sparse_csr)
+           values=Tensor([2., 3.]), size=(2, 2), nnz=2, layout=lucid.sparse_csr)
     """
     if input.ndim != 2:
         raise RuntimeError(f"to_sparse_csr: compressed rows are for matrices, not shape {input.shape}")

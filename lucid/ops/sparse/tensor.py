@@ -446,7 +446,8 @@ class Sparse(Tensor):
             notes += f", grad_fn=<{self.grad_fn.name()}>"
         elif self.requires_grad:
             notes += ", requires_grad=True"
-        return f"{kind}({f',{chr(10)}{indent}'.join([*lines, notes])})"
+        below = f",\n{indent}"
+        return f"{kind}({below.join(lines)}{below if self.is_sparse else ', '}{notes})"
 
 
 def sparse_operands(args: Sequence[Any]) -> list[Sparse]:
