@@ -71,7 +71,7 @@ def iterated(crow: Array, col: Array, values: Array, b: Array, start: Array, tra
 
 
 def iterate(*args: Any, transposed: bool = False) -> Any:
-    method = Method("gmres", 1e-6 if args[2].dtype == lucid.float32 else 1e-13, 0.0, None, 20, None)
+    method = Method("gmres", 1e-6 if args[2].dtype in (lucid.float32, lucid.complex64) else 1e-13, 0.0, None, 20, None)
     return P.csr_iterate(*args, method=method, transposed=transposed, strict=False)[0]
 
 
@@ -90,7 +90,7 @@ ROWS = [
     Row("csr_sample", P.csr_sample,
         lambda crow, col, x, y: np.sum(x[np.repeat(np.arange(len(crow) - 1), np.diff(crow))] * y[col], -1), sampled, **FLOATS),
     Row("csr_solve", lambda *args, transposed=False: P.csr_solve(*args, transposed=transposed), solved, systems, **SOLVED),
-    Row("csr_iterate", iterate, iterated, begun, **{**SOLVED, "complex": False}),
+    Row("csr_iterate", iterate, iterated, begun, **SOLVED),
     Row("coo_order", lambda row, col: P.coo_order(row, col, rows=4, columns=3),
         lambda row, col: (np.lexsort((col, row)), np.searchsorted(np.sort(row), np.arange(5))),
         lambda make: iter([s(np.array([2, 0, 3, 0, 2]), np.array([1, 2, 0, 0, 1])), s(EMPTY[:0], EMPTY[:0])]),
