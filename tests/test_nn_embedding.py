@@ -137,7 +137,6 @@ LOOKUP_ERRORS = [
     (lambda w: functions.embedding(lucid.tensor([1.0]), w), TypeError, "integers"),
     (lambda w: functions.embedding(lucid.tensor([1]), w[0]), ValueError, "shape"),
     (lambda w: functions.embedding(lucid.tensor([1]), w, padding_idx=6), ValueError, "padding_idx 6"),
-    (lambda w: functions.embedding(lucid.tensor([1]), w, sparse=True), ValueError, "dense"),
     (lambda w: functions.embedding_bag(lucid.tensor([1]), w), ValueError, "offsets"),
     (lambda w: functions.embedding_bag(lucid.tensor([[1]]), w, lucid.tensor([0])), ValueError, "leave out offsets"),
     (lambda w: functions.embedding_bag(lucid.tensor([[1]]), w, mode="median"), ValueError, "mode must be"),
@@ -149,7 +148,6 @@ LOOKUP_ERRORS = [
     (lambda w: functions.one_hot(lucid.tensor([1.0])), TypeError, "integers"),
     (lambda w: functions.one_hot(lucid.zeros(0, dtype=lucid.int64)), ValueError, "num_classes"),
     (lambda w: layers.Embedding(3, 2, padding_idx=3), ValueError, "out of range"),
-    (lambda w: layers.Embedding(3, 2, sparse=True), ValueError, "dense"),
     (lambda w: layers.Embedding.from_pretrained(w[0]), ValueError, "rows, size"),
     (lambda w: layers.EmbeddingBag(3, 2, mode="median"), ValueError, "mode must be"),
 ]
