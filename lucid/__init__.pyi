@@ -425,7 +425,9 @@ from lucid.special.gamma_functions import mvlgamma as mvlgamma
 from lucid.amp import GradScaler as GradScaler
 from lucid.amp import autocast as autocast
 from lucid.checkpoints import load as load
+from lucid.checkpoints import load_sharded as load_sharded
 from lucid.checkpoints import save as save
+from lucid.checkpoints import save_sharded as save_sharded
 from lucid.nn.functional.padding import constant_pad_nd as constant_pad_nd
 from lucid.array_api.data_types import astype as astype
 from lucid.array_api.data_types import isdtype as isdtype

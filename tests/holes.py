@@ -103,7 +103,7 @@ REASONS: dict[str, dict[str, str]] = {
         "the result is steps of the operand, with a derivative of 0 wherever it has one": (
             "histc poisson_quantile binomial_quantile"
         ),
-        "the gradient is meant to be another than that of the values; the row pins it": "scale_gradient",
+        "the gradient is meant to be another than that of the values; the row pins it": "scale_gradient straight_through vector_quantize",
     },
     "complex": {
         "it needs an order of numbers": """
@@ -116,7 +116,8 @@ REASONS: dict[str, dict[str, str]] = {
             adaptive_max_pool2d_indices adaptive_max_pool3d_indices max_pool_take relu6 hardtanh threshold leaky_relu
             prelu rrelu elu selu celu hardsigmoid hardswish softshrink hardshrink within step elu_slope hardswish_slope
             huber_loss smooth_l1_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss
-            scale_gradient
+            scale_gradient symlog symexp two_hot straight_through nearest_codebook vector_quantize scaled_noise noisy_linear
+            fused_linear_relu fused_linear_gelu correct_count accuracy
         """,
         "it is about signs, angles and digits of real numbers": """
             atan2 arctan2 hypot copysign deg2rad rad2deg frexp affine_grid grid_sample

@@ -21,10 +21,10 @@ NOT_OPS: dict[str, str] = {
         arange as_tensor asarray empty empty_like empty_permuted empty_strided eye frombuffer from_file from_dlpack from_numpy full
         full_like ones ones_like scalar_tensor tensor tril_indices triu_indices zeros zeros_like
         new new_empty new_full new_ones new_tensor new_zeros bartlett_window blackman_window hamming_window hann_window
-        kaiser_window fftfreq rfftfreq
+        kaiser_window fftfreq rfftfreq sinusoidal_embedding sinusoidal_embedding_2d
     """,
     "makes a window from its size: test_signal": """
-        bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
+        bartlett blackman cosine exponential gaussian general_cosine general_gaussian general_hamming hamming hann kaiser nuttall
     """,
     "draws random numbers: test_random, test_func_vmap_random": """
         bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm
@@ -43,7 +43,7 @@ NOT_OPS: dict[str, str] = {
         set_grad_enabled set_num_threads set_printoptions
     """,
     "transforms and control flow: test_func_vmap, test_func_control": "cond scan vmap while_loop",
-    "files: test_checkpoints": "load save",
+    "files: test_checkpoints": "load load_sharded save save_sharded",
     "an error class": "LinAlgError",
     "changes type or place; the rows to_complex and to_double test the one operation beneath": """
         astype to to_device type type_as cpu numpy to_numpy bool byte char short int long half bfloat16 float double cfloat cdouble

@@ -232,7 +232,7 @@ lucid.special.polynomials: lazy unlisted special adapter=of_degree
 lucid.amp: lazy
     GradScaler autocast
 lucid.checkpoints: lazy
-    load save
+    load load_sharded save save_sharded
 lucid.checkpoints.programs: lazy unlisted func
     ExportError Exported export load_exported
 lucid.nn.functional: lazy

@@ -4,6 +4,8 @@ from lucid.api.names import public as _public
 from lucid.data.collation import *
 from lucid.data.datasets import *
 from lucid.data.loader import *
+from lucid.data.mixing import *
+from lucid.data.replicas import *
 from lucid.data.samplers import *
 from lucid.data.worker_info import *
 

@@ -20,9 +20,12 @@ from lucid.nn.layers.embedding import *
 from lucid.nn.layers.lazy import *
 from lucid.nn.layers.linear import *
 from lucid.nn.layers.losses import *
+from lucid.nn.layers.noisy import *
 from lucid.nn.layers.normalization import *
 from lucid.nn.layers.padding import *
 from lucid.nn.layers.pooling import *
+from lucid.nn.layers.positions import *
+from lucid.nn.layers.quantization import *
 from lucid.nn.layers.recurrent import *
 from lucid.nn.layers.similarity import *
 from lucid.nn.layers.transformer import *

@@ -395,6 +395,36 @@ class MultiplicativeLR(_FunctionLR):
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self._rates(), strict=True)]
 
 
+class NoamLR(LRScheduler):
+    """Warms up in proportion to the step s, then falls with its root: d_model^-½ · min(s^-½, s · warmup_steps^-3/2).
+
+    The rates of the optimizer do not matter. The first step is 1.
+
+    >>> import lucid
+    >>> optimizer = lucid.optim.SGD([lucid.zeros(1)], lr=1.0)
+    >>> schedule = lucid.optim.lr_scheduler.NoamLR(optimizer, d_model=4, warmup_steps=4)
+    >>> for _ in range(4):
+    ...     schedule.step()
+    >>> schedule.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, d_model: int, warmup_steps: int, last_epoch: int = -1) -> None:
+        if d_model < 1 or warmup_steps < 1:
+            raise ValueError(f"NoamLR: d_model and warmup_steps must be positive, not {d_model} and {warmup_steps}")
+        self.d_model, self.warmup_steps = d_model, warmup_steps
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """The learning rate of each group at `last_epoch`."""
+        step = max(1, self.last_epoch)
+        rate = self.d_model**-0.5 * min(step**-0.5, step * self.warmup_steps**-1.5)
+        return [rate] * len(self.base_lrs)
+
+
+NoamScheduler = NoamLR
+
+
 __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
@@ -404,6 +434,8 @@ __all__ = [
     "LinearLR",
     "MultiStepLR",
     "MultiplicativeLR",
+    "NoamLR",
+    "NoamScheduler",
     "PolynomialLR",
     "StepLR",
 ]

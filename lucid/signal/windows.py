@@ -23,6 +23,7 @@ __all__ = [
     "exponential",
     "gaussian",
     "general_cosine",
+    "general_gaussian",
     "general_hamming",
     "hamming",
     "hann",
@@ -245,6 +246,31 @@ def gaussian(
         return np.exp(-0.5 * ((k - last / 2) / std) ** 2)
 
     return _window("gaussian", M, sym, bell, dtype, device, requires_grad)
+
+
+def general_gaussian(
+    M: int,
+    p: float = 1.0,
+    sig: float = 7.0,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """exp(-½ |(k - middle) / sig|^(2p)); with p = 1 it is `gaussian`.
+
+    >>> import lucid
+    >>> lucid.signal.windows.general_gaussian(3, p=2.0, sig=1.0)
+    Tensor([0.6065, 1.    , 0.6065])
+    """
+    if sig <= 0:
+        raise ValueError(f"general_gaussian: sig must be positive, got: {sig} instead")
+
+    def bell(k: Array, last: float) -> Array:
+        return np.exp(-0.5 * np.abs((k - last / 2) / sig) ** (2 * p))
+
+    return _window("general_gaussian", M, sym, bell, dtype, device, requires_grad)
 
 
 def kaiser(

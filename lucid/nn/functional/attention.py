@@ -161,9 +161,14 @@ def multi_head_attention_forward(
     return linear(attended, out_proj_weight, out_proj_bias), probabilities
 
 
-def projected(inputs: Sequence[Tensor], weights: Sequence[Any], bias: Tensor | None) -> list[Tensor]:
-    """Queries, keys and values for all heads."""
-    biases: Any = (None,) * 3 if bias is None else bias.chunk(3)
+def projected(
+    inputs: Sequence[Tensor], weights: Sequence[Any], bias: Tensor | None, kv_dim: int | None = None
+) -> list[Tensor]:
+    """Queries, keys and values for all heads; `kv_dim` is the size of keys and values if it differs."""
+    biases: Any = (None,) * 3
+    if bias is not None:
+        size = bias.shape[0] // 3 if kv_dim is None else kv_dim
+        biases = bias.split([bias.shape[0] - 2 * size, size, size])
     if any(w is None for w in weights):
         raise ValueError(
             "attention needs in_proj_weight, or with use_separate_proj_weight a weight for each of q, k and v"

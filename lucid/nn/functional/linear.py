@@ -6,7 +6,7 @@ from lucid.core import modes
 from lucid.ops.nn import linear as ops
 from lucid.ops.promotion import raise_unless_alike
 
-__all__ = ["bilinear", "linear"]
+__all__ = ["bilinear", "fused_linear_gelu", "fused_linear_relu", "linear"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -46,3 +46,25 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     raise_unless_alike("bilinear", input1, input2, weight, bias)
     out = lucid.einsum("...i,kij,...j->...k", input1, weight, input2)
     return out if bias is None else out + bias
+
+
+def fused_linear_relu(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """relu(x Wᵀ + b).
+
+    >>> import lucid
+    >>> from lucid.nn.functional.linear import fused_linear_relu
+    >>> fused_linear_relu(lucid.tensor([1.0]), lucid.tensor([[2.0], [-2.0]]))
+    Tensor([2., 0.])
+    """
+    return lucid.relu(linear(input, weight, bias))
+
+
+def fused_linear_gelu(input: Tensor, weight: Tensor, bias: Tensor | None = None, approximate: str = "tanh") -> Tensor:
+    """gelu(x Wᵀ + b), by default in the form with tanh.
+
+    >>> import lucid
+    >>> from lucid.nn.functional.linear import fused_linear_gelu
+    >>> fused_linear_gelu(lucid.tensor([1.0]), lucid.tensor([[2.0], [-2.0]]))
+    Tensor([ 1.9546, -0.0454])
+    """
+    return lucid.gelu(linear(input, weight, bias), approximate=approximate)

@@ -10,7 +10,7 @@ from lucid.nn.layers.linear import Linear
 from lucid.nn.module import Module
 from lucid.nn.parameter import Parameter
 
-__all__ = ["MultiheadAttention"]
+__all__ = ["GroupedQueryAttention", "MultiQueryAttention", "MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
@@ -18,7 +18,8 @@ class MultiheadAttention(Module):
 
     Called with queries, keys and values of shape (length, batch, size), or (batch, length, size) with `batch_first`; gives
     the result and the weights. Keys and values may have sizes `kdim` and `vdim` of their own. `add_bias_kv` adds a learned
-    key and value to each sequence, `add_zero_attn` one of zeros.
+    key and value to each sequence, `add_zero_attn` one of zeros. With `num_kv_heads`, keys and values have fewer heads, each of
+    which serves several heads of queries in a row.
 
     >>> import lucid
     >>> from lucid.nn.layers.attention import MultiheadAttention
@@ -50,6 +51,8 @@ class MultiheadAttention(Module):
         batch_first: bool = False,
         device: Any = None,
         dtype: Any = None,
+        *,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
@@ -59,21 +62,27 @@ class MultiheadAttention(Module):
         self.vdim = embed_dim if vdim is None else vdim
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if self.num_kv_heads <= 0 or num_heads % self.num_kv_heads:
+            raise ValueError(f"{type(self).__name__}: num_kv_heads {num_kv_heads} does not divide {num_heads} heads")
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
-        alike = self.kdim == self.vdim == embed_dim
+        self._kv_dim = self.num_kv_heads * self.head_dim
+        alike = self.kdim == self.vdim == embed_dim == self._kv_dim
 
         def add(name: str, wanted: bool, *shape: int) -> None:
             value = Parameter(lucid.empty(*shape, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, value)
 
         add("in_proj_weight", alike, 3 * embed_dim, embed_dim)
-        for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-            add(f"{name}_proj_weight", not alike, embed_dim, size)
-        add("in_proj_bias", bias, 3 * embed_dim)
+        for name, out, size in (
+            ("q", embed_dim, embed_dim), ("k", self._kv_dim, self.kdim), ("v", self._kv_dim, self.vdim),
+        ):  # fmt: skip
+            add(f"{name}_proj_weight", not alike, out, size)
+        add("in_proj_bias", bias, embed_dim + 2 * self._kv_dim)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
-        add("bias_k", add_bias_kv, 1, 1, embed_dim)
+        add("bias_k", add_bias_kv, 1, 1, embed_dim)  # behind the heads, which are as many as the queries' then
         add("bias_v", add_bias_kv, 1, 1, embed_dim)
         self.reset_parameters()
 
@@ -81,6 +90,11 @@ class MultiheadAttention(Module):
         if self.in_proj_weight is not None:
             return self.in_proj_weight.chunk(3)
         return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+
+    def _shared(self, x: Tensor) -> Tensor:
+        """Keys or values with each head as often as there are queries for it."""
+        heads = x.unflatten(-1, (self.num_kv_heads, self.head_dim))
+        return heads.repeat_interleave(self.num_heads // self.num_kv_heads, -2).flatten(-2)
 
     def reset_parameters(self) -> None:
         """Draw the projections by Xavier's rule, and set their biases to 0."""
@@ -105,7 +119,9 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        q, k, v = projected((query, key, value), self._in_weights(), self.in_proj_bias)
+        q, k, v = projected((query, key, value), self._in_weights(), self.in_proj_bias, self._kv_dim)
+        if self.num_kv_heads != self.num_heads:
+            k, v = self._shared(k), self._shared(v)
         attended, weights = attend(
             q,
             k,
@@ -125,3 +141,31 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return self.out_proj(attended), weights
+
+
+class GroupedQueryAttention(MultiheadAttention):
+    """Attention whose keys and values have fewer heads than the queries; see `MultiheadAttention`.
+
+    >>> import lucid
+    >>> attention = lucid.nn.GroupedQueryAttention(8, 4, 2, batch_first=True)
+    >>> x = lucid.rand(5, 3, 8)
+    >>> attention(x, x, x)[0].shape, attention.k_proj_weight.shape
+    ((5, 3, 8), (4, 8))
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, num_kv_heads: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(embed_dim, num_heads, *args, num_kv_heads=num_kv_heads, **kwargs)
+
+
+class MultiQueryAttention(MultiheadAttention):
+    """Attention whose keys and values have one head for all queries; see `MultiheadAttention`.
+
+    >>> import lucid
+    >>> attention = lucid.nn.MultiQueryAttention(8, 4, batch_first=True)
+    >>> x = lucid.rand(5, 3, 8)
+    >>> attention(x, x, x)[0].shape, attention.v_proj_weight.shape
+    ((5, 3, 8), (2, 8))
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(embed_dim, num_heads, *args, num_kv_heads=1, **kwargs)

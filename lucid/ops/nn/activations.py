@@ -239,3 +239,8 @@ mish = activation("mish", _mish, lambda x: P.mish_slope(x))
 
 softsign = activation("softsign", lambda x: x / (1 + P.abs(x)), DERIVED)
 tanhshrink = activation("tanhshrink", lambda x: x - P.tanh(x), DERIVED)
+
+
+# Logarithm and exponential for both signs. Written out: by sign and abs their slope at 0 would be 0.
+symlog = activation("symlog", lambda x: P.sign(x) * P.log1p(P.abs(x)), lambda x: 1 / (1 + P.abs(x)))
+symexp = activation("symexp", lambda x: P.sign(x) * P.expm1(P.abs(x)), lambda x: P.exp(P.abs(x)))
