@@ -298,3 +298,44 @@ def test_integers_that_a_type_cannot_hold_are_refused(write):
 def test_integers_that_a_type_cannot_hold_can_be_compared_with():
     u = lucid.tensor([1, 2], dtype=lucid.uint8)
     assert (u < 300).all() and not (u == -1).any()
+
+
+# --- what belongs to others ------------------------------------------------------------------------
+
+
+def test_files_of_others_say_what_they_are(tmp_path):
+    from lucid.checkpoints import CheckpointError
+
+    for name, head, words in (("a.pt", b"PK\x03\x04rest", "lucid.torch.load"), ("a.pkl", b"\x80\x04rest", "a pickle")):
+        (tmp_path / name).write_bytes(head)
+        with pytest.raises(CheckpointError, match=words):
+            lucid.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layers_show_the_shape_that_was_given(name):
+    layer = getattr(lucid.nn, name)(3, 4, batch_first=True)
+    with pytest.raises(RuntimeError, match=r"3 features in its last dimension, not shape \(2, 5, 7\)"):
+        layer(lucid.ones(2, 5, 7))
+
+
+def test_parameters_say_so():
+    assert repr(lucid.nn.Parameter(lucid.ones(2))) == "Parameter containing:\nTensor([1., 1.], requires_grad=True)"
+    assert repr(lucid.nn.Buffer(lucid.ones(2))) == "Tensor([1., 1.])"
+
+
+def test_tensors_of_pytorch_are_told_from_others():
+    torch = pytest.importorskip("torch")
+    x, t = lucid.ones(2), torch.ones(2, requires_grad=True)
+    for call in (
+        lambda: x + t,
+        lambda: lucid.exp(t),
+        lambda: lucid.nn.Linear(2, 1)(t),
+        lambda: lucid.cat([x, t]),
+        lambda: lucid.nn.functional.mse_loss(x, t),
+        lambda: lucid.optim.SGD([t], lr=0.1),
+        lambda: lucid.tensor(t),
+    ):
+        with pytest.raises(TypeError, match=r"a tensor of PyTorch; lucid.from_dlpack\(tensor.detach\(\)\)"):
+            call()
+    assert lucid.from_dlpack(t.detach()).tolist() == [1.0, 1.0]

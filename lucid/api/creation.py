@@ -14,7 +14,7 @@ from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import by_name, shape_from
-from lucid.ops.promotion import exact
+from lucid.ops.promotion import described, exact, is_of_pytorch
 from lucid.ops.tree import too_deep
 
 _MOST_DIMS = 64  # of NumPy's arrays
@@ -33,6 +33,8 @@ def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Te
 
 def _array_from(data: Any, dtype: Any) -> Any:
     """A new array: Python floats take the default type, arrays keep theirs."""
+    if is_of_pytorch(data) and data.requires_grad:
+        raise TypeError(f"the data is {described(data)}, and its gradients would not follow")
     if hasattr(data, "__array__") and (found := np.asarray(data)).dtype.kind != "O":
         data = found  # another library's array or column, which keeps its type too
     if isinstance(data, np.ndarray | np.generic):

@@ -201,16 +201,31 @@ def _checksums_in(header: _Header) -> dict[str, int] | None:
     return sums
 
 
+def _raise_if_foreign(path: str, head: bytes) -> None:
+    """Say what a file is that is none of Lucid's, where its first bytes tell."""
+    if head == b"PK":
+        raise CheckpointError(
+            f"{path}: a zip file, as PyTorch writes checkpoints (.pt, .pth, .bin); lucid.torch.load reads those without "
+            "running code"
+        )
+    if head[:1] == b"\x80":
+        raise CheckpointError(
+            f"{path}: a pickle, as PyTorch wrote checkpoints before version 1.6; reading it would run what it names. Convert it "
+            "where it was written, as with torch.save(torch.load(path, weights_only=True), path)"
+        )
+
+
 def _opened(path: str) -> tuple[Any, _Header]:
     """The file, and the header of that same file, even if another takes its place just now."""
     for _ in range(_ATTEMPTS):
         raise_unless_file(path)
         file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed by TensorFile
         try:
+            _raise_if_foreign(path, file.read(2))
             header = _Header(path)
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file, header
-        except (OSError, ImportError):
+        except (OSError, ImportError, CheckpointError):
             file.close()
             raise
         except Exception as error:

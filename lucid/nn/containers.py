@@ -345,6 +345,7 @@ class ParameterDict(_OfParameters, _Mapped):
     >>> from lucid.nn.containers import ParameterDict
     >>> weights = ParameterDict({"left": lucid.zeros(2)})
     >>> weights["left"]
+    Parameter containing:
     Tensor([0., 0.], requires_grad=True)
     """
 

@@ -36,7 +36,8 @@ class Module(Hooked, Stateful["Module"]):
     >>> scale(lucid.tensor([1.0, 2.0]))
     Tensor([3., 6.], grad_fn=<mul>)
     >>> dict(scale.named_parameters())
-    {'factor': Tensor(3., requires_grad=True)}
+    {'factor': Parameter containing:
+    Tensor(3., requires_grad=True)}
     """
 
     training: bool
@@ -122,6 +123,7 @@ class Module(Hooked, Stateful["Module"]):
         >>> layer = Module()
         >>> layer.weight = Parameter(lucid.ones(2))
         >>> layer.requires_grad_(False).weight
+        Parameter containing:
         Tensor([1., 1.])
         """
         for parameter in self.parameters():

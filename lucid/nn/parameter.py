@@ -53,6 +53,7 @@ class Parameter(Tensor, metaclass=Mark):
     >>> from lucid.nn.parameter import Parameter
     >>> weight = Parameter(lucid.ones(2))
     >>> weight
+    Parameter containing:
     Tensor([1., 1.], requires_grad=True)
     >>> isinstance(weight, Parameter), isinstance(weight * 2, Parameter)
     (True, False)
@@ -188,3 +189,14 @@ def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool, of: 
 
 copyreg.pickle(Tensor, reduced)
 copyreg.pickle(Waiting, reduced)
+
+_describe = Tensor.__repr__
+
+
+def _describe_parameter(tensor: Tensor) -> str:
+    """Parameters say that they are such."""
+    text = _describe(tensor)
+    return f"Parameter containing:\n{text}" if isinstance(tensor, Parameter) else text
+
+
+Tensor.__repr__ = _describe_parameter  # type: ignore[method-assign]  # only this module knows parameters

@@ -143,6 +143,7 @@ class Stateful(Registry[M]):
         >>> net.load_state_dict({"weight": np.array([3.0, 4.0])})
         <All keys matched successfully>
         >>> net.weight
+        Parameter containing:
         Tensor([3., 4.], requires_grad=True)
         """
         if not isinstance(state_dict, Mapping):

@@ -40,6 +40,25 @@ def raise_mixed(name: str, tensors: Sequence[Any]) -> None:
 _SINGLE_AND_LESS = frozenset({dtypes.float32.numpy, dtypes.float16.numpy, _BF16})
 
 
+def described(value: Any) -> str:
+    """What something is that should be a tensor, for an error."""
+    if is_of_pytorch(value):
+        return "a tensor of PyTorch; lucid.from_dlpack(tensor.detach()) gives one of Lucid over the same memory"
+    return type(value).__name__
+
+
+def is_of_pytorch(value: Any) -> bool:
+    """Whether something is a tensor of the real PyTorch."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def raise_if_of_pytorch(name: str, *values: Any) -> None:
+    """Refuse tensors of PyTorch by saying what they are."""
+    for value in values:
+        if is_of_pytorch(value):
+            raise TypeError(f"{name}: expected a tensor, not {described(value)}") from None
+
+
 def raise_unless_alike(name: str, *tensors: Any) -> None:
     """Refuse operands of several types to a layer, unless all of them are single precision or less."""
     kinds = {t.np_dtype for t in tensors if t is not None}
@@ -173,7 +192,7 @@ def _operand(name: str, value: Any) -> Any:
         return lift(value)
     if isinstance(value, NUMBERS):
         return value
-    raise TypeError(f"{name}: expected a tensor, an array or a number, not {type(value).__name__}")
+    raise TypeError(f"{name}: expected a tensor, an array or a number, not {described(value)}")
 
 
 def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:

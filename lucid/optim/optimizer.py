@@ -15,6 +15,7 @@ from lucid.core.levels import trace, tracing
 from lucid.core.source_lines import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
+from lucid.ops.promotion import described
 from lucid.ops.tree import flatten
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -108,7 +109,7 @@ class Optimizer:
             known = {id(p) for other in self.param_groups for p in other["params"]}
         for p in group["params"]:
             if not isinstance(p, Tensor):
-                raise TypeError(f"an optimizer takes tensors, not a {type(p).__name__}")
+                raise TypeError(f"an optimizer takes tensors, not {described(p)}")
             if not p.is_leaf and not group.get("differentiable"):
                 raise ValueError(
                     f"a parameter of shape {p.shape} is the result of an operation (`{p.grad_fn.name()}` at "

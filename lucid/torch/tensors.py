@@ -9,7 +9,7 @@ from lucid.core import levels
 from lucid.core.arrays import empty
 from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
-from lucid.nn.parameter import Parameter, Waiting, reduced
+from lucid.nn.parameter import Waiting, reduced
 from lucid.ops.dims import shape_from
 from lucid.ops.sparse.tensor import Sparse
 from lucid.torch.element_types import typed as of_front_door
@@ -224,8 +224,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
     is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")
 
     def __repr__(self) -> str:
-        text = Plain.__repr__(self).replace("dtype=lucid.", "dtype=torch.").replace("Tensor(", "tensor(", 1)
-        return f"Parameter containing:\n{text}" if isinstance(self, Parameter) else text
+        return Plain.__repr__(self).replace("dtype=lucid.", "dtype=torch.").replace("Tensor(", "tensor(", 1)
 
 
 copyreg.pickle(Tensor, reduced)

@@ -4,7 +4,7 @@ import lucid
 from lucid import Tensor
 from lucid.core import modes
 from lucid.ops.nn import linear as ops
-from lucid.ops.promotion import raise_unless_alike
+from lucid.ops.promotion import raise_if_of_pytorch, raise_unless_alike
 
 __all__ = ["bilinear", "fused_linear_gelu", "fused_linear_relu", "linear"]
 
@@ -20,7 +20,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if (casting := modes.autocast.get()) is not None:
         input, weight, bias = casting.low(input, weight, bias)
     if weight.ndim != 1:
-        return ops.linear(input, weight, bias)
+        try:
+            return ops.linear(input, weight, bias)
+        except AttributeError:
+            raise_if_of_pytorch("linear", input, weight, bias)
+            raise
     raise_unless_alike("linear", input, weight, bias)
     # One output without a dimension of its own.
     out = lucid.matmul(input, weight)

@@ -125,7 +125,8 @@ class _Layers(_Recurrent):
         rows, sizes, order = self._packed(input)
         if rows.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"{self._get_name()}: the input must have size {self.input_size}, not shape {rows.shape}"
+                f"{self._get_name()}: the input must have {self.input_size} features in its last dimension, not shape "
+                f"{input.data.shape if isinstance(input, PackedSequence) else input.shape}"
             )
         alone = not isinstance(input, PackedSequence) and input.ndim == 2
         states = self._states(hx, sizes[0], alone, rows, order)

@@ -38,6 +38,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> layer.weight = Parameter(lucid.tensor([[3.0, 4.0]]))
     >>> _ = parametrizations.weight_norm(layer)
     >>> layer.parametrizations.weight.original0
+    Parameter containing:
     Tensor([[5.]], requires_grad=True)
     """
     return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)

@@ -272,6 +272,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     >>> layer.weight = Parameter(lucid.zeros(2))
     >>> _ = parametrize.register_parametrization(layer, "weight", Exp())
     >>> parametrize.remove_parametrizations(layer, "weight").weight
+    Parameter containing:
     Tensor([1., 1.], requires_grad=True)
     """
     if not is_parametrized(module, tensor_name):

@@ -99,6 +99,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> layer = Module()
     >>> layer.weight = Parameter(lucid.tensor([[3.0, 4.0]]))
     >>> weight_norm(layer).weight_g
+    Parameter containing:
     Tensor([[5.]], requires_grad=True)
     """
     weight = _take_parameter(module, name, WeightNorm)
