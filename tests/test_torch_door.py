@@ -94,8 +94,8 @@ def test_former_names():
 
 def test_what_is_not_there_says_why():
     with pytest.raises(AttributeError, match="one process"):
-        torch.distributed  # noqa: B018  # asking is the test
-    assert not hasattr(torch, "distributed")
+        torch.distributed.all_reduce  # noqa: B018  # asking is the test
+    assert not hasattr(torch, "onnx") and not torch.distributed.is_available() and torch.distributed.get_rank() == 0
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("lucid.torch.nn.nonsense")
 

@@ -175,3 +175,58 @@ def test_made_for_tests():
         torch.testing.assert_allclose(torch.ones(2), 1.1)
     model = torch.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(2)))
     assert torch.func.vmap(model)(torch.rand(3, 4, 2)).shape == (3, 4, 2)
+
+
+# --- what packages for PyTorch do ------------------------------------------------------------------
+
+
+def test_modules_may_be_abstract():
+    from abc import ABC, abstractmethod
+
+    class Metric(nn.Module, ABC):
+        @abstractmethod
+        def update(self): ...
+
+    class Count(Metric):
+        def update(self):
+            return 1
+
+    with pytest.raises(TypeError, match="abstract"):
+        Metric()
+    assert Count().update() == 1 and isinstance(Count(), nn.Module) and isinstance(nn.Linear(1, 1), nn.Linear)
+
+
+def test_optimizers_around_others_need_no_init():
+    class Around(torch.optim.Optimizer):
+        def __init__(self, inner):
+            self.optimizer, self.param_groups, self.state = inner, inner.param_groups, inner.state
+
+        def step(self, closure=None):
+            return self.optimizer.step(closure)
+
+    p = torch.ones(1, requires_grad=True)
+    p.grad = torch.ones(1)
+    around, seen = Around(torch.optim.SGD([p], lr=0.5)), []
+    around.step()
+    around.register_step_post_hook(lambda *_: seen.append(1))
+    around.step()
+    assert p.item() == 0.0 and seen == [1]
+
+
+def test_functions_get_gradients_of_their_class():
+    seen = []
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2, x + 1
+
+        @staticmethod
+        def backward(ctx, g, h):
+            seen.extend([type(g), type(h), type(ctx.saved_tensors[0]), g.shape.numel()])
+            return 2 * g + h
+
+    x = torch.ones(3, requires_grad=True)
+    Twice.apply(x)[0].sum().backward()
+    assert seen == [torch.Tensor] * 3 + [3] and x.grad.tolist() == [2.0] * 3

@@ -18,7 +18,7 @@ from lucid.core.levels import Inside, active, new_level
 from lucid.core.node import OPERAND, RESULT, Node, Plan, attach, linked, split_edges
 from lucid.core.primitive import P, Primitive, apply, bare, edge_of, write_results
 from lucid.core.storage import DETACHED, new_view, root_of, storage_of
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, class_of, wrapped_as
 from lucid.ir.trace import Computed, Traced
 from lucid.ops.rules import sum_to
 
@@ -93,6 +93,7 @@ class Call(Primitive):
         self.args = tuple(None if isinstance(a, Tensor) else a for a in args)
         # Transforms run the call on what is inside its operands: whether these need a gradient is seen from outside.
         self.needs = [args[i].requires_grad for i in self.places]
+        self.kind = class_of(args)  # of gradients, as of what is computed of the operands
         self.operands = self.results = self.rules = self.names = ()
         self.shared, self.plans, self.only_plan = {}, [], None
         self.jvp = self._push if defines(function, "jvp") else by_transposing
@@ -301,7 +302,7 @@ class Call(Primitive):
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         as_arrays = not any(isinstance(g, Tensor) for g in ct.values())
-        grads = [_incoming(node, ct, i, self.ctx.materialize_grads) for i in range(len(node.shapes))]
+        grads = [_incoming(node, ct, i, self.ctx.materialize_grads, self.kind) for i in range(len(node.shapes))]
         saved = self._saved(node, next(g for g in grads if isinstance(g, Tensor)))
         found = self.pulled(saved, grads, node)
         return [bare(g) for g in found] if as_arrays else found
@@ -678,12 +679,12 @@ def _as_result(output: Tensor) -> Tensor:
     return fresh
 
 
-def _incoming(node: Node, ct: dict[int, Any], i: int, materialize: bool) -> Any:
+def _incoming(node: Node, ct: dict[int, Any], i: int, materialize: bool, kind: Any = Tensor) -> Any:
     """The gradient of one output, as a tensor; zeros or None if it was not used."""
     if i in ct:
-        return ct[i] if isinstance(ct[i], Tensor) else Tensor._wrap(ct[i])
+        return ct[i] if isinstance(ct[i], Tensor) else wrapped_as(kind, ct[i])
     meta = node.shapes[i]
-    return Tensor._wrap(zeros(*meta)) if meta is not None and materialize else None
+    return wrapped_as(kind, zeros(*meta)) if meta is not None and materialize else None
 
 
 def _keep(kind: str, number: int, inputs: int) -> tuple[int, str, int]:

@@ -222,6 +222,7 @@ def _opened(path: str) -> tuple[Any, _Header]:
         file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed by TensorFile
         try:
             _raise_if_foreign(path, file.read(2))
+            file.seek(0)
             header = _Header(path)
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file, header

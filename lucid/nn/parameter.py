@@ -199,4 +199,4 @@ def _describe_parameter(tensor: Tensor) -> str:
     return f"Parameter containing:\n{text}" if isinstance(tensor, Parameter) else text
 
 
-Tensor.__repr__ = _describe_parameter  # type: ignore[method-assign]  # only this module knows parameters
+Tensor.__repr__ = _describe_parameter  # type: ignore[method-assign, assignment]  # only this module knows parameters

@@ -71,12 +71,14 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        self._hooks: dict[str, dict[int, Hook]] = {event: {} for event in _EVENTS}
+        self._hooks = {event: {} for event in _EVENTS}
         self._given: set[int] | None = set()  # while groups are added one after the other
         groups: list[Any] = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
         self._given = None
+
+    _hooks: dict[str, dict[int, Hook]] = {}  # noqa: RUF012  # of those whose class leaves out super().__init__(): none
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -221,13 +223,15 @@ class Optimizer:
     def _register(self, event: str, hook: Hook) -> RemovableHandle:
         if not callable(hook):
             raise TypeError(f"a hook must be callable, not {type(hook).__name__}")
+        if not self._hooks:
+            self._hooks = {name: {} for name in _EVENTS}
         handle = RemovableHandle(self._hooks[event])
         self._hooks[event][handle.id] = hook
         return handle
 
     def _run_hooks(self, event: str, value: Any = None) -> Any:
         """Run the hooks of an event, each on what the one before it returned."""
-        for hook in list(self._hooks[event].values()):
+        for hook in list(self._hooks.get(event, {}).values()):
             result = hook(self) if value is None else hook(self, value)
             value = value if result is None else result
         return value
@@ -285,7 +289,7 @@ def _with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         hooks = self._hooks
-        if not (hooks["step_pre"] or hooks["step_post"]) or type(self).step is not call:
+        if not hooks or not (hooks["step_pre"] or hooks["step_post"]) or type(self).step is not call:
             return step(self, *args, **kwargs)
         for hook in list(hooks["step_pre"].values()):
             result = hook(self, args, kwargs)

@@ -4,6 +4,7 @@ A class here derives from Lucid's and from the classes here of its bases, so `is
 mean in PyTorch.
 """
 
+from abc import ABCMeta
 from functools import cache
 from typing import Any, Self, TypeVar
 
@@ -11,10 +12,11 @@ import lucid.nn
 from lucid.torch.tensors import adopted
 
 
-class Adopting(type):
+class Adopting(ABCMeta):
     """The type of these classes: whatever an instance has registered when it is complete belongs to the front door.
 
-    Layers that Lucid's own code makes inside others, as a transformer does, count as instances too.
+    Layers that Lucid's own code makes inside others, as a transformer does, count as instances too. Classes of modules may be
+    abstract as well.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:

@@ -102,6 +102,8 @@ PATHS = {
     "jit": "lucid.torch.hints",
     "compiler": "lucid.torch.hints",
     "version": "",
+    "distributed": "lucid.torch.processes",
+    "_C": "lucid.torch.processes",
     "types": "",
 }
 _FORMER = (
