@@ -312,6 +312,13 @@ def test_files_of_others_say_what_they_are(tmp_path):
             lucid.load(tmp_path / name)
 
 
+def test_headers_of_any_length_are_read(tmp_path):
+    """The length of a header may look like the first byte of a pickle."""
+    for length in range(1, 400, 7):
+        lucid.save({"text": "x" * length, "t": lucid.ones(2)}, tmp_path / "a.safetensors")
+        assert len(lucid.load(tmp_path / "a.safetensors")["text"]) == length
+
+
 @pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
 def test_recurrent_layers_show_the_shape_that_was_given(name):
     layer = getattr(lucid.nn, name)(3, 4, batch_first=True)

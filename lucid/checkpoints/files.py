@@ -203,7 +203,9 @@ def _checksums_in(header: _Header) -> dict[str, int] | None:
 
 def _raise_if_foreign(path: str, head: bytes) -> None:
     """Say what a file is that is none of Lucid's, where its first bytes tell."""
-    if head == b"PK":
+    if head[8:] == b"{":
+        return  # a safetensors file: the length of a header in JSON, in 8 bytes of any value
+    if head[:2] == b"PK":
         raise CheckpointError(
             f"{path}: a zip file, as PyTorch writes checkpoints (.pt, .pth, .bin); lucid.torch.load reads those without "
             "running code"
@@ -221,7 +223,7 @@ def _opened(path: str) -> tuple[Any, _Header]:
         raise_unless_file(path)
         file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed by TensorFile
         try:
-            _raise_if_foreign(path, file.read(2))
+            _raise_if_foreign(path, file.read(9))
             file.seek(0)
             header = _Header(path)
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
