@@ -101,7 +101,7 @@ REASONS: dict[str, dict[str, str]] = {
         "the result does not depend on the elements": "new_empty_strided resize resize_as set",
         "a function of Python numbers is called on each element": "apply map map2",
         "the result is steps of the operand, with a derivative of 0 wherever it has one": (
-            "histc poisson_quantile binomial_quantile"
+            "histc poisson_quantile binomial_quantile accuracy"
         ),
         "the gradient is meant to be another than that of the values; the row pins it": "scale_gradient straight_through vector_quantize",
     },
