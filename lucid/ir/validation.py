@@ -23,7 +23,7 @@ from lucid.ops.fused import Gradient
 from lucid.ops.nn.resampling import AxisMap
 
 MAX_COUNT = 1000  # derivatives of a function of elements, or the degree of a polynomial
-_COUNTS = ("by", "order", "degree", "n")
+_COUNTS = ("order", "degree", "n", "p")
 
 
 class ExportError(ValueError):
@@ -113,7 +113,8 @@ def _raise_unless_composed(what: Primitive, operands: list[Any], params: dict[st
 
 def _raise_unless_fitting(what: Primitive, operands: list[Any], params: dict[str, Any]) -> None:
     for name, value in params.items():  # how often a derivative is taken, and the like: loops of that length
-        if what.is_scalar and name.startswith(_COUNTS) and type(value) is int and abs(value) > MAX_COUNT:
+        counts = name in _COUNTS or name.startswith("by")
+        if what.is_scalar and counts and type(value) is int and abs(value) > MAX_COUNT:
             raise ExportError(f"its parameter {name}={value} is larger than {MAX_COUNT}")
     for name, check in _CHECKS.items():
         if name in params and not check(what, operands, params):
