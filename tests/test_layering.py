@@ -20,9 +20,7 @@ ROOMS = (
     "utils kernels tree interop array_api numpy jax torch"
 ).split()
 # These are built on the public package.
-USERS = (
-    "nn optim data checkpoints amp utils masked einops signal distributions sparse array_api interop kernels numpy jax torch".split()
-)
+USERS = "nn optim data checkpoints amp utils masked einops signal distributions sparse array_api interop kernels numpy jax torch".split()
 
 
 def name(path):

@@ -165,7 +165,9 @@ lucid.core.dtypes: standard
     bool:of=bool_ complex128/cdouble complex64/cfloat float32/float float64/double int16/short int32/int int64/long int8
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
-    bfloat16 can_cast dtype finfo float16/half get_default_dtype iinfo promote_types set_default_dtype
+    bfloat16 can_cast dtype float16/half get_default_dtype set_default_dtype
+lucid.ops.result_types:
+    finfo iinfo promote_types
 lucid.ops.sparse.layout:
     layout sparse_coo sparse_csr strided
 lucid.api.printing:

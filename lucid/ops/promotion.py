@@ -11,6 +11,7 @@ from lucid.core.arrays import as_array
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
+from lucid.ops import result_types
 from lucid.ops.categories import Elementwise
 from lucid.ops.rules import P
 
@@ -105,7 +106,7 @@ def lift_all(*values: Any) -> list[Tensor]:
     kinds = [lift(v).np_dtype for v in values if isinstance(v, Tensor) or hasattr(v, "__array__")]
     if not kinds:
         return [lift(v) for v in values]
-    kind = reduce(dtypes.promote_pair, kinds)
+    kind = reduce(result_types.promote_pair, kinds)
     return [beside(v, kind) for v in values]
 
 
@@ -137,7 +138,7 @@ def _result_type(name: str, given: Sequence[Any], operands: Sequence[Any], polic
         numbers = [g for g, a in zip(given, operands, strict=True) if not isinstance(a, Tensor)]
         target: np.dtype[Any] = lattice.result_type([t.np_dtype for t in tensors], numbers)
         return lattice.floating(target, name) if policy == FLOAT and target not in _DIFFERENTIABLE else target
-    target = dtypes.result_type_of(
+    target = result_types.result_type_of(
         [t.np_dtype for t in tensors if t.ndim],
         [t.np_dtype for t in tensors if not t.ndim],
         [a for a in operands if not isinstance(a, Tensor)],
@@ -202,7 +203,7 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
         raise_if_complex(prim, _type_beside(operands))
     for a in operands:
         if type(a) is int and policy != BOOL:
-            dtypes.raise_if_outside(a, _type_beside(operands), prim.name)
+            result_types.raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
     except ValueError as error:

@@ -5,10 +5,11 @@ from typing import Any
 import lucid.api.reductions as reductions
 from lucid.api.creation import tensor, zeros_like
 from lucid.autograd.modes import no_grad
-from lucid.core.dtypes import finfo, float32
+from lucid.core.dtypes import float32
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.ops.result_types import finfo
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.dtypes import finfo
 from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -31,6 +30,7 @@ from lucid.func.sparse.coloring import (
 )
 from lucid.func.sparse.patterns import linear_pattern
 from lucid.ir.effects import LASTING
+from lucid.ops.result_types import finfo
 
 _MODES = ("auto", "forward", "reverse", "mixed")
 
