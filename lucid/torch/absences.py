@@ -11,13 +11,15 @@ _REASONS = {
         bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
         """,
-    "there are no sparse tensors here; lucid.func.sparse_jacobian has sparse derivatives": """
-        sparse SparseAdam col_indices_copy crow_indices_copy indices_copy values_copy hspmm smm sspaddmm sparse_bsc_tensor
-        sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor ccol_indices
-        coalesce col_indices crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices sparse_dim sparse_mask
-        sparse_resize_ sparse_resize_and_clear_ to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
-        to_sparse_csc to_sparse_csr values to_mkldnn
-        """,
+    "sparse tensors have coordinates or compressed rows, and no other layouts": """
+        col_indices_copy crow_indices_copy indices_copy values_copy hspmm smm sspaddmm sparse_bsc_tensor
+        sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor ccol_indices resize_as_sparse_
+        row_indices sparse_resize_ sparse_resize_and_clear_ to_padded_tensor to_sparse_bsc to_sparse_bsr
+        to_sparse_csc to_mkldnn
+    """,
+    "sparse tensors have it, dense ones do not": """
+        coalesce col_indices crow_indices dense_dim indices is_coalesced sparse_dim values
+    """,
     "it belongs to the compilers of PyTorch, and programs are not read here": """
         import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
         parse_type_comment unify_type_list debug_unwrap AVG SUM
