@@ -2,7 +2,7 @@
 
 _REASONS = {
     "there are no quantized tensors": """
-        quantization ao dequantize fake_quantize_per_channel_affine fake_quantize_per_tensor_affine quantize_per_channel
+        quantization ao dequantize   quantize_per_channel
         quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_max_pool1d quantized_max_pool2d
         qint8 qint32 quint8 quint2x4 quint4x2 int_repr q_scale q_zero_point q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points qscheme scaled_mm scaled_grouped_mm grouped_mm
@@ -12,13 +12,10 @@ _REASONS = {
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
         """,
     "sparse tensors have coordinates or compressed rows, and no other layouts": """
-        col_indices_copy crow_indices_copy indices_copy values_copy hspmm smm sspaddmm sparse_bsc_tensor
+               sparse_bsc_tensor
         sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor ccol_indices resize_as_sparse_
         row_indices sparse_resize_ sparse_resize_and_clear_ to_padded_tensor to_sparse_bsc to_sparse_bsr
         to_sparse_csc to_mkldnn
-    """,
-    "sparse tensors have it, dense ones do not": """
-        coalesce col_indices crow_indices dense_dim indices is_coalesced sparse_dim values
     """,
     "it belongs to the compilers of PyTorch, and programs are not read here": """
         import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
@@ -40,8 +37,8 @@ _REASONS = {
         BackwardCFunction NestedIOFunction enforce_grad_layout_policy region_activation_memory_budget
         set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch
         swap_in_optimizer_params_and_state OptimizerPostHook OptimizerPreHook
-        thread_safe_generator module_load hash_tensor slice_inverse
-        index storage_type transfer_parametrizations_and_params
+          hash_tensor slice_inverse
+        index  transfer_parametrizations_and_params
         """,
     "give tensors to autograd.grad; edges of the graph have no names": "GradientEdge get_gradient_edge",
     "use lucid.masked, whose functions take a mask": "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",

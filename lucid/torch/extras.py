@@ -311,3 +311,6 @@ def checkpoint_sequential(
     for start in range(0, size * (segments - 1), size):
         input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
     return run(size * (segments - 1), len(steps))(input)
+
+
+OptimizerPreHook = OptimizerPostHook = Callable[..., Any]  # types of hooks

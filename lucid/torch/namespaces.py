@@ -92,7 +92,7 @@ PATHS = {
     "amp": "lucid.torch.accelerators lucid.amp",
     "amp.autocast_mode": "lucid.torch.accelerators",
     "amp.grad_scaler": "lucid.torch.accelerators",
-    "random": "lucid.api.random",
+    "random": "lucid.api.random lucid.torch.root",
     "serialization": "lucid.torch.files",
     "cuda": "lucid.torch.accelerators",
     "cuda.amp": "",

@@ -238,6 +238,91 @@ class JITException(RuntimeError):  # noqa: N818  # the name in PyTorch
     """What programs compiled by PyTorch raise."""
 
 
+def values_copy(input: Any) -> Any:
+    """The values of a sparse tensor, in memory of their own.
+
+    >>> import lucid.torch as torch
+    >>> x = torch.eye(2).to_sparse().coalesce()
+    >>> torch.values_copy(x), torch.indices_copy(x)
+    (tensor([1., 1.]), tensor([[0, 1],
+            [0, 1]]))
+    """
+    return input.values().clone()
+
+
+def indices_copy(input: Any) -> Any:
+    """The indices of a sparse tensor of coordinates, in memory of their own."""
+    return input.indices().clone()
+
+
+def crow_indices_copy(input: Any) -> Any:
+    """Where the rows of a compressed sparse tensor begin, in memory of its own."""
+    return input.crow_indices().clone()
+
+
+def col_indices_copy(input: Any) -> Any:
+    """The columns of the entries of a compressed sparse tensor, in memory of their own."""
+    return input.col_indices().clone()
+
+
+def smm(input: Any, mat: Any) -> Any:
+    """The product of a sparse matrix with a dense one, as a sparse tensor.
+
+    >>> import lucid.torch as torch
+    >>> torch.smm(torch.eye(2).to_sparse(), torch.ones(2, 2)).to_dense()
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    return (input @ mat).to_sparse()
+
+
+hspmm = smm
+
+
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta · input + alpha · mat1 @ mat2 for a sparse input and factor, as a sparse tensor.
+
+    >>> import lucid.torch as torch
+    >>> eye = torch.eye(2).to_sparse()
+    >>> torch.sspaddmm(eye, eye, torch.ones(2, 2), alpha=2).to_dense()
+    tensor([[3., 2.],
+            [2., 3.]])
+    """
+    return (beta * input.to_dense() + alpha * (mat1 @ mat2)).to_sparse()
+
+
+def fake_quantize_per_tensor_affine(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Any:
+    """What remains of numbers that were rounded to `scale · (k - zero_point)`; gradients pass within the range.
+
+    >>> import lucid.torch as torch
+    >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.14, 0.26, 9.0]), 0.1, 0, 0, 15)
+    tensor([0.1000, 0.3000, 1.5000])
+    """
+    steps = input / scale + zero_point
+    inside = (steps.detach().round() >= quant_min) & (steps.detach().round() <= quant_max)
+    kept = (steps.detach().round().clamp(quant_min, quant_max) - zero_point) * scale
+    return lucid.where(inside, input + (kept - input).detach(), kept)
+
+
+def fake_quantize_per_channel_affine(
+    input: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int
+) -> Any:
+    """The same with a scale and a zero point for each channel along `axis`.
+
+    >>> import lucid.torch as torch
+    >>> x = torch.tensor([[0.14, 0.26], [0.14, 0.26]])
+    >>> torch.fake_quantize_per_channel_affine(x, torch.tensor([0.1, 0.2]), torch.zeros(2), 0, 0, 255)
+    tensor([[0.1000, 0.3000],
+            [0.2000, 0.2000]])
+    """
+    shape = [-1 if d == axis % input.ndim else 1 for d in builtins.range(input.ndim)]
+    return fake_quantize_per_tensor_affine(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
+
+
+def thread_safe_generator() -> None:
+    """The generator of a worker thread of a data loader: there is none, and the default one serves."""
+
+
 # Those that PyTorch has in its first namespace: all but the helpers of this module.
 _IMPORTED = {
     "Any",

@@ -184,6 +184,39 @@ class Tensor(Plain, metaclass=_AnyTensor):
         """Whether the tensor can never be part of a graph: no."""
         return False
 
+    def sparse_dim(self) -> int:
+        """How many dimensions are sparse: of a dense tensor, none."""
+        return 0
+
+    def dense_dim(self) -> int:
+        """How many dimensions are dense: of a dense tensor, all."""
+        return self.ndim
+
+    def _of_sparse_tensors(self, *args: Any, **kwargs: Any) -> Any:
+        """What only sparse tensors have: dense ones refuse it, as in PyTorch."""
+        raise RuntimeError(
+            "this is for sparse tensors, and the tensor is dense (torch.strided); to_sparse() makes it sparse"
+        )
+
+    coalesce = is_coalesced = indices = values = crow_indices = col_indices = _of_sparse_tensors
+
+    def smm(self, mat: "Plain") -> Any:
+        """`torch.smm`: a product as a sparse tensor."""
+        return (self @ mat).to_sparse()
+
+    def storage_type(self) -> Any:
+        """The class of what `storage()` gives."""
+        return TypedStorage
+
+    def module_load(self, other: "Plain", assign: bool = False) -> Any:
+        """What a module takes from a state in place of this tensor: `other`, or this one with its elements.
+
+        >>> import lucid.torch as torch
+        >>> torch.zeros(2).module_load(torch.ones(2))
+        tensor([1., 1.])
+        """
+        return other if assign else self.copy_(other).detach()
+
     def is_set_to(self, tensor: "Plain") -> bool:
         """Whether two tensors are the same elements in the same memory.
 
