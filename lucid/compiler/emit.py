@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.codegen import fused
-from lucid.codegen.bodies import NotGeneratedError
+from lucid.codegen.bodies import NARROW, NotGeneratedError
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_body, of_fold
@@ -388,14 +388,19 @@ class Emitter:
         """Factors multiplied element by element, and summed over the labels that the product does not have."""
         inner = [c for c in labels.left if c not in labels.out]
         kind = out.array.dtype
+        if kind in NARROW or x.array.dtype != kind or y.array.dtype != kind:
+            return False  # products of half precision are not rounded before they are summed
         plan = new_plan(P.mul, [kind, kind], {})
-        if plan is None or x.array.dtype != kind or y.array.dtype != kind:
+        if plan is None:
             return False
         order = [*labels.out, *inner]
         sizes = labels.sizes(x.array.shape, y.array.shape)
         shape = tuple([sizes[c] for c in order])
         reads = [p.shown(_by_labels(p.array, own, order, shape)) for p, own in ((x, labels.left), (y, labels.right))]
         operations = (Operation(plan, (("read", 0), ("read", 1))),)
+        if 0 in shape:
+            self._clear(out)
+            return True
         if not inner:
             self._loop(shape, reads, operations, [("result", 0)], [out])
             return True

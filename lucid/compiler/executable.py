@@ -14,7 +14,7 @@ from lucid.codegen.bodies import NotGeneratedError
 from lucid.compiler import runtime
 from lucid.compiler.link import linked
 from lucid.compiler.steps import Code, Output
-from lucid.core import modes
+from lucid.core import kernels, modes
 from lucid.core.source_lines import here
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
@@ -36,7 +36,7 @@ class Executable:
         self.program = program
         self.code: Code | None = None
         self.reason = ""  # why there is no code
-        if support.in_use and runtime.is_there:
+        if support.in_use and runtime.is_there and "cpu" in kernels.in_use:
             try:
                 self.code = linked(program)
             except NotGeneratedError as error:  # LLVM has no code for this processor

@@ -132,7 +132,7 @@ class Gradient(Fused):
     def __init__(self, of: Fused, needs: tuple[bool, ...]) -> None:
         asked = [name for name, need in zip(of.operands, needs) if need]
         super().__init__(
-            f"{of.name}_gradient",
+            f"{of.name}_gradient_by_{'_and_'.join(asked)}",  # kernels are found by it
             self._composed,
             operands=(*[f"ct_{r}" for r in of.results], *of.operands),
             results=[f"ct_{name}" for name in asked],

@@ -296,7 +296,7 @@ def fake_quantize_per_tensor_affine(input: Any, scale: Any, zero_point: Any, qua
 
     >>> import lucid.torch as torch
     >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.14, 0.26, 9.0]), 0.1, 0, 0, 15)
-    tensor([0.1000, 0.3000, 1.5000])
+    tensor([0.1, 0.3, 1.5])
     """
     steps = input / scale + zero_point
     inside = (steps.detach().round() >= quant_min) & (steps.detach().round() <= quant_max)
@@ -312,8 +312,8 @@ def fake_quantize_per_channel_affine(
     >>> import lucid.torch as torch
     >>> x = torch.tensor([[0.14, 0.26], [0.14, 0.26]])
     >>> torch.fake_quantize_per_channel_affine(x, torch.tensor([0.1, 0.2]), torch.zeros(2), 0, 0, 255)
-    tensor([[0.1000, 0.3000],
-            [0.2000, 0.2000]])
+    tensor([[0.1, 0.3],
+            [0.2, 0.2]])
     """
     shape = [-1 if d == axis % input.ndim else 1 for d in builtins.range(input.ndim)]
     return fake_quantize_per_tensor_affine(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)

@@ -204,6 +204,8 @@ class Tensor(Plain, metaclass=_AnyTensor):
         """`torch.smm`: a product as a sparse tensor."""
         return (self @ mat).to_sparse()
 
+    sspaddmm = _of_sparse_tensors
+
     def storage_type(self) -> Any:
         """The class of what `storage()` gives."""
         return TypedStorage

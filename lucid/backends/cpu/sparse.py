@@ -1,4 +1,7 @@
-"""Products with sparse matrices in compiled loops; what these do not take, the reference computes."""
+"""Products with sparse matrices in compiled loops; what these do not take, the reference computes.
+
+Generation does not reach them: where a row ends stands in memory, and not in the shape.
+"""
 
 from collections.abc import Callable
 from typing import Any
