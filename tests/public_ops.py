@@ -42,7 +42,7 @@ NOT_OPS: dict[str, str] = {
         autocast enable_grad get_num_threads GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad
         set_grad_enabled set_num_threads set_printoptions
     """,
-    "transforms and control flow: test_func_vmap, test_func_control": "cond scan vmap while_loop",
+    "transforms and control flow: test_func_vmap, test_func_control, test_compile": "compile cond scan vmap while_loop",
     "files: test_checkpoints": "load load_sharded save save_sharded",
     "an error class": "LinAlgError",
     "changes type or place; the rows to_complex and to_double test the one operation beneath": """
