@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import isolated, operations
-from benchmarks.libraries import LIBRARIES, Library, present
+from benchmarks.libraries import LIBRARIES, USUAL, Library, present
 from benchmarks.programs import PROGRAMS
 from benchmarks.report import Row, as_json, as_markdown, as_text
 from benchmarks.timing import in_turns, measure
@@ -72,6 +72,11 @@ def each(libraries: list[Library], measure_one: Callable[[str], Any]) -> dict[st
     return found
 
 
+def _apart(libraries: list[Library]) -> list[Library]:
+    """Those that are packages of their own."""
+    return [lib for lib in libraries if lib.name == lib.module]
+
+
 def scaling(libraries: list[Library], quick: bool) -> list[Row]:
     """Does an operation cost the same in a chain of a million as in a chain of a thousand?"""
     found = each([lib for lib in libraries if lib.name in ("lucid", "torch")], partial(isolated.task, "scaling"))
@@ -86,7 +91,7 @@ def scaling(libraries: list[Library], quick: bool) -> list[Row]:
 
 def leak(libraries: list[Library], quick: bool) -> list[Row]:
     """Is memory flat over a thousand training steps without the garbage collector?"""
-    found = each(libraries, partial(isolated.task, "leak"))
+    found = each(_apart(libraries), partial(isolated.task, "leak"))
     rows = []
     for kind, title in (("rss", "resident"), ("traced", "tracemalloc")):
         values = {name: float(f[kind]) for name, f in found.items()}
@@ -97,7 +102,7 @@ def leak(libraries: list[Library], quick: bool) -> list[Row]:
 
 def peak(libraries: list[Library], quick: bool) -> list[Row]:
     """How much memory a short chain over 100 MB needs at most."""
-    values = each(libraries, partial(isolated.median_peak, repeats=1 if quick else 3))
+    values = each(_apart(libraries), partial(isolated.median_peak, repeats=1 if quick else 3))
     met = values["lucid"] <= values["torch"] if "torch" in values else None
     title = "peak memory of ((x*2)+1).relu().sum(), backward, x 100 MB"
     return [Row("peak", title, values, "B", "lucid ≤ torch", met)]
@@ -105,6 +110,7 @@ def peak(libraries: list[Library], quick: bool) -> list[Row]:
 
 def importing(libraries: list[Library], quick: bool) -> list[Row]:
     """How long `import` takes when NumPy is there already."""
+    libraries = _apart(libraries)
     seconds = isolated.import_seconds([lib.module for lib in libraries], 3 if quick else 9)
     values = {lib.name: seconds[lib.module] for lib in libraries}
     return [Row("import", "import, on top of NumPy", values, "s", "lucid ≤ 60 ms", values["lucid"] <= 0.060)]
@@ -140,7 +146,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS), metavar="NAME", help="which")
-    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="NAME")
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=USUAL, metavar="NAME")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, for the README")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to a file")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a rough idea")

@@ -37,6 +37,10 @@ class Library:
         """Gradients by inputs that may be anywhere on the tape."""
         raise NotImplementedError
 
+    def prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function as it is to be called many times: compiled, where that is what is measured."""
+        return function
+
     def relu(self, x: Any) -> Any:
         return x.relu()
 
@@ -60,7 +64,7 @@ class Library:
             value.backward()
             return [value, *(v.grad for v in variables)]
 
-        return run
+        return self.prepared(run)
 
 
 class Torchlike(Library):
@@ -103,6 +107,24 @@ class Torch(Torchlike):
 
     def array(self, value: Any) -> np.ndarray:
         return value.detach().numpy()
+
+
+class Compiled(Lucid):
+    """Lucid with what is measured compiled as a whole: forward, backward and the optimizer's step."""
+
+    name = "lucid.compile"
+
+    def prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return self.namespace.compile(function)
+
+
+class TorchCompiled(Torch):
+    """The same with PyTorch's compiler, which takes about a minute for a model."""
+
+    name = "torch.compile"
+
+    def prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return self.namespace.compile(function)
 
 
 class MyGrad(Library):
@@ -168,7 +190,8 @@ class Autograd(Library):
         return run
 
 
-LIBRARIES: dict[str, type[Library]] = {c.name: c for c in (Lucid, Torch, Autograd, MyGrad)}
+LIBRARIES: dict[str, type[Library]] = {c.name: c for c in (Lucid, Compiled, Torch, TorchCompiled, Autograd, MyGrad)}
+USUAL = [name for name in LIBRARIES if name != TorchCompiled.name]  # where nobody says which
 
 
 def present(wanted: Sequence[str]) -> tuple[list[Library], list[str]]:

@@ -102,6 +102,8 @@ def _bind(loss: Loss, arrays: Callable[[], Arrays], lib: Library) -> Thunk:
 
 
 PROGRAMS = tuple(
-    Workload(name, title, partial(_bind, loss, arrays), {"torch": 1.0}, ("lucid", "torch"))
+    Workload(
+        name, title, partial(_bind, loss, arrays), {"torch": 1.0}, ("lucid", "lucid.compile", "torch", "torch.compile")
+    )
     for name, title, loss, arrays in _PROGRAMS
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.libraries import Library, Thunk
+from benchmarks.transforms import PEERS
 from benchmarks.workloads import Workload
 
 TARGETS_PER_INPUT = 4
@@ -118,14 +119,15 @@ class Recipe:
         criterion = getattr(ns.nn.functional, self.loss)
         x, targets = lib.constant(self.x), cycle([lib.constant(t) for t in self.targets])
 
-        def step() -> Any:
+        def step(x: Any, target: Any) -> Any:
             optimizer.zero_grad()
-            loss = criterion(model(x), next(targets))
+            loss = criterion(model(x), target)
             loss.backward()
             optimizer.step()
             return loss
 
-        return step
+        prepared = lib.prepared(step)
+        return lambda: prepared(x, next(targets))
 
     def bind(self, lib: Library) -> Thunk:
         """The same, with a few steps already taken."""
@@ -199,6 +201,4 @@ STEPS = (
     ),
 )
 
-TRAINING = tuple(
-    Workload(name, title, recipe.bind, {"torch": factor}, ("lucid", "torch")) for name, title, recipe, factor in STEPS
-)
+TRAINING = tuple(Workload(name, title, recipe.bind, {"torch": factor}, PEERS) for name, title, recipe, factor in STEPS)

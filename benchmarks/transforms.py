@@ -39,7 +39,7 @@ def per_sample(lib: Library) -> Thunk:
     func = lib.func
     parameters = [lib.constant(a) for a in _weights(64, 64, 64, 10)]
     x, y = lib.constant(_points(64, 64)), lib.constant(_points(64, 10))
-    gradients = func.vmap(func.grad(squared_error), in_dims=(None, 0, 0))
+    gradients = lib.prepared(func.vmap(func.grad(squared_error), in_dims=(None, 0, 0)))
     return lambda: list(gradients(parameters, x, y))
 
 
@@ -57,7 +57,8 @@ def _jacobian(transform: str) -> Callable[[Library], Thunk]:
         parameters = [lib.constant(a) for a in _weights(64, 128, 64)]
         x = lib.constant(_points(64))
         jacobian = getattr(lib.func, transform)(lambda x: network(parameters, x).tanh())
-        return lambda: jacobian(x)
+        prepared = lib.prepared(jacobian)
+        return lambda: prepared(x)
 
     return bind
 
@@ -66,7 +67,8 @@ def _hessian(lib: Library) -> Thunk:
     parameters = [lib.constant(a) for a in _weights(64, 64, 1)]
     x = lib.constant(_points(64))
     hessian = lib.func.hessian(lambda x: network(parameters, x).sum())
-    return lambda: hessian(x)
+    prepared = lib.prepared(hessian)
+    return lambda: prepared(x)
 
 
 def _pinn(lib: Library) -> Thunk:
@@ -81,7 +83,7 @@ def _pinn(lib: Library) -> Thunk:
         (bend,) = lib.gradients(slope.sum(), [x], True)
         return list(lib.gradients(((bend + u) ** 2).mean(), parameters, False))
 
-    return run
+    return lib.prepared(run)
 
 
 def _function(lib: Library) -> tuple[Callable[[Any], Any], Any, Any]:
@@ -105,7 +107,7 @@ def linearized(lib: Library) -> Thunk:
     return lambda: push(t)
 
 
-PEERS = ("lucid", "torch")
+PEERS = ("lucid", "lucid.compile", "torch", "torch.compile")
 TRANSFORMS = (
     Workload(
         "per-sample",

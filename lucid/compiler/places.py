@@ -96,6 +96,9 @@ _STEPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+_COMPILED = "cython_function_or_method"  # the type of functions of compiled modules, whose closures nobody sees
+
+
 class Walk:
     """All tensors, plain values and containers that can be reached from some roots."""
 
@@ -169,6 +172,9 @@ class Walk:
         elif isinstance(value, functools.partial):
             for name in ("func", "args", "keywords"):
                 self._go_on(found, "slot", name, getattr(value, name))
+        elif type(value).__name__ == _COMPILED and hasattr(value, "__wrapped__"):  # as transforms give
+            self.same.append(found)
+            self._go_on(found, "slot", "__wrapped__", value.__wrapped__)
         else:
             self._visit_object(found, value)
 

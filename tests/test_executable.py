@@ -1,0 +1,293 @@
+"""Programs as machine code: the same numbers as instruction by instruction, whatever is fused, folded, viewed or repeated."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid import nn
+from lucid.autograd import no_grad
+from lucid.backends.cpu.generated import support
+from lucid.compiler.executable import Executable
+from lucid.func import grad, hessian, jvp, make_graph, vmap
+from lucid.ops import tree
+
+needs_code = pytest.mark.skipif(not support.in_use, reason="needs generated code")
+TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
+
+
+def values(dtype, *shape, seed=0):
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal(shape) * 3
+    if dtype == "complex64":
+        numbers = numbers + 1j * rng.standard_normal(shape)
+    return lucid.tensor(numbers).to(getattr(lucid, dtype))
+
+
+def both(function, *args):
+    """What a program gives instruction by instruction, and as machine code; and its executable."""
+    program = make_graph(function)(*args)
+    inputs = [x for x in tree.flatten((args, {}))[0] if isinstance(x, lucid.Tensor)]
+    captured = [t for _, t in program.captured]
+    with no_grad():
+        want = program.run(inputs, captured)
+    executable = Executable(program)
+    return want, executable.run(inputs, captured), executable
+
+
+def assert_same(want, got, exactly=True):
+    for w, g in zip(want, got, strict=True):
+        assert (w.shape, w.dtype) == (g.shape, g.dtype)
+        if exactly:
+            np.testing.assert_array_equal(g.numpy(), w.numpy())
+        else:
+            np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (17,), (64,), (5, 7), (3, 1, 9), (0, 4), (130, 33)], ids=str)
+def test_chains_of_elements(dtype, shape):
+    x, y = values(dtype, *shape), values(dtype, *shape, seed=1)
+
+    def chain(x, y):
+        total = x * y + x
+        return total, total * total + 1, (x == y), lucid.where(x == y, total, y)
+
+    want, got, _ = both(chain, x, y)
+    assert_same(want, got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64"])
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2), (0, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 70, 33), (1, 9, 1), (4, 3, 5000)], ids=str)
+def test_folds_have_the_tree_of_reductions(dtype, dims, shape):
+    x = values(dtype, *shape)
+
+    def folds(x):
+        y = x * 2 + 1
+        return y.sum(dims), y.amax(dims), x.sum(dims, keepdim=True), y
+
+    want, got, _ = both(folds, x)
+    assert_same(want, got)
+
+
+def test_folds_of_broadcast_operands():
+    x, a = values("float32", 90, 100), values("float32", 100, seed=1)
+    want, got, executable = both(lambda x, a: ((x * a + a).sum(), (x * a).sum(0), (x * a).sum(1)), x, a)
+    assert_same(want, got)
+    if executable.code is not None:
+        assert not executable.code.calls
+
+
+def test_views_are_read_and_assembled():
+    x = values("float64", 6, 8)
+
+    def views(x):
+        y = x.exp()
+        parts = [y[1:4, ::2], y.t()[2], y.flip(0), y.reshape(4, 12), y.t().reshape(12, 4), y.diagonal()]
+        return [*[p * 2 for p in parts], lucid.cat([y, x]), lucid.stack([y[0], y[1]]), nn.functional.pad(y, (1, 2))]
+
+    want, got, _ = both(views, x)
+    assert_same(want, got)
+
+
+def test_gradients_of_views():
+    def loss(x):
+        y = x.clone()
+        y[1:3] = x[:2] * 2
+        return (y[::2].sum() * y.t()[1].prod()) + lucid.cat([x, y]).square().sum()
+
+    want, got, _ = both(grad(loss), values("float64", 5, 4))
+    assert_same(want, got, exactly=False)
+
+
+def test_operations_that_read_each_other_by_views_are_apart():
+    x = values("complex64", 4)
+    want, got, _ = both(lambda x: (x * 2).real.to(lucid.complex64) * (x * 2), x)
+    assert_same(want, got)
+
+
+@pytest.mark.parametrize(
+    "labels", ["ij,jk->ik", "ij,kj->ik", "bij,bjk->bik", "i,j->ij", "bi,bi->b", "i,i->", "bij,j->bi"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "complex64", "bfloat16"])
+def test_contractions(labels, dtype):
+    left, right = labels.split("->")[0].split(",")
+    sizes = {"i": 9, "j": 12, "k": 17, "b": 3}
+    x, y = [values(dtype, *[sizes[c] for c in part], seed=k) for k, part in enumerate((left, right))]
+    want, got, _ = both(lambda x, y: lucid.einsum(labels, x, y), x, y)
+    assert_same(want, got, exactly=dtype == "int64")
+
+
+def rnn(carry, xs, w):
+    def step(h, x):
+        h = lucid.tanh(w @ h + x)
+        return h, (h.sum(), (h > 0).to(lucid.int64))
+
+    last, (sums, signs) = lucid.scan(step, carry, xs)
+    return (last * sums[0]).sum() + sums.square().sum() + 0 * signs.sum()
+
+
+@pytest.fixture
+def recurrent():
+    return values("float64", 3), values("float64", 9, 3, seed=1), values("float64", 3, 3, seed=2) * 0.1
+
+
+def test_a_traced_scan_is_one_instruction(recurrent):
+    program = make_graph(rnn)(*recurrent)
+    assert [i.primitive.name for i in program.instructions].count("scan") == 1
+    assert len(program) < 20
+    np.testing.assert_allclose(program(*recurrent).item(), rnn(*recurrent).item(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_run_natively(recurrent, reverse):
+    def run(carry, xs):
+        return lucid.scan(lambda h, x: (h * x + 1, {"h": h, "y": h + x}), carry, xs, reverse=reverse)
+
+    want, got, executable = both(run, recurrent[0], recurrent[1])
+    assert_same(want, got)
+    if executable.code is not None:
+        assert not executable.code.calls and any(note.startswith("repeat") for note in executable.code.notes)
+
+
+def test_scans_inside_of_scans():
+    def run(carry, xs):
+        def outer(c, x):
+            inner, ys = lucid.scan(lambda a, b: (a * b, a + b), c, lucid.stack([x, x, x * 2, x, x]))
+            return inner * 0.1, ys.sum()
+
+        return lucid.scan(outer, carry, xs)
+
+    want, got, _ = both(run, values("float64", 3), values("float64", 7, 3, seed=1))
+    assert_same(want, got)
+
+
+def test_derivatives_of_traced_scans(recurrent):
+    first = grad(rnn, argnums=(0, 1, 2))
+    assert_same(first(*recurrent), both(first, *recurrent)[1], exactly=False)
+    second = grad(lambda *args: sum(g.sin().sum() for g in first(*args)), argnums=(0, 1, 2))
+    assert_same(second(*recurrent), make_graph(second)(*recurrent)(*recurrent), exactly=False)
+    bent = hessian(lambda c: rnn(c, *recurrent[1:]))
+    assert_same([bent(recurrent[0])], [make_graph(bent)(recurrent[0])(recurrent[0])], exactly=False)
+    push = lambda *args: jvp(lambda c: rnn(c, *args[1:]), (args[0],), (args[0],))
+    assert_same(push(*recurrent), make_graph(push)(*recurrent)(*recurrent), exactly=False)
+    batch = lucid.stack([recurrent[0], recurrent[0] * 2])
+    each = lambda c: vmap(lambda c: rnn(c, *recurrent[1:]))(c)
+    assert_same([each(batch)], [make_graph(each)(batch)(batch)], exactly=False)
+
+
+@pytest.mark.parametrize("layer", ["attention", "layer_norm", "lstm", "conv"])
+def test_derivatives_of_fused_operations_are_instructions(layer):
+    """They are computed by the kernels, and have derivatives of their own."""
+    f64 = lucid.float64
+    if layer == "attention":
+        args = [values("float64", 1, 2, 5, 4, seed=k) for k in range(3)]
+        loss = lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v).square().sum()
+    elif layer == "layer_norm":
+        args = [values("float64", 4, 6), values("float64", 6, seed=1), values("float64", 6, seed=2)]
+        loss = lambda x, w, b: nn.functional.layer_norm(x, (6,), w, b).square().sum()
+    elif layer == "lstm":
+        lucid.manual_seed(0)
+        module = nn.LSTM(3, 4, dtype=f64)
+        args = [values("float64", 5, 2, 3)]
+        loss = lambda x: module(x)[0].square().sum()
+    else:
+        args = [values("float64", 2, 3, 6, 6), values("float64", 4, 3, 3, 3, seed=1), values("float64", 4, seed=2)]
+        loss = lambda x, w, b: nn.functional.conv2d(x, w, b).square().sum()
+    places = tuple(range(len(args)))
+    first = grad(loss, argnums=places)
+    program = make_graph(first)(*args)
+    if support.in_use:
+        assert any("_gradient_by_" in i.primitive.name for i in program.instructions)
+    assert_same(first(*args), program(*args), exactly=False)
+    assert_same(first(*args), both(first, *args)[1], exactly=False)
+    again = lambda of: grad(lambda *a: sum(g.sin().sum() for g in of(*a)), argnums=places)
+    assert_same(again(first)(*args), again(program)(*args), exactly=False)
+
+
+def test_gradients_that_are_recorded_use_the_kernels():
+    x = values("float64", 4, 6).requires_grad_()
+    (g,) = lucid.autograd.grad(nn.functional.layer_norm(x, (6,)).square().sum(), [x], create_graph=True)
+    (h,) = lucid.autograd.grad(g.sin().sum(), [x])
+    step = 1e-6
+    direction = values("float64", 4, 6, seed=3)
+
+    def first(at):
+        y = at.detach().requires_grad_()
+        return lucid.autograd.grad(nn.functional.layer_norm(y, (6,)).square().sum(), y).sin().sum()
+
+    change = (first(x + step * direction) - first(x - step * direction)) / (2 * step)
+    np.testing.assert_allclose((h * direction).sum().item(), change.item(), rtol=1e-5, atol=1e-8)
+
+
+def test_what_lies_apart_is_written_where_it_lies():
+    base = lucid.zeros(4, 6)
+    target = base.t()[1]  # every sixth element
+
+    def write(x):
+        target.copy_(x * 2)
+        return x.sum()
+
+    compiled = lucid.compile(write)
+    compiled(lucid.arange(4.0))
+    compiled(lucid.arange(4.0) + 1)
+    assert base[:, 1].tolist() == [2.0, 4.0, 6.0, 8.0] and base[:, 0].tolist() == [0.0] * 4
+
+
+def test_compiled_transforms_find_what_they_close_over():
+    w = values("float64", 4, 4)
+    f = lambda x: lucid.tanh(w @ x).sum()
+    x = values("float64", 4, seed=1)
+    for transform in (grad, hessian, lucid.func.value_and_grad, lucid.func.jacrev, lucid.func.jacfwd):
+        compiled = lucid.compile(transform(f))
+        for _ in range(2):
+            want, got = transform(f)(x), compiled(x)
+            pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+            for a, b in pairs:
+                np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12, atol=1e-14)
+            w.mul_(1.5)
+
+
+@needs_code
+def test_one_program_in_many_threads():
+    x = [values("float32", 300, seed=k) for k in range(8)]
+    program = make_graph(lambda x: ((x * 2).exp().sum(), x.sin()))(x[0])
+    executable = Executable(program)
+    want = [executable.run([t], []) for t in x]
+    got = [None] * 8
+
+    def work(k):
+        for _ in range(50):
+            got[k] = executable.run([x[k]], [])
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for w, g in zip(want, got, strict=True):
+        assert_same(w, g)
+
+
+def test_results_have_memory_of_their_own():
+    x = values("float32", 5)
+    _, (same, shown), executable = both(lambda x: (x, x[1:]), x)
+    same.add_(1)
+    shown.add_(1)
+    assert x.tolist() == values("float32", 5).tolist()
+    again = executable.run([x], [])
+    assert again[0].tolist() == x.tolist()
+
+
+@needs_code
+def test_the_reference_backend_needs_no_code():
+    from lucid.core import kernels
+
+    kernels.use(kernels.REFERENCE)
+    try:
+        _, _, executable = both(lambda x: x * 2, values("float32", 3))
+        assert executable.code is None
+    finally:
+        kernels.use("cpu")
