@@ -271,6 +271,7 @@ def test_one_program_in_many_threads():
         assert_same(w, g)
 
 
+@needs_code
 def test_results_have_memory_of_their_own():
     x = values("float32", 5)
     _, (same, shown), executable = both(lambda x: (x, x[1:]), x)
