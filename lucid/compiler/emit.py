@@ -374,11 +374,13 @@ class Emitter:
         if not out.array.size:
             return True
         found = product_step(x, y, out, labels)
-        if found is None and set(labels.left) - set(labels.right) and set(labels.right) - set(labels.left):
+        left, right = set(labels.left), set(labels.right)
+        is_matrices = bool(left - right) and bool(right - left) and bool((left & right) - set(labels.out))
+        if found is None and is_matrices:
             first, second = [self.in_order(o) for o in instruction.operands]
             found = product_step(first, second, out, labels)
         if found is None:
-            return self._loop_of_products(x, y, out, labels)
+            return not is_matrices and self._loop_of_products(x, y, out, labels)
         facts, places = found
         self.step("product", places, **facts)
         self.notes.append(f"product {labels}: {list(x.array.shape)} {list(y.array.shape)}")
