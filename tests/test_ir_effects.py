@@ -9,12 +9,14 @@ from lucid import linalg, nn, special
 from lucid.core.primitive import P, registry
 from lucid.func import make_graph
 from lucid.ir.effects import Effect
+from lucid.sparse.linalg import Method
 
 F = nn.functional
 special.erfcx  # noqa: B018  # declares the family
 POLYNOMIALS = sorted(name for name in registry if "_polynomial_" in name)
 I, ONES, NAN = lucid.tensor([1, 2]), lucid.tensor([0.5, 0.25]), lucid.full((2, 2), np.nan)
 EYE, ZERO = lucid.eye(2), lucid.zeros(2, 2)
+ROWS, COLUMNS = lucid.tensor([0, 1, 2]), lucid.tensor([0, 1])  # of a diagonal matrix in compressed rows
 CLASSES, SCORES = lucid.tensor([0, 1]), lucid.ones(2, 3)
 
 
@@ -89,6 +91,15 @@ FAILING = {
     "satisfied": (lambda x: P.satisfied(x > 0, what="x must be positive"), (ONES,), (-ONES,), ValueError),
     "poisson_quantile": (lucid.poisson, (ONES,), (-ONES,), ValueError),
     "binomial_quantile": (lucid.binomial, (ONES * 8, ONES), (ONES * 8, ONES * 8), ValueError),
+    "csr_solve": (
+        lambda v: P.csr_solve(ROWS, COLUMNS, v, EYE, transposed=False), (ONES,), (ONES * 0,), (RuntimeError, linalg.LinAlgError),
+    ),
+    "csr_iterate": (
+        lambda v: P.csr_iterate(
+            ROWS, COLUMNS, v, EYE, ZERO, method=Method("cg", 1e-6, 0.0, 20, None, None), transposed=False, strict=True
+        )[0],
+        (ONES,), (ONES * np.nan,), (RuntimeError, linalg.LinAlgError),
+    ),
     "weighted_pick": (lambda x: lucid.multinomial(x, 1), (ONES,), (-ONES,), ValueError),
     **{name: polynomial(name) for name in POLYNOMIALS},
 }  # fmt: skip

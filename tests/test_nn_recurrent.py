@@ -319,10 +319,10 @@ PACKED = rnn.PackedSequence(lucid.ones(3, 2), lucid.tensor([2, 1]))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: RNN(3, 4)(lucid.ones(2, 2, 5)), RuntimeError, "size 3"),
+        (lambda: RNN(3, 4)(lucid.ones(2, 2, 5)), RuntimeError, "3 features"),
         (lambda: RNN(3, 4)(lucid.ones(3)), ValueError, "3 dimensions"),
         (lambda: RNN(3, 4)(lucid.ones(0, 2, 3)), RuntimeError, "at least one step"),
-        (lambda: RNN(3, 4)(PACKED), RuntimeError, "size 3"),
+        (lambda: RNN(3, 4)(PACKED), RuntimeError, "3 features"),
         (lambda: RNN(3, 4)(lucid.ones(5, 2, 3), lucid.ones(1, 3, 4)), RuntimeError, "first state"),
         (lambda: LSTM(3, 4)(lucid.ones(5, 2, 3), lucid.ones(1, 2, 4)), RuntimeError, "first state"),
         (lambda: LSTM(3, 4, proj_size=4), ValueError, "proj_size"),

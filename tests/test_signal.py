@@ -21,6 +21,7 @@ SETTINGS = {
     "exponential": {"tau": 2.5},
     "gaussian": {"std": 1.7},
     "general_cosine": {"a": [0.5, 0.3, 0.2]},
+    "general_gaussian": {"p": 1.5, "sig": 2.0},
     "general_hamming": {"alpha": 0.7},
     "kaiser": {"beta": 5.0},
 }
@@ -28,6 +29,7 @@ SETTINGS = {
 IN_SCIPY = {
     "exponential": lambda m, sym, tau, center=None: scipy_windows.exponential(m, center, tau, sym),
     "gaussian": lambda m, sym, std: scipy_windows.gaussian(m, std, sym),
+    "general_gaussian": lambda m, sym, p, sig: scipy_windows.general_gaussian(m, p, sig, sym),
     "general_cosine": lambda m, sym, a: scipy_windows.general_cosine(m, a, sym),
     "general_hamming": lambda m, sym, alpha: scipy_windows.general_hamming(m, alpha, sym),
     "kaiser": lambda m, sym, beta: scipy_windows.kaiser(m, beta, sym),

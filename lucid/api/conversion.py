@@ -11,7 +11,7 @@ from lucid.core.device import as_device, device
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.promotion import cast
 
 
@@ -181,7 +181,7 @@ def result_type(*operands: Any) -> dtypes.dtype:
     lucid.float32
     """
     tensors = [o for o in operands if isinstance(o, Tensor)]
-    found = result_types.result_type_of(
+    found = promotion.result_type_of(
         [t.np_dtype for t in tensors if t.ndim],
         [t.np_dtype for t in tensors if not t.ndim],
         [o for o in operands if not isinstance(o, Tensor)],

@@ -13,7 +13,7 @@ from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, is_plain, of_class
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.dims import by_name, shape_from
 from lucid.ops.promotion import described, exact, is_of_pytorch
 from lucid.ops.tree import too_deep
@@ -250,7 +250,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
             [7, 7]])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    chosen = result_types.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
+    chosen = promotion.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
     shape = _sizes((size,), "full")
     return _made(arrays.full(shape, _converted(np.asarray(value), chosen), chosen), None, requires_grad, device)
 

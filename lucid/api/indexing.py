@@ -17,7 +17,7 @@ from lucid.core.inplace import write, write_part
 from lucid.core.kernels import table
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_into, nonzero_positions
 from lucid.ops.promotion import exact
@@ -259,7 +259,7 @@ def _source(input: Tensor, value: Any) -> Tensor:
         return value
     if is_common(value, kind):
         return wrapped(constant(value, kind))
-    result_types.raise_if_outside(value, kind, "setitem")
+    promotion.raise_if_outside(value, kind, "setitem")
     source = exact(value)
     is_number = source.ndim == 0 and not isinstance(value, Tensor)
     if not dtypes.can_cast(source.np_dtype, kind) and not (is_number and not source.is_complex()):

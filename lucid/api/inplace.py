@@ -11,7 +11,7 @@ from lucid.core import dtypes
 from lucid.core.inplace import sever, ufunc_write, write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
-from lucid.ops import binary, result_types, unary
+from lucid.ops import binary, promotion, unary
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 
@@ -92,7 +92,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     >>> lucid.zeros(3).fill_(7)
     Tensor([7., 7., 7.])
     """
-    result_types.raise_if_outside(value, self.np_dtype, "fill_")
+    promotion.raise_if_outside(value, self.np_dtype, "fill_")
     source = exact(value)
     if source.ndim:
         raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")
@@ -174,7 +174,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     value = exact(fill_value)
     if not dtypes.can_cast(value.dtype, self.dtype):
         raise RuntimeError(f"fill_diagonal_: {fill_value} cannot be written into a tensor of {self.dtype}")
-    result_types.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")
+    promotion.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")
     mask = np.zeros(self.shape, bool)
     if mask.size:
         np.fill_diagonal(mask, True, wrap)

@@ -166,7 +166,7 @@ lucid.core.dtypes: standard
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
     bfloat16 can_cast dtype float16/half get_default_dtype set_default_dtype
-lucid.ops.result_types:
+lucid.ops.promotion:
     finfo iinfo promote_types
 lucid.ops.sparse.layout:
     layout sparse_coo sparse_csr strided

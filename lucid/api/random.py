@@ -17,7 +17,7 @@ from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
-from lucid.ops import binary, result_types
+from lucid.ops import binary, promotion
 from lucid.ops.abstract import Abstract
 from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
@@ -445,7 +445,7 @@ def normal(
         mean, std = (x if isinstance(x, _NUMBERS) else lift(x) for x in (mean, std))
         shape = np.broadcast_shapes(shape_of(mean), shape_of(std))
         types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
-        kind = _floating(result_types.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
+        kind = _floating(promotion.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
     _raise_if_negative(std, "std", "normal")
     noise = _finished(draw(rng.NORMAL, shape, kind, generator, "normal"), device, False)
     out = binary.add(mean, binary.mul(std, noise))

@@ -13,7 +13,7 @@ from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
@@ -35,7 +35,7 @@ def _scalar(x: Tensor, value: Any, name: str) -> Tensor:
     kind = element_type(x)
     if is_common(value, kind):
         return wrapped(constant(value, kind))
-    result_types.raise_if_outside(value, x.np_dtype, name)
+    promotion.raise_if_outside(value, x.np_dtype, name)
     source = exact(value)
     if source.ndim:
         raise RuntimeError(f"{name}: the value must be a number or a 0-d tensor, not of shape {source.shape}")

@@ -7,7 +7,7 @@ import lucid
 from lucid.array_api.promotion import array
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops import result_types
+from lucid.ops import promotion
 
 KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),
@@ -51,7 +51,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     if source.category != target.category and not (source.is_floating_point and target.is_complex):
         return False
     try:
-        return result_types.promote_pair(source.numpy, target.numpy) == target.numpy
+        return promotion.promote_pair(source.numpy, target.numpy) == target.numpy
     except RuntimeError:
         return False
 
@@ -105,4 +105,4 @@ def result_type(*arrays_and_dtypes: Any) -> dtypes.dtype:
     others = [_dtype_of(a).numpy for a in arrays_and_dtypes if not isinstance(a, bool | int | float | complex)]
     if not others:
         raise ValueError("result_type needs at least one array or type")
-    return dtypes.of_numpy(result_types.result_type_of([reduce(result_types.promote_pair, others)], (), numbers))
+    return dtypes.of_numpy(promotion.result_type_of([reduce(promotion.promote_pair, others)], (), numbers))

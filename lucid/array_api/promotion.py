@@ -8,7 +8,7 @@ import numpy as np
 import lucid
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops import result_types
+from lucid.ops import promotion
 
 
 def array(x: Any, name: str) -> Tensor:
@@ -30,5 +30,5 @@ def same_type(name: str, *operands: Any) -> list[Any]:
         )
     if len(kinds) == 1:
         return found
-    target = reduce(result_types.promote_pair, kinds)
+    target = reduce(promotion.promote_pair, kinds)
     return [o.to(dtypes.of_numpy(target)) if isinstance(o, Tensor) else o for o in found]

@@ -61,7 +61,7 @@ class Waiting:
         name = self.primitive.name
         _generate(self.primitive)
         if name not in table:
-            _derive(self.primitive, derive)
+            _derive(self.primitive, derive, table)
             _load_until(table, name)
         return table[name] if name in table else reference(self.primitive)
 
@@ -117,9 +117,9 @@ def reference(primitive: Any) -> Any:
     """The kernel of a primitive that obviously computes what is declared."""
     name = primitive.name
     known = tables[REFERENCE]
-    _derive(primitive, derive)
+    _derive(primitive, derive, known)
     _load_until(known, name)
-    _derive(primitive, last_resort)
+    _derive(primitive, last_resort, known)
     if name not in known:
         raise NotImplementedError(f"`{name}` has no kernel: fill() the table with one in lucid.backends.numpy")
     return known[name]
@@ -132,8 +132,10 @@ def _load_until(known: dict[str, Any], name: str) -> None:
         load()
 
 
-def _derive(primitive: Any, rules: list[Callable[[Any], Any]]) -> None:
+def _derive(primitive: Any, rules: list[Callable[[Any], Any]], known: dict[str, Any]) -> None:
     name = primitive.name
+    if primitive.checks is not None:  # a declaration does not say how: where there is a kernel that checks, it is taken
+        _load_until(known, name)
     for rule in rules:
         if name not in tables[REFERENCE] and (made := rule(primitive)) is not None:
             fill({name: made})

@@ -17,6 +17,7 @@ from lucid.api.joining import stack
 from lucid.autograd.function import Function
 from lucid.core.arrays import all_nonzero, any_nonzero
 from lucid.core.batched import Batched, pick
+from lucid.core.dtypes import DIFFERENTIABLE, of_numpy
 from lucid.core.dual import Dual
 from lucid.core.kind import Kind
 from lucid.core.levels import active, captured, trace
@@ -535,8 +536,8 @@ class _Scan:
         self.ys = len(values) - carries
         stacked = [*values[carries:], *body.inputs[:carries]]
         self.results = [
-            *[Name(-1, v.shape, v.dtype) for v in values[:carries]],
-            *[Name(-1, (count, *v.shape), v.dtype) for v in stacked],
+            *[Name(-1, v.shape, _type_of(v)) for v in values[:carries]],
+            *[Name(-1, (count, *v.shape), _type_of(v)) for v in stacked],
         ]
 
     def effects(self) -> list[tuple[str, Any]]:
@@ -586,7 +587,7 @@ class _TracedScan(Function):
         given = [*carried, *[n + k for k in elements], *[n + len(xs) + k for k in shared]]
         final = [_or_zeros(cotangents[k], start[k]) for k in carried]
         samples = what.results[n : n + what.ys]
-        outs = [k for k, name in enumerate(samples) if name.dtype.is_floating_point or name.dtype.is_complex]
+        outs = _floats(samples)
         of_ys = [_or_zeros(cotangents[n + k], samples[k]) for k in outs]
         of_before = [_or_zeros(cotangents[n + what.ys + k], before[k]) for k in carried]
 
@@ -652,7 +653,12 @@ def _flat(pair: tuple[list[Any], list[Any]]) -> list[Any]:
 
 def _floats(values: Sequence[Any]) -> list[int]:
     """The places of those that have derivatives."""
-    return [k for k, v in enumerate(values) if v.dtype.is_floating_point or v.dtype.is_complex]
+    return [k for k, v in enumerate(values) if _type_of(v).numpy in DIFFERENTIABLE]
+
+
+def _type_of(value: Any) -> Any:
+    """The type of a tensor, whatever its class says of it, or of a value of a program."""
+    return value.dtype if isinstance(value, Name) else of_numpy(value.np_dtype)
 
 
 def _or_zeros(ct: Any, like: Any) -> Any:

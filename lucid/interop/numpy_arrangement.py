@@ -10,7 +10,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.interop.numpy_functions import Function, NoCounterpartError, equal_parts
-from lucid.ops import binary, result_types
+from lucid.ops import binary, promotion
 from lucid.ops.dims import one_dim
 from lucid.ops.promotion import beside, lattice_of, lift_all
 
@@ -213,9 +213,7 @@ def _common(values: Sequence[Any]) -> list[Tensor]:
     lattice = lattice_of(tensors)
     for t in tensors[1:]:
         kind = (
-            result_types.promote_pair(kind, t.np_dtype)
-            if lattice is None
-            else lattice.result_type([kind, t.np_dtype], [])
+            promotion.promote_pair(kind, t.np_dtype) if lattice is None else lattice.result_type([kind, t.np_dtype], [])
         )
     return [t.to(kind) for t in tensors]
 

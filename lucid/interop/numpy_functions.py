@@ -21,7 +21,7 @@ from lucid.api import (
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import binary, result_types, unary
+from lucid.ops import binary, promotion, unary
 from lucid.ops.dims import one_dim
 from lucid.ops.promotion import float_type_of, lattice_of, lift_all
 
@@ -141,7 +141,7 @@ def _dot(a: Any, b: Any) -> Tensor:
 
 
 def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    target = result_types.promote_pair(x.np_dtype, y.np_dtype)
+    target = promotion.promote_pair(x.np_dtype, y.np_dtype)
     return x.to(target), y.to(target)
 
 

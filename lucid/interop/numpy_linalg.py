@@ -12,7 +12,7 @@ from lucid.api import contractions, indexing, reductions, shaping, sorting, spli
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.interop.numpy_functions import Function, as_floats
-from lucid.ops import binary, result_types, unary
+from lucid.ops import binary, promotion, unary
 from lucid.ops.dims import one_dim
 
 _NO_VALUE = np._NoValue
@@ -33,7 +33,7 @@ def _promoted(*values: Any) -> list[Tensor]:
     tensors = [lift(v) for v in values]
     target = tensors[0].np_dtype
     for t in tensors[1:]:
-        target = result_types.promote_pair(target, t.np_dtype)
+        target = promotion.promote_pair(target, t.np_dtype)
     return [t.to(target) for t in tensors]
 
 

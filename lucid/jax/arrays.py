@@ -16,7 +16,7 @@ from lucid.interop.numpy_updates import updated
 from lucid.jax.config import CPU, canonical, is_wide
 from lucid.numpy.arrays import ArrayMethods, give_methods, reduced
 from lucid.numpy.doors import KNOWN, AnyTensor, Door, port
-from lucid.ops import binary, result_types
+from lucid.ops import binary, promotion
 
 # What JAX's functions take beside NumPy's arguments: hints to a compiler.
 _HINTS = ("precision", "preferred_element_type", "out_sharding", "promote_integers", "device")
@@ -29,7 +29,7 @@ class JaxLattice:
         strong = [canonical(k) for k in kinds]
         strong += [canonical(n.dtype) for n in numbers if isinstance(n, np.generic)]
         weak = [n for n in numbers if not isinstance(n, np.generic)]
-        found = reduce(result_types.promote_pair, strong) if strong else None
+        found = reduce(promotion.promote_pair, strong) if strong else None
         for number in weak:
             own = canonical(np.dtype(type(number)))
             if found is None or dtypes.category(own) > dtypes.category(found):

@@ -15,7 +15,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.eigen import svdvals
 from lucid.linalg.operands import matrix_operand, square_operand
-from lucid.ops import result_types, unary
+from lucid.ops import promotion, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.linalg.matrices import column, identity
 from lucid.ops.rules import P, kept_shape
@@ -65,7 +65,7 @@ def _in_dtype(name: str, x: Any, dtype: Any) -> Tensor:
     if target.numpy not in dtypes.DIFFERENTIABLE or target.is_complex != operand.is_complex():
         kind = "complex" if operand.is_complex() else "floating-point"
         raise RuntimeError(f"linalg.{name}: dtype must be {kind} for a tensor of {operand.dtype}, not {target}")
-    if result_types.promote_types(operand.dtype, target) != target:
+    if promotion.promote_types(operand.dtype, target) != target:
         raise RuntimeError(f"linalg.{name}: dtype {target} is narrower than the operand's {operand.dtype}")
     return operand.to(target)
 

@@ -9,7 +9,7 @@ from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, is_plain
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
@@ -220,7 +220,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         x = input
         if x.np_dtype not in dtypes.DIFFERENTIABLE:
             if isinstance(exponent, float | complex) or x.np_dtype == dtypes.BOOL:
-                x = x.to(result_types.scalar_type(exponent))
+                x = x.to(promotion.scalar_type(exponent))
             elif exponent < 0:
                 raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
         elif isinstance(exponent, complex) and not x.is_complex():

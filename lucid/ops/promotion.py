@@ -1,9 +1,10 @@
 """Operands of mixed types: what type an elementwise operation computes in, and the way for any mixture of operands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from lucid.core import dtypes
@@ -11,7 +12,6 @@ from lucid.core.arrays import as_array
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops import result_types
 from lucid.ops.categories import Elementwise
 from lucid.ops.rules import P
 
@@ -106,7 +106,7 @@ def lift_all(*values: Any) -> list[Tensor]:
     kinds = [lift(v).np_dtype for v in values if isinstance(v, Tensor) or hasattr(v, "__array__")]
     if not kinds:
         return [lift(v) for v in values]
-    kind = reduce(result_types.promote_pair, kinds)
+    kind = reduce(promote_pair, kinds)
     return [beside(v, kind) for v in values]
 
 
@@ -138,7 +138,7 @@ def _result_type(name: str, given: Sequence[Any], operands: Sequence[Any], polic
         numbers = [g for g, a in zip(given, operands, strict=True) if not isinstance(a, Tensor)]
         target: np.dtype[Any] = lattice.result_type([t.np_dtype for t in tensors], numbers)
         return lattice.floating(target, name) if policy == FLOAT and target not in _DIFFERENTIABLE else target
-    target = result_types.result_type_of(
+    target = result_type_of(
         [t.np_dtype for t in tensors if t.ndim],
         [t.np_dtype for t in tensors if not t.ndim],
         [a for a in operands if not isinstance(a, Tensor)],
@@ -203,7 +203,7 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
         raise_if_complex(prim, _type_beside(operands))
     for a in operands:
         if type(a) is int and policy != BOOL:
-            result_types.raise_if_outside(a, _type_beside(operands), prim.name)
+            raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
     except ValueError as error:
@@ -233,3 +233,134 @@ def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Except
             "each pair of sizes must be equal or contain a 1"
         )
     return error
+
+
+# --- which type a result has --------------------------------------------------------------------------
+
+_promoted: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+
+def promote_pair(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """Promotion of two types of equal standing: floats absorb integers of any width.
+
+    PyTorch leaves integers beside uint16, uint32 and uint64 out; they follow NumPy, as the array API standard does.
+    """
+    if a is b:
+        return a
+    found = _promoted.get((a, b))
+    if found is None:
+        high, low = (a, b) if dtypes.category(a) >= dtypes.category(b) else (b, a)
+        if dtypes.category(high) >= dtypes.CATEGORY_FLOAT and dtypes.category(low) < dtypes.CATEGORY_FLOAT:
+            found = high
+        elif {a, b} == {dtypes.float16.numpy, dtypes.bfloat16.numpy}:
+            found = dtypes.float32.numpy
+        elif dtypes.category(high) == dtypes.CATEGORY_COMPLEX and dtypes.category(low) == dtypes.CATEGORY_FLOAT:
+            found = np.promote_types(high, dtypes.complex_of(low))
+        else:
+            found = np.promote_types(a, b)
+            if found.kind == "f" and dtypes.category(high) == dtypes.CATEGORY_INT:
+                raise RuntimeError(f"no integer type holds both {a} and {b}; convert one of the operands first")
+        _promoted[a, b] = found
+    return found
+
+
+def scalar_type(value: bool | int | float | complex) -> np.dtype[Any]:
+    """The type that a bare Python number takes when it decides the type of a result."""
+    if isinstance(value, bool):
+        return dtypes.BOOL
+    if isinstance(value, int):
+        return dtypes.INT64
+    if isinstance(value, float):
+        return dtypes.default_float()
+    return dtypes.default_complex()
+
+
+def _combine(strong: np.dtype[Any] | None, weak: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """`weak` decides only if it is of a higher dtypes.category than `strong`."""
+    if strong is None or weak is None:
+        return strong or weak
+    if dtypes.category(strong) >= dtypes.category(weak):
+        return strong
+    if dtypes.category(strong) == dtypes.CATEGORY_FLOAT:
+        return dtypes.complex_of(strong)
+    return promote_pair(strong, weak)
+
+
+def result_type_of(
+    tensors: Iterable[np.dtype[Any]],
+    zero_dim: Iterable[np.dtype[Any]],
+    scalars: Iterable[bool | int | float | complex],
+) -> np.dtype[Any]:
+    """PyTorch's rule: tensors with dimensions decide, then 0-d tensors, then Python numbers."""
+    strong = weak = weakest = None
+    for t in tensors:
+        strong = t if strong is None else promote_pair(strong, t)
+    for t in zero_dim:
+        weak = t if weak is None else promote_pair(weak, t)
+    for s in scalars:
+        st = scalar_type(s)
+        weakest = st if weakest is None else promote_pair(weakest, st)
+    result = _combine(_combine(strong, weak), weakest)
+    assert result is not None
+    return result
+
+
+def promote_types(a: Any, b: Any) -> dtypes.dtype:
+    """The smallest type that holds both, by PyTorch's rules.
+
+    >>> import lucid
+    >>> lucid.promote_types(lucid.int64, lucid.float16)
+    lucid.float16
+    """
+    return dtypes.of_numpy(promote_pair(dtypes.as_numpy(a), dtypes.as_numpy(b)))
+
+
+def raise_if_outside(value: object, target: np.dtype[Any], name: str) -> None:
+    """Refuse a Python integer that an integer type cannot hold; NumPy would wrap it around."""
+    if type(value) is int and target.kind in "iu":
+        limits = np.iinfo(target)
+        if not limits.min <= value <= limits.max:
+            raise ValueError(f"{name}: {value} is outside the range of {target.name}, {limits.min} to {limits.max}")
+
+
+class finfo:
+    """Limits of a floating-point type.
+
+    >>> import lucid
+    >>> lucid.finfo(lucid.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        self.dtype = dtypes.get_default_dtype() if type is None else dtypes.as_dtype(type)
+        if self.dtype.category < dtypes.CATEGORY_FLOAT:
+            raise TypeError(f"finfo needs a floating-point or complex type, not {self.dtype}; use lucid.iinfo")
+        info: Any = (ml_dtypes if self.dtype is dtypes.bfloat16 else np).finfo(dtypes.real_of(self.dtype.numpy))
+        self.bits = int(info.bits)
+        self.eps = float(info.eps)
+        self.max = float(info.max)
+        self.min = float(info.min)
+        self.tiny = self.smallest_normal = float(info.tiny)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        return f"finfo(dtype={self.dtype}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"
+
+
+class iinfo:
+    """Limits of an integer type.
+
+    >>> import lucid
+    >>> lucid.iinfo(lucid.int8).max
+    127
+    """
+
+    def __init__(self, type: Any) -> None:
+        self.dtype = dtypes.as_dtype(type)
+        if self.dtype.category != dtypes.CATEGORY_INT:
+            raise TypeError(f"iinfo needs an integer type, not {self.dtype}; use lucid.finfo")
+        info = np.iinfo(self.dtype.numpy)
+        self.bits, self.min, self.max = info.bits, info.min, info.max
+
+    def __repr__(self) -> str:
+        return f"iinfo(dtype={self.dtype}, min={self.min}, max={self.max})"

@@ -10,7 +10,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import result_types
+from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, real_part
 from lucid.ops.categories import DERIVED, Elementwise, Linear, Pair, Selects, linear
 from lucid.ops.complex_parts import angle as angle
@@ -410,7 +410,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
         if min is not None:
             x = called(clamp_min_primitive, (x, min), KEEP, {})
         return x if max is None else called(clamp_max_primitive, (x, max), KEEP, {})
-    target = result_types.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
+    target = promotion.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
     if target.kind in "iu":
         min, max = _bounds_within(target, min, max)
     return called(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})
@@ -491,7 +491,7 @@ def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
         return x
     if kind.kind == "c":
         return P.complex(_finite(P.real(x), nan, posinf, neginf), _finite(P.imag(x), nan, posinf, neginf))
-    limits = result_types.finfo(dtypes.of_numpy(kind))
+    limits = promotion.finfo(dtypes.of_numpy(kind))
     x = P.where(x != x, nan, x)
     x = P.where(x == math.inf, limits.max if posinf is None else posinf, x)
     return P.where(x == -math.inf, limits.min if neginf is None else neginf, x)

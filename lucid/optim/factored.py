@@ -9,7 +9,7 @@ from lucid.core.dtypes import float32
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.result_types import finfo
+from lucid.ops.promotion import finfo
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 

@@ -17,7 +17,7 @@ class Blas(NamedTuple):
 
     threads: Callable[[], int]
     set_threads: Callable[[int], Any]
-    file: Any
+    file: Any = None
 
 
 @cache

@@ -30,7 +30,7 @@ from lucid.func.sparse.coloring import (
 )
 from lucid.func.sparse.patterns import linear_pattern
 from lucid.ir.effects import LASTING
-from lucid.ops.result_types import finfo
+from lucid.ops.promotion import finfo
 
 _MODES = ("auto", "forward", "reverse", "mixed")
 

@@ -2,7 +2,12 @@
 
 
 class layout:
-    """How the elements of a tensor are stored: all of them by strides, or some of them with their positions."""
+    """How the elements of a tensor are stored: all of them by strides, or some of them with their positions.
+
+    >>> import lucid
+    >>> lucid.eye(2).layout, lucid.eye(2).to_sparse().layout
+    (lucid.strided, lucid.sparse_coo)
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
