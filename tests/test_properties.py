@@ -38,6 +38,7 @@ CHECKED_ABOVE = "a primitive: public functions check its arguments"
 LEFT_OUT = {
     "dropout": "with `training` turned on, the result is random",
     **dict.fromkeys(("rnn", "lstm", "gru"), CHECKED_ABOVE),
+    **dict.fromkeys(("coo_order", "csr_matmul", "csr_matmul_back", "csr_sample"), CHECKED_ABOVE),
 }
 
 

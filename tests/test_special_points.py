@@ -25,10 +25,11 @@ MOST_SAMPLES = 3  # of a row: special points are not a matter of shapes
 STEPS = (1e-4, 2e-5)
 POINTS = (0.0, 1.0, -1.0, 0.5)
 # Derivatives that are meant not to be those of the values; eigenvalues that meet; a rank that changes; an equation
-# that is solved for positive matrices only.
+# that is solved for positive matrices only; a kink where a product is 0.
 MEANT = [
     "embedding",
     "embedding_bag",
+    "fused_linear_relu",
     "scale_gradient",
     "gaussian_nll_loss",
     "linalg.eigvals",

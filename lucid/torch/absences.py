@@ -19,7 +19,7 @@ _REASONS = {
     """,
     "it belongs to the compilers of PyTorch, and programs are not read here": """
         import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
-        parse_type_comment unify_type_list debug_unwrap AVG SUM
+        parse_type_comment unify_type_list  AVG SUM
         """,
     "programs compiled by PyTorch are not read or written; save the state of the module": "load save",
     "Lucid trains in one process": "init_process_group all_reduce all_gather broadcast barrier ReduceOp",
@@ -33,14 +33,14 @@ _REASONS = {
         guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
         """,
     "a part of PyTorch's own machinery, with no meaning here": """
-        CheckpointFunction DefaultDeviceType GraphExecGroup SAC_IGNORED_OPS SelectiveCheckpointContext
+        CheckpointFunction  GraphExecGroup SAC_IGNORED_OPS SelectiveCheckpointContext
         BackwardCFunction NestedIOFunction enforce_grad_layout_policy region_activation_memory_budget
         set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch
         swap_in_optimizer_params_and_state OptimizerPostHook OptimizerPreHook
-          hash_tensor slice_inverse
+           slice_inverse
         index  transfer_parametrizations_and_params
         """,
-    "give tensors to autograd.grad; edges of the graph have no names": "GradientEdge get_gradient_edge",
+    "give tensors to autograd.grad; edges of the graph have no names": " ",
     "use lucid.masked, whose functions take a mask": "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor",
     "use a Linear and a CrossEntropyLoss": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
 }

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import Enum, IntEnum
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
+import lucid
 import lucid.nn
 from lucid import autograd
+from lucid.core.kind import Kind
 from lucid.nn import functional
 from lucid.nn.layers.normalization import _BatchNorm
 from lucid.torch.layers import Module, derived
@@ -314,3 +316,52 @@ def checkpoint_sequential(
 
 
 OptimizerPreHook = OptimizerPostHook = Callable[..., Any]  # types of hooks
+
+
+class DefaultDeviceType:
+    """The kind of device that checkpoints look for: there is one."""
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The processor."""
+        return "cpu"
+
+    @staticmethod
+    def set_device_type(device: str = "cpu") -> None:
+        """Nothing to do for the processor; others are refused."""
+        if device != "cpu":
+            lucid.zeros((), device=device)
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient arrives: an operation, and which of its results."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """The edge of the graph at which the gradient of a tensor arrives.
+
+    >>> import lucid.torch as torch
+    >>> torch.autograd.graph.get_gradient_edge((torch.ones(2, requires_grad=True) * 2).sum()).output_nr
+    0
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("get_gradient_edge: the tensor does not require grad, so no gradient arrives at it")
+    return GradientEdge(tensor.grad_fn, getattr(tensor, "output_nr", 0))
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """What is inside a tensor of a transform, to look at it; gradients do not follow.
+
+    >>> import lucid.torch as torch
+    >>> torch.func.vmap(lambda x: (print(torch.func.debug_unwrap(x).shape), x)[1])(torch.ones(3, 2)).shape
+    torch.Size([3, 2])
+    torch.Size([3, 2])
+    """
+    while isinstance(tensor, Kind):
+        tensor = tensor._array
+        if not recurse:
+            break
+    return tensor

@@ -5,6 +5,8 @@ import sys
 import warnings
 from typing import Any
 
+import numpy as np
+
 import lucid
 from lucid.api import rng
 from lucid.core import modes
@@ -319,6 +321,22 @@ def fake_quantize_per_channel_affine(
     return fake_quantize_per_tensor_affine(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
 
 
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+    """The bits of all elements, in 64 bits each, put together by exclusive or: equal tensors have equal ones.
+
+    >>> import lucid.torch as torch
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> torch.hash_tensor(x) == torch.hash_tensor(x.flip(0)), torch.hash_tensor(x) == torch.hash_tensor(x + 1)
+    (tensor(True), tensor(False))
+    """
+    array = input.detach().numpy()
+    wide = np.ascontiguousarray(array.astype(np.float64 if array.dtype.kind not in "biu" else np.int64)).view(np.uint64)
+    dims = (dim,) if type(dim) is int else tuple(dim) or None
+    reduce: Any = np.bitwise_xor.reduce
+    found = reduce(wide, axis=dims, keepdims=keepdim)
+    return adopted(Plain._wrap(np.asarray(found)))
+
+
 def thread_safe_generator() -> None:
     """The generator of a worker thread of a data loader: there is none, and the default one serves."""
 
@@ -335,6 +353,7 @@ _IMPORTED = {
     "modes",
     "needed",
     "rng",
+    "np",
     "sys",
     "solve_triangular",
     "warnings",

@@ -206,6 +206,12 @@ class Tensor(Plain, metaclass=_AnyTensor):
 
     sspaddmm = _of_sparse_tensors
 
+    def hash_tensor(self, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+        """`torch.hash_tensor`."""
+        from lucid.torch import root
+
+        return root.hash_tensor(self, dim, keepdim=keepdim, mode=mode)
+
     def storage_type(self) -> Any:
         """The class of what `storage()` gives."""
         return TypedStorage

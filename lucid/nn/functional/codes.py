@@ -64,8 +64,11 @@ def straight_through(hard: Tensor, soft: Tensor) -> Tensor:
     >>> y.detach(), x.grad
     (Tensor([0., 1.]), Tensor([1., 1.]))
     """
-    value = hard.detach()
-    return value + (soft - soft.detach())
+    if hard.shape != soft.shape:
+        raise ValueError(
+            f"straight_through: values of shape {hard.shape} cannot have the gradient of shape {soft.shape}"
+        )
+    return hard.detach() + (soft - soft.detach())
 
 
 def _check_codebook(name: str, x: Tensor, codebook: Tensor) -> None:
