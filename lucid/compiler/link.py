@@ -149,8 +149,10 @@ def _compile(of: Emitter) -> tuple[dict[str, int], Any]:
     for key, (name, _) in of.functions.items():
         names += [name] if key.startswith("loop") else [name, f"{name}_merged"]
 
+    makers = list(of.functions.values())  # which know nothing of the program: code is kept longer than that
+
     def write() -> list[Any]:
-        return [f for name, make in of.functions.values() for f in make(name)]
+        return [f for name, make in makers for f in make(name)]
 
     with lock:
         code = code_of(Recipe("program", of.program.name, text, tuple(names), write))

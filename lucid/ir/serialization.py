@@ -135,6 +135,8 @@ class Writer:
             return value
         if value is _LEAF:
             return {"leaf": True}
+        if isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields"):
+            value = tuple(value)  # as the sizes of a front door are
         form = _BY_KIND.get(type(value)) or next(
             (f for f in FORMS if f.kind in _BASES and isinstance(value, f.kind)), None
         )

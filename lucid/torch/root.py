@@ -5,8 +5,6 @@ import sys
 import warnings
 from typing import Any
 
-import numpy as np
-
 import lucid
 from lucid.api import rng
 from lucid.core import modes
@@ -329,12 +327,7 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     >>> torch.hash_tensor(x) == torch.hash_tensor(x.flip(0)), torch.hash_tensor(x) == torch.hash_tensor(x + 1)
     (tensor(True), tensor(False))
     """
-    array = input.detach().numpy()
-    wide = np.ascontiguousarray(array.astype(np.float64 if array.dtype.kind not in "biu" else np.int64)).view(np.uint64)
-    dims = (dim,) if type(dim) is int else tuple(dim) or None
-    reduce: Any = np.bitwise_xor.reduce
-    found = reduce(wide, axis=dims, keepdims=keepdim)
-    return adopted(Plain._wrap(np.asarray(found)))
+    return input.hash_tensor(dim, keepdim=keepdim, mode=mode)
 
 
 def thread_safe_generator() -> None:
@@ -353,7 +346,6 @@ _IMPORTED = {
     "modes",
     "needed",
     "rng",
-    "np",
     "sys",
     "solve_triangular",
     "warnings",

@@ -3,6 +3,8 @@
 import copyreg
 from typing import Any, Self
 
+import numpy as np
+
 import lucid
 from lucid.api import conversion
 from lucid.core import levels
@@ -207,10 +209,13 @@ class Tensor(Plain, metaclass=_AnyTensor):
     sspaddmm = _of_sparse_tensors
 
     def hash_tensor(self, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
-        """`torch.hash_tensor`."""
-        from lucid.torch import root
-
-        return root.hash_tensor(self, dim, keepdim=keepdim, mode=mode)
+        """`torch.hash_tensor`: the bits of all elements, put together by exclusive or."""
+        array = self.detach().numpy()
+        kind = np.int64 if array.dtype.kind in "biu" else np.float64
+        wide = np.ascontiguousarray(array.astype(kind)).view(np.uint64)
+        dims = (dim,) if type(dim) is int else tuple(dim) or None
+        reduce: Any = np.bitwise_xor.reduce
+        return adopted(Plain._wrap(np.asarray(reduce(wide, axis=dims, keepdims=keepdim))))
 
     def storage_type(self) -> Any:
         """The class of what `storage()` gives."""
