@@ -149,7 +149,7 @@ PLAN = [
 ]
 
 
-@pytest.mark.sampled(every=20)
+@pytest.mark.sampled(every=40)
 @pytest.mark.parametrize(("row", "check", "dtype"), PLAN)
 def test_op_on_the_reference(row, check, dtype, reference):
     """The table on the reference alone; `test_ops` has it on all backends together."""

@@ -12,7 +12,7 @@ from lucid.core.primitive import registry
 from lucid.core.tensor import Tensor
 
 # Values and first derivatives of every row are checked in every run; of the longer checks, samples take one of so many.
-EVERY = {"generated": 8, "compiled": 16, "second": 5, "vmap": 4, "aliasing": 4, "types": 4}
+EVERY = {"generated": 16, "compiled": 24, "second": 10, "vmap": 8, "aliasing": 10, "types": 10}
 
 
 def marks(name):

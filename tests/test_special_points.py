@@ -106,7 +106,7 @@ def differs(case: Case, arrays: list[Array], rng: np.random.Generator) -> bool:
     return any(ok.all() and not c.all() for c, ok in zip(close, known, strict=True))
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.name not in MEANT], ids=repr)
 def test_second_derivatives(row):
     with np.errstate(all="ignore"):
