@@ -292,3 +292,23 @@ def test_the_reference_backend_needs_no_code():
         assert executable.code is None
     finally:
         kernels.use("cpu")
+
+
+@needs_code
+@pytest.mark.parametrize("target", [("aarch64-unknown-linux-gnu", "generic"), ("x86_64-unknown-linux-gnu", "x86-64")])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "complex64"])
+def test_loops_of_programs_are_code_for_other_processors(target, dtype):
+    """LLVM verifies and assembles them for ARM, and for processors without AVX."""
+    from lucid.codegen.loops import module
+    from lucid.codegen.machine import Compiler
+    from lucid.compiler.emit import Emitter
+
+    def f(x, y):
+        z = x * y + x
+        folds = [] if dtype == "complex64" else [z.sum(0), z.sum(1), z.amax()]
+        return [z.t() + 1, z[:, ::2] * 2, *folds]
+
+    emitter = Emitter(make_graph(f)(values(dtype, 9, 17), values(dtype, 17, seed=1)))
+    emitter.make_steps()
+    text = module([function for name, make in emitter.functions.values() for function in make(name)])
+    assert Compiler(*target, "").object_code(text)

@@ -327,7 +327,10 @@ class _Assembly:
         parts = [OutputNumber(self._add(leaf)) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         skips = [condition for optimizer, condition in self.trace.skips if is_below(place, optimizer)]
         if len(skips) > 1:
-            raise NotImplementedError("lucid.compile: two steps of one optimizer that a GradScaler may leave out")
+            raise NotImplementedError(
+                "lucid.compile: a function takes two steps of one optimizer that a GradScaler may leave out; compile a function "
+                "that takes one, and call it twice"
+            )
         key = self.walk.tensors[id(key)][0] if isinstance(key, Tensor) and id(key) in self.walk.tensors else key
         return Assignment(place, how, key, (_bare(structure), parts), self._add(skips[0]) if skips else None)
 
