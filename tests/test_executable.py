@@ -312,3 +312,31 @@ def test_loops_of_programs_are_code_for_other_processors(target, dtype):
     emitter.make_steps()
     text = module([function for name, make in emitter.functions.values() for function in make(name)])
     assert Compiler(*target, "").object_code(text)
+
+
+def test_old_values_of_what_is_written():
+    p, q = lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0])
+
+    @lucid.compile
+    def step(x):
+        before, part = p.clone(), q.clone()[1:] * 1
+        with lucid.no_grad():
+            p.add_(x)
+        return before, part, p * 2
+
+    for _ in range(2):
+        old = p.tolist()
+        before, part, after = step(lucid.ones(2))
+        assert before.tolist() == old and p.tolist() == [v + 1 for v in old] and part.tolist() == [4.0]
+        assert after.tolist() == [2 * v for v in p.tolist()]
+
+    @lucid.compile
+    def swap():
+        old = p.clone()
+        p.copy_(q)
+        q.copy_(old)
+
+    for _ in range(2):
+        a, b = p.tolist(), q.tolist()
+        swap()
+        assert p.tolist() == b and q.tolist() == a

@@ -76,6 +76,18 @@ class Emitter:
                 target = self.layout.new(RESULT, output.shape, output.dtype.numpy)
                 self.outputs.append((target, output))
 
+    def _copy_writes(self) -> None:
+        """Write what no loop has written; a value that another write would change before is copied first."""
+        rest = [w.operands for w in self.simple.writes if w.operands[1].number not in self.in_place]
+        targets = {id(self.layout.places[target.number].buffer) for target, _ in rest}
+        places = [self.layout.place(value) for _, value in rest]
+        for k, place in enumerate(places):
+            if id(place.buffer) in targets:
+                places[k] = self.layout.new(ARENA, place.array.shape, place.array.dtype)
+                self.copy(place, places[k])
+        for (target, _), place in zip(rest, places, strict=True):
+            self.copy(place, self.layout.places[target.number])
+
     def _write_in_place(self) -> None:
         """Let loops write to memory from outside themselves, where nobody reads what was there any more.
 
@@ -91,6 +103,9 @@ class Emitter:
                         last_read[self.fused.base(o).number] = k
         captured = {n.number: t for n, t in self.program.captured}
         values = [w.operands[1] for w in self.simple.writes]
+        for o in (*self.simple.outputs, *values):  # which are copied when all groups have run
+            if isinstance(o, Name):
+                last_read[self.fused.base(o).number] = len(self.order)
         for write in self.simple.writes:
             target, value = write.operands
             maker = self.fused.group_of.get(value.number) if isinstance(value, Name) else None
@@ -127,10 +142,7 @@ class Emitter:
         for output in self.outputs:
             if isinstance(output, tuple):
                 self.copy(self.layout.place(output[1]), output[0])
-        for write in self.simple.writes:
-            target, value = write.operands
-            if not isinstance(value, Name) or value.number not in self.in_place:
-                self.copy(self.layout.place(value), self.layout.places[target.number])
+        self._copy_writes()
 
     def _group(self, group: Group) -> None:
         if group.kind == ELEMENTS:
