@@ -340,3 +340,85 @@ def test_old_values_of_what_is_written():
         a, b = p.tolist(), q.tolist()
         swap()
         assert p.tolist() == b and q.tolist() == a
+
+
+def loss_of(kind):
+    """A loss of the rows of a matrix and some more operands, and these."""
+    n = 70
+    weight, bias, target = values("float32", n), values("float32", n, seed=1), values("float32", 33, n, seed=2)
+    functional = nn.functional
+    if kind == "softmax":
+        return lambda x, t: (lucid.softmax(x * 2 + 1, -1).exp() * t).sum(), (target,)
+    if kind == "log_softmax":
+        return lambda x, t: (functional.log_softmax(x, 1) * t).mean(), (target,)
+    if kind == "layer_norm":
+        return lambda x, w, b, t: (functional.layer_norm(x, (n,), w, b) * t).sum(), (weight, bias, target)
+    if kind == "rms_norm":
+        return lambda x, w, t: (functional.rms_norm(x, (n,), w).tanh() * t).sum(), (weight, target)
+    if kind == "norm, then softmax":
+        return (
+            lambda x, w, b, t: (lucid.softmax(functional.layer_norm(x, (n,), w, b), 1) * t).sum(),
+            (weight, bias, target),
+        )
+    labels = lucid.arange(33) % n
+    if kind == "cross_entropy, some ignored":
+        labels[::4] = -100
+    return lambda x, t: functional.cross_entropy(x.sin(), t), (labels,)
+
+
+ROWS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "norm, then softmax", "cross_entropy")
+
+
+@needs_code
+@pytest.mark.parametrize("kind", [*ROWS, "cross_entropy, some ignored"])
+def test_functions_of_rows_are_loops(kind):
+    loss, others = loss_of(kind)
+    x = values("float32", 33, 70, seed=3)
+    wanted = tuple(k for k, v in enumerate((x, *others)) if v.dtype == lucid.float32)
+    want, got, executable = both(lambda *args: (loss(*args), *grad(loss, argnums=wanted)(*args)), x, *others)
+    assert_same(want, got)
+    assert executable.code.calls == []
+    assert any(note.startswith("rows") for note in executable.code.notes)
+
+
+@needs_code
+def test_rows_beyond_the_range_of_squares_are_left_to_kernels():
+    """The run is given up before anything is written, and generators are where they were."""
+    x, layer = values("float32", 20, 64), nn.LayerNorm(64)
+    seen = lucid.zeros(20, 64)
+
+    @lucid.compile
+    def step(x):
+        y = nn.functional.dropout(layer(x), 0.5)
+        seen.add_(y)
+        return y
+
+    for scale in (1.0, 1e30, 1e-30, 1.0):
+        lucid.manual_seed(3)
+        before = seen.clone()
+        with no_grad():
+            want = nn.functional.dropout(layer(x * scale), 0.5)
+        after = lucid.get_rng_state()
+        lucid.manual_seed(3)
+        got = step(x * scale)
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+        np.testing.assert_array_equal(seen.detach().numpy(), (before + want).detach().numpy())
+        assert lucid.equal(lucid.get_rng_state(), after)
+
+
+@needs_code
+def test_targets_that_are_no_classes_are_errors_and_nothing_is_written():
+    total = lucid.zeros(())
+
+    @lucid.compile
+    def step(x, target):
+        loss = nn.functional.cross_entropy(x, target)
+        total.add_(loss)
+        return loss
+
+    x = values("float32", 8, 10)
+    step(x, lucid.arange(8))
+    before = total.item()
+    with pytest.raises(IndexError, match="target 10 is out of range for 10 classes"):
+        step(x, lucid.arange(3, 11))
+    assert total.item() == before

@@ -133,7 +133,7 @@ def test_code_for_another_processor():
     from lucid.codegen.machine import Compiler
     from lucid.codegen.rows import RowPlan, columns, rows
 
-    plan = RowPlan(centred, [np.dtype(np.float32), np.dtype(np.float16)], {"eps": 1e-3})
+    plan = RowPlan.of(centred, [np.dtype(np.float32), np.dtype(np.float16)], {"eps": 1e-3})
     text = module([rows(plan, "rows", (1,)), columns(plan, "columns", (1,))])
     assert "rows:" in Compiler("aarch64-unknown-linux-gnu", "generic", "").assembly(text)
 

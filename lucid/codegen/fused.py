@@ -19,6 +19,8 @@ from lucid.codegen.folds import BLOCK, FoldPlan
 from lucid.codegen.functions.complexes import Complex
 from lucid.codegen.functions.complexes import load as load_complex
 from lucid.codegen.functions.complexes import store as store_complex
+from lucid.codegen.rows import RowPlan
+from lucid.codegen.rows import rows as function_of_rows
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 
 _ROOM = 256  # elements that lie apart, and are brought together
@@ -288,6 +290,42 @@ def loop(chain: Chain, name: str) -> Function:
         f.loop(end, 1, row, start=begin)
     f.effect("ret void")
     return f
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+class Stack(NamedTuple):
+    """Rows of arrays: the dimensions outside of a row, how operands and results lie along these and a row, its length."""
+
+    plan: RowPlan
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]  # the last is that along the row
+    length: int
+    room: int  # bytes that a row needs beside its memory
+
+
+def stack(rows: Stack, name: str) -> list[Function]:
+    """`name(data, begin, end)`: some of the rows of a stack; and what it calls for each."""
+    single = [k for k in range(len(rows.plan.operands)) if rows.strides[k][-1] == 0]
+    inner = function_of_rows(rows.plan, f"{name}_row", single)
+    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
+    bases = [f.entry("data", k, POINTER) for k in range(len(rows.strides))]
+    data, strides = f.room(len(bases), COUNT), f.room(len(bases), COUNT)
+    room = f.room(rows.room + 64, Type("i8"))
+    for k, own in enumerate(rows.strides):
+        f.store(f.constant(own[-1], COUNT), f.beyond(strides, 8 * k).text)
+
+    def row(r: Value) -> Sequence[Value]:
+        for k, (base, own) in enumerate(zip(bases, rows.strides)):
+            f.store(f.beyond(base, _offset(f, r, rows.shape, own[:-1])), f.beyond(data, 8 * k).text, 8)
+        length, one = f.constant(rows.length, COUNT), f.constant(1, COUNT)
+        _call(f, inner.name, data, strides, length, data, room, one)  # there are no numbers
+        return []
+
+    f.loop(f.argument("end"), 1, row, start=f.argument("begin"))
+    f.effect("ret void")
+    return [inner, f]
 
 
 # --- folds ------------------------------------------------------------------------------------------

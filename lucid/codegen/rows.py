@@ -7,8 +7,8 @@ passes that follow; the rest is computed again.
 There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
 one row. Where neighbours belong to other rows, vectors hold one element of each, and rows side by side are gone through
 together, some elements of each at a time, so that memory is read in its order. In both, sums are made of blocks: of
-`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the vector's length, or, where
-elements take little time, mod that of `_AT_ONCE` vectors; of `_FEW` in the second.
+`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the length of `_AT_ONCE` vectors;
+of `_FEW` in the second. What is computed of elements before they are summed does not matter for that.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,10 +33,12 @@ _DEAR = frozenset([*FUNCTIONS, "div", "sqrt"])  # steps that are not computed tw
 class RowPlan:
     """A function of rows for operands of certain types: its passes, and what is stored between them."""
 
-    def __init__(self, function: Any, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> None:
-        stored = read_rows(function, types, params, is_base)
-        self.body: RowBody = read_rows(function, [_F32 if t in NARROW else t for t in types], params, is_base)
-        self.operands = [type_of(t) for t in types]
+    def __init__(
+        self, body: RowBody, types: Sequence[np.dtype[Any]] | None = None, dtypes: Sequence[Any] | None = None
+    ) -> None:
+        """The types of operands and results in memory are those of the body where nothing else is said."""
+        self.body = body
+        self.operands = [type_of(t) for t in types or body.types]
         steps = self.body.steps
         self.folds = {k: _fold_plan(self.body, s) for k, s in enumerate(steps) if _is_fold(s)}
         self.numbers = sorted({o.name for s in steps for o in s.operands if isinstance(o, Parameter)})
@@ -44,8 +46,7 @@ class RowPlan:
         self.uniform = _uniform(steps)  # steps that are one number for a row
         # Elements are of the types that operands have; numbers of rows stay in the precision that they are computed in.
         self.dtypes = tuple(
-            wide if self.is_of_row(r) else own
-            for r, own, wide in zip(self.body.results, stored.dtypes, self.body.dtypes)
+            wide if self.is_of_row(r) else own for r, own, wide in zip(body.results, dtypes or body.dtypes, body.dtypes)
         )
         self.results = [type_of(t) for t in self.dtypes]
         self.last = max([self.passes[k] for k in self.folds], default=0)
@@ -56,6 +57,14 @@ class RowPlan:
         self.column_lanes = 4 * self.lanes if is_cheap else self.lanes  # more of a row of memory at once
         self.kept = self._kept()
         self.cost = 1 + sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
+
+    @staticmethod
+    def of(function: Any, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> "RowPlan":
+        """The plan of a function (`ops.nn.rows`). Numbers of half precision are computed in single."""
+        stored = read_rows(function, types, params, is_base)
+        return RowPlan(
+            read_rows(function, [_F32 if t in NARROW else t for t in types], params, is_base), types, stored.dtypes
+        )
 
     def is_of_row(self, what: Any) -> bool:
         """Whether something is one number for a row, whatever the operands are."""
@@ -325,6 +334,15 @@ class _Pass:
             out += fold.combined(self.writer.f, one[first:end], other[first:end])
         return out
 
+    def put_together(self, states: Sequence[Value]) -> Sequence[Value]:
+        """The states of all folds of `_AT_ONCE` accumulators."""
+        width = len(self.start)
+        parts = [states[v * width : (v + 1) * width] for v in range(_AT_ONCE)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [self.combined(a, b) for a, b in zip(parts[:half], parts[half:])]
+        return parts[0]
+
     def finish(self, totals: Sequence[Value], width: int) -> None:
         """Note what the folds are, of states in vectors; those of one row are put together by halves."""
         f = self.writer.f
@@ -410,33 +428,35 @@ def _pass_of_row(
     f, plan, lanes = w.f, w.plan, w.lanes
     sizes = [type.bytes for type in plan.operands]
     totals, done = p.start, f.constant(0, COUNT)
+    step, width = _AT_ONCE * lanes, len(p.start)
     if not p.is_dear:  # then some vectors at once: each waits for the one before it in its own accumulator
-        step = _AT_ONCE * lanes
         done = w.length & -step
         totals = f.loop(done, None, lambda c, *t: _whole_block(w, p, places, staging, done, c, t), totals)
 
     def block(c: Value, *totals: Value) -> Sequence[Value]:
         rest = w.length - c
         is_whole = rest >= lanes
-        chunk = f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest)
+        some = f.select(rest >= step, f.minimum(rest, _BLOCK) & -step, rest & -lanes)
+        chunk = f.select(is_whole, some, rest)
         count = f.convert(f.select(is_whole, f.constant(lanes, COUNT), rest), Type("i32"))
         there = f.small_places(lanes) < f.spread(count, lanes)
         sources = [f.select(is_whole, f.beyond(x, c * size), tail) for x, size, tail in zip(places, sizes, tails)]
         targets, direct = _targets(w, p, staging, c, is_whole)
 
         def vector(i: Value, *states: Value) -> Sequence[Value]:
-            return p.vector(
+            new = p.vector(
                 lambda k: w.load(k, sources[k], i),
                 lambda k: f.beyond(w.kept_room(k), (c + i) * plan.type_of_step(k).bytes),
                 lambda k: f.beyond(targets[k], i * plan.results[k].bytes),
                 f.spread(f.convert(c + i, Type("i32")), lanes) + f.small_places(lanes),
-                states,
+                states[:width],
                 there,
             )
+            return [*states[width:], *new]  # the next vector goes into the next accumulator
 
-        states = f.loop(f.select(is_whole, chunk, lanes), lanes, vector, p.start)
+        states = f.loop(f.select(is_whole, chunk, lanes), lanes, vector, p.start * _AT_ONCE)
         _deliver(w, p, staging, direct, c, chunk)
-        return [c + chunk, *p.combined(totals, states)]
+        return [c + chunk, *p.combined(totals, p.put_together(states))]
 
     p.finish(f.loop(w.length, None, block, totals, start=done), 1)
 
@@ -470,12 +490,8 @@ def _whole_block(
         return [s for v in range(_AT_ONCE) for s in vector(i + v * lanes, states[v * width : (v + 1) * width])]
 
     found = f.loop(chunk, _AT_ONCE * lanes, vectors, p.start * _AT_ONCE)
-    parts = [found[v * width : (v + 1) * width] for v in range(_AT_ONCE)]
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = [p.combined(a, b) for a, b in zip(parts[:half], parts[half:])]
     _deliver(w, p, staging, direct, c, chunk)
-    return [c + chunk, *p.combined(totals, parts[0])]
+    return [c + chunk, *p.combined(totals, p.put_together(found))]
 
 
 def _targets(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.compiler.capture import Assignment, Captured, OutputNumber, generators_of, guards_of, is_below, place_of
+from lucid.compiler.capture import Assignment, Captured, OutputNumber, guards_of, is_below, place_of
 from lucid.compiler.executable import Executable
 from lucid.compiler.places import Found, Reader, Walk
 from lucid.core import engine, modes
@@ -25,7 +25,7 @@ from lucid.core.node import (
 from lucid.core.primitive import P, edge_of, synced
 from lucid.core.storage import DETACHED, View, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir.effects import Write, share_memory
+from lucid.ir.effects import Write, generators_of, share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Name
 

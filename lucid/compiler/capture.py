@@ -21,7 +21,7 @@ from lucid.core.source_lines import here
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir import placeholders
-from lucid.ir.effects import TAKEN, Write, lasts, moved_streams, of_instruction
+from lucid.ir.effects import TAKEN, Write, lasts
 from lucid.ir.program import INPUT, Program, renumbered
 from lucid.ir.trace import Capturing, Opaque, Trace, Traced
 from lucid.ir.values import Instruction, Name, reachable
@@ -591,8 +591,3 @@ def guards_of(trace: Capture, walk: Walk, held: Sequence[Tensor]) -> list[Guard]
                 "before the next call; refer to it by a global, a closure, an attribute or an argument"
             )
     return guards
-
-
-def generators_of(program: Program) -> list[Any]:
-    """The generators that a run moves on."""
-    return [s.generator for s in moved_streams([e for i in program.instructions for e in of_instruction(i)])]

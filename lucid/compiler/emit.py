@@ -9,17 +9,21 @@ from lucid.codegen import fused
 from lucid.codegen.bodies import NARROW, NotGeneratedError
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
-from lucid.codegen.recipes import of_body, of_fold
-from lucid.compiler.fuse import ASSEMBLY, ELEMENTS, FOLD, PRODUCT, Fused, Group, is_number, new_plan
+from lucid.codegen.recipes import of_body, of_fold, of_rows
+from lucid.compiler.fuse import ASSEMBLY, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
 from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
 from lucid.compiler.products import product_step
+from lucid.compiler.rows import Joined, RowFunction, room_of
+from lucid.compiler.rows import Part as RowPart
 from lucid.compiler.scans import scan_steps
 from lucid.compiler.simplify import operand_types, simplified
 from lucid.core.geometry import placed
 from lucid.core.primitive import P, Primitive
+from lucid.ir import effects
 from lucid.ir.effects import share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
+from lucid.ops.expressions import Constant, Operand
 
 _GRAIN = 1024  # elements that a thread takes at least
 
@@ -27,9 +31,12 @@ _GRAIN = 1024  # elements that a thread takes at least
 class Emitter:
     """The steps of a program, with the places that they read and write."""
 
-    def __init__(self, program: Program, functions: dict[str, tuple[str, Any]] | None = None) -> None:
+    def __init__(
+        self, program: Program, functions: dict[str, tuple[str, Any]] | None = None, can_repeat: bool | None = None
+    ) -> None:
         self.program = program
-        self.simple = simplified(program)
+        self.can_repeat = effects.can_repeat(program) if can_repeat is None else can_repeat
+        self.simple = simplified(program, self.can_repeat)
         given = [*program.inputs, *[n for n, _ in program.captured]]
         self.layout = Layout(given, self.simple.constants)
         self.fused = Fused(self.simple, self.layout.shows)
@@ -49,7 +56,8 @@ class Emitter:
         """The values that must be in memory: all but those that only their own loop reads."""
         found: set[int] = set()
         for group in self.order:
-            own = {n.number for i in group.instructions for n in i.results} if group.kind == ELEMENTS else set()
+            is_loop = group.kind in (ELEMENTS, ROWS)
+            own = {n.number for i in group.instructions for n in i.results} if is_loop else set()
             for i in (*group.instructions, *group.folds):
                 for o in i.operands:
                     if isinstance(o, Name) and (o.number in self.fused.views or o.number not in own):
@@ -94,7 +102,8 @@ class Emitter:
         Nothing is written before all that can fail has been done: calls come first.
         """
         when = {id(group): k for k, group in enumerate(self.order)}
-        last_call = max([k for k, g in enumerate(self.order) if g.kind not in (ELEMENTS, FOLD, ASSEMBLY)], default=-1)
+        loops = (ELEMENTS, ROWS, FOLD, ASSEMBLY)
+        last_call = max([k for k, g in enumerate(self.order) if g.kind not in loops], default=-1)
         last_read: dict[int, int] = {}
         for k, group in enumerate(self.order):
             for i in (*group.instructions, *group.folds):
@@ -147,6 +156,10 @@ class Emitter:
     def _group(self, group: Group) -> None:
         if group.kind == ELEMENTS:
             self._elements(group)
+        elif group.kind == ROWS:
+            self._rows(group)
+        elif group.kind == CHECK:
+            self.step("check", [self.layout.place(group.instructions[0].operands[0])], work=0.0)
         elif group.kind == FOLD:
             self._fold_alone(group)
         elif group.kind == ASSEMBLY:
@@ -189,18 +202,78 @@ class Emitter:
         targets = [self.layout.place(name) for name in stored]
         whats: list[tuple[str, Any]] = [("result", results[n.number]) for n in stored]
         if group.folds:
-            folded: list[tuple[str, Any]] = [("result", results[fold.operands[0].number]) for fold in group.folds]
+            folded = [chosen(fold.operands[0], None) for fold in group.folds]
             if self._fold(group.folds, shape, places, tuple(operations), whats, targets, folded):
                 return
             for fold, what in zip(group.folds, folded):
                 name = fold.operands[0]
-                if name not in stored:
+                if name not in stored and what[0] == "result":
                     stored.append(name)
                     targets.append(self.layout.place(name))
                     whats.append(what)
         self._loop(shape, places, tuple(operations), whats, targets)
         for fold in group.folds:
             self._reduce(fold)
+
+    def _rows(self, group: Group) -> None:
+        """Functions of rows, with elementwise instructions around them, as one loop over rows."""
+        shape = group.shape
+        assert shape is not None
+        joined = Joined()
+        places: list[Place] = []
+        seen: dict[Any, int] = {}
+        known: dict[int, Any] = {}  # what a value is in the joined body
+
+        def chosen(o: Any, type: Any) -> Any:
+            if isinstance(o, Name) and o.number in known and o.number not in self.fused.views:
+                return known[o.number]
+            if is_number(o, self.simple.constants):
+                number = self.simple.constants[o.number].value if isinstance(o, Name) else o
+                return Constant(_as_number(number, type), type)
+            place = self.layout.place(o)
+            key = (id(place.buffer), place.offset, place.strides_in(shape), place.array.dtype)
+            if key not in seen:
+                seen[key] = len(places)
+                places.append(place)
+            return Operand(seen[key])
+
+        for instruction in group.instructions:
+            plan = self.fused.plans[instruction.results[0].number]
+            is_rows = isinstance(instruction.primitive, RowFunction)
+            types = plan.body.types if is_rows else operand_types(instruction.operands)
+            assert types is not None
+            given = [chosen(o, t) for o, t in zip(instruction.operands, types, strict=True)]
+            found = joined.add(RowPart(plan, given, shape[-1]))
+            known.update({name.number: what for name, what in zip(instruction.results, found, strict=True)})
+        stored = [n for i in group.instructions for n in i.results if n.number in self.readers]
+        results = [known[n.number] for n in stored]
+        types = [p.array.dtype for p in places]
+        whole = joined.plan(types, results, [n.dtype.numpy for n in stored], shape[-1])
+        if whole is None or any(whole.is_of_row(r) != (n.shape != shape) for r, n in zip(results, stored, strict=True)):
+            self._rows_apart(group)
+            return
+        targets = [self.layout.place(name) for name in stored]
+        self._stack(shape, whole, [*places, *targets])
+        self.notes.append(f"rows {list(shape)}: {', '.join(i.primitive.name for i in group.instructions)}")
+
+    def _rows_apart(self, group: Group) -> None:
+        """The same, each instruction by itself."""
+        for instruction in group.instructions:
+            self.readers.update(n.number for n in instruction.results)
+        for instruction in group.instructions:
+            kind = ROWS if isinstance(instruction.primitive, RowFunction) else ELEMENTS
+            self._group(Group(kind, instruction, group.number))
+
+    def _stack(self, shape: tuple[int, ...], plan: Any, places: list[Place]) -> None:
+        steps = [p.strides_in(shape) for p in places]
+        sizes, strides = collapsed(shape[:-1], [s[:-1] for s in steps])
+        whole = tuple([(*own, s[-1]) for own, s in zip(strides, steps, strict=True)])
+        rows = fused.Stack(plan, sizes, whole, shape[-1], room_of(plan, shape[-1]))
+        text = f"{list(sizes)} of {rows.length} {[list(s) for s in whole]}\n{of_rows(plan, ())}"
+        name = self._function("loop of rows", text, lambda name: fused.stack(rows, name))
+        total = math.prod(shape)
+        grain = max(1, _GRAIN // shape[-1])
+        self.step("loop", places, name=name, units=math.prod(sizes), grain=grain, work=plan.cost * total)
 
     def _loop(self, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any) -> None:
         if 0 in shape:

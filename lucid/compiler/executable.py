@@ -18,7 +18,7 @@ from lucid.core import kernels, modes
 from lucid.core.source_lines import here
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir.effects import Write
+from lucid.ir.effects import Write, generators_of
 from lucid.ir.program import Program
 from lucid.ir.values import Name
 
@@ -52,6 +52,7 @@ class Executable:
             for i in program.instructions
             if isinstance(i.primitive, Write)
         }
+        self._draws = generators_of(program)
         self._written = sorted({w.place for w in written.values()})
         self._outputs = [
             written.get(o.number, c) if isinstance(o, Name) else c
@@ -70,7 +71,12 @@ class Executable:
             apart = [k for k in self._written if not arrays[k].flags.c_contiguous]
             for k in apart:
                 arrays[k] = np.ascontiguousarray(arrays[k])
+            states = [(g, g.get_state()) for g in self._draws]
             found = self.code.machine.run(arrays)
+            if found is None:  # values for which there is no code; nothing was written yet
+                for generator, state in states:
+                    generator.set_state(state)
+                return self.program.run(inputs, captured)
             for k in apart:
                 np.copyto(given[k]._array, arrays[k])
             for memory in memories:

@@ -12,6 +12,7 @@ from lucid.codegen.bodies import WRITTEN, NotGeneratedError, Plan
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions.remainders import REMAINDERS
 from lucid.codegen.fused import rehearse
+from lucid.compiler.rows import Check, RowFunction, applied, fits, is_worth_joining, row_plan
 from lucid.compiler.simplify import Simplified, Uniform, operand_types
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
@@ -23,7 +24,9 @@ from lucid.ops.expressions import NotScalarError, Source
 from lucid.ops.fused import Fused as FusedPrimitive
 from lucid.ops.fused import Gradient
 
-ELEMENTS, VIEW, FOLD, PRODUCT, ASSEMBLY, CALL = "elements", "view", "fold", "product", "assembly", "call"
+ELEMENTS, ROWS, FOLD, PRODUCT, ASSEMBLY, CHECK, CALL = (
+    "elements", "rows", "fold", "product", "assembly", "check", "call",
+)  # fmt: skip
 _ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape"])
 _FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero"])
 _MOST = 48  # instructions of a loop
@@ -41,7 +44,7 @@ class Group:
         self.number = number
         self.before = 0  # the groups that it needs, directly or not, as bits
         self.shown = 0  # those that it reads by views, which show what is in memory
-        self.shape = instruction.results[0].shape if kind == ELEMENTS else None
+        self.shape = instruction.results[0].shape if kind in (ELEMENTS, ROWS) else None
         self.folds: list[Instruction] = []  # reductions of its results that are made with it
 
 
@@ -115,21 +118,23 @@ class Fused:
         self._last_effect: Group | None = None
         self._made = 0
         self.order = {id(i): k for k, i in enumerate(simplified.instructions)}
+        self._only_folded = _only_folded(simplified)
         for instruction in simplified.instructions:
             self._add(instruction, shows)
         self._join_folds(simplified)
 
     def _add(self, instruction: Instruction, shows: Any) -> None:
         primitive = instruction.primitive
-        has_effect = lasts(instruction) or not isinstance(primitive, Primitive)
-        is_view = not has_effect and primitive.is_view and isinstance(instruction.operands[0], Name)
+        is_rows = isinstance(primitive, RowFunction)
+        has_effect = not is_rows and (lasts(instruction) or not isinstance(primitive, Primitive))
+        is_view = not has_effect and not is_rows and primitive.is_view and isinstance(instruction.operands[0], Name)
         if is_view and shows(instruction):
             (name,) = instruction.results
             self.views[name.number] = instruction
             self.root[name.number] = self.base(instruction.operands[0])
             return
         kind = self._kind(instruction)
-        if kind == ELEMENTS and self._join(instruction):
+        if kind in (ELEMENTS, ROWS) and self._join(instruction, kind):
             return
         group = Group(kind, instruction, self._made)
         self._made += 1
@@ -141,7 +146,7 @@ class Fused:
         if forward is not None:
             group.before |= forward.before | 1 << forward.number
         elif isinstance(primitive, FusedPrimitive):
-            self.forwards[_application(primitive, instruction.operands, instruction.params)] = group
+            self.forwards[applied(primitive, instruction.operands, instruction.params)] = group
         checks = isinstance(primitive, Primitive) and primitive.checks is not None
         if has_effect or checks:
             if self._last_effect is not None:
@@ -156,11 +161,16 @@ class Fused:
         if not isinstance(gradient, Gradient):
             return None
         operands = instruction.operands[len(gradient.of.results) :]
-        return self.forwards.get(_application(gradient.of, operands, instruction.params))
+        return self.forwards.get(applied(gradient.of, operands, instruction.params))
 
     def _kind(self, instruction: Instruction) -> str:
         primitive = instruction.primitive
         name = instruction.results[0].number if instruction.results else -1
+        if isinstance(primitive, Check):
+            return CHECK
+        if isinstance(primitive, RowFunction):
+            self.plans[name] = row_plan(instruction)
+            return ROWS
         if isinstance(primitive, Primitive) and not primitive.is_call:
             if primitive.name in _ASSEMBLED:
                 return ASSEMBLY
@@ -195,17 +205,18 @@ class Fused:
                 found |= 0 if group is None else 1 << group.number
         return found
 
-    def _join(self, instruction: Instruction) -> bool:
+    def _join(self, instruction: Instruction, kind: str) -> bool:
         """Let an instruction join those that make its operands."""
-        (result,) = instruction.results
+        result = instruction.results[0]
         beside = {
             g.number: g
             for o in instruction.operands
             if isinstance(o, Name)
             and o.number not in self.views
             and (g := self.group_of.get(o.number)) is not None
-            and g.kind == ELEMENTS
+            and g.kind in (ELEMENTS, ROWS)
             and g.shape == result.shape
+            and self._go_together(g, [instruction], kind)
         }
         needs = list(self._needs(instruction))
         shown = self._shown(instruction)
@@ -224,14 +235,27 @@ class Fused:
         if joined is None:
             return False
         joined.instructions.append(instruction)
+        joined.kind = ROWS if ROWS in (joined.kind, kind) else joined.kind
         joined.shown |= shown
         new = 0
         for n in needs:
             if n is not joined:
                 new |= n.before | 1 << n.number
         self._grow(joined, new)
-        self.group_of[result.number] = joined
+        for name in instruction.results:
+            self.group_of[name.number] = joined
         return True
+
+    def _go_together(self, group: Group, instructions: list[Instruction], kind: str) -> bool:
+        """Whether instructions can be part of one loop: over elements always, by rows if all are of one type."""
+        if ROWS not in (group.kind, kind):
+            return True
+        assert group.shape is not None
+        if not is_worth_joining(group.shape) or any(i.results[0].number in self._only_folded for i in instructions):
+            return False
+        both = [*group.instructions, *instructions]
+        dtype = next(i.results[0].dtype for i in both if isinstance(i.primitive, RowFunction))
+        return all(fits(i, self.plans[i.results[0].number], dtype) for i in both)
 
     def _grow(self, group: Group, before: int) -> None:
         """Let a group wait for more; so do those that wait for it."""
@@ -244,6 +268,8 @@ class Fused:
     def _can_merge(self, one: Group, other: Group) -> bool:
         if len(one.instructions) + len(other.instructions) > _MOST:
             return False
+        if not self._go_together(one, other.instructions, other.kind):
+            return False
         if (one.shown >> other.number | other.shown >> one.number) & 1:
             return False
         for first, second in ((one, other), (other, one)):
@@ -254,6 +280,7 @@ class Fused:
         return True
 
     def _merge(self, one: Group, other: Group) -> None:
+        one.kind = ROWS if ROWS in (one.kind, other.kind) else one.kind
         one.instructions = sorted([*one.instructions, *other.instructions], key=lambda i: self.order[id(i)])
         for i in other.instructions:
             for name in i.results:
@@ -270,7 +297,7 @@ class Fused:
         self._grow(one, other.before & ~bit & ~new)
 
     def _join_folds(self, simplified: Simplified) -> None:
-        """Let reductions be made by the loop that makes what they reduce."""
+        """Let reductions be made by the loop that makes what they reduce, or by one that reads it for others."""
         for group in [g for g in self.groups if g.kind == FOLD]:
             (instruction,) = group.instructions
             operand = instruction.operands[0]
@@ -280,12 +307,30 @@ class Fused:
             dims = _dims(instruction)
             if group.before & ~maker.before != 1 << maker.number or any(_dims(f) != dims for f in maker.folds):
                 continue
-            maker.folds.append(instruction)
-            self.groups.remove(group)
-            for g in self.groups:
-                if g.before >> group.number & 1:
-                    g.before = (g.before & ~(1 << group.number)) | 1 << maker.number | maker.before
-            self.group_of[instruction.results[0].number] = maker
+            self._fold_with(maker, group)
+        for group in [g for g in self.groups if g.kind == FOLD]:
+            (instruction,) = group.instructions
+            operand, dims = instruction.operands[0], _dims(instruction)
+            for maker in self.groups:
+                if (
+                    0 < len(maker.folds) < _MOST_FOLDS
+                    and maker.shape == operand.shape
+                    and all(_dims(f) == dims for f in maker.folds)
+                    and any(o is operand or o == operand for i in maker.instructions for o in i.operands)
+                    and not (maker.before >> group.number & 1 or group.before & ~maker.before)
+                ):
+                    self._fold_with(maker, group)
+                    break
+
+    def _fold_with(self, maker: Group, group: Group) -> None:
+        """Let a reduction be part of a loop."""
+        (instruction,) = group.instructions
+        maker.folds.append(instruction)
+        self.groups.remove(group)
+        for g in self.groups:
+            if g.before >> group.number & 1:
+                g.before = (g.before & ~(1 << group.number)) | 1 << maker.number | maker.before
+        self.group_of[instruction.results[0].number] = maker
 
     def schedule(self) -> list[Group]:
         """The groups, each after those that it needs, otherwise as they were."""
@@ -307,10 +352,25 @@ def _dims(fold: Instruction) -> set[int]:
     return {d % n for d in fold.params["dims"]}
 
 
-def _application(primitive: Any, operands: Any, params: dict[str, Any]) -> Any:
-    """What a primitive is applied to, as a key."""
-    given = tuple([o.number if isinstance(o, Name) else repr(o) for o in operands])
-    return primitive.name, given, repr(sorted(params.items()))
+def _only_folded(simplified: Simplified) -> set[int]:
+    """The values that are read for nothing but one reduction: they are computed where that is made."""
+    readers: dict[int, list[Instruction]] = {}
+    for i in simplified.instructions:
+        for o in i.operands:
+            if isinstance(o, Name):
+                readers.setdefault(o.number, []).append(i)
+    kept = {o.number for o in (*simplified.outputs, *[w.operands[1] for w in simplified.writes]) if isinstance(o, Name)}
+    found: set[int] = set()
+    for instruction in reversed(simplified.instructions):
+        for name in instruction.results:
+            by = readers.get(name.number, [])
+            if name.number in kept or len(by) != 1:
+                continue
+            (reader,) = by
+            is_scalar = isinstance(reader.primitive, Primitive) and reader.primitive.is_scalar
+            if reader.primitive.name in _FOLDS or (is_scalar and reader.results[0].number in found):
+                found.add(name.number)
+    return found
 
 
 def is_number(what: Any, constants: dict[int, Any]) -> bool:

@@ -43,6 +43,6 @@ class Machine:
         call: Any,
     ) -> None: ...
 
-    def run(self, arrays: list[Any]) -> list[Any]:
-        """The outputs for arrays that are given: new arrays."""
+    def run(self, arrays: list[Any]) -> list[Any] | None:
+        """The outputs for arrays that are given: new arrays; None if a check has failed."""
         raise RuntimeError("programs of machine code need Lucid's compiled modules")

@@ -21,7 +21,7 @@ cdef enum:
     LINE = 64  # bytes to which memory is aligned
 
 cdef enum:
-    LOOP, PRODUCT, FILL, REPEAT
+    LOOP, PRODUCT, FILL, REPEAT, CHECK
 
 ctypedef void (*Part)(char** data, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
 ctypedef void (*Gemm)(
@@ -171,6 +171,8 @@ cdef class Steps:
                 step.units, step.grain = s["units"], s["grain"]
             elif s["kind"] == "fill":
                 step.kind, step.units = FILL, s["units"]
+            elif s["kind"] == "check":
+                step.kind = CHECK
             elif s["kind"] == "repeat":
                 step.kind, step.units = REPEAT, s["units"]
                 step.begin, step.end = s["range"]
@@ -192,7 +194,8 @@ cdef class Steps:
                 m.rows, m.depth, m.columns = s["sizes"]
                 m.x_down, m.x_right, m.y_down, m.y_right = s["strides"]
 
-    cdef void do(self, int begin, int end, char** table) noexcept nogil:
+    cdef bint do(self, int begin, int end, char** table) noexcept nogil:
+        """Whether all steps were done, and no check has failed."""
         cdef char* data[MOST]
         cdef Step* step
         cdef int k, j
@@ -205,11 +208,16 @@ cdef class Steps:
             elif step.kind == PRODUCT:
                 _product(step, data)
             elif step.kind == REPEAT:
-                self.repeat(step, table)
+                if not self.repeat(step, table):
+                    return False
+            elif step.kind == CHECK:
+                if data[0][0]:
+                    return False
             else:
                 memset(data[0], 0, step.units)
+        return True
 
-    cdef void repeat(self, Step* step, char** table) noexcept nogil:
+    cdef bint repeat(self, Step* step, char** table) noexcept nogil:
         cdef Py_ssize_t i
         cdef Move* move
         cdef int j
@@ -220,7 +228,9 @@ cdef class Steps:
                     table[move.target] = table[move.other] + move.other_offset
                 else:
                     table[move.target] = table[move.source] + move.offset + i * move.stride
-            self.do(step.begin, step.end, table)
+            if not self.do(step.begin, step.end, table):
+                return False
+        return True
 
 
 cdef class Frame:
@@ -253,8 +263,9 @@ cdef class Machine:
         self.frames = []
 
     def run(self, list arrays):
-        """The outputs for arrays that are given: new arrays."""
+        """The outputs for arrays that are given: new arrays; None if a check has failed."""
         cdef Frame frame
+        cdef bint is_done = True
         cdef Py_ssize_t k = self.given
         cdef np.npy_intp shape[64]
         cdef int d, begin, end
@@ -276,11 +287,15 @@ cdef class Machine:
             if type(segment) is tuple:
                 begin, end = segment
                 with nogil:
-                    steps.do(begin, end, frame.table)
+                    is_done = steps.do(begin, end, frame.table)
                 PyErr_CheckSignals()
+                if not is_done:
+                    break
             else:
                 self.call(segment, frame)
-        found = [frame.arrays[index] for index in self.outputs]
+        found = [frame.arrays[index] for index in self.outputs] if is_done else None
+        if not is_done:
+            frame.residuals.clear()
         for k in range(self.given, self.buffers):
             frame.arrays[k] = None
         self.frames.append(frame)

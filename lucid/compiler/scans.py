@@ -15,7 +15,7 @@ def scan_steps(emitter: Any, instruction: Instruction) -> bool:
     body = getattr(what, "body", None)
     if not isinstance(body, Program) or not what.count:
         return False
-    inner = type(emitter)(body, emitter.functions)
+    inner = type(emitter)(body, emitter.functions, emitter.can_repeat)
     inner.make_steps()
     if inner.calls or any(not isinstance(o, tuple | Place) for o in inner.outputs):
         return False

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.compiler.rows import Rewriter, RowFunction
 from lucid.core.primitive import Primitive
 from lucid.ir import placeholders
 from lucid.ir.effects import lasts
@@ -19,6 +20,7 @@ from lucid.ops.expressions import types_of
 _SAME = frozenset(["alias", "detach", "no_grad", "clone", "contiguous"])
 _PRODUCTS = frozenset(["mul", "chain"])
 _MOST_FOLDED = 1 << 16  # elements of constants that are computed beforehand
+_MOST_COMPARED = 1 << 20  # bytes of constants that are one if they are equal
 _EPILOGUES = frozenset(["linear"])  # products with something that a loop does: their parts are fused with what follows
 
 
@@ -38,20 +40,32 @@ class Simplified(NamedTuple):
 
 
 class _Simplifier:
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Any, can_repeat: bool) -> None:
         self.program = program
         self.same: dict[int, Any] = {}  # names that stand for others
         self.constants: dict[int, Any] = {}
         self.known: dict[Any, tuple[Name, ...]] = {}  # results of instructions, by what these do
         self.out: list[Instruction] = []
         self._count = 1 << 40  # names of instructions that the program does not have
+        self._rows = Rewriter(self._new, self._traced, can_repeat)
+        self._constants: dict[Any, Name] = {}  # names of constants, by what they are
         for name, tensor in program.constants:
-            self.constants[name.number] = _constant(tensor._held_array("lucid.compile"))
+            self._set(name, _constant(tensor._held_array("lucid.compile")))
 
     def resolved(self, operand: Any) -> Any:
         while isinstance(operand, Name) and operand.number in self.same:
             operand = self.same[operand.number]
         return operand
+
+    def _set(self, name: Name, constant: Any) -> None:
+        """Note what a name stands for: a constant, or another name of the same one."""
+        array = _number(constant)
+        key = (name.shape, name.dtype, type(constant), array.tobytes() if array.nbytes <= _MOST_COMPARED else id(array))
+        first = self._constants.setdefault(key, name)
+        if first is name:
+            self.constants[name.number] = constant
+        else:
+            self.same[name.number] = first
 
     def add(self, instruction: Instruction) -> None:
         operands = tuple([self.resolved(o) for o in instruction.operands])
@@ -61,8 +75,16 @@ class _Simplifier:
             for part in self._parts(instruction):
                 self.add(part)
             return
+        if isinstance(primitive, RowFunction):
+            self._add_once(instruction)
+            return
         if lasts(instruction) or not isinstance(primitive, Primitive):
             self.out.append(instruction)
+            return
+        rows = self._rows.written(instruction)
+        if rows is not None:
+            for part in rows:
+                self.add(part)
             return
         result = instruction.results[0]
         if primitive.name in _SAME and isinstance(operands[0], Name):
@@ -76,6 +98,10 @@ class _Simplifier:
             return
         if self._fold(instruction) or self._drop_product(instruction):
             return
+        self._add_once(instruction)
+
+    def _add_once(self, instruction: Instruction) -> None:
+        """Add an instruction, or take what an earlier one has computed."""
         key = _key(instruction)
         before = self.known.get(key) if key is not None else None
         if before is not None:
@@ -88,10 +114,7 @@ class _Simplifier:
 
     def _parts(self, instruction: Instruction) -> list[Instruction]:
         """The instructions of a composite in place of its own."""
-        from lucid.ir.trace import traced
-
         primitive, operands = instruction.primitive, instruction.operands
-        names = [o for o in operands if isinstance(o, Name)]
 
         def composite(*given: Any) -> Any:
             tensors = iter(given)
@@ -99,28 +122,34 @@ class _Simplifier:
                 *[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params
             )
 
-        program = traced(composite, tuple([placeholders.empty(n.shape, n.dtype.numpy) for n in names]), {})
+        names = [o for o in operands if isinstance(o, Name)]
+        return self._traced(composite, names, instruction.results, instruction.place)
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> Name:
+        """A name that the program does not have."""
+        self._count += 1
+        return Name(self._count, shape, dtype)
+
+    def _traced(self, function: Any, names: Sequence[Name], results: Sequence[Name], place: Any) -> list[Instruction]:
+        """The instructions of a function of names, of which the results are named."""
+        from lucid.ir.trace import traced
+
+        program = traced(function, tuple([placeholders.empty(n.shape, n.dtype.numpy) for n in names]), {})
         new: dict[int, Any] = {n.number: o for n, o in zip(program.inputs, names, strict=True)}
-        new[program.outputs[0].number] = instruction.results[0]
+        new.update({o.number: name for o, name in zip(program.outputs, results, strict=True)})
         for name, tensor in program.constants:
-            self._count += 1
-            new[name.number] = name._replace(number=self._count)
-            self.constants[self._count] = _constant(tensor._held_array("lucid.compile"))
+            new[name.number] = self._new(name.shape, name.dtype)
+            self._set(new[name.number], _constant(tensor._held_array("lucid.compile")))
 
         def renamed(o: Any) -> Any:
             if not isinstance(o, Name):
                 return o
             if o.number not in new:
-                self._count += 1
-                new[o.number] = o._replace(number=self._count)
+                new[o.number] = self._new(o.shape, o.dtype)
             return new[o.number]
 
         return [
-            i._replace(
-                operands=tuple(map(renamed, i.operands)),
-                results=tuple(map(renamed, i.results)),
-                place=instruction.place,
-            )
+            i._replace(operands=tuple(map(renamed, i.operands)), results=tuple(map(renamed, i.results)), place=place)
             for i in program.instructions
         ]
 
@@ -137,19 +166,19 @@ class _Simplifier:
         (result,) = instruction.results
         is_uniform = all(isinstance(g, Uniform) for g, o in zip(given, operands) if isinstance(o, Name))
         if primitive.is_view and is_uniform and primitive.shows_elements | (primitive.name == "spread"):
-            self.constants[result.number] = given[0]
+            self._set(result, given[0])
             return True
         if not any(isinstance(o, Name) for o in operands):
             return False
         with np.errstate(all="ignore"):
             if primitive.is_scalar and is_uniform:
                 found = primitive.kernel(*[_number(g) for g in given], **instruction.params)
-                self.constants[result.number] = Uniform(np.asarray(found).reshape(()))
+                self._set(result, Uniform(np.asarray(found).reshape(())))
                 return True
             if max(_size(n) for n in (result, *[o for o in operands if isinstance(o, Name)])) > _MOST_FOLDED:
                 return False
             arrays = [_filled(g, o) if isinstance(o, Name) else g for g, o in zip(given, operands)]
-            self.constants[result.number] = _constant(np.array(primitive.kernel(*arrays, **instruction.params)))
+            self._set(result, _constant(np.array(primitive.kernel(*arrays, **instruction.params))))
         return True
 
     def _drop_product(self, instruction: Instruction) -> bool:
@@ -208,11 +237,14 @@ def _key(instruction: Instruction) -> Any:
     return key
 
 
-def simplified(program: Any) -> Simplified:
-    """A program without what changes nothing. Writes to memory from outside stand apart: they come last."""
+def simplified(program: Any, can_repeat: bool) -> Simplified:
+    """A program without what changes nothing. Writes to memory from outside stand apart: they come last.
+
+    If it `can_repeat`, machine code may give up before them, and leave the run to the program itself.
+    """
     from lucid.ir.effects import Write
 
-    work = _Simplifier(program)
+    work = _Simplifier(program, can_repeat)
     for instruction in program.instructions:
         work.add(instruction)
     writes = [i for i in work.out if isinstance(i.primitive, Write)]

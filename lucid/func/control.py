@@ -682,7 +682,7 @@ def _traced_scan(f: Any, carry: Any, leaves: list[Any], structure: Any, reverse:
 
     samples = [*starts, *[x[0] for x in leaves]]
     program = traced(body, tuple(samples), {})
-    held = [t for _, t in program.captured]
+    held = program.release_captured()
     what = _Scan(program, n, count, reverse)
     out = _TracedScan.apply(what, *starts, *leaves, *held)
     return whole.unflatten(out[:n]), kept[0].unflatten(out[n : n + what.ys])

@@ -149,6 +149,19 @@ def moved_streams(effects: Iterable[tuple[str, Any]]) -> list[Any]:
     return list(dict.fromkeys(t for t in moved if not isinstance(t, Tensor)))
 
 
+def generators_of(program: Any) -> list[Any]:
+    """The generators that a run moves on."""
+    return [s.generator for s in moved_streams([e for i in program.instructions for e in of_instruction(i)])]
+
+
+def can_repeat(program: Any) -> bool:
+    """Whether a run can be given up before anything is written: generators are set back, and nobody sees anything else."""
+    lasting = [i for i in program.instructions if lasts(i) and not isinstance(i.primitive, Write)]
+    return all(kind in ("draw", "check") for i in lasting for kind, _ in of_instruction(i)) and not any(
+        getattr(i.primitive, "lasting", False) for i in lasting
+    )
+
+
 def of_programs(*programs: Any) -> list[tuple[str, Any]]:
     """The effects of an instruction that runs programs: which, and how often, depends on values."""
     effects = [e for p in programs for e in p.effects if e.kind != "read"]

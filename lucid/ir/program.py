@@ -7,6 +7,7 @@ from lucid.core import engine, modes
 from lucid.core.node import Node, attach, split_edges
 from lucid.core.primitive import edge_of, lift
 from lucid.core.tensor import Tensor
+from lucid.ir import placeholders
 from lucid.ir.effects import Effect, Write, gradient_of, is_part, of_program, owners, share_memory
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
@@ -74,6 +75,12 @@ class Program:
     def effects(self) -> tuple[Effect, ...]:
         """What a run does beside giving results, in order."""
         return tuple(of_program(self))
+
+    def release_captured(self) -> list[Tensor]:
+        """The captured tensors, which the program holds no longer: from now on each run gets them."""
+        held = [t for _, t in self.captured]
+        self.captured = tuple([(n, placeholders.empty(n.shape, n.dtype.numpy)) for n, _ in self.captured])
+        return held
 
     def run(self, inputs: Sequence[Tensor], captured: Sequence[Tensor] | None = None) -> list[Any]:
         """The results for values of `inputs`, and of what was captured if that is to be other values too."""

@@ -22,7 +22,7 @@ def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
             from lucid.codegen.rows import RowPlan
 
             try:
-                plan = RowPlan(function, types, params)
+                plan = RowPlan.of(function, types, params)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.arithmetic import divide, total
+from lucid.backends.cpu.arithmetic import divide
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.launch_classes import narrow
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.core import kernels
 from lucid.core.kernels import fill
+from lucid.core.primitive import P
 from lucid.ops.nn.cross_entropy import (
     MEAN,
     NONE,
@@ -45,7 +46,7 @@ def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tu
         e = e.reshape(x.shape)
     if reduction == NONE:
         return losses.reshape(target.shape).astype(x.dtype, copy=False), e
-    loss = np.asarray(total(losses))
+    loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
     if reduction == MEAN:
         loss = divide(loss, np.asarray(kept, loss.dtype))
     return np.asarray(loss, x.dtype), e

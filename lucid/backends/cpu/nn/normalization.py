@@ -61,7 +61,7 @@ def _normalized(x: Any, weight: Any, bias: Any, eps: float, centred: bool) -> tu
     if found is None:
         return None
     known = found[1:]
-    least, largest = _scales(x.dtype)
+    least, largest = scales(x.dtype)
     if not within(known[-1], least, largest):
         _rescale(x, weight, bias, eps, centred, found[0], known)
     return found[0], known
@@ -75,7 +75,7 @@ def _given(x: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
 
 
 @cache
-def _scales(dtype: Any) -> tuple[float, float]:
+def scales(dtype: Any) -> tuple[float, float]:
     """The least factor of scale above 0, and that of the smallest numbers whose squares keep their digits."""
     working = dtypes.float32.numpy if dtype.itemsize == 2 else dtype
     return float(np.finfo(working).smallest_subnormal), float(safe_sums(working)[0] ** -0.5)
@@ -89,7 +89,7 @@ def _finite_sizes(x: Any, centred: bool) -> Any:
 def _rescale(x: Any, weight: Any, bias: Any, eps: float, centred: bool, y: Any, known: Any) -> None:
     """Compute again the finite rows whose mean squares are too large or too small for their type."""
     scale = known[-1][..., 0]
-    lost = ~((scale > 0) & (scale <= _scales(x.dtype)[1])) & _finite_sizes(x, centred)
+    lost = ~((scale > 0) & (scale <= scales(x.dtype)[1])) & _finite_sizes(x, centred)
     normal, mean, scale[lost] = normalized_rows(x[lost].astype(scale.dtype), eps, centred)
     if centred:
         known[0][lost, 0] = mean

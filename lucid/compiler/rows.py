@@ -1,0 +1,334 @@
+"""Functions of rows in programs: softmax, norms of rows and their derivatives, joined with what stands around them.
+
+A body says what they compute (`ops.nn.rows`). Those of instructions that follow each other become one, with the bodies of
+elementwise instructions between them, and the code generator divides that into passes over a row (`codegen.rows`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lucid.backends.cpu.nn.normalization import scales
+from lucid.codegen.bodies import NotGeneratedError, Plan
+from lucid.codegen.rows import RowPlan
+from lucid.core import dtypes
+from lucid.core.kind import NeedsValueError
+from lucid.core.primitive import P, Primitive
+from lucid.ir.values import Instruction, Name
+from lucid.ops.expressions import Constant, NotScalarError, Operand, Parameter, Result, Step
+from lucid.ops.fused import Gradient
+from lucid.ops.nn.cross_entropy import (
+    MEAN,
+    NONE,
+    cross_entropy_back,
+    cross_entropy_primitive,
+    loss_of_row,
+    loss_of_row_back,
+)
+from lucid.ops.nn.normalization import affine_back, normalized, normalized_back, row_norm
+from lucid.ops.nn.rows import LENGTH, Row, RowBody
+from lucid.ops.promotion import cast
+
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_TRUTH = np.dtype(np.bool_)
+_PLACES = dtypes.int32  # of elements in rows
+_MOST_ROOM = 1 << 18  # bytes that a row may need beside its memory
+_LEAST_LENGTH = 32  # of rows with which elementwise instructions are computed
+_LEAST_NORM = 64  # elements of rows whose weights' derivatives a kernel sums by columns, as folds do
+_LEAST_ROWS = 16  # so that threads find work
+
+
+class RowFunction:
+    """A function of rows along the last dimension, as what an instruction applies."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name = name
+        self.function = function
+        self.multi = True
+
+
+class Check:
+    """An instruction that ends the run of machine code if its operand is true. The program is then run as it is."""
+
+    name = "check"
+    multi = False
+    lasting = True
+
+
+@cache
+def _of_primitive(primitive: Primitive) -> RowFunction:
+    return RowFunction(primitive.name, primitive.row_body)
+
+
+@cache
+def _normalized(eps: float, centred: bool, weighted: bool) -> RowFunction:
+    return RowFunction("row_norm", partial(normalized, eps=eps, centred=centred, weighted=weighted))
+
+
+@cache
+def _normalized_back(weighted: bool) -> RowFunction:
+    return RowFunction("row_norm_back", partial(normalized_back, weighted=weighted))
+
+
+def row_plan(instruction: Instruction) -> RowPlan | None:
+    """How a function of rows is computed; None where there is no code for it."""
+    types = [o.dtype.numpy for o in instruction.operands if isinstance(o, Name)]
+    shape = instruction.results[0].shape
+    if len(types) < len(instruction.operands) or types[0] not in _TYPES or 0 in shape:
+        return None
+    if any(t not in (types[0], _PLACES.numpy) for t in types):
+        return None
+    try:
+        plan = RowPlan.of(instruction.primitive.function, types, {})
+    except (NotGeneratedError, NotScalarError, NeedsValueError):
+        return None
+    return plan if room_of(plan, shape[-1]) <= _MOST_ROOM else None
+
+
+def room_of(plan: RowPlan, length: int) -> int:
+    """The bytes that a row needs beside its memory."""
+    return sum(t.bytes for t in plan.rooms) * (-(-length // 512) * 512)
+
+
+class Rewriter:
+    """Writes instructions as functions of rows; `new` makes names, and `traced` instructions of a function of names."""
+
+    def __init__(self, new: Callable[..., Name], traced: Callable[..., list[Instruction]], can_check: bool) -> None:
+        self.new, self.traced, self.can_check = new, traced, can_check
+        self.targets: dict[Any, _Targets] = {}
+        self.known: dict[Any, list[Name]] = {}  # what the derivatives of norms need, by what these are applied to
+
+    def written(self, instruction: Instruction) -> list[Instruction] | None:
+        """The instructions in place of one; None if it is left as it is."""
+        primitive = instruction.primitive
+        if primitive.row_body is not None:
+            x, dim = instruction.operands[0], instruction.params["dim"]
+            if (
+                not isinstance(x, Name)
+                or dim != len(x.shape) - 1
+                or any(o.shape != x.shape for o in instruction.operands)
+            ):
+                return None
+            return self._if_coded([instruction._replace(primitive=_of_primitive(primitive), params={})])
+        if primitive in (cross_entropy_primitive, cross_entropy_back):
+            return self._cross_entropy(instruction)
+        of = primitive.of if isinstance(primitive, Gradient) else primitive
+        if of is not row_norm or not self.can_check or instruction.params["ndim"] != 1:
+            return None
+        g, (x, weight, bias) = instruction.operands[:-3], instruction.operands[-3:]
+        if (
+            len(x.shape) < 2
+            or x.shape[-1] < _LEAST_NORM
+            or any(v is not None and v.dtype != x.dtype for v in (*g, weight, bias))
+        ):
+            return None
+        if primitive is row_norm:
+            return self._forward(instruction, instruction.results[0])
+        return self._backward(instruction)
+
+    def _if_coded(self, found: list[Instruction]) -> list[Instruction] | None:
+        rows = [i for i in found if isinstance(i.primitive, RowFunction)]
+        return found if all(row_plan(i) is not None for i in rows) else None
+
+    def _forward(self, instruction: Instruction, out: Name) -> list[Instruction] | None:
+        operands, params = instruction.operands[-3:], instruction.params
+        x, weight, _ = operands
+        each = (*x.shape[:-1], 1)
+        known = [self.new(each, x.dtype) for _ in range(3 if params["centred"] else 1)]
+        function = _normalized(params["eps"], params["centred"], weight is not None)
+        given = tuple([o for o in operands if o is not None])
+        found = self._if_coded([Instruction(function, given, {}, (out, *known), instruction.place)])
+        if found is None:
+            return None
+        self.known[applied(row_norm, operands, params)] = known
+        # Rows whose mean squares leave the range of their type are computed by the kernel.
+        least, largest = scales(x.dtype.numpy)
+        bad = self.new((), dtypes.bool_)
+
+        def is_lost(scale: Any) -> Any:
+            inside = P.logical_and(P.ge(scale, least), P.le(scale, largest))
+            return P.any(P.logical_not(inside), dims=tuple(range(scale.ndim)), keepdim=False)
+
+        found += self.traced(is_lost, [known[-1]], [bad], instruction.place)
+        return [*found, Instruction(Check(), (bad,), {}, (), instruction.place)]
+
+    def _backward(self, instruction: Instruction) -> list[Instruction] | None:
+        g, *operands = instruction.operands
+        x, weight, _ = operands
+        found: list[Instruction] = []
+        key = applied(row_norm, operands, instruction.params)
+        if key not in self.known:
+            forward = self._forward(instruction, self.new(x.shape, x.dtype))
+            if forward is None:
+                return None
+            found += forward
+        known = self.known[key]
+        results = iter(instruction.results)
+        needs = instruction.primitive.needs
+        if needs[0]:
+            given = (g, x, *known) if weight is None else (g, x, *known, weight)
+            function = _normalized_back(weight is not None)
+            rows = self._if_coded([Instruction(function, given, {}, (next(results),), instruction.place)])
+            if rows is None:
+                return None
+            found += rows
+        for of_bias in (False, True):
+            if needs[1 + of_bias]:
+                out = next(results)
+
+                def affine(*given: Any, k: int = int(of_bias), shape: Any = out.shape) -> Any:
+                    row = Row(tuple(range(len(x.shape) - 1)), 1)
+                    return P.reshape(affine_back(row, *given)[k], shape=shape)
+
+                found += self.traced(affine, [g, x, *known], [out], instruction.place)
+        return found
+
+    # --- cross entropy --------------------------------------------------------------------------------
+
+    def _cross_entropy(self, instruction: Instruction) -> list[Instruction] | None:
+        """Of scores of shape (N, C), and back to them."""
+        scores, target = instruction.operands[0], instruction.operands[-1]
+        if not self.can_check or len(scores.shape) != 2 or target.dtype != dtypes.int64 or 0 in scores.shape:
+            return None
+        targets = self._targets(target, scores.shape[1], instruction)
+        of_rows = self._loss if instruction.primitive is cross_entropy_primitive else self._loss_back
+        found = of_rows(instruction, *targets.names)
+        return None if found is None else [*targets.first(), *found]
+
+    def _targets(self, target: Name, classes: int, instruction: Instruction) -> "_Targets":
+        ignored = instruction.params["ignore_index"]
+        key = (target.number, classes, ignored)
+        if key not in self.targets:
+            places, bad = self.new((target.shape[0], 1), _PLACES), self.new((), dtypes.bool_)
+            kept = self.new((), dtypes.int64)
+
+            def read(t: Any) -> tuple[Any, Any, Any]:
+                t = P.reshape(t, shape=(t.shape[0], 1))
+                counts = P.ne(t, ignored)
+                is_wrong = P.logical_and(counts, P.logical_or(P.lt(t, 0), P.ge(t, classes)))
+                places = cast(P.where(counts, t, -1), _PLACES.numpy)
+                fold = {"dims": (0, 1), "keepdim": False}
+                return places, P.any(is_wrong, **fold), P.count_nonzero(counts, **fold)
+
+            made = self.traced(read, [target], [places, bad, kept], instruction.place)
+            made.append(Instruction(Check(), (bad,), {}, (), instruction.place))
+            self.targets[key] = _Targets((places, kept), made)
+        return self.targets[key]
+
+    def _loss(self, instruction: Instruction, places: Name, kept: Name) -> list[Instruction] | None:
+        (x, _), (loss, e) = instruction.operands, instruction.results
+        losses = self.new(places.shape, x.dtype)
+        rows = self._if_coded([Instruction(_LOSS, (x, places), {}, (e, losses), instruction.place)])
+        if rows is None:
+            return None
+        reduction = instruction.params["reduction"]
+
+        def reduced(losses: Any, places: Any, kept: Any) -> Any:
+            losses = P.where(P.lt(places, 0), 0.0, losses)
+            if reduction == NONE:
+                return P.reshape(losses, shape=loss.shape)
+            total = P.sum(losses, dims=(0, 1), keepdim=False)
+            return P.div(total, cast(kept, x.dtype.numpy)) if reduction == MEAN else total
+
+        return rows + self.traced(reduced, [losses, places, kept], [loss], instruction.place)
+
+    def _loss_back(self, instruction: Instruction, places: Name, kept: Name) -> list[Instruction] | None:
+        (e, g, _), reduction = instruction.operands, instruction.params["reduction"]
+        if not isinstance(g, Name):
+            return None
+        weights = self.new(places.shape, e.dtype)
+
+        def weighted(g: Any, places: Any, kept: Any) -> Any:
+            g = P.reshape(g, shape=places.shape if reduction == NONE else (1, 1))
+            each = P.div(g, cast(kept, e.dtype.numpy)) if reduction == MEAN else g
+            return P.where(P.ge(places, 0), each, 0.0)
+
+        rows = self._if_coded(
+            [Instruction(_LOSS_BACK, (e, weights, places), {}, instruction.results, instruction.place)]
+        )
+        return None if rows is None else self.traced(weighted, [g, places, kept], [weights], instruction.place) + rows
+
+
+class _Targets:
+    """The places of targets in rows, how many count, and the instructions that find that out, which stand there once."""
+
+    def __init__(self, names: tuple[Name, Name], made: list[Instruction]) -> None:
+        self.names, self._made = names, made
+
+    def first(self) -> list[Instruction]:
+        made, self._made = self._made, []
+        return made
+
+
+def _exponentials_and_loss(row: Row, x: Any, target: Any) -> tuple[Any, Any]:
+    loss, e = loss_of_row(row, x, target)
+    return e, loss
+
+
+_LOSS = RowFunction("cross_entropy", _exponentials_and_loss)
+_LOSS_BACK = RowFunction("cross_entropy_back", loss_of_row_back)
+
+
+def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What a primitive is applied to, as a key."""
+    given = tuple([o.number if isinstance(o, Name) else repr(o) for o in operands])
+    return primitive.name, given, repr(sorted(params.items()))
+
+
+# --- joining ---------------------------------------------------------------------------------------
+
+
+def fits(instruction: Instruction, plan: Any, dtype: Any) -> bool:
+    """Whether an instruction can be part of a function of rows of a type."""
+    if isinstance(instruction.primitive, RowFunction):
+        return all(o.dtype in (dtype, _PLACES) for o in instruction.operands)
+    if not isinstance(plan, Plan) or not isinstance(plan.body.result, Result):
+        return False
+    kinds = [*plan.body.types, plan.dtype, *[s.dtype for s in plan.body.steps]]
+    return all(k in (dtype.numpy, _TRUTH) for k in kinds)
+
+
+def is_worth_joining(shape: tuple[int, ...]) -> bool:
+    """Whether rows are long enough, and so many that threads find work, for elementwise instructions to be done by row."""
+    rows = int(np.prod(shape[:-1], dtype=np.int64))
+    return shape[-1] >= _LEAST_LENGTH and (rows >= _LEAST_ROWS or rows * shape[-1] < 1 << 14)
+
+
+class Part(NamedTuple):
+    """One of the bodies that become one: its plan, what it is given, and how long rows are."""
+
+    plan: Any
+    operands: Sequence[Any]  # `Operand`, `Result` or `Constant` of the whole
+    length: int
+
+
+class Joined:
+    """The body of instructions that follow each other."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def add(self, part: Part) -> tuple[Any, ...]:
+        """What the results of a part are in the whole."""
+        plan, before = part.plan, len(self.steps)
+        body = plan.body
+        working = next((t for t in body.types if t.kind == "f"), body.types[0])
+        numbers = {**getattr(plan, "given", {}), LENGTH: float(part.length)}
+
+        def seen(what: Any) -> Any:
+            if isinstance(what, Operand):
+                return part.operands[what.place]
+            if isinstance(what, Result):
+                return Result(before + what.place)
+            return Constant(numbers[what.name], working) if isinstance(what, Parameter) else what
+
+        for step in body.steps:
+            self.steps.append(step._replace(operands=tuple(map(seen, step.operands))))
+        return tuple(map(seen, body.results if isinstance(body, RowBody) else (body.result,)))
+
+    def plan(self, types: Sequence[Any], results: Sequence[Any], dtypes: Sequence[Any], length: int) -> RowPlan | None:
+        """The plan of the whole, of operands of these types; None if it is too much for a row."""
+        plan = RowPlan(RowBody(tuple(types), tuple(self.steps), tuple(results), tuple(dtypes)))
+        return plan if room_of(plan, length) <= _MOST_ROOM else None
