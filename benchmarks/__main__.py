@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import benchmarks.jax_programs  # noqa: F401  (a contestant)
 from benchmarks import isolated, operations
 from benchmarks.libraries import LIBRARIES, USUAL, Library, present
 from benchmarks.programs import PROGRAMS

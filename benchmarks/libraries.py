@@ -1,6 +1,7 @@
 """The contestants: one small adapter for each library, so that a workload is written once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class Library:
         """A value without gradient over the array's own memory, where the library has such a thing."""
         return self.constant(array)
 
+    own: Mapping[str, Callable[["Library"], Thunk]] = MappingProxyType(
+        {}
+    )  # workloads that are written for it alone, by name
     func: Any  # the library's transforms, where it has some
     namespace: Any  # the module with `nn` and `optim`, where it has them
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.libraries import Library, Loss, Thunk
+from benchmarks.transforms import PEERS
 from benchmarks.workloads import Workload, normal
 
 Arrays = tuple[list[np.ndarray], list[np.ndarray]]  # by which gradients are taken, and the others
@@ -67,6 +68,20 @@ def normalized(lib: Library, x: Any, weight: Any, bias: Any, target: Any) -> Any
     return (ns.softmax(ns.nn.functional.layer_norm(x, (x.shape[1],), weight, bias), 1) * target).sum()
 
 
+def recurrence(lib: Library, start: Any, factors: Any) -> Any:
+    """y · f + 0.01 again and again: a scan where there is one, and otherwise a loop."""
+    if lib.module == "lucid":
+        return lib.func.scan(lambda y, f: (y * f + 0.01, None), start, factors)[0].sum()
+    y = start
+    for k in range(factors.shape[0]):
+        y = y * factors[k] + 0.01
+    return y.sum()
+
+
+def recurrence_arrays() -> Arrays:
+    return [np.ones(8, np.float32), 1 - np.abs(normal(13, 50_000, 8)) * np.float32(1e-3)], []
+
+
 def _mixture_arrays() -> Arrays:
     return [normal(3, 8), normal(4, 8, 4), normal(5, 8, 4) * np.float32(0.1)], [normal(6, 500, 4)]
 
@@ -80,11 +95,11 @@ def _lstm_arrays() -> Arrays:
     return [normal(9, 16, 128) / 4, normal(10, 32, 128) / 6, np.zeros(128, np.float32)], [normal(11, 16, 8, 16)]
 
 
-def _gated_arrays() -> Arrays:
+def gated_arrays() -> Arrays:
     return [normal(1, 2000, 2000), np.full(2000, 1.5, np.float32), np.full(2000, 0.1, np.float32)], []
 
 
-def _rows_arrays() -> Arrays:
+def rows_arrays() -> Arrays:
     return [normal(2, 2048, 1024), np.ones(1024, np.float32), np.zeros(1024, np.float32)], [normal(12, 2048, 1024)]
 
 
@@ -92,8 +107,14 @@ _PROGRAMS = (
     ("mixture", "mixture of 8 Gaussians, 500 points, rows stacked in Python", mixture, _mixture_arrays),
     ("bundle", "bundle adjustment, 4 cameras, 8 points, number by number", bundle, _bundle_arrays),
     ("lstm-by-hand", "LSTM by hand, 16 steps, width 32, states written in place", lstm, _lstm_arrays),
-    ("gated", "gelu(x*a + b) * sigmoid(x) summed, with gradient, 4M floats", gated, _gated_arrays),
-    ("normalized", "layer norm, then softmax, with gradients, 2048 x 1024", normalized, _rows_arrays),
+    ("gated", "gelu(x*a + b) * sigmoid(x) summed, with gradient, 4M floats", gated, gated_arrays),
+    (
+        "recurrence",
+        "a recurrence of 50,000 steps of 8 float32 as a scan, with gradients",
+        recurrence,
+        recurrence_arrays,
+    ),
+    ("normalized", "layer norm, then softmax, with gradients, 2048 x 1024", normalized, rows_arrays),
 )
 
 
@@ -101,9 +122,20 @@ def _bind(loss: Loss, arrays: Callable[[], Arrays], lib: Library) -> Thunk:
     return lib.value_and_gradient(loss, *arrays())
 
 
+_WITHOUT_JAX = ("lucid", "lucid.compile", "torch", "torch.compile")  # number by number, and by writes
+_PEERS = {
+    "mixture": _WITHOUT_JAX,
+    "bundle": _WITHOUT_JAX,
+    "lstm-by-hand": _WITHOUT_JAX,
+    "recurrence": ("lucid", "lucid.compile", "jax"),
+}
 PROGRAMS = tuple(
     Workload(
-        name, title, partial(_bind, loss, arrays), {"torch": 1.0}, ("lucid", "lucid.compile", "torch", "torch.compile")
+        name,
+        title,
+        partial(_bind, loss, arrays),
+        {} if name == "recurrence" else {"torch": 1.0},
+        _PEERS.get(name, PEERS),
     )
     for name, title, loss, arrays in _PROGRAMS
 )

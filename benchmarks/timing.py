@@ -56,7 +56,7 @@ def turns(names: list[str], rounds: int) -> Iterator[str]:
 
 def measure(workload: Workload, libraries: list[Library], rounds: int, seconds: float) -> dict[str, Times]:
     """Time one workload for all libraries, in turns."""
-    thunks = {lib.name: workload.bind(lib) for lib in libraries}
+    thunks = {lib.name: workload.bound(lib) for lib in libraries}
     check_agreement(workload, libraries, thunks)
     return in_turns(thunks, rounds, seconds)
 

@@ -188,6 +188,12 @@ STEPS = (
         1.0,
     ),
     (
+        "train-gpt-wide",
+        "training step, GPT of 2 layers, width 384, vocabulary 2048, 4 x 128 tokens, AdamW",
+        gpt_recipe(layers=2, width=384, heads=6, length=128, batch=4, vocabulary=2048),
+        1.0,
+    ),
+    (
         "train-lstm",
         "training step, LSTM 64-128, 64 steps, batch 16, Adam",
         lstm_recipe(inputs=64, hidden=128, outputs=10, length=64, batch=16),

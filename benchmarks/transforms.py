@@ -10,7 +10,7 @@ from benchmarks.libraries import Library, Thunk
 from benchmarks.workloads import Workload
 
 
-def _weights(*widths: int) -> list[np.ndarray]:
+def weights(*widths: int) -> list[np.ndarray]:
     """Weights and biases of a network with these widths."""
     rng = np.random.default_rng(0)
     found = []
@@ -19,7 +19,7 @@ def _weights(*widths: int) -> list[np.ndarray]:
     return found
 
 
-def _points(*shape: int) -> np.ndarray:
+def points(*shape: int) -> np.ndarray:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
@@ -37,16 +37,16 @@ def squared_error(parameters: Any, x: Any, y: Any) -> Any:
 def per_sample(lib: Library) -> Thunk:
     """One gradient for each example of a batch."""
     func = lib.func
-    parameters = [lib.constant(a) for a in _weights(64, 64, 64, 10)]
-    x, y = lib.constant(_points(64, 64)), lib.constant(_points(64, 10))
+    parameters = [lib.constant(a) for a in weights(64, 64, 64, 10)]
+    x, y = lib.constant(points(64, 64)), lib.constant(points(64, 10))
     gradients = lib.prepared(func.vmap(func.grad(squared_error), in_dims=(None, 0, 0)))
     return lambda: list(gradients(parameters, x, y))
 
 
 def per_sample_loop(lib: Library) -> Thunk:
     """The same, one example after the other."""
-    parameters = [lib.constant(a) for a in _weights(64, 64, 64, 10)]
-    x, y = _points(64, 64), _points(64, 10)
+    parameters = [lib.constant(a) for a in weights(64, 64, 64, 10)]
+    x, y = points(64, 64), points(64, 10)
     examples = [(lib.constant(a), lib.constant(b)) for a, b in zip(x, y)]
     gradient = lib.func.grad(squared_error)
     return lambda: [gradient(parameters, a, b) for a, b in examples]
@@ -54,8 +54,8 @@ def per_sample_loop(lib: Library) -> Thunk:
 
 def _jacobian(transform: str) -> Callable[[Library], Thunk]:
     def bind(lib: Library) -> Thunk:
-        parameters = [lib.constant(a) for a in _weights(64, 128, 64)]
-        x = lib.constant(_points(64))
+        parameters = [lib.constant(a) for a in weights(64, 128, 64)]
+        x = lib.constant(points(64))
         jacobian = getattr(lib.func, transform)(lambda x: network(parameters, x).tanh())
         prepared = lib.prepared(jacobian)
         return lambda: prepared(x)
@@ -64,8 +64,8 @@ def _jacobian(transform: str) -> Callable[[Library], Thunk]:
 
 
 def _hessian(lib: Library) -> Thunk:
-    parameters = [lib.constant(a) for a in _weights(64, 64, 1)]
-    x = lib.constant(_points(64))
+    parameters = [lib.constant(a) for a in weights(64, 64, 1)]
+    x = lib.constant(points(64))
     hessian = lib.func.hessian(lambda x: network(parameters, x).sum())
     prepared = lib.prepared(hessian)
     return lambda: prepared(x)
@@ -73,11 +73,11 @@ def _hessian(lib: Library) -> Thunk:
 
 def _pinn(lib: Library) -> Thunk:
     """The residual of u'' + u = 0 at 256 points, and its gradient by the parameters of the network u."""
-    parameters = [lib.leaf(a) for a in _weights(1, 64, 64, 1)]
-    points = lib.constant(_points(256, 1))
+    parameters = [lib.leaf(a) for a in weights(1, 64, 64, 1)]
+    places = lib.constant(points(256, 1))
 
     def run() -> list[Any]:
-        x = points.detach().clone().requires_grad_()
+        x = places.detach().clone().requires_grad_()
         u = network(parameters, x)
         (slope,) = lib.gradients(u.sum(), [x], True)
         (bend,) = lib.gradients(slope.sum(), [x], True)
@@ -87,8 +87,8 @@ def _pinn(lib: Library) -> Thunk:
 
 
 def _function(lib: Library) -> tuple[Callable[[Any], Any], Any, Any]:
-    parameters = [lib.constant(a) for a in _weights(64, 128, 64)]
-    return lambda x: network(parameters, x).tanh(), lib.constant(_points(64, 64)), lib.constant(_points(64, 64) * 0.5)
+    parameters = [lib.constant(a) for a in weights(64, 128, 64)]
+    return lambda x: network(parameters, x).tanh(), lib.constant(points(64, 64)), lib.constant(points(64, 64) * 0.5)
 
 
 def function_alone(lib: Library) -> Thunk:
@@ -107,7 +107,7 @@ def linearized(lib: Library) -> Thunk:
     return lambda: push(t)
 
 
-PEERS = ("lucid", "lucid.compile", "torch", "torch.compile")
+PEERS = ("lucid", "lucid.compile", "torch", "torch.compile", "jax")
 TRANSFORMS = (
     Workload(
         "per-sample",

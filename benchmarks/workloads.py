@@ -19,6 +19,10 @@ class Workload:
     targets: dict[str, float] = field(default_factory=dict)
     libraries: tuple[str, ...] | None = None  # those that can do it; None: all
 
+    def bound(self, lib: Library) -> Thunk:
+        """The call that is timed, as the library's users would write it."""
+        return lib.own.get(self.name, self.bind)(lib)
+
 
 def normal(seed: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

@@ -328,6 +328,51 @@ def stack(rows: Stack, name: str) -> list[Function]:
     return [inner, f]
 
 
+# --- loops of loops -----------------------------------------------------------------------------------
+
+
+class Moving(NamedTuple):
+    """An array of a step that is done again and again: its memory, that of every other time, and how far it moves on."""
+
+    base: int
+    other: int
+    stride: int
+    offset: int
+
+
+class Repeat(NamedTuple):
+    """Steps that are done again and again by one thread: functions, how many units each has, and its arrays."""
+
+    times: int
+    bases: int
+    steps: tuple[tuple[str, int, tuple[Moving, ...]], ...]
+
+
+def repeat(r: Repeat, name: str) -> Function:
+    """`name(data, begin, end)`: all steps, so many times. `data` has the memory that they move in."""
+    f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
+    bases = [f.entry("data", k, POINTER) for k in range(r.bases)]
+    tables = [f.room(max(len(arrays), 1), COUNT) for _, _, arrays in r.steps]
+
+    def once(t: Value, is_odd: bool) -> None:
+        for table, (function, units, arrays) in zip(tables, r.steps):
+            for k, (base, other, stride, offset) in enumerate(arrays):
+                start = f.beyond(bases[other if is_odd else base], t * stride + offset)
+                f.store(start, f.beyond(table, 8 * k).text, 8)
+            _call(f, function, table, f.constant(0, COUNT), f.constant(units, COUNT))
+
+    def twice(t: Value) -> Sequence[Value]:
+        once(t, False)
+        once(t + 1, True)
+        return []
+
+    f.loop(f.constant(r.times & ~1, COUNT), 2, twice)
+    if r.times % 2:
+        once(f.constant(r.times - 1, COUNT), False)
+    f.effect("ret void")
+    return f
+
+
 # --- folds ------------------------------------------------------------------------------------------
 
 

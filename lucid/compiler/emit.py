@@ -10,7 +10,7 @@ from lucid.codegen.bodies import NARROW, NotGeneratedError
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_body, of_fold, of_rows
-from lucid.compiler.fuse import ASSEMBLY, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
+from lucid.compiler.fuse import ASSEMBLY, CALL, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
 from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
 from lucid.compiler.products import product_step
 from lucid.compiler.rows import Joined, RowFunction, room_of
@@ -75,7 +75,8 @@ class Emitter:
                 self.outputs.append(output)
                 continue
             number = output.number
-            made = number in self.fused.group_of and self.fused.group_of[number].kind != "call"
+            group = self.fused.group_of.get(number)
+            made = group is not None and (group.kind != CALL or group.instructions[0].primitive.name == "scan")
             if made and number not in taken and number not in self.layout.places:
                 self.layout.places[number] = self.layout.new(RESULT, output.shape, output.dtype.numpy)
                 taken.add(number)
@@ -270,7 +271,7 @@ class Emitter:
         whole = tuple([(*own, s[-1]) for own, s in zip(strides, steps, strict=True)])
         rows = fused.Stack(plan, sizes, whole, shape[-1], room_of(plan, shape[-1]))
         text = f"{list(sizes)} of {rows.length} {[list(s) for s in whole]}\n{of_rows(plan, ())}"
-        name = self._function("loop of rows", text, lambda name: fused.stack(rows, name))
+        name = self.function("loop of rows", text, lambda name: fused.stack(rows, name))
         total = math.prod(shape)
         grain = max(1, _GRAIN // shape[-1])
         self.step("loop", places, name=name, units=math.prod(sizes), grain=grain, work=plan.cost * total)
@@ -283,7 +284,7 @@ class Emitter:
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         n = len(reads)
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
-        name = self._function("loop", _chain_text(chain), lambda name: [fused.loop(chain, name)])
+        name = self.function("loop", _chain_text(chain), lambda name: [fused.loop(chain, name)])
         inner = len(sizes) == 1
         total = math.prod(sizes)
         self.step(
@@ -382,7 +383,7 @@ class Emitter:
         states = [
             self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for p in fold.parts for t in p.plan.states
         ]
-        name = self._function(f"fold of {fold.kept} and {fold.folded}", text, lambda name: fused.functions(fold, name))
+        name = self.function(f"fold of {fold.kept} and {fold.folded}", text, lambda name: fused.functions(fold, name))
         total = math.prod(fold.chain.shape)
         work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
         grain = max(1, _GRAIN * units // total)
@@ -531,7 +532,7 @@ class Emitter:
 
     # --- code --------------------------------------------------------------------------------------
 
-    def _function(self, kind: str, text: str, write: Any) -> str:
+    def function(self, kind: str, text: str, write: Any) -> str:
         """The name of a function that computes this, which stands once in the code however often it is used."""
         key = f"{kind}\n{text}"
         if key not in self.functions:

@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from lucid.codegen.fused import Moving, Repeat, repeat
 from lucid.compiler.layout import ARENA, RESULT, Buffer, Place
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction
+
+_MOST_WORK = 2000.0  # nanoseconds of a round that one thread does, roughly
 
 
 def scan_steps(emitter: Any, instruction: Instruction) -> bool:
@@ -55,11 +58,46 @@ def scan_steps(emitter: Any, instruction: Instruction) -> bool:
             inner.insert_copy(inner.layout.places[body.inputs[k].number], row)
             places.append(out)
             moves.append((row.buffer, _row(out, what), None, steps * out.array.strides[0]))
-    emitter.step("repeat", places, units=what.count, inner=inner, moves=moves, work=0.0)
+    if not _one_loop(emitter, inner, moves[1:], arena, what.count):
+        emitter.step("repeat", places, units=what.count, inner=inner, moves=moves, work=0.0)
     for place, name in zip(last, instruction.results[:n], strict=True):
         emitter.copy(place, emitter.layout.place(name))
     emitter.notes.append(f"repeat {what.count} times:")
     emitter.notes += [f"  {note}" for note in inner.notes]
+    return True
+
+
+def _one_loop(emitter: Any, inner: Any, moves: Any, arena: Place, count: int) -> bool:
+    """Steps that are so short that one thread does them all: one function; False if they are not."""
+    if any(s["kind"] != "loop" for s in inner.steps) or sum(s["work"] for s in inner.steps) > _MOST_WORK:
+        return False
+    places: list[Place] = []
+
+    def at(place: Place | None) -> int:
+        if place is None:
+            return -1
+        places.append(place)
+        return len(places) - 1
+
+    in_arena = at(arena)
+    known = {id(buffer): (at(place), at(other), stride) for buffer, place, other, stride in moves}
+    steps = []
+    for step in inner.steps:
+        arrays = []
+        for place in step["places"]:
+            buffer = place.buffer
+            if buffer.kind == ARENA:
+                arrays.append(Moving(in_arena, in_arena, 0, buffer.offset + place.offset))
+                continue
+            if id(buffer) not in known:  # a constant
+                emitter.layout.buffers.append(buffer)
+                known[id(buffer)] = (at(Place(buffer, buffer.array)), -1, 0)
+            base, other, stride = known[id(buffer)]
+            arrays.append(Moving(base, base if other < 0 else other, stride, place.offset))
+        steps.append((step["name"], step["units"], tuple(arrays)))
+    loop = Repeat(count, len(places), tuple(steps))
+    name = emitter.function("loop of steps", repr(loop), lambda name: [repeat(loop, name)])
+    emitter.step("loop", places, name=name, units=1, grain=1, work=0.0)
     return True
 
 
