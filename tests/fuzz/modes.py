@@ -11,7 +11,7 @@ import numpy as np
 from fuzz import batches, graphs, parity
 from fuzz.program import array
 from fuzz.subject import Comparison, Subject, inner, pulled
-from lucid import autograd, func
+from lucid import autograd, compile, func
 
 Run = Callable[[Subject], Iterator[Comparison]]
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -144,6 +144,13 @@ def grad_of_jvp(subject: Subject) -> Iterator[Comparison]:
     yield Comparison("curvature", pull(subject.cotangents()), subject.curvature)
 
 
+def compile_of_grad(subject: Subject) -> Iterator[Comparison]:
+    """The gradient as machine code, at two points."""
+    compiled = compile(gradient_of(subject))
+    yield Comparison("gradient", compiled(*subject.primals()), subject.gradient)
+    yield Comparison("gradient again", compiled(*subject.primals()), subject.gradient)
+
+
 CHECKPOINT = same_function(lambda f: lambda *xs: autograd.checkpoint(f, *xs))
 ALWAYS = {
     "eager": Mode(eager, "f(*xs)", 0),
@@ -166,6 +173,8 @@ MODES = {
     "vmap of jvp": Mode(batches.vmap_of_jvp, "func.vmap(lambda *vs: func.jvp(f, xs, vs)[1])(*[v[None] for v in vs])"),
     "graph": Mode(graphs.graph, "func.make_graph(f)(*others)(*xs)", 0, traced=True),
     "graph of grad": Mode(graphs.graph_of_grad, "func.make_graph(lambda *xs: func.vjp(f, *xs)[1](ws))(*others)(*xs)", traced=True),
+    "compile": Mode(same_function(compile), "autograd.grad(lucid.compile(f)(*xs), xs, ws)", traced=True),
+    "compile of grad": Mode(compile_of_grad, "lucid.compile(lambda *xs: func.vjp(f, *xs)[1](ws))(*xs)", traced=True),
     "grad of graph": Mode(graphs.graph_in_grad, "autograd.grad(func.make_graph(f)(*others)(*xs), xs, ws)", traced=True),
 }  # fmt: skip
 EVERY = {**ALWAYS, **MODES}
