@@ -8,7 +8,7 @@ import lucid.ops.fft  # which declares the primitive of overlaps
 from lucid import linalg, nn, special
 from lucid.core.primitive import P, registry
 from lucid.func import make_graph
-from lucid.ir.effects import Effect
+from lucid.ir.effects import Effect, Memories, share_memory
 from lucid.sparse.linalg import Method
 
 F = nn.functional
@@ -156,3 +156,16 @@ def test_branches_and_loops_have_the_effects_of_their_programs():
     assert {e.kind for e in program.effects} == {"check", "draw"}
     loop = make_graph(lambda x: lucid.while_loop(lambda v: v.sum() < 5, lambda v: v + v // 2, x))(I)
     assert [e.kind for e in loop.effects] == ["check"]
+
+
+def test_tensors_that_share_memory_are_found():
+    """As by a look at all pairs."""
+    rng = np.random.default_rng(0)
+    base = lucid.zeros(100)
+    tensors = [base, lucid.zeros(5), lucid.zeros(0), base.reshape(10, 10).t()]
+    for _ in range(40):
+        low, high = sorted(rng.integers(0, 101, 2))
+        tensors.append(base[int(low) : int(high)])
+    memories = Memories(tensors)
+    for x in tensors:
+        assert sorted(memories.beside(x)) == [k for k, t in enumerate(tensors) if share_memory(x, t)]

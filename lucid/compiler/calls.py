@@ -25,7 +25,7 @@ from lucid.core.node import (
 from lucid.core.primitive import P, edge_of, synced
 from lucid.core.storage import DETACHED, View, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir.effects import Write, generators_of, share_memory
+from lucid.ir.effects import Memories, Write, generators_of, share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Name
 
@@ -106,9 +106,8 @@ class Specialization:
         self._owners: set[int] = set()
         self._version = -1
         arrays = [t for _, t in program.captured]
-        self._shared = {
-            (i, j) for i in self._written for j, t in enumerate(arrays) if i != j and share_memory(arrays[i], t)
-        }
+        memories = Memories(arrays)
+        self._shared = {(i, j) for i in self._written for j in memories.beside(arrays[i]) if i != j}
 
     def __call__(self, inputs: Sequence[Tensor]) -> Any:
         """The results, in a list; or what `why` explains, if the program does not serve."""

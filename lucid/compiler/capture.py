@@ -206,8 +206,8 @@ class Capture(Trace):
             self._aliases[id(out)] = out._node
         return out
 
-    def _beside(self, memory: Any) -> list[Tensor]:
-        return [t for t in self.tensors if storage_of(t) is not memory] + super()._beside(memory)
+    def _tensors_read(self) -> list[Tensor]:
+        return [*self.tensors, *super()._tensors_read()]
 
     # What is left when the function has run.
 

@@ -20,7 +20,7 @@ from lucid.compiler.simplify import operand_types, simplified
 from lucid.core.geometry import placed
 from lucid.core.primitive import P, Primitive
 from lucid.ir import effects
-from lucid.ir.effects import share_memory
+from lucid.ir.effects import Memories
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
 from lucid.ops.expressions import Constant, Operand
@@ -112,6 +112,7 @@ class Emitter:
                     if isinstance(o, Name):
                         last_read[self.fused.base(o).number] = k
         captured = {n.number: t for n, t in self.program.captured}
+        memories = Memories(captured.values())
         values = [w.operands[1] for w in self.simple.writes]
         for o in (*self.simple.outputs, *values):  # which are copied when all groups have run
             if isinstance(o, Name):
@@ -124,7 +125,7 @@ class Emitter:
             at = when[id(maker)]
             if at < last_call or last_read.get(target.number, -1) > at or target.number not in captured:
                 continue
-            if not self._reads_in_step(maker, target) or self._is_shared(target, captured):
+            if not self._reads_in_step(maker, target) or len([*memories.beside(captured[target.number])]) > 1:
                 continue
             self.layout.places[value.number] = self.layout.places[target.number]
             self.in_place.add(value.number)
@@ -137,10 +138,6 @@ class Emitter:
                 if is_read and (o.number != target.number or o.shape != group.shape):
                     return False
         return target.shape == group.shape
-
-    def _is_shared(self, target: Name, captured: dict[int, Any]) -> bool:
-        own = captured[target.number]
-        return any(t is not own and share_memory(t, own) for t in captured.values())
 
     # --- steps -------------------------------------------------------------------------------------
 

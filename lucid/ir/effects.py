@@ -1,6 +1,8 @@
 """What an instruction does beside giving its results."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +98,30 @@ def gradient_of(tensor: Tensor) -> Tensor:
 def share_memory(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors may lie in the same memory, whoever made them."""
     return np.may_share_memory(bottom(a), bottom(b))
+
+
+class Memories:
+    """Where tensors lie, so that those that may share memory with another one are found without a look at all of them."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        spans = [(*_bounds(t), place) for place, t in enumerate(tensors)]
+        self._spans = sorted(s for s in spans if s[0] < s[1])
+        self._tops = list(accumulate([high for _, high, _ in self._spans], max))
+
+    def beside(self, tensor: Tensor) -> Iterator[int]:
+        """The places of the tensors that may share memory with one, its own among them."""
+        low, high = _bounds(tensor)
+        k = bisect_left(self._spans, (high,)) if low < high else 0
+        while k and self._tops[k - 1] > low:
+            k -= 1
+            if self._spans[k][1] > low:
+                yield self._spans[k][2]
+
+
+def _bounds(tensor: Tensor) -> tuple[int, int]:
+    """The first byte of a tensor, and the one behind its last; the same if it has no elements."""
+    array = bottom(tensor)
+    return np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
 
 
 def is_part(tensor: Tensor) -> bool:

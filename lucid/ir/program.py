@@ -8,7 +8,7 @@ from lucid.core.node import Node, attach, split_edges
 from lucid.core.primitive import edge_of, lift
 from lucid.core.tensor import Tensor
 from lucid.ir import placeholders
-from lucid.ir.effects import Effect, Write, gradient_of, is_part, of_program, owners, share_memory
+from lucid.ir.effects import Effect, Memories, Write, gradient_of, is_part, of_program, owners, share_memory
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
 from lucid.ops import tree
@@ -51,8 +51,8 @@ class Program:
         # Gradients are read from their tensors: each backward pass may put another one there.
         self._owners = owners([t for _, t in self.captured])
         self._writes = [i for i in self.instructions if isinstance(i.primitive, Write)]
-        targets = [write.primitive.found for write in self._writes]
-        self._written = {n.number for n, t in self.captured if any(share_memory(t, target) for target in targets)}
+        targets = Memories(write.primitive.found for write in self._writes)
+        self._written = {n.number for n, t in self.captured if any(True for _ in targets.beside(t))}
 
     def __len__(self) -> int:
         return len(self.instructions)

@@ -17,7 +17,18 @@ from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, Storage, View, new_storage, new_view, storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir import placeholders, rehearsal
-from lucid.ir.effects import DROPPED, KEPT, TAKEN, Write, lasts, moved_streams, of_instruction, owners, share_memory
+from lucid.ir.effects import (
+    DROPPED,
+    KEPT,
+    TAKEN,
+    Memories,
+    Write,
+    lasts,
+    moved_streams,
+    of_instruction,
+    owners,
+    share_memory,
+)
 from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIEW
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
@@ -226,22 +237,24 @@ class Trace:
             "function (as from x.clone()), or return the value."
         )
 
-    def _beside(self, memory: Storage) -> list[Tensor]:
-        """Tensors that the program reads and that are known to lie in other memory."""
-        return [t for _, t in self.captured.values() if storage_of(t) is not memory]
+    def _tensors_read(self) -> list[Tensor]:
+        """Tensors from outside that the program reads."""
+        return [t for _, t in self.captured.values()]
 
     def finish_writes(self, inputs: Sequence[Tensor]) -> None:
         """Write what has been written to tensors from outside, at the end, when nothing can fail any more."""
         written = [root for roots in self._roots.values() for root in roots if id(root) in self._overwritten]
+        read = self._tensors_read()
+        memories = Memories((*read, *inputs))
         for root in written:
             original = self._originals[id(root)]
             memory = storage_of(original)
-            if any(share_memory(original, t) for t in (*self._beside(memory), *inputs)):
+            if any(k >= len(read) or storage_of(read[k]) is not memory for k in memories.beside(original)):
                 self._raise_for_aliases(original)
+        owned = owners([*read, *[self._originals[id(root)] for root in written]])
         for root in written:
             original = self._originals[id(root)]
-            owner = owners([t for _, t in self.captured.values()]).get(id(original))
-            what = Write(original, self._overwritten[id(root)], owner)
+            what = Write(original, self._overwritten[id(root)], owned.get(id(original)))
             (name,) = self.emit(what, [self._capture(original), root.current()], {}, [root])
             root._aux = root._aux._replace(name=name)
 
