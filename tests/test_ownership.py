@@ -15,7 +15,7 @@ from checks import REFUSALS, array, cases, is_float, reverse
 from table import ROWS
 
 import lucid
-from lucid.core.kernels import load_all
+from lucid.core.kernels import load_all, table
 from lucid.core.primitive import bare, registry
 from lucid.core.storage import Saved
 
@@ -164,3 +164,29 @@ def test_what_others_hold_is_not_written(pure):
     env = {**os.environ, "LUCID_PURE": pure}
     out = subprocess.run([sys.executable, "-c", SHARED], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
     assert out.stdout == "right\n", out.stderr[-1000:]
+
+
+@pytest.mark.parametrize("rearranged", [lambda x: x.reshape(8, 2), lambda x: x.t(), lambda x: x[None]])
+def test_gradients_in_another_shape_are_nobody_else_s(rearranged: Any) -> None:
+    x = lucid.randn(4, 4, requires_grad=True)
+    seed = lucid.ones(rearranged(x).shape)
+    for made in (lucid.exp, lambda v: v * 1, lambda v: v.clone()):
+        y = made(rearranged(x))
+        (one,), (other,) = (lucid.autograd.grad(y, [x], seed, retain_graph=True) for _ in range(2))
+        before = other.numpy().copy()
+        one.add_(1)
+        assert np.array_equal(other.numpy(), before)
+        assert np.array_equal(seed.numpy(), np.ones(seed.shape))
+        assert one.numpy().flags.writeable
+
+
+def test_a_view_owns_the_memory_of_an_array_that_nobody_else_has() -> None:
+    held = np.ones((3, 4))
+    alone = [np.ones((3, 4)).T, np.ones((3, 4)).reshape(4, 3)]
+    shared = [held.T, held.reshape(4, 3)]
+    parts = [np.ones((3, 4))[1:], np.broadcast_to(np.ones((3, 4)), (2, 3, 4)), np.ones((3, 4))[::-1]]
+    assert list(map(table["owns_memory"], [*alone, *shared, *parts])) == [True] * 2 + [False] * 5
+    one = alone[0].T
+    assert not table["owns_memory"](one)
+    alone.clear()
+    assert table["owns_memory"](one)

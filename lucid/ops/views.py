@@ -63,12 +63,31 @@ spread = view(
 )
 
 
+def _takes_all(ct: Any, x_shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
+    """Whether an index takes all elements in their order, as `x[None]` does."""
+    if math.prod(ct.shape) != math.prod(x_shape):
+        return False
+    return not any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
+
+
+def _slice_transpose(ct: Any, x_shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    if _takes_all(ct, x_shape, index):
+        return P.reshape(ct, shape=x_shape)
+    return P.slice_back(ct, index=index, shape=x_shape)
+
+
+def _slice_pull(ct: Any, x_shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    if _takes_all(ct, x_shape, index):
+        return P.reshape.kernel(ct, shape=x_shape)
+    return P.slice_back.kernel(ct, index, x_shape)
+
+
 # Basic indexing: integers, slices, None and Ellipsis. Its transpose writes into zeros.
 slice_ = view(
     "slice",
-    transpose=lambda ct, x_shape, index: P.slice_back(ct, index=index, shape=x_shape),
+    transpose=_slice_transpose,
     batch=lambda x, size, index: P.slice(x, index=(slice(None), *index)),
-    back=lambda ct, x_shape, index: P.slice_back.kernel(ct, index, x_shape),
+    back=_slice_pull,
     abstract=lambda x, index: Abstract(indexed(x.shape, index), x.dtype),
     shows_elements=True,
     shows_part=True,

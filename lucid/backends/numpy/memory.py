@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,21 @@ def _few_steps(size: int, behind: tuple[int, ...]) -> Any:
 
 def _steps(size: int, behind: tuple[int, ...] = ()) -> Any:
     return _few_steps(size, behind) if size <= _FEW_STEPS else np.arange(size).reshape(size, *behind)
+
+
+def _holders(view: Any) -> int:
+    return getrefcount(view.base)
+
+
+_ALONE = _holders(np.empty(1)[:])  # where a view is the only one
+
+
+def _owns_memory(x: Any) -> bool:
+    """Also of a view of all elements of an array that is known to nobody else, such as a gradient in another shape."""
+    if x.base is None:
+        return True
+    whole = type(x.base) is ndarray and x.base.base is None and x.base.nbytes == x.nbytes and x.flags.forc
+    return whole and _holders(x) == _ALONE
 
 
 def _shares_memory(a: Any, b: Any) -> bool:
@@ -152,7 +168,7 @@ fill(
     {
         "as_array": lambda value, dtype=None: np.asarray(value, dtype),
         "to_numpy": lambda x: x,
-        "owns_memory": lambda x: x.base is None,
+        "owns_memory": _owns_memory,
         "shares_memory": _shares_memory,
         "is_writable": lambda x: x.flags.writeable,
         "is_contiguous": lambda x: x.flags.c_contiguous,
