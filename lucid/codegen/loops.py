@@ -1,9 +1,9 @@
 """Loops around vector code: one function over elements that lie in memory at any distance from each other.
 
 A function takes pointers to the first elements of its operands and of its result, their strides in bytes, and how many
-elements there are. Where all lie side by side, or are one number for all, vectors are read and written in place. What
-is left over, and elements that lie apart, are copied into a small buffer first: there is one text of the computation,
-whatever the strides, and one result.
+elements there are. Where all lie side by side, or are one number for all, vectors are read and written in place, the
+last of them over elements of the one before it. Fewer elements than a vector has, and elements that lie apart, are copied
+into a small buffer first: there is one text of the computation, whatever the strides, and one result.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _BLOCK = 256  # elements of a buffer
 
 
 def elementwise(plan: Plan, name: str) -> Function:
-    """The function `name(data, strides, count, numbers)`, for at least one element."""
+    """The function `name(data, strides, count, numbers)`, for at least one element. The result has memory of its own."""
     f = Function(name, [("data", "ptr"), ("strides", "ptr"), ("count", "i64"), ("numbers", "ptr")])
     lanes = plan.lanes
     types = [*plan.types, plan.result]
@@ -36,12 +36,14 @@ def elementwise(plan: Plan, name: str) -> Function:
     for base, buffer, t in zip(bases, buffers, types[:-1]):
         first = f.load(base.text, t.stored, t.part.bytes)
         f.store(f.spread(first, lanes), buffer.text)
-    most = f.select(is_direct, count, _BLOCK)
+    # What lies side by side is one block; its last vector ends with it, whatever is in the one before.
+    overlaps = is_direct & (count >= lanes)
+    last = f.select(overlaps, count - lanes, count)
 
     def block(done: Value) -> Sequence[Value]:
         rest = count - done
         is_whole = rest >= lanes
-        chunk = f.select(is_whole, f.minimum(rest, most) & -lanes, rest)
+        chunk = f.select(overlaps, rest, f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest))
         rounded = f.select(is_whole, chunk, lanes)
         sources = [f.beyond(base, done * stride) for base, stride in zip(bases, strides)]
         in_place = [is_whole & d for d in dense]
@@ -51,8 +53,9 @@ def elementwise(plan: Plan, name: str) -> Function:
         steps = [f.select(one, f.constant(0, COUNT), f.constant(t.bytes, COUNT)) for one, t in zip(same, types)]
 
         def vector(i: Value) -> Sequence[Value]:
-            given = [_load(f, f.beyond(p, i * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
-            _store(f, plan.compute(f, given, numbers), f.beyond(places[-1], i * types[-1].bytes).text)
+            at = f.minimum(i, last)
+            given = [_load(f, f.beyond(p, at * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
+            _store(f, plan.compute(f, given, numbers), f.beyond(places[-1], at * types[-1].bytes).text)
             return []
 
         f.loop(rounded, lanes, vector)
