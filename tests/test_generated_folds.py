@@ -130,3 +130,15 @@ def test_few_rows_of_many_columns(name: str, dtype: str) -> None:
             np.testing.assert_allclose(found.astype(wanted.dtype), wanted, tolerance, err_msg=str((rows, columns)))
             alone = reduced(name, np.ascontiguousarray(x[:, :, :2]), (1,))
             assert columns < 2 or found[:, :2].tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_long_rows_of_logsumexp(dtype: str) -> None:
+    for shape, dims in (((70_001,), (0,)), ((3, 40_000), (1,)), ((2, 5, 20_000), (0, 2))):
+        x = numbers(shape, dtype)
+        wanted = special.logsumexp(x.astype(np.float64), axis=dims)
+        found = reduced("logsumexp", x, dims)
+        np.testing.assert_allclose(found, wanted, 2e-6 if dtype == "float32" else 1e-13)
+        apart = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+        apart[...] = x
+        assert reduced("logsumexp", apart, dims).tobytes() == found.tobytes()

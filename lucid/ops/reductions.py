@@ -208,6 +208,12 @@ logcumsumexp_primitive = Primitive(
 )
 
 
+def _logsumexp(row: Any, x: Any) -> Any:
+    peak = row.max(x)
+    peak = P.where(P.isfinite(peak), peak, 0)
+    return P.log(row.sum(P.exp(x - peak))) + peak
+
+
 def _joined(one: Any, other: Any) -> Any:
     """Sums of exponentials relative to the larger of two peaks: that of the smaller one shrinks."""
     (peak, total), (peak_2, total_2) = one, other
@@ -228,6 +234,7 @@ logsumexp_primitive = reduction(
     ),
     by_element=True,
 )
+logsumexp_primitive.row_body = _logsumexp  # for each element one exponential, and not one for each pair
 
 
 def _choice(name: str, dtype: np.dtype[Any], fold: Fold) -> Primitive:
