@@ -2,7 +2,8 @@
 
 The elements along the dimension of a scan are put together one by one, in order: what comes out depends on nothing else.
 Vectors hold elements of different scans. Where neighbours in memory belong to different scans, they are read as they
-are. Where they follow each other in one scan, squares of elements are transposed in registers.
+are. Where they follow each other in one scan, squares of elements are transposed in registers, if their functions take so
+long that this pays; otherwise a few scans take turns, so that none waits for its own sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from lucid.ops.categories import Fold
 
 _STRIP = 64  # elements that are fetched together
 _LINE = 64  # bytes of a line of the cache
+_IN_TURNS = 4  # scans; a sum takes as many cycles
 
 
 class ScanPlan(FoldPlan):
@@ -30,6 +32,7 @@ class ScanPlan(FoldPlan):
         self.carried = self._carried()
         self.carried_types = [self.states[k] for k in self.carried]
         steps = [s for b in (*self.lift, *[self.combine[k] for k in self.carried], self.finish) for s in b.steps]
+        self.is_dear = any(s.primitive.name in FUNCTIONS for s in steps)
         self.cost = 0.4 + 0.1 * sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
 
     def _carried(self) -> list[int]:
@@ -80,26 +83,35 @@ def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
 def line(plan: ScanPlan, name: str) -> Function:
     """`name(data, strides, count)`: one scan of elements that lie at any distance from each other."""
     f = Function(name, [("data", "ptr"), ("strides", "ptr"), ("count", "i64")])
-    bases = [f.entry("data", k, POINTER) for k in range(len(plan.types))]
-    strides = [f.entry("strides", k, COUNT) for k in range(len(plan.types))]
-
-    def at(k: int, i: Value | int) -> str:
-        return f.beyond(bases[k], f.constant(i, COUNT) * strides[k]).text
-
-    def elements(i: Value | int) -> list[Value]:
-        return [f.load(at(k, i), plan.element) for k in range(plan.operands)]
-
-    state = plan.started(f, elements(0), f.constant(0, COUNT))
-    f.store(plan.result_of(f, state), at(-1, 0))
-
-    def one(i: Value, *state: Value) -> Sequence[Value]:
-        after = plan.advanced(f, state, elements(i), i)
-        f.store(plan.result_of(f, after), at(-1, i))
-        return after
-
-    f.loop(f.argument("count"), 1, one, state, start=1)
+    _scan_in_turns(f, plan, [[f.entry("data", k, POINTER) for k in range(len(plan.types))]])
     f.effect("ret void")
     return f
+
+
+def _scan_in_turns(f: Function, plan: ScanPlan, scans: Sequence[Sequence[Value]]) -> None:
+    """Scans that begin at these places, in each an element at a time."""
+    strides = [f.entry("strides", k, COUNT) for k in range(len(plan.types))]
+    width = len(plan.carried)
+
+    def at(bases: Sequence[Value], k: int, i: Value | int) -> str:
+        return f.beyond(bases[k], f.constant(i, COUNT) * strides[k]).text
+
+    def elements(bases: Sequence[Value], i: Value | int) -> list[Value]:
+        return [f.load(at(bases, k, i), plan.element) for k in range(plan.operands)]
+
+    def put(states: Sequence[Sequence[Value]], i: Value | int) -> None:
+        for bases, state in zip(scans, states, strict=True):
+            f.store(plan.result_of(f, state), at(bases, -1, i))
+
+    def step(i: Value, *flat: Value) -> Sequence[Value]:
+        states = [flat[j * width : (j + 1) * width] for j in range(len(scans))]
+        after = [plan.advanced(f, s, elements(bases, i), i) for bases, s in zip(scans, states, strict=True)]
+        put(after, i)
+        return [value for s in after for value in s]
+
+    start = [plan.started(f, elements(bases, 0), f.constant(0, COUNT)) for bases in scans]
+    put(start, 0)
+    f.loop(f.argument("count"), 1, step, [value for s in start for value in s], start=1)
 
 
 def columns(plan: ScanPlan, name: str) -> Function:
@@ -180,6 +192,8 @@ def rows(plan: ScanPlan, name: str) -> Function:
     """
     parameters = [("data", "ptr"), ("strides", "ptr"), ("steps", "ptr"), ("rows", "i64"), ("count", "i64")]
     f = Function(name, parameters)
+    if not plan.is_dear:
+        return _rows_in_turns(f, plan)
     squares = [_Square(f, plan, k) for k in range(len(plan.types))]
     count = f.argument("count")
     start = [f.constant(0, t.wide(plan.lanes)) for t in plan.carried_types]
@@ -204,6 +218,22 @@ def rows(plan: ScanPlan, name: str) -> Function:
         return after
 
     f.loop(count, plan.lanes, block, start)
+    f.effect("ret void")
+    return f
+
+
+def _rows_in_turns(f: Function, plan: ScanPlan) -> Function:
+    bases = [f.entry("data", k, POINTER) for k in range(len(plan.types))]
+    steps = [f.entry("steps", k, COUNT) for k in range(len(plan.types))]
+    last = f.argument("rows") - 1
+
+    def some(first: Value) -> Sequence[Value]:
+        # In the place of scans that are not there, the last one is done again.
+        at = [f.minimum(first + j, last) for j in range(_IN_TURNS)]
+        _scan_in_turns(f, plan, [[f.beyond(b, r * s) for b, s in zip(bases, steps, strict=True)] for r in at])
+        return []
+
+    f.loop(f.argument("rows"), _IN_TURNS, some)
     f.effect("ret void")
     return f
 
