@@ -142,3 +142,18 @@ def test_long_rows_of_logsumexp(dtype: str) -> None:
         apart = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
         apart[...] = x
         assert reduced("logsumexp", apart, dims).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("name", ("sum", "amax", "argmax"))
+def test_few_columns_read_no_further_than_their_array(name: str) -> None:
+    """Vectors hold what is behind a row: here that is nothing, or belongs to others."""
+    for columns in (1, 2, 3, 7, 15):
+        for rows in (1, 2, 5, 64, 65, 300):
+            x = numbers((rows, columns), "float32")
+            around = np.full((rows + 2, columns + 3), np.nan, np.float32)
+            around[1:-1, 1 : columns + 1] = x
+            inside = around[1:-1, 1 : columns + 1]
+            for given in (x, inside, inside[::-1], x[::-1, ::-1]):
+                dims = 0 if name == "argmax" else (0,)
+                wanted = getattr(np, name)(given, axis=0)
+                np.testing.assert_allclose(reduced(name, given, dims), wanted, 1e-5)

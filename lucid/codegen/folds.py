@@ -245,17 +245,14 @@ def merge(plan: FoldPlan, name: str) -> Function:
 
 
 def columns(plan: FoldPlan, name: str) -> Function:
-    """`name(states, x, stride, rows, count, place)`: the states of so many columns, side by side, of rows apart."""
-    parameters = [
-        ("states", "ptr"),
-        ("x", "ptr"),
-        ("stride", "i64"),
-        ("rows", "i64"),
-        ("count", "i64"),
-        ("place", "i64"),
-    ]
+    """`name(states, x, stride, rows, count, place, reach)`: the states of columns, side by side, of rows apart.
+
+    From x on, so many bytes can be read: vectors may hold what is behind a row.
+    """
+    parameters = [("states", "ptr"), ("x", "ptr")]
+    parameters += [(n, "i64") for n in ("stride", "rows", "count", "place", "reach")]
     f = Function(name, parameters)
-    x, stride, rows, count, place = [f.argument(n) for n, _ in parameters[1:]]
+    x, stride, rows, count, place, reach = [f.argument(n) for n, _ in parameters[1:]]
     within, lanes, size = plan.within, plan.within.lanes, plan.element.bytes
     first = f.constant(0, COUNT) if within is not plan else place
     buffer = f.room(lanes, plan.element)
@@ -271,17 +268,11 @@ def columns(plan: FoldPlan, name: str) -> Function:
         def row(r: Value, *values: Value) -> Sequence[Value]:
             at = f.beyond(x, r * stride)
             source = at
-            if width == 1:  # columns that are fewer than a vector has places are copied
-                spaced(
-                    f,
-                    at,
-                    f.constant(size, COUNT),
-                    plan.element,
-                    buffer,
-                    f.constant(0, COUNT),
-                    f.select(is_narrow, count, 0),
-                )
-                source = f.select(is_narrow, buffer, at)
+            if width == 1:  # the last columns, if they are fewer than a vector has places, are copied
+                is_last = is_narrow & (r * stride + lanes * size > reach)
+                one, zero = f.constant(size, COUNT), f.constant(0, COUNT)
+                spaced(f, at, one, plan.element, buffer, zero, f.select(is_last, count, 0))
+                source = f.select(is_last, buffer, at)
             places = f.spread(f.convert(first + r, within.place), lanes)
             out: list[Value] = []
             for k, start in enumerate(starts):

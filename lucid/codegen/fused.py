@@ -553,12 +553,14 @@ def columns(fold: Fold, name: str) -> Function:
         if w.plain is None:
             f.loop(here, 1, row)
         for j, part in enumerate(fold.parts):
-            source, step = (w.rooms[j], apart * part.dtype.itemsize) if w.plain is None else (starts[w.plain], 0)
-            if w.plain is not None:
+            size = part.dtype.itemsize
+            if w.plain is None:
+                source, step, reach = w.rooms[j], apart * size, f.constant(ROWS * apart * size, COUNT)
+            else:
                 step = chain.reads[w.plain].strides[-2]
-                source = f.beyond(source, first * step)
+                source, reach = f.beyond(starts[w.plain], first * step), wide * size
             w.point(j, u * apart)
-            _call(f, f"{name}_{j}_columns", w.table, source, f.constant(step, COUNT), here, wide, first)
+            _call(f, f"{name}_{j}_columns", w.table, source, f.constant(step, COUNT), here, wide, first, reach)
         return []
 
     return w.finish(unit)

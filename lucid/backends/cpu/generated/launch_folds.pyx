@@ -30,7 +30,7 @@ ctypedef void (*Run)(
 ) noexcept nogil
 ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
 ctypedef void (*Columns)(
-    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t reach
 ) noexcept nogil
 ctypedef void (*MergeColumns)(
     char* out, char** states, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t count
@@ -52,6 +52,7 @@ cdef struct Task:
     Py_ssize_t sizes[STATES]
     char* memory[STATES]
     char* x
+    char* end  # of the memory that can be read
     char* out
     Py_ssize_t itemsize, size  # of results and elements
     Dims kept, outer  # dimensions of results, and those that are put together, but for the innermost
@@ -119,7 +120,9 @@ cdef void _do_columns(Task* task, Py_ssize_t unit) noexcept nogil:
     first = piece
     while first < stop:
         count = min(BESIDE, stop - first)
-        task.columns(states, x + first * task.size, task.stride, task.count, count, 0)
+        task.columns(
+            states, x + first * task.size, task.stride, task.count, count, 0, task.end - (x + first * task.size)
+        )
         task.merge_columns(out + first * task.itemsize, states, 1, count, count)
         first += count
 
@@ -143,7 +146,9 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
         states[k] = task.memory[k] + place * task.sizes[k]
     if task.width:
         x += piece * task.piece * task.size
-        task.columns(states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first)
+        task.columns(
+            states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first, task.end - x
+        )
     else:
         task.run(states, x, task.stride, count, first, 1, 0)
 
@@ -259,6 +264,10 @@ cdef class Reduction:
         out = new_array(self.result, kept, shape, NULL)
         task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
         task.size, task.itemsize = np.PyArray_ITEMSIZE(x), self.result.itemsize
+        task.end = task.x + task.size
+        for d in range(n):
+            if np.PyArray_STRIDE(x, d) > 0:
+                task.end += (np.PyArray_DIM(x, d) - 1) * np.PyArray_STRIDE(x, d)
         # The innermost of the dimensions that are put together is the one with the smallest steps.
         best = -1
         for d in range(reduced.count):

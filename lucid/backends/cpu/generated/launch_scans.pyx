@@ -156,13 +156,13 @@ cdef void _choose(Task* task, Py_ssize_t* sizes) noexcept nogil:
     cdef bint is_beside
     task.is_beside = False
     for d in range(task.dims):
-        is_beside = sizes != NULL and task.shape[d] >= task.lanes
+        is_beside = sizes != NULL and task.shape[d] > FEW
         for k in range(task.operands):
             if is_beside and task.outer[d][k] != sizes[k]:
                 is_beside = False
         if is_beside:
             best = d
-            task.is_beside = True
+            task.is_beside = task.shape[d] >= task.lanes
             break
         if best < 0 or task.shape[d] > task.shape[best]:
             best = d
