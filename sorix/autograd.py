@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 import lucid
-from lucid.autograd import *  # noqa: F403  # exactly what stands in its __all__
-from lucid.autograd import __all__ as __all__
 
 _ONE_SEED = (lucid.Tensor, np.ndarray, np.generic, bool, int, float, complex)
 
 
-def grad(  # type: ignore[no-redef]  # in place of Lucid's
+def grad(
     outputs: lucid.Tensor | Sequence[lucid.Tensor],
     inputs: lucid.Tensor | Sequence[lucid.Tensor],
     grad_outputs: Any = None,
@@ -31,7 +29,7 @@ def grad(  # type: ignore[no-redef]  # in place of Lucid's
     >>> x = sorix.tensor([2.0, 3.0], requires_grad=True)
     >>> (slope,) = sorix.autograd.grad((x**3).sum(), x, create_graph=True)
     >>> sorix.autograd.grad(slope.sum(), x)
-    (Tensor([12., 18.]),)
+    (tensor([12., 18.]),)
     """
     roots = [outputs] if isinstance(outputs, lucid.Tensor) else list(outputs)
     wanted = [inputs] if isinstance(inputs, lucid.Tensor) else list(inputs)
@@ -67,3 +65,6 @@ def _seeds(given: Any, roots: list[lucid.Tensor]) -> list[Any]:
                 f"outputs[{i}] has shape {root.shape}: reduce it, as with .sum(), or pass grad_outputs."
             )
     return seeds
+
+
+__all__ = ["grad"]

@@ -1,59 +1,36 @@
-"""`save` and `load`: Lucid's checkpoints, to and from paths and open files."""
+"""`save` and `load`, by pickles, as Sorix has them."""
 
 import os
-import shutil
-import tempfile
+import pickle
 from typing import Any, BinaryIO
-
-import lucid
 
 
 def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
-    """Write state (nests of tensors and plain values, such as `model.state_dict()`) to a path or an open binary file.
-
-    The file is a checkpoint of `lucid.save`, which runs no code when it is read. A module itself would have to be
-    pickled for that, so it is refused: save its `state_dict()`.
+    """Pickle anything, whole modules too, to a path or an open binary file.
 
     >>> import os, tempfile
     >>> import sorix
     >>> path = os.path.join(tempfile.mkdtemp(), "layer")
-    >>> layer = sorix.nn.Linear(2, 1)
-    >>> sorix.save(layer.state_dict(), path)
-    >>> sorix.nn.Linear(2, 1).load_state_dict(sorix.load(path))
-    <All keys matched successfully>
+    >>> sorix.save(sorix.nn.Linear(2, 1), path)
+    >>> sorix.load(path)
+    Linear(in_features=2, out_features=1, bias=True)
     """
-    if isinstance(obj, lucid.nn.Module):
-        raise TypeError(
-            f"save: a {type(obj).__name__} cannot be stored as a whole without code that runs when it is read; "
-            "save model.state_dict(), and load it into a new model with load_state_dict"
-        )
     if isinstance(f, str | os.PathLike):
-        lucid.save(obj, f)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "state")
-        lucid.save(obj, path)
-        with open(path, "rb") as source:
-            shutil.copyfileobj(source, f)
+        with open(f, "wb") as file:
+            pickle.dump(obj, file)
+    else:
+        pickle.dump(obj, f)
 
 
 def load(f: str | os.PathLike[str] | BinaryIO) -> Any:
-    """Read what `sorix.save` wrote, from a path or an open binary file.
+    """Read what `save` wrote. A pickle can run anything when it is read: load files of people whom you trust.
 
-    >>> import os, tempfile
-    >>> import sorix
-    >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
-    >>> sorix.save({"steps": 3, "x": sorix.tensor([1.0, 2.0])}, path)
-    >>> sorix.load(path)
-    {'steps': 3, 'x': Tensor([1., 2.])}
+    `lucid.save` and `lucid.load` write and read files that run nothing.
     """
     if isinstance(f, str | os.PathLike):
-        return lucid.load(f)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "state")
-        with open(path, "wb") as copy:
-            shutil.copyfileobj(f, copy)
-        return lucid.load(path)
+        with open(f, "rb") as file:
+            return pickle.load(file)
+    return pickle.load(f)
 
 
 __all__ = ["load", "save"]

@@ -549,15 +549,18 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
     """What waits as a gradient for `tensor`, in memory that nobody else can reach."""
     _, gradient, own = held
     held[2] = False
+    kind = tensor.np_dtype
+    if kind.kind in "biu":  # which a front door may let require grad: fractions are kept
+        kind = gradient.np_dtype if isinstance(gradient, Tensor) else gradient.dtype
     if isinstance(gradient, Tensor):
-        if gradient.np_dtype != tensor.np_dtype:
-            gradient = gradient.to(tensor.np_dtype)
+        if gradient.np_dtype != kind:
+            gradient = gradient.to(kind)
         elif not own or gradient._meta is not None:
             gradient = gradient.clone()
-    elif own and type(gradient) is ARRAY and gradient.dtype is tensor.np_dtype and table["owns_memory"](gradient):
+    elif own and type(gradient) is ARRAY and gradient.dtype is kind and table["owns_memory"](gradient):
         gradient = wrapped(gradient)
     else:
-        gradient = wrapped(copied(gradient, tensor.np_dtype))
+        gradient = wrapped(copied(gradient, kind))
     return of_class((tensor,), gradient)
 
 
@@ -629,7 +632,7 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
         levels.trace.get().accumulate(tensor, gradient, create_graph)
     elif held is None:
         tensor._grad = gradient
-    elif create_graph or held._level or gradient._level or held._requires_grad:
+    elif create_graph or held._level or gradient._level or held._requires_grad or held.np_dtype != gradient.np_dtype:
         tensor._grad = held + gradient
     else:
         # In place, as users who hold on to x.grad expect.

@@ -452,8 +452,10 @@ def write_node(
 ) -> None:
     """Give the result of an operation its node, by the plan for the operands that need a gradient."""
     made = out
-    if not prim.broadcasts and element_type(out) not in DIFFERENTIABLE:  # what is elementwise keeps the type
-        return
+    # What is elementwise keeps the type; and integers that a front door lets require grad pass that on.
+    if not prim.broadcasts and element_type(out) not in DIFFERENTIABLE:
+        if not [a for a in args if isinstance(a, Tensor) and a._requires_grad and element_type(a).kind in "biu"]:
+            return
     plan = prim.only_plan
     if plan is None:
         plan = prim.plans[needs] if needs < len(prim.plans) else None

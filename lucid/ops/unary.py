@@ -26,9 +26,14 @@ from lucid.ops.rules import P, chained, is_complex, np_dtype
 LOG2, LOG10 = math.log(2.0), math.log(10.0)
 
 
+def _cast_back(ct: Any, dtype: Any, source: Any) -> Any:
+    """The cotangent in the type that was cast; gradients of integers, which a front door may ask for, keep fractions."""
+    return P.cast(ct, dtype=dtype if source.kind in "biu" else source, source=dtype)
+
+
 cast = linear(
     "cast",
-    transpose=lambda ct, dtype, source: P.cast(ct, dtype=source, source=dtype),
+    transpose=_cast_back,
     batch=lambda x, size, dtype, source: P.cast(x, dtype=dtype, source=source),
     abstract=lambda x, dtype, source: Abstract(x.shape, dtype),
     category="elementwise",

@@ -1,23 +1,22 @@
-"""Neural networks: the modules of `lucid.nn`."""
+"""Modules, layers, losses and initial values."""
 
-from functools import reduce
+from sorix.nn import init as init
+from sorix.nn import layers as layers
+from sorix.nn import loss as loss
+from sorix.nn import net as net
+from sorix.nn.layers import BatchNorm1d as BatchNorm1d
+from sorix.nn.layers import Dropout as Dropout
+from sorix.nn.layers import Embedding as Embedding
+from sorix.nn.layers import LeakyReLU as LeakyReLU
+from sorix.nn.layers import Linear as Linear
+from sorix.nn.layers import ReLU as ReLU
+from sorix.nn.layers import Sigmoid as Sigmoid
+from sorix.nn.layers import Tanh as Tanh
+from sorix.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
+from sorix.nn.loss import CrossEntropyLoss as CrossEntropyLoss
+from sorix.nn.loss import MSELoss as MSELoss
+from sorix.nn.net import Module as Module
+from sorix.nn.net import ModuleList as ModuleList
+from sorix.nn.net import Sequential as Sequential
 
-import lucid
-from lucid import nn as _nn
-from lucid.nn import *  # noqa: F403  # exactly what stands in its __all__
-from lucid.nn import __all__ as __all__
-
-
-class Linear(_nn.Linear):
-    """Lucid's layer, which in Sorix also takes inputs of another type: it computes in what holds them and the weights.
-
-    >>> import sorix
-    >>> sorix.nn.Linear(3, 2)(sorix.ones(5, 3, dtype=sorix.float64)).dtype
-    lucid.float64
-    """
-
-    def forward(self, input: lucid.Tensor) -> lucid.Tensor:
-        kinds = [t.dtype for t in (input, self.weight, self.bias) if t is not None]
-        kind = reduce(lucid.promote_types, kinds)
-        bias = None if self.bias is None else self.bias.to(kind)
-        return _nn.functional.linear(input.to(kind), self.weight.to(kind), bias)
+__all__ = [*layers.__all__, *loss.__all__, *net.__all__, "init", "layers", "loss", "net"]

@@ -1,5 +1,5 @@
-"""The path `sorix.utils.data`."""
+"""The paths `sorix.utils.math`, `sorix.utils.utils` and `sorix.utils.data`."""
 
-from sorix.utils import data
+from sorix.utils import data, math, utils
 
-__all__ = ["data"]
+__all__ = ["data", "math", "utils"]

@@ -1,0 +1,1 @@
+"""The path `sorix.cupy.cupy`."""

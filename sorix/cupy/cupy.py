@@ -1,0 +1,3 @@
+"""Whether tensors can be arrays of CuPy: no."""
+
+_cupy_available = False
