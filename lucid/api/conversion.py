@@ -11,6 +11,7 @@ from lucid.core.device import as_device, device
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.ir.meta import without_elements
 from lucid.ops import promotion
 from lucid.ops.promotion import cast
 
@@ -44,13 +45,24 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         elif arg is not None:
             dtype = arg
     copy = copy or flags[1:] == [True]
-    as_device(place)
+    if place is not None:
+        input = _at(input, as_device(place))
     target = input.np_dtype if dtype is None else dtypes.as_numpy(dtype)
     if target == input.np_dtype:
         return input.clone() if copy else input
     if input.requires_grad and target not in dtypes.DIFFERENTIABLE:
         cut(f"conversion to {dtypes.of_numpy(target).name}", input)
     return cast(input, target)
+
+
+def _at(input: Tensor, place: device) -> Tensor:
+    """The tensor on a device: a new one without its elements, or an error where there are none to be had."""
+    if place.type == input.device.type:
+        return input
+    if place.type == "meta":
+        return without_elements(input)
+    input._held_array(f"to({str(place)!r})")
+    return input
 
 
 def _converter(target: dtypes.dtype, name: str) -> Any:

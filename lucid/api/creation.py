@@ -12,7 +12,8 @@ from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
-from lucid.core.tensor import Tensor, is_plain, of_class
+from lucid.core.tensor import Tensor, class_of, is_plain, of_class
+from lucid.ir.meta import Meta, abstract, of_inner_class, without_elements
 from lucid.ops import promotion
 from lucid.ops.dims import by_name, shape_from
 from lucid.ops.promotion import described, exact, is_of_pytorch
@@ -23,12 +24,26 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Tensor:
-    as_device(device)
     if dtype is not None:
         target = dtypes.as_numpy(dtype)
         is_cut = target.kind in "iu" and array.dtype.kind in "fV"
         array = whole(array, target) if is_cut else array.astype(target, copy=False)
     out = Tensor._wrap(array)
+    if as_device(device).type == "meta":
+        out = without_elements(out)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _filled(
+    shape: tuple[int, ...], kind: np.dtype[Any], value: Any, requires_grad: bool, device: Any, like: Any = None
+) -> Tensor:
+    """One value everywhere, or whatever is in memory for None; where `like` is, unless a device is given."""
+    place = as_device(device if like is None else _at(like, device))
+    if place.type == "meta":
+        out: Tensor = abstract(shape, kind, class_of((like._array if isinstance(like, Meta) else like,)))
+    else:
+        array = np.empty(shape, kind) if value is None else _everywhere(shape, value, kind)
+        out = _of_its_class(like, Tensor._wrap(array))
     return out.requires_grad_() if requires_grad else out
 
 
@@ -216,7 +231,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _made(arrays.zeros(_sizes(size, "zeros", named), _float_type(dtype)), None, requires_grad, device)
+    return _filled(_sizes(size, "zeros", named), _float_type(dtype), 0, requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
@@ -226,7 +241,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     >>> lucid.ones((2,), dtype=lucid.int64)
     Tensor([1, 1])
     """
-    return _made(arrays.full(_sizes(size, "ones", named), 1, _float_type(dtype)), None, requires_grad, device)
+    return _filled(_sizes(size, "ones", named), _float_type(dtype), 1, requires_grad, device)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
@@ -236,7 +251,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> lucid.empty(2, 3).shape
     (2, 3)
     """
-    return _made(np.empty(_sizes(size, "empty", named), _float_type(dtype)), None, requires_grad, device)
+    return _filled(_sizes(size, "empty", named), _float_type(dtype), None, requires_grad, device)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -251,8 +266,24 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     chosen = promotion.scalar_type(value) if dtype is None else dtypes.as_numpy(dtype)
-    shape = _sizes((size,), "full")
-    return _made(arrays.full(shape, _converted(np.asarray(value), chosen), chosen), None, requires_grad, device)
+    return _filled(_sizes((size,), "full"), chosen, _converted(np.asarray(value), chosen), requires_grad, device)
+
+
+def _everywhere(shape: tuple[int, ...], value: Any, kind: np.dtype[Any]) -> Any:
+    return arrays.zeros(shape, kind) if type(value) is int and value == 0 else arrays.full(shape, value, kind)
+
+
+def _at(like: Any, device: Any) -> Any:
+    """Where a tensor like another one is made, unless a device is given."""
+    return like.device if device is None and isinstance(like, Tensor) else device
+
+
+def _of_its_class(like: Any, made: Tensor) -> Tensor:
+    """A new tensor as one of the class of what is computed of another one."""
+    inside = like._array if isinstance(like, Meta) else like
+    if isinstance(made, Meta):
+        return of_inner_class(made, class_of((inside,)))
+    return of_class((inside,), made)
 
 
 def _like(input: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -268,7 +299,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     Tensor([0, 0, 0])
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), _made(arrays.zeros(shape, kind), None, requires_grad, device))
+    return _filled(shape, kind, 0, requires_grad, device, input)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -279,7 +310,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     Tensor([1., 1., 1.])
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), _made(arrays.full(shape, 1, kind), None, requires_grad, device))
+    return _filled(shape, kind, 1, requires_grad, device, input)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -290,7 +321,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     (2, 3)
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), _made(np.empty(shape, kind), None, requires_grad, device))
+    return _filled(shape, kind, None, requires_grad, device, input)
 
 
 def full_like(
@@ -303,7 +334,8 @@ def full_like(
     Tensor([0.5, 0.5])
     """
     shape, kind = _like(input, dtype)
-    return of_class((input,), full(shape, fill_value, dtype=kind, device=device, requires_grad=requires_grad))
+    made = full(shape, fill_value, dtype=kind, device=_at(input, device), requires_grad=requires_grad)
+    return _of_its_class(input, made)
 
 
 def new_tensor(
@@ -316,7 +348,7 @@ def new_tensor(
     Tensor([1., 2.], dtype=lucid.float64)
     """
     kind = input.dtype if dtype is None else dtype
-    return of_class((input,), tensor(data, dtype=kind, device=device, requires_grad=requires_grad))
+    return _of_its_class(input, tensor(data, dtype=kind, device=_at(input, device), requires_grad=requires_grad))
 
 
 def new_zeros(
@@ -329,7 +361,9 @@ def new_zeros(
     Tensor([0, 0, 0])
     """
     kind = input.dtype if dtype is None else dtype
-    return of_class((input,), zeros(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
+    return _of_its_class(
+        input, zeros(*size, dtype=kind, device=_at(input, device), requires_grad=requires_grad, **named)
+    )
 
 
 def new_ones(
@@ -343,7 +377,9 @@ def new_ones(
             [1, 1]])
     """
     kind = input.dtype if dtype is None else dtype
-    return of_class((input,), ones(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
+    return _of_its_class(
+        input, ones(*size, dtype=kind, device=_at(input, device), requires_grad=requires_grad, **named)
+    )
 
 
 def new_empty(
@@ -356,7 +392,9 @@ def new_empty(
     lucid.int64
     """
     kind = input.dtype if dtype is None else dtype
-    return of_class((input,), empty(*size, dtype=kind, device=device, requires_grad=requires_grad, **named))
+    return _of_its_class(
+        input, empty(*size, dtype=kind, device=_at(input, device), requires_grad=requires_grad, **named)
+    )
 
 
 def new_full(
@@ -369,7 +407,9 @@ def new_full(
     Tensor([7., 7., 7.])
     """
     kind = input.dtype if dtype is None else dtype
-    return of_class((input,), full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad))
+    return of_class(
+        (input,), full(size, fill_value, dtype=kind, device=_at(input, device), requires_grad=requires_grad)
+    )
 
 
 def _bound(value: Any, dtype: Any) -> Any:

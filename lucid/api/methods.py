@@ -135,7 +135,7 @@ def operator_table() -> dict[str, Any]:
         ),
         "mH": property(lambda self: unary.conj(_matrix_transposed(self)), doc="The adjoint of matrices."),
         "is_cuda": property(lambda self: self.device.type == "cuda", doc="Whether a GPU holds the elements."),
-        "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape: never."),
+        "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape."),
         "is_quantized": property(lambda self: False, doc="Whether small integers stand for the elements: never."),
         "is_sparse": property(lambda self: False, doc="Whether entries are stored with their coordinates."),
         "is_sparse_csr": property(lambda self: False, doc="Whether entries are stored in compressed rows."),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api import rng
-from lucid.api.creation import _sizes
+from lucid.api.creation import _at, _sizes
 from lucid.api.rng import Generator, _halves
 from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
@@ -17,6 +17,7 @@ from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
+from lucid.ir.meta import abstract, without_elements
 from lucid.ops import binary, promotion
 from lucid.ops.abstract import Abstract
 from lucid.ops.promotion import KEEP, lift_all, promote
@@ -170,11 +171,14 @@ def draw(
     caller: str,
     finish: Callable[[Any], Any] | None = None,
     dtype: np.dtype[Any] | None = None,
+    device: Any = None,
 ) -> Tensor:
     """Random numbers for this shape, or for each example of a vmap its own.
 
     `finish` turns an array of numbers of type `kind` into one of type `dtype`. In a program it runs anew each time.
     """
+    if as_device(device).type == "meta":
+        return abstract(shape, dtype or kind)
     stream = _stream(generator)
     if levels.tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
@@ -212,8 +216,8 @@ def _floating(dtype: Any, name: str) -> np.dtype[Any]:
 
 
 def _finished(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    if device is not None:
-        as_device(device)
+    if as_device(device).type == "meta":
+        out = without_elements(out)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -231,7 +235,7 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    drawn = draw(rng.UNIFORM, _sizes(size, "rand"), _floating(dtype, "rand"), generator, "rand")
+    drawn = draw(rng.UNIFORM, _sizes(size, "rand"), _floating(dtype, "rand"), generator, "rand", device=device)
     return _finished(drawn, device, requires_grad)
 
 
@@ -248,7 +252,7 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    drawn = draw(rng.NORMAL, _sizes(size, "randn"), _floating(dtype, "randn"), generator, "randn")
+    drawn = draw(rng.NORMAL, _sizes(size, "randn"), _floating(dtype, "randn"), generator, "randn", device=device)
     return _finished(drawn, device, requires_grad)
 
 
@@ -268,7 +272,8 @@ def rand_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
-    return _finished(draw(rng.UNIFORM, x.shape, kind, generator, "rand_like"), device, requires_grad)
+    place = _at(x, device)
+    return _finished(draw(rng.UNIFORM, x.shape, kind, generator, "rand_like", device=place), place, requires_grad)
 
 
 def randn_like(
@@ -287,7 +292,8 @@ def randn_like(
     """
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
-    return _finished(draw(rng.NORMAL, x.shape, kind, generator, "randn_like"), device, requires_grad)
+    place = _at(x, device)
+    return _finished(draw(rng.NORMAL, x.shape, kind, generator, "randn_like", device=place), place, requires_grad)
 
 
 def _whole(value: Any, name: str) -> int:
@@ -530,7 +536,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
     return P.binomial_quantile(chance, n.detach().double(), p.detach().double()).to(n.np_dtype)
 
 
-def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Tensor:
+def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0, device: Any = None) -> Tensor:
     """0 with probability p, else `kept`: from 32 random bits for each element, drawn as `lucid.rand` draws.
 
     >>> import lucid
@@ -546,5 +552,5 @@ def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0) -> Ten
         recipe = rng.Recipe("mask", kind, 32, 32, (float(bound), float(number)))
         return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2, recipe)
 
-    out = draw(rng.Source(f"mask({p})", keep, rng.words_of_halves), shape, kind, None, "dropout")
+    out = draw(rng.Source(f"mask({p})", keep, rng.words_of_halves), shape, kind, None, "dropout", device=device)
     return out if kind == target else out.to(target)

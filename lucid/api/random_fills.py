@@ -41,7 +41,7 @@ def _fill(
     def finished(drawn: Any) -> Any:
         return finish(drawn).astype(dtype, copy=False)
 
-    return random_fill(self, draw(source, self.shape, kind, generator, name, finished, dtype), name)
+    return random_fill(self, draw(source, self.shape, kind, generator, name, finished, dtype, self.device), name)
 
 
 def _number(value: Any) -> Any:

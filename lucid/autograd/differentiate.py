@@ -12,6 +12,7 @@ from lucid.core.levels import active, tracing
 from lucid.core.primitive import synced
 from lucid.core.storage import freeze
 from lucid.core.tensor import Tensor, shape_of
+from lucid.ir.meta import without_elements
 from lucid.native import framed
 
 _run = framed(engine.run)
@@ -53,6 +54,8 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
                 f"grad can be implicitly created only for real scalar outputs, and this one is {root.dtype}. "
                 "Take its .real or .abs(), or pass a gradient"
             )
+        if root._level and root.is_meta:
+            return without_elements(root)
         seed = full(root.shape, 1, root.np_dtype)
     elif isinstance(seed, Tensor):
         _check_seed(root, seed.shape, seed.np_dtype)

@@ -1,5 +1,6 @@
 """Devices: where a tensor's array lives. The CPU is built in; others register an array module."""
 
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
@@ -25,17 +26,20 @@ class device:
         if not isinstance(type, str):
             raise TypeError(f"a device is given as a string such as 'cpu', not {type!r}")
         kind, _, number = type.partition(":")
-        if kind not in _KINDS:
-            known = f"{', '.join(sorted(_KINDS))}; there is no backend for accelerators"
-            raise ValueError(f"unknown device {type!r}; available here: {known}")
+        if kind not in ("cpu", "meta"):
+            raise ValueError(
+                f"unknown device {type!r}; available here: cpu, meta; there is no backend for accelerators"
+            )
         if number and not number.isdigit():
             raise ValueError(f"the device index must be a whole number, as in 'cpu:0', not {type!r}")
         self.type, self.index = kind, int(number) if number else index
 
     def __enter__(self) -> Self:
-        return self  # inside, new tensors are made there: where they are made anyway, while there is one kind
+        places.set((*places.get(), self))  # inside, new tensors are made there
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        places.set(places.get()[:-1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index or 0) == (other.type, other.index or 0)
@@ -50,12 +54,12 @@ class device:
         return f"device(type={self.type!r}" + ("" if self.index is None else f", index={self.index}") + ")"
 
 
-_KINDS: dict[str, Any] = {"cpu": "numpy"}  # kind of device -> the module that makes and computes with its arrays
 CPU = device("cpu")
+places: ContextVar[tuple[device, ...]] = ContextVar("places", default=(CPU,))
 
 
 def as_device(spec: Any) -> device:
-    return CPU if spec is None else spec if isinstance(spec, device) else device(spec)
+    return places.get()[-1] if spec is None else spec if isinstance(spec, device) else device(spec)
 
 
 # glibc returns the memory of freed arrays to the system and gets it back page by page, which can take more time than

@@ -549,9 +549,8 @@ def _take(held: list[Any], tensor: Tensor) -> Tensor:
     """What waits as a gradient for `tensor`, in memory that nobody else can reach."""
     _, gradient, own = held
     held[2] = False
-    kind = tensor.np_dtype
-    if kind.kind in "biu":  # which a front door may let require grad: fractions are kept
-        kind = gradient.np_dtype if isinstance(gradient, Tensor) else gradient.dtype
+    # Gradients of integers, which a front door may let require grad, keep fractions.
+    kind = tensor.np_dtype if tensor.np_dtype.kind not in "biu" else getattr(gradient, "np_dtype", gradient.dtype)
     if isinstance(gradient, Tensor):
         if gradient.np_dtype != kind:
             gradient = gradient.to(kind)

@@ -452,9 +452,9 @@ def write_node(
 ) -> None:
     """Give the result of an operation its node, by the plan for the operands that need a gradient."""
     made = out
-    # What is elementwise keeps the type; and integers that a front door lets require grad pass that on.
-    if not prim.broadcasts and element_type(out) not in DIFFERENTIABLE and _of_floats(args):
-        return
+    loses = not prim.broadcasts and element_type(out) not in DIFFERENTIABLE  # what is elementwise keeps the type
+    if loses and not [a for a in args if isinstance(a, Tensor) and a._requires_grad and element_type(a).kind in "biu"]:
+        return  # integers require grad only where a front door lets them
     plan = prim.only_plan
     if plan is None:
         plan = prim.plans[needs] if needs < len(prim.plans) else None
@@ -523,11 +523,6 @@ def write_results(
             note_if_not_finite(node, out)
         pack_saved(node)
     settle(node)
-
-
-def _of_floats(args: Sequence[Any]) -> bool:
-    """Whether no integer requires grad, as only a front door lets it."""
-    return not [a for a in args if isinstance(a, Tensor) and a._requires_grad and element_type(a).kind in "biu"]
 
 
 def passed_shape(edge: Any, operand: Any) -> Any:

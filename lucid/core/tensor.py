@@ -519,7 +519,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
         fields: Any = value
         if not fields._level:
             return fields._array.shape
-    return getattr(value, "shape", ())
+    return tuple(getattr(value, "shape", ()))
 
 
 def _rebuild(array: Any, requires_grad: bool, grad: Tensor | None = None, kind: Any = Tensor) -> Tensor:

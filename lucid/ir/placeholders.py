@@ -3,6 +3,9 @@
 Memory that is never touched costs nothing, however large it is.
 """
 
+import math
+import mmap
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +17,17 @@ from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
 
+_LARGE = 1 << 24  # bytes from which the system is told that memory is not going to be used
+_NORESERVE = 0x4000 if sys.platform == "linux" else None
+
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
     """A placeholder in row-major order."""
-    return Tensor._wrap(arrays.empty(shape, dtype))
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < _LARGE or _NORESERVE is None:
+        return Tensor._wrap(arrays.empty(shape, dtype))
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    return Tensor._wrap(np.frombuffer(memory, np.dtype(dtype)).reshape(shape))
 
 
 def like(x: Tensor) -> Tensor:

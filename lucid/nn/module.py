@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import lucid
 from lucid import Tensor
+from lucid.ir.meta import replace_contents
 from lucid.nn.module_hooks import Hooked, call_with_hooks
 from lucid.nn.registry import BUFFERS, MODULE, PARAMETER, Registry
 from lucid.nn.state import Stateful
@@ -275,7 +276,10 @@ def _convert(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
         return
     gradient = parameter.grad
     parameter.grad = None
-    parameter.data = new
+    if new.device == parameter.device:
+        parameter.data = new
+    else:
+        replace_contents(parameter, new)
     if gradient is not None:
         parameter.grad = fn(gradient.detach()).requires_grad_(gradient.requires_grad)
 

@@ -283,6 +283,8 @@ def _plan_write(
         return
     if assign:
         writes.append(lambda: _assign(module, name, given))
+    elif target.is_meta and not getattr(given, "is_meta", False):
+        errors.append(f"{key}: the module has no elements (device 'meta') to be written; use assign=True")
     else:
         writes.append(lambda: target.copy_(given))
 

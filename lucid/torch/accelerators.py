@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import lucid
 from lucid import amp
+from lucid.core.device import places
 
 NONE = "Lucid computes on the CPU: it has no backend for GPUs. Use torch.device('cpu')"
 
@@ -239,10 +240,10 @@ mkl = mkldnn = openmp = Switch(enabled=False)
 
 
 def get_default_device() -> lucid.device:
-    """Where tensors are made: on the CPU."""
-    return lucid.device("cpu")
+    """Where tensors are made."""
+    return places.get()[-1]
 
 
 def set_default_device(device: Any) -> None:
-    """Say where tensors are made: on the CPU, or an error."""
-    lucid.device("cpu" if device is None else device)
+    """Say where tensors are made: on the CPU, or on "meta", without elements."""
+    places.set((lucid.device("cpu" if device is None else device),))

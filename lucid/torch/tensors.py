@@ -11,6 +11,7 @@ from lucid.core import levels
 from lucid.core.arrays import empty
 from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
+from lucid.ir.meta import Meta
 from lucid.nn.parameter import Waiting, reduced
 from lucid.ops.dims import shape_from
 from lucid.ops.sparse.tensor import Sparse
@@ -302,6 +303,8 @@ def adopted(value: Any) -> Any:
         value.__class__ = Awaiting
     elif isinstance(value, Sparse):
         adopted(value._values())
+    elif type(value) is Meta:
+        adopted(value._array)
     elif isinstance(value, list | tuple):
         for v in value:
             adopted(v)

@@ -98,7 +98,7 @@ def _additive(mask: Tensor, like: Tensor) -> Tensor:
 def _kept(q: Tensor, k: Tensor, dropout_p: float) -> Tensor:
     """0 where a weight is dropped, else 1 / (1 - p)."""
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
-    draws = lucid.rand(*lead, q.shape[-2], k.shape[-2])
+    draws = lucid.rand(*lead, q.shape[-2], k.shape[-2], device=q.device)
     return (draws >= dropout_p).to(q.np_dtype) * (1 / (1 - dropout_p) if dropout_p < 1 else 0.0)
 
 

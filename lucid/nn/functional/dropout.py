@@ -26,7 +26,7 @@ def _drop(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Ten
         return input
     if p == 1:
         return _multiply(input, lucid.zeros((), dtype=input.dtype), inplace)
-    return _multiply(input, mask(shape, p, input.dtype, 1 / (1 - p)), inplace)
+    return _multiply(input, mask(shape, p, input.dtype, 1 / (1 - p), input.device), inplace)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -98,7 +98,7 @@ def _alpha_drop(input: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return input * 0
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LOWEST_SELU * _LOWEST_SELU))
-    kept = mask(shape, p, input.dtype)
+    kept = mask(shape, p, input.dtype, device=input.device)
     # Kept: scale · x + shift. Dropped: scale · lowest + shift.
     shift = -scale * p * _LOWEST_SELU
     return input * (kept * scale) + ((1 - kept) * (scale * _LOWEST_SELU) + shift)
