@@ -278,8 +278,8 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data distributions einops fft func kernels linalg masked nn optim signal sparse special tree "
-    "utils"
+    "amp array_api compiler data distributed distributions einops fft func kernels linalg masked nn optim signal sparse special "
+    "tree utils"
 )
 
 

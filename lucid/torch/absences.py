@@ -22,7 +22,6 @@ _REASONS = {
         parse_type_comment unify_type_list  AVG SUM
         """,
     "programs compiled by PyTorch are not read or written; save the state of the module": "load save",
-    "Lucid trains in one process": "init_process_group all_reduce all_gather broadcast barrier ReduceOp",
     "use Python's multiprocessing; tensors are copied between processes": "multiprocessing",
     "models are not exported": "onnx",
     "use cProfile, or lucid.kernels to see generated code": "profiler profile_hook_step",

@@ -102,7 +102,8 @@ PATHS = {
     "jit": "lucid.torch.hints",
     "compiler": "lucid.torch.hints",
     "version": "",
-    "distributed": "lucid.torch.processes",
+    "distributed": "lucid.distributed",
+    "distributed.distributed_c10d": "lucid.distributed",
     "_C": "lucid.torch.processes",
     "types": "",
 }

@@ -1,0 +1,12 @@
+"""Several processes that compute together, by PyTorch's names: groups, collectives, messages.
+
+`python -m lucid.distributed.run -n 4 script.py` starts them. The same code works with one process, which needs no MPI.
+"""
+
+from lucid.api.names import public as _public
+from lucid.distributed.collectives import *
+from lucid.distributed.engines.engine import Engine as Engine
+from lucid.distributed.groups import *
+from lucid.distributed.work import *
+
+__all__ = _public(globals())
