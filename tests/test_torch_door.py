@@ -93,11 +93,22 @@ def test_former_names():
 
 
 def test_what_is_not_there_says_why():
-    with pytest.raises(AttributeError, match="one process"):
-        torch.distributed.all_reduce  # noqa: B018  # asking is the test
-    assert not hasattr(torch, "onnx") and not torch.distributed.is_available() and torch.distributed.get_rank() == 0
+    with pytest.raises(AttributeError, match="downloaded"):
+        torch.hub  # noqa: B018  # asking is the test
+    assert not hasattr(torch, "onnx")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("lucid.torch.nn.nonsense")
+
+
+def test_processes():
+    assert torch.distributed.is_available() and not torch.distributed.is_initialized()
+    torch.distributed.init_process_group("single")
+    try:
+        x = torch.ones(2)
+        torch.distributed.all_reduce(x, torch.distributed.ReduceOp.SUM)
+        assert torch.distributed.get_rank() == 0 and x.tolist() == [1.0, 1.0]
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 # --- tensors ---------------------------------------------------------------------------------------
