@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from lucid.distributed import faults
 from lucid.distributed.engines import ENGINES, DistributedError, Engine, made
 
 __all__ = [
@@ -158,6 +159,7 @@ def init_process_group(
         debug = os.environ.get("LUCID_DISTRIBUTED_DEBUG", "0") not in ("", "0")
     _groups.append(ProcessGroup(engine, range(engine.size), "world", limit, debug))
     _made[0] = 1
+    faults.watch(engine)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -166,6 +168,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     for known in reversed(ended):
         _groups.remove(known)
         known.engine.close()
+    if not _groups:
+        faults.unwatch()
 
 
 def _first() -> ProcessGroup | None:

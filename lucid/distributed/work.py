@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.distributed import progress
 from lucid.distributed.engines.engine import DistributedError, Pending
 from lucid.distributed.groups import ProcessGroup, seconds_of
 
@@ -31,18 +32,23 @@ class Work:
         """Wait until it is done. Past the time limit, of the group if none is given, it raises."""
         if not self._ended:
             limit = seconds_of(timeout, self.group.timeout)
+            progress.now[:] = progress.now[0] + 1, self.what, True
             if not self._moved(lambda: self._pending.wait(limit)):
+                progress.abandoned.append((self.what, self._pending))
                 self._raised(self._overdue(limit))
+            progress.now[2] = False
         if self._error is not None:
             raise self._error
         return True
 
     def _overdue(self, limit: float) -> DistributedError:
-        return DistributedError(
+        error = DistributedError(
             f"rank {self.group.ranks[self.group.rank()]} waited {limit:g} s in {self.what} of {self.group!r} for other "
             "members; at least one of them has not called it, is gone, or called something else "
             "(LUCID_DISTRIBUTED_DEBUG=1 compares the calls)"
         )
+        error.waited = True
+        return error
 
     def _moved(self, ask: Callable[[], bool]) -> bool:
         if self._ended:

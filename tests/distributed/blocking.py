@@ -11,7 +11,7 @@ from lucid.core.dtypes import ALL
 dist.init_process_group(timeout=60)
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 NUMPY = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
-SHAPES = [(), (3,), (0,), (2, 3), (200, 300)]
+SHAPES = [(3,), (), (0,), (200, 300)]
 
 
 def made(rank, shape, dtype, seed=0):
@@ -109,7 +109,7 @@ def check_moves(dtype, shape, form):
 
 
 for dtype in ALL:
-    for shape in SHAPES if dtype.name in ("float32", "bfloat16", "complex128", "bool") else SHAPES[1:2]:
+    for shape in SHAPES if dtype.name in ("float32", "bfloat16", "complex128", "bool") else SHAPES[:1]:
         for form in (lambda t: t, strided):
             check_reductions(dtype, shape, form)
             check_moves(dtype, shape, form)

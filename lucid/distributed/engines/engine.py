@@ -20,6 +20,9 @@ Counts = Sequence[int] | None
 class DistributedError(RuntimeError):
     """Processes could not do together what was asked of them; the message says what each was doing, as far as is known."""
 
+    __module__ = "lucid.distributed"  # where users know it from
+    waited = False  # whether a time limit was reached
+
 
 class ReduceOp(Enum):
     """How elements of several processes are put together.
@@ -128,6 +131,10 @@ class Engine:
     def recv(self, buffer: Any, sender: int | None, tag: int) -> "Receiving":
         """`sender` None takes the message of any member."""
         raise NotImplementedError
+
+    def busy(self) -> bool:
+        """Whether a thread of it is at work."""
+        return False
 
     def close(self) -> None:
         """Give back what it holds; nothing is under way. Members call it together."""

@@ -269,6 +269,9 @@ class MPIEngine(Engine):
         request = self.comm.Irecv(spec, self.mpi.ANY_SOURCE if sender is None else sender, tag)
         return _Message(request, spec, self.mpi.Status(), spec[2])
 
+    def busy(self) -> bool:
+        return self.helper.busy()
+
     def close(self) -> None:
         self.helper.end()
         self.comm.Free()
