@@ -10,3 +10,4 @@ from lucid.distributed.groups import *
 from lucid.distributed.work import *
 
 __all__ = _public(globals())
+DistributedError.__module__ = __name__  # where users know it from

@@ -108,7 +108,7 @@ def check_moves(dtype, shape, form):
     same(x, all_of[sender])
 
 
-for dtype in ALL:
+for dtype in ALL if SIZE == 2 else ALL[::5]:  # all types are for two processes, which take less time
     for shape in SHAPES if dtype.name in ("float32", "bfloat16", "complex128", "bool") else SHAPES[:1]:
         for form in (lambda t: t, strided):
             check_reductions(dtype, shape, form)

@@ -20,7 +20,6 @@ Counts = Sequence[int] | None
 class DistributedError(RuntimeError):
     """Processes could not do together what was asked of them; the message says what each was doing, as far as is known."""
 
-    __module__ = "lucid.distributed"  # where users know it from
     waited = False  # whether a time limit was reached
 
 
