@@ -5,8 +5,11 @@
 
 from lucid.api.names import public as _public
 from lucid.distributed.collectives import *
+from lucid.distributed.engines.engine import DistributedError as DistributedError
 from lucid.distributed.engines.engine import Engine as Engine
+from lucid.distributed.engines.throttled import Throttled as Throttled
 from lucid.distributed.groups import *
+from lucid.distributed.objects import *
 from lucid.distributed.work import *
 
 __all__ = _public(globals())

@@ -4,13 +4,16 @@ With `async_op=True` they return a `Work` at once; tensors must be left alone un
 are numbers among all processes, `group_src` and `group_dst` numbers in the group.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucid.autograd import no_grad
 from lucid.core import dtypes
+from lucid.core.arrays import zeros
 from lucid.core.tensor import Tensor
-from lucid.distributed.engines.engine import DistributedError, Pending, Receiving, ReduceOp
+from lucid.distributed.checks import compare
+from lucid.distributed.engines.engine import DistributedError, Pending, Receiving, ReduceOp, polled
 from lucid.distributed.groups import ProcessGroup, checked_rank, chosen, seconds_of
 from lucid.distributed.memory import as_tensors, described, read, read_all, written, written_all
 from lucid.distributed.work import Work
@@ -23,6 +26,8 @@ __all__ = [
 
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _ORDERED = (ReduceOp.MIN, ReduceOp.MAX)
+MOST_TAG = 32000  # MPI promises numbers to 32767, and some are for messages of our own
+_HERE, _ALL_HERE = MOST_TAG + 8, MOST_TAG + 9
 
 
 def _started(
@@ -31,13 +36,17 @@ def _started(
     start: Callable[[], Pending],
     finish: Callable[[], Any] = lambda: None,
     async_op: bool = False,
-    timeout: float | None = None,
+    given: Sequence[int] | None = None,
+    taken: Sequence[int] | None = None,
 ) -> Any:
+    """Start what an engine does, and wait for it unless it is to go on by itself. `given` and `taken`: see `compare`."""
     group.calls += 1
+    if group.debug:
+        compare(group, what, given, taken)
     work = Work(what, group, start(), finish)
     if async_op:
         return work
-    work.wait(timeout)
+    work.wait()
     return None
 
 
@@ -76,7 +85,7 @@ def _averaged(tensor: Tensor, op: ReduceOp, size: int, finish: Callable[[], None
     return divide
 
 
-def _root(
+def rank_of(
     name: str, what: str, group: ProcessGroup, rank: int | None, group_rank: int | None, default: int | None
 ) -> int:
     """The number in the group of a rank that is given in one of two ways."""
@@ -98,9 +107,24 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """The same with a time limit of its own."""
+    """Wait until all members are here; the error of the first of them, past the time limit, names those that are not."""
     own = chosen(group)
-    _started("monitored_barrier()", own, own.engine.barrier, timeout=seconds_of(timeout, own.timeout))
+    limit, empty = seconds_of(timeout, own.timeout), Tensor._wrap(zeros((0,), dtypes.uint8.numpy))
+    others = range(1, own.size())
+    if own.rank():
+        start_send(empty, own, 0, _HERE).wait(limit)
+        start_recv(empty, own, 0, _ALL_HERE).wait(2 * limit)
+        return
+    end = time.monotonic() + limit
+    waits = {own.ranks[i]: start_recv(empty.clone(), own, i, _HERE) for i in others}
+    polled(lambda: all(w.is_completed() for w in waits.values()), max(end - time.monotonic(), 0.0))
+    missing = [rank for rank, work in waits.items() if not work.is_completed()]
+    if missing:
+        raise DistributedError(
+            f"monitored_barrier of {own!r}: after {limit:g} s, these ranks were not there: {missing}"
+        )
+    for work in [start_send(empty, own, i, _ALL_HERE) for i in others]:
+        work.wait(limit)
 
 
 def broadcast(
@@ -116,7 +140,7 @@ def broadcast(
     >>> dist.destroy_process_group()
     """
     own = chosen(group)
-    root = _root("broadcast", "src", own, src, group_src, None)
+    root = rank_of("broadcast", "src", own, src, group_src, None)
     buffer, finish = written("broadcast", tensor)
     what = f"broadcast({described(tensor)}, src={own.ranks[root]})"
     return _started(what, own, lambda: own.engine.broadcast(buffer, root), finish, async_op)
@@ -152,7 +176,7 @@ def reduce(
 ) -> Work | None:
     """Put the elements of all members together, in place, for one of them."""
     own = chosen(group)
-    root = _root("reduce", "dst", own, dst, group_dst, None)
+    root = rank_of("reduce", "dst", own, dst, group_dst, None)
     op = read_op("reduce", op, tensor.dtype)
     if own.rank() == root:
         buffer, finish = written("reduce", tensor)
@@ -236,7 +260,7 @@ def gather(
 ) -> Work | None:
     """Give one member, by default the first, what each of them has, in a list, which the others leave out."""
     own = chosen(group)
-    root = _root("gather", "dst", own, dst, group_dst, 0)
+    root = rank_of("gather", "dst", own, dst, group_dst, 0)
     source = read("gather", tensor)
     target, counts, finish = None, None, _nothing
     if own.rank() == root:
@@ -266,7 +290,7 @@ def scatter(
 ) -> Work | None:
     """Give each member one tensor of the list that one of them, by default the first, has."""
     own = chosen(group)
-    root = _root("scatter", "src", own, src, group_src, 0)
+    root = rank_of("scatter", "src", own, src, group_src, 0)
     target, finish = written("scatter", tensor, reads=False)
     source = None
     if own.rank() == root:
@@ -329,7 +353,9 @@ def all_to_all(
     target, taken, finish = written_all("all_to_all", outputs)
     source, given = read_all("all_to_all", inputs)
     what = f"all_to_all({described(outputs)}, {described(inputs)})"
-    return _started(what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op)
+    return _started(
+        what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op, given, taken
+    )
 
 
 def all_to_all_single(
@@ -357,7 +383,8 @@ def all_to_all_single(
     if taken is None and given is not None:
         taken = [target.size // own.size()] * own.size()
     what = f"{name}({described(output)}, {described(input)})"
-    return _started(what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op)
+    amounts = (given, taken) if given is not None else ()
+    return _started(what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op, *amounts)
 
 
 def _split_counts(name: str, what: str, tensor: Tensor, sizes: Sequence[int] | None, members: int) -> list[int] | None:
@@ -378,20 +405,37 @@ def _split_counts(name: str, what: str, tensor: Tensor, sizes: Sequence[int] | N
     return [size * row for size in sizes]
 
 
+def start_send(tensor: Tensor, group: ProcessGroup, to: int, tag: int) -> Work:
+    """Start to send a tensor to a member."""
+    pending = group.engine.send(read("send", tensor), to, tag)
+    return Work(f"send({described(tensor)}, dst={group.ranks[to]}, tag={tag})", group, pending, _nothing)
+
+
+def start_recv(tensor: Tensor, group: ProcessGroup, sender: int | None, tag: int) -> Work:
+    """Start to receive a tensor from a member, or from any."""
+    buffer, finish = written("recv", tensor, reads=False)
+    pending = group.engine.recv(buffer, sender, tag)
+    whom = "any" if sender is None else group.ranks[sender]
+
+    def received() -> int:
+        finish()
+        return _whole(pending, tensor, group)
+
+    return Work(f"recv({described(tensor)}, src={whom}, tag={tag})", group, pending, received)
+
+
 def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
     """Start to send a tensor to another process; it must be left alone until `wait` returns."""
     own = chosen(group)
-    to = _root("isend", "dst", own, dst, group_dst, None)
-    buffer = read("isend", tensor)
-    pending = own.engine.send(buffer, to, _checked_tag("isend", tag))
-    return Work(f"send({described(tensor)}, dst={own.ranks[to]}, tag={tag})", own, pending, _nothing)
+    to = rank_of("isend", "dst", own, dst, group_dst, None)
+    return start_send(tensor, own, to, _checked_tag("isend", tag))
 
 
 def _checked_tag(name: str, tag: Any) -> int:
-    if isinstance(tag, bool) or not isinstance(tag, int) or not 0 <= tag < 1 << 15:
-        raise ValueError(f"{name}: a tag is a number from 0 to {(1 << 15) - 1}, not {tag!r}")
+    if isinstance(tag, bool) or not isinstance(tag, int) or not 0 <= tag <= MOST_TAG:
+        raise ValueError(f"{name}: a tag is a number from 0 to {MOST_TAG}, not {tag!r}")
     return tag
 
 
@@ -400,16 +444,8 @@ def irecv(
 ) -> Work:
     """Start to receive a tensor, by default from any process."""
     own = chosen(group)
-    sender = None if src is None and group_src is None else _root("irecv", "src", own, src, group_src, None)
-    buffer, finish = written("irecv", tensor, reads=False)
-    pending = own.engine.recv(buffer, sender, _checked_tag("irecv", tag))
-    whom = "any" if sender is None else own.ranks[sender]
-
-    def received() -> int:
-        finish()
-        return _whole(pending, tensor, own)
-
-    return Work(f"recv({described(tensor)}, src={whom}, tag={tag})", own, pending, received)
+    sender = None if src is None and group_src is None else rank_of("irecv", "src", own, src, group_src, None)
+    return start_recv(tensor, own, sender, _checked_tag("irecv", tag))
 
 
 def _whole(pending: Receiving, tensor: Tensor, group: ProcessGroup) -> int:
