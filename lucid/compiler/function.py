@@ -286,6 +286,12 @@ class Compiled:
         code = getattr(self._specialized(args, kwargs).executable, "code", None)
         return "instruction by instruction, without machine code" if code is None else "\n".join(code.notes)
 
+    def picture(self, *args: Any, **kwargs: Any) -> str:
+        """What was fused for some arguments, as an SVG: instructions on the left, and the steps that do them on the right."""
+        from lucid.compiler.picture import picture
+
+        return picture(self.program(*args, **kwargs))
+
     def _specialized(self, args: Any, kwargs: Any) -> Specialization:
         key, tensors, args, kwargs = self._signature(args, kwargs)
         if key is None:
