@@ -103,3 +103,13 @@ def test_mpi_is_loaded_only_when_it_is_asked_for():
         "assert not [m for m in sys.modules if m.startswith('mpi4py')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+
+
+@needs_mpi
+@pytest.mark.parametrize("processes", [2, 4])
+def test_derivatives_batches_and_programs(processes):
+    all_well("derivatives.py", processes)
+
+
+def test_derivatives_of_one_process():
+    all_well("derivatives.py", 1)

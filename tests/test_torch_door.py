@@ -107,6 +107,9 @@ def test_processes():
         x = torch.ones(2)
         torch.distributed.all_reduce(x, torch.distributed.ReduceOp.SUM)
         assert torch.distributed.get_rank() == 0 and x.tolist() == [1.0, 1.0]
+        (y,) = torch.distributed.nn.functional.all_gather(x.requires_grad_())
+        y.sum().backward()
+        assert type(y) is torch.Tensor and x.grad.tolist() == [1.0, 1.0]
     finally:
         torch.distributed.destroy_process_group()
 

@@ -4,6 +4,8 @@
 """
 
 from lucid.api.names import public as _public
+from lucid.distributed import functional as functional
+from lucid.distributed import nn as nn
 from lucid.distributed.collectives import *
 from lucid.distributed.engines.engine import DistributedError as DistributedError
 from lucid.distributed.engines.engine import Engine as Engine
@@ -12,5 +14,5 @@ from lucid.distributed.groups import *
 from lucid.distributed.objects import *
 from lucid.distributed.work import *
 
-__all__ = _public(globals())
+__all__ = _public(globals(), "functional", "nn")
 DistributedError.__module__ = __name__  # where users know it from

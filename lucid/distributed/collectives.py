@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucid.autograd import no_grad
-from lucid.core import dtypes
+from lucid.core import dtypes, modes
 from lucid.core.arrays import zeros
+from lucid.core.levels import tracing
 from lucid.core.tensor import Tensor
-from lucid.distributed.checks import compare
-from lucid.distributed.engines.engine import DistributedError, Pending, Receiving, ReduceOp, polled
-from lucid.distributed.groups import ProcessGroup, checked_rank, chosen, seconds_of
-from lucid.distributed.memory import as_tensors, described, read, read_all, written, written_all
+from lucid.distributed import functional
+from lucid.distributed.calls import MOST_TAG, rank_of, read_op, started
+from lucid.distributed.engines.engine import DONE, DistributedError, Receiving, ReduceOp, polled
+from lucid.distributed.groups import ProcessGroup, chosen, seconds_of
+from lucid.distributed.memory import as_tensors, described, raise_unless_tensor, read, read_all, written, written_all
 from lucid.distributed.work import Work
 
 __all__ = [
@@ -24,47 +26,7 @@ __all__ = [
     "reduce_scatter_tensor", "scatter", "send",
 ]  # fmt: skip
 
-_BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
-_ORDERED = (ReduceOp.MIN, ReduceOp.MAX)
-MOST_TAG = 32000  # MPI promises numbers to 32767, and some are for messages of our own
 _HERE, _ALL_HERE = MOST_TAG + 8, MOST_TAG + 9
-
-
-def _started(
-    what: str,
-    group: ProcessGroup,
-    start: Callable[[], Pending],
-    finish: Callable[[], Any] = lambda: None,
-    async_op: bool = False,
-    given: Sequence[int] | None = None,
-    taken: Sequence[int] | None = None,
-) -> Any:
-    """Start what an engine does, and wait for it unless it is to go on by itself. `given` and `taken`: see `compare`."""
-    group.calls += 1
-    if group.debug:
-        compare(group, what, given, taken)
-    work = Work(what, group, start(), finish)
-    if async_op:
-        return work
-    work.wait()
-    return None
-
-
-def read_op(name: str, op: Any, dtype: dtypes.dtype) -> ReduceOp:
-    """A reduction, given as such or by its name, if elements of a type have it."""
-    try:
-        found = op if isinstance(op, ReduceOp) else ReduceOp(op)
-    except ValueError:
-        known = ", ".join(repr(o.value) for o in ReduceOp)
-        raise ValueError(f"{name}: there is no reduction {op!r}; use a ReduceOp, or one of {known}") from None
-    kind = dtype.category
-    if (
-        (found in _BITWISE and kind in (dtypes.CATEGORY_FLOAT, dtypes.CATEGORY_COMPLEX))
-        or (found in _ORDERED and kind == dtypes.CATEGORY_COMPLEX)
-        or (found is ReduceOp.AVG and kind in (dtypes.CATEGORY_BOOL, dtypes.CATEGORY_INT))
-    ):
-        raise TypeError(f"{name}: elements of {dtype} have no {found.value}")
-    return found
 
 
 def summed(op: ReduceOp) -> ReduceOp:
@@ -85,24 +47,10 @@ def _averaged(tensor: Tensor, op: ReduceOp, size: int, finish: Callable[[], None
     return divide
 
 
-def rank_of(
-    name: str, what: str, group: ProcessGroup, rank: int | None, group_rank: int | None, default: int | None
-) -> int:
-    """The number in the group of a rank that is given in one of two ways."""
-    if rank is not None and group_rank is not None:
-        raise ValueError(f"{name}: give {what} or group_{what}, not both")
-    if group_rank is not None:
-        checked_rank(f"{name}: group_{what}", group_rank, group, among_all=False)
-        return group_rank
-    if rank is None and default is None:
-        raise ValueError(f"{name}: say which process is meant, by {what} or group_{what}")
-    return checked_rank(f"{name}: {what}", group.ranks[default or 0] if rank is None else rank, group)
-
-
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
     """Wait until all members are here."""
     own = chosen(group)
-    work: Work | None = _started("barrier()", own, own.engine.barrier, async_op=async_op)
+    work: Work | None = started("barrier()", own, own.engine.barrier, async_op=async_op)
     return work
 
 
@@ -141,9 +89,27 @@ def broadcast(
     """
     own = chosen(group)
     root = rank_of("broadcast", "src", own, src, group_src, None)
+    if _is_followed(tensor):
+        return _replaced("broadcast", tensor, lambda x: functional.broadcast(x, own.ranks[root], own), async_op)
     buffer, finish = written("broadcast", tensor)
     what = f"broadcast({described(tensor)}, src={own.ranks[root]})"
-    return _started(what, own, lambda: own.engine.broadcast(buffer, root), finish, async_op)
+    return started(what, own, lambda: own.engine.broadcast(buffer, root), finish, async_op)
+
+
+def _replaced(name: str, target: Tensor, compute: Callable[[Tensor], Tensor], async_op: bool) -> Work | None:
+    """Write what a function with derivatives gives: inside a transform or program, or where history is recorded."""
+    own = target.detach() if target.requires_grad and target.is_leaf else target
+    own.copy_(compute(own))
+    return Work(name, chosen(), DONE, _nothing) if async_op else None
+
+
+def _is_followed(target: Any, *inputs: Any) -> bool:
+    """Whether a write to the memory of `target` would miss what is recorded or traced. A leaf is written without record."""
+    found = [t for t in (target, *inputs) if isinstance(t, Tensor)]
+    if tracing() or any(t._level for t in found):
+        return True
+    recorded = any(t.requires_grad and not (t is target and t.is_leaf) for t in found)
+    return recorded and bool(modes.recording.get())
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -159,11 +125,13 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     >>> dist.destroy_process_group()
     """
     own = chosen(group)
+    if _is_followed(tensor):
+        return _replaced("all_reduce", tensor, lambda x: functional.all_reduce(x, op, own), async_op)
     buffer, finish = written("all_reduce", tensor)
     op = read_op("all_reduce", op, tensor.dtype)
     finish = _averaged(tensor, op, own.size(), finish)
     what = f"all_reduce({described(tensor)}, {op.value})"
-    return _started(what, own, lambda: own.engine.all_reduce(buffer, summed(op)), finish, async_op)
+    return started(what, own, lambda: own.engine.all_reduce(buffer, summed(op)), finish, async_op)
 
 
 def reduce(
@@ -184,14 +152,16 @@ def reduce(
     else:
         buffer, finish = read("reduce", tensor), _nothing
     what = f"reduce({described(tensor)}, {op.value}, dst={own.ranks[root]})"
-    return _started(what, own, lambda: own.engine.reduce(buffer, summed(op), root), finish, async_op)
+    return started(what, own, lambda: own.engine.reduce(buffer, summed(op), root), finish, async_op)
 
 
 def _nothing() -> None:
     pass
 
 
-def _same(name: str, what: str, a: Tensor, b: Tensor) -> None:
+def _same(name: str, what: str, a: Any, b: Any) -> None:
+    for each in (a, b):
+        raise_unless_tensor(name, each)
     if a.np_dtype != b.np_dtype:
         raise TypeError(f"{name}: {what} must have one type, not {described(a)} and {described(b)}")
 
@@ -209,16 +179,20 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None,
     >>> dist.destroy_process_group()
     """
     own = chosen(group)
-    targets = as_tensors("all_gather", tensor_list, own.size())
-    source, rank = read("all_gather", tensor), own.rank()
+    targets, rank = as_tensors("all_gather", tensor_list, own.size()), own.rank()
     _same("all_gather", "the list and the tensor", targets[rank], tensor)
-    if targets[rank].numel() != source.size:
+    if targets[rank].numel() != tensor.numel():
         raise ValueError(
             f"all_gather: the list has {described(targets[rank])} for rank {own.ranks[rank]}, which gives {described(tensor)}"
         )
+    if _is_followed(targets[rank], tensor) and all(t.shape == tensor.shape for t in targets):
+        for target, part in zip(targets, functional.all_gather(tensor.unsqueeze(0), 0, own).unbind(0), strict=True):
+            target.copy_(part)
+        return Work("all_gather", own, DONE, _nothing) if async_op else None
+    source = read("all_gather", tensor)
     target, counts, finish = written_all("all_gather", targets)
     what = f"all_gather({described(targets)})"
-    return _started(what, own, lambda: own.engine.all_gather(source, target, _unequal(counts)), finish, async_op)
+    return started(what, own, lambda: own.engine.all_gather(source, target, _unequal(counts)), finish, async_op)
 
 
 def _unequal(counts: list[int]) -> list[int] | None:
@@ -234,12 +208,15 @@ def all_gather_into_tensor(
     """
     own = chosen(group)
     name = "all_gather_into_tensor"
-    source = read(name, input_tensor)
-    target, finish = written(name, output_tensor)
     _same(name, "output and input", output_tensor, input_tensor)
     _raise_unless_multiple(name, output_tensor, input_tensor, own.size(), "output", "input")
+    if _is_followed(output_tensor, input_tensor):
+        whole = functional.all_gather(input_tensor.reshape(-1), 0, own).reshape(output_tensor.shape)
+        return _replaced(name, output_tensor, lambda _: whole, async_op)
+    source = read(name, input_tensor)
+    target, finish = written(name, output_tensor)
     what = f"{name}({described(output_tensor)}, {described(input_tensor)})"
-    return _started(what, own, lambda: own.engine.all_gather(source, target), finish, async_op)
+    return started(what, own, lambda: own.engine.all_gather(source, target), finish, async_op)
 
 
 def _raise_unless_multiple(name: str, whole: Tensor, part: Tensor, size: int, *words: str) -> None:
@@ -271,7 +248,7 @@ def gather(
     elif gather_list:
         raise ValueError(f"gather: only rank {own.ranks[root]}, which gathers, has a gather_list")
     what = f"gather({described(tensor)}, dst={own.ranks[root]})"
-    return _started(what, own, lambda: own.engine.gather(source, target, root, counts), finish, async_op)
+    return started(what, own, lambda: own.engine.gather(source, target, root, counts), finish, async_op)
 
 
 def _raise_unless_alike(name: str, tensors: Sequence[Tensor], tensor: Tensor) -> None:
@@ -301,7 +278,7 @@ def scatter(
     elif scatter_list:
         raise ValueError(f"scatter: only rank {own.ranks[root]}, which scatters, has a scatter_list")
     what = f"scatter({described(tensor)}, src={own.ranks[root]})"
-    return _started(what, own, lambda: own.engine.scatter(source, target, root), finish, async_op)
+    return started(what, own, lambda: own.engine.scatter(source, target, root), finish, async_op)
 
 
 def reduce_scatter(
@@ -321,7 +298,7 @@ def reduce_scatter(
     source, counts = read_all(name, sources)
     finish = _averaged(output, op, own.size(), finish)
     what = f"{name}({described(sources)}, {op.value})"
-    return _started(
+    return started(
         what, own, lambda: own.engine.reduce_scatter(source, target, summed(op), _unequal(counts)), finish, async_op
     )
 
@@ -332,14 +309,17 @@ def reduce_scatter_tensor(
     """Put tensors of all members together, and give each member its part, of equal size."""
     own = chosen(group)
     name = "reduce_scatter_tensor"
-    source = read(name, input)
-    target, finish = written(name, output, reads=False)
     _same(name, "output and input", output, input)
     _raise_unless_multiple(name, input, output, own.size(), "input", "output")
+    if _is_followed(output, input):
+        part = functional.reduce_scatter(input.reshape(-1), op, 0, own).reshape(output.shape)
+        return _replaced(name, output, lambda _: part, async_op)
+    source = read(name, input)
+    target, finish = written(name, output, reads=False)
     op = read_op(name, op, output.dtype)
     finish = _averaged(output, op, own.size(), finish)
     what = f"{name}({described(output)}, {described(input)}, {op.value})"
-    return _started(what, own, lambda: own.engine.reduce_scatter(source, target, summed(op)), finish, async_op)
+    return started(what, own, lambda: own.engine.reduce_scatter(source, target, summed(op)), finish, async_op)
 
 
 def all_to_all(
@@ -353,7 +333,7 @@ def all_to_all(
     target, taken, finish = written_all("all_to_all", outputs)
     source, given = read_all("all_to_all", inputs)
     what = f"all_to_all({described(outputs)}, {described(inputs)})"
-    return _started(
+    return started(
         what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op, given, taken
     )
 
@@ -384,7 +364,7 @@ def all_to_all_single(
         taken = [target.size // own.size()] * own.size()
     what = f"{name}({described(output)}, {described(input)})"
     amounts = (given, taken) if given is not None else ()
-    return _started(what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op, *amounts)
+    return started(what, own, lambda: own.engine.all_to_all(source, target, given, taken), finish, async_op, *amounts)
 
 
 def _split_counts(name: str, what: str, tensor: Tensor, sizes: Sequence[int] | None, members: int) -> list[int] | None:

@@ -34,7 +34,7 @@ class ProcessGroup:
     """
 
     def __init__(self, engine: Engine, ranks: Sequence[int], name: str, timeout: float, debug: bool) -> None:
-        self.engine, self.ranks, self.group_name = engine, tuple(ranks), name
+        self.engine, self.ranks, self.name = engine, tuple(ranks), name
         self.timeout, self.debug = timeout, debug
         self.calls = 0  # how many collectives were started
 
@@ -46,9 +46,10 @@ class ProcessGroup:
         """How many members there are."""
         return self.engine.size
 
-    def name(self) -> str:
-        """The name of the engine."""
-        return self.engine.name
+    @property
+    def group_name(self) -> str:
+        """The name of the group."""
+        return self.name
 
     def member(self, rank: int) -> int:
         """The number in this group of a process that is given by its number among all."""
@@ -57,7 +58,7 @@ class ProcessGroup:
         return self.ranks.index(rank)
 
     def __repr__(self) -> str:
-        return f"<ProcessGroup {self.group_name!r} of {self.size()}, backend {self.engine.name}>"
+        return f"<ProcessGroup {self.name!r} of {self.size()}, backend {self.engine.name}>"
 
 
 class _NonMember:
@@ -228,7 +229,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
 def get_backend(group: ProcessGroup | None = None) -> str:
     """The name of the engine of a group."""
-    return chosen(group).name()
+    return chosen(group).engine.name
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
@@ -284,8 +285,8 @@ def new_group(
         raise ValueError("new_group: a group needs at least one rank")
     for rank in members:
         checked_rank("new_group: ranks", rank, world)
-    if backend not in (None, world.name()):
-        raise ValueError(f"new_group: groups have the backend of all processes, {world.name()!r}, not {backend!r}")
+    if backend not in (None, world.engine.name):
+        raise ValueError(f"new_group: groups have the backend of all processes, {world.engine.name!r}, not {backend!r}")
     members = sorted(members)
     name = group_desc or f"group {_made[0]}"
     _made[0] += 1

@@ -5,10 +5,11 @@ from math import prod
 from typing import Any
 
 from lucid.core import arrays, modes
+from lucid.core.levels import tracing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 
-__all__ = ["as_tensors", "described", "read", "read_all", "written", "written_all"]
+__all__ = ["as_tensors", "described", "raise_unless_tensor", "read", "read_all", "written", "written_all"]
 
 Finish = Callable[[], None]
 
@@ -21,15 +22,19 @@ def described(tensor: Any) -> str:
     >>> described(lucid.ones(2, 3)), described([lucid.ones(2), lucid.ones(2)])
     ('float32[2, 3]', '[float32[2], float32[2]]')
     """
-    if isinstance(tensor, Tensor):
+    if hasattr(tensor, "shape"):
         return f"{tensor.dtype.name}[{', '.join(map(str, tensor.shape))}]"
     return f"[{', '.join(map(described, tensor))}]"
 
 
+def raise_unless_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor, not {type(value).__name__}")
+
+
 def _array(name: str, tensor: Any) -> Any:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name}: expected a tensor, not {type(tensor).__name__}")
-    if tensor._level:
+    raise_unless_tensor(name, tensor)
+    if tensor._level or tracing():
         raise RuntimeError(
             f"{name}: a tensor inside a transform or a program has no memory of its own; "
             f"use the functions of lucid.distributed.functional there"
@@ -46,7 +51,7 @@ def as_tensors(name: str, tensors: Any, count: int) -> list[Tensor]:
     if len(tensors) != count:
         raise ValueError(f"{name}: expected a list of {count} tensors, one for each member, not of {len(tensors)}")
     for tensor in tensors:
-        _array(name, tensor)
+        raise_unless_tensor(name, tensor)
         if tensor.np_dtype != tensors[0].np_dtype:
             raise TypeError(f"{name}: tensors must have one type, not {tensors[0].dtype} and {tensor.dtype}")
     return list(tensors)

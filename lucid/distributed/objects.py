@@ -12,7 +12,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
 from lucid.distributed import collectives
-from lucid.distributed.collectives import rank_of
+from lucid.distributed.calls import MOST_TAG, rank_of
 from lucid.distributed.groups import ProcessGroup, chosen
 from lucid.distributed.memory import read
 
@@ -20,7 +20,7 @@ __all__ = [
     "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list", "send_object_list",
 ]  # fmt: skip
 
-_TAG = collectives.MOST_TAG + 1
+_TAG = MOST_TAG + 1
 
 
 def packed(value: Any) -> Tensor:

@@ -104,6 +104,8 @@ PATHS = {
     "version": "",
     "distributed": "lucid.distributed",
     "distributed.distributed_c10d": "lucid.distributed",
+    "distributed.nn": "lucid.distributed.nn",
+    "distributed.nn.functional": "lucid.distributed.nn",
     "_C": "lucid.torch.processes",
     "types": "",
 }
