@@ -66,7 +66,7 @@ _REASONS = {
     "pmap": "there is one device; use vmap",
     "sharding": "there is one device",
     "experimental": "what is being tried out in JAX is not here",
-    "distributed": "Lucid trains in one process",
+    "distributed": "use lucid.distributed, which has the names of torch.distributed",
     "profiler": "use cProfile, or lucid.kernels to see generated code",
     "export": "programs are not exported",
     "dtypes": "use the types of jax.numpy",
