@@ -39,6 +39,8 @@ SIZES = {
 }
 NUMBERS = (np.dtype(np.float64), np.dtype(np.float32))
 
+_LEAST_COMPACT = 1024  # elements of constants that are kept as one number, if they are all the same
+
 
 class Numbers(NamedTuple):
     """A function that gives numbers before each run, their type, and the tensors that stand for them in the trace."""
@@ -460,8 +462,19 @@ class _Assembly:
         structures: Any,
     ) -> Program:  # fmt: skip
         used = {n.number for n in (*outputs, *[o for i in instructions for o in i.operands]) if isinstance(n, Name)}
-        constants = [c for c in self.trace.constants.values() if c[0].number in used]
+        constants = [(n, _compact(t)) for n, t in self.trace.constants.values() if n.number in used]
         return renumbered(Program(name, inputs, held, constants, instructions, outputs, structures))
+
+
+def _compact(tensor: Tensor) -> Tensor:
+    """A constant, as one number that is repeated if all of its elements are the same."""
+    array = tensor._array
+    if array.size < _LEAST_COMPACT or not isinstance(array, np.ndarray):
+        return tensor
+    first = array.reshape(-1)[:1]
+    if array.tobytes() != first.tobytes() * array.size:
+        return tensor
+    return Tensor._wrap(np.broadcast_to(first.copy().reshape(()), array.shape))
 
 
 def _bare(structure: Any) -> Any:

@@ -116,9 +116,13 @@ def _segments(of: Emitter) -> tuple[Any, list[Any]]:
     inner: list[Any] = []  # steps of the bodies of loops, which stand behind all others
     segments: list[Any] = []
     calls = {at: call for at, *call in of.calls}
+    held = [b for b in of.layout.buffers if b.kind == HELD]
     for k, step in enumerate(of.steps):
         if step["kind"] == "call":
-            segments.append(_called(of, *calls[k]))
+            spent = tuple([b.index for b in held if b.last < k])
+            held = [b for b in held if b.last >= k]
+            instruction, operands, results, takes_tensors, uses = calls[k]
+            segments.append(_called(of, instruction, operands, results, takes_tensors, uses, spent))
             continue
         if segments and type(segments[-1]) is tuple:
             segments[-1] = (segments[-1][0], len(main) + 1)
@@ -133,12 +137,18 @@ def _segments(of: Emitter) -> tuple[Any, list[Any]]:
 
 
 def _called(
-    of: Emitter, instruction: Instruction, operands: Any, results: Any, takes_tensors: bool, uses: int | None
+    of: Emitter,
+    instruction: Instruction,
+    operands: Any,
+    results: Any,
+    takes_tensors: bool,
+    uses: int | None,
+    spent: tuple[int, ...],
 ) -> Call:
     views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
     numbers = tuple([r.buffer.index for r in results])
     keeps = id(instruction) if id(instruction) in of.kept else None
-    return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses)
+    return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses, spent)
 
 
 def _compile(of: Emitter) -> tuple[dict[str, int], Any]:

@@ -2,7 +2,6 @@ cimport numpy as np
 
 
 cdef class Frame:
-    cdef public np.ndarray arena
     cdef public list arrays
     cdef public dict views, residuals
     cdef char** table

@@ -16,11 +16,10 @@ class Steps:
 
 
 class Frame:
-    """The memory of one run: the arena, and all arrays by the numbers of their buffers."""
+    """The memory of one run: all arrays by the numbers of their buffers, of which the first is the arena."""
 
-    arena: Any
     arrays: list[Any]
-    views: dict[Any, Any]  # of the arena, which do not change
+    views: dict[Any, Any]  # of the arena
     residuals: dict[int, Any]  # what calls keep for others
 
     def hold(self, index: int, array: Any) -> None:

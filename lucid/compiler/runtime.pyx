@@ -233,18 +233,30 @@ cdef class Steps:
         return True
 
 
+cdef list _arenas = []  # memory that no run uses, and that the next one may: programs run one after the other
+cdef Py_ssize_t _machines = 0
+
+
+cdef np.ndarray _arena(Py_ssize_t size):
+    """Memory of at least this size."""
+    cdef np.ndarray memory
+    cdef Py_ssize_t k
+    while _arenas:
+        memory = _arenas.pop()
+        if np.PyArray_SIZE(memory) >= size:
+            return memory
+    memory = numpy.empty(size + LINE, numpy.uint8)
+    k = <Py_ssize_t>np.PyArray_DATA(memory) & (LINE - 1)
+    return memory[(LINE - k) & (LINE - 1) :]
+
+
 cdef class Frame:
     def __init__(self, Machine machine):
-        cdef Py_ssize_t k
-        memory = numpy.empty(machine.arena + LINE, numpy.uint8)
-        k = <Py_ssize_t>np.PyArray_DATA(memory) & (LINE - 1)
-        self.arena = memory[(LINE - k) & (LINE - 1) :]
         self.table = <char**>malloc(machine.buffers * sizeof(char*))
         if self.table == NULL:
             raise MemoryError
         self.arrays = [None] * machine.buffers
         self.views, self.residuals = {}, {}
-        self.hold(0, self.arena)
         for index, array in machine.constants:
             self.hold(index, array)
 
@@ -261,6 +273,14 @@ cdef class Machine:
         self.arena, self.buffers, self.constants, self.given = arena, buffers, constants, given
         self.results, self.outputs, self.segments, self.steps, self.call = results, outputs, segments, steps, call
         self.frames = []
+        global _machines
+        _machines += 1
+
+    def __dealloc__(self):
+        global _machines
+        _machines -= 1
+        if not _machines and _arenas is not None:
+            _arenas.clear()
 
     def run(self, list arrays):
         """The outputs for arrays that are given: new arrays; None if a check has failed."""
@@ -274,6 +294,7 @@ cdef class Machine:
             frame = self.frames.pop()
         except IndexError:
             frame = Frame(self)
+        frame.hold(0, _arena(self.arena))
         for a in arrays:
             if not (np.PyArray_CheckExact(a) and np.PyArray_ISBEHAVED_RO(<np.ndarray>a) and np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>a)):
                 a = numpy.ascontiguousarray(a)
@@ -296,6 +317,9 @@ cdef class Machine:
         found = [frame.arrays[index] for index in self.outputs] if is_done else None
         if not is_done:
             frame.residuals.clear()
+        _arenas.append(frame.arrays[0])
+        frame.views.clear()
+        frame.arrays[0] = None
         for k in range(self.given, self.buffers):
             frame.arrays[k] = None
         self.frames.append(frame)

@@ -42,8 +42,11 @@ class Call(NamedTuple):
     takes_tensors: bool
     keeps: int | None  # under which number the residuals of a fused primitive are kept
     uses: int | None  # the number of those that a derivative uses
+    spent: tuple[int, ...]  # buffers that nobody reads from here on: what calls before gave
 
     def run(self, frame: Frame) -> None:
+        for index in self.spent:
+            frame.arrays[index] = None
         given = [o.of(frame) if type(o) is View else o for o in self.operands]
         for index, array in zip(self.results, self._computed(given, frame), strict=True):
             array = np.asarray(array)
