@@ -34,6 +34,9 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
+# Derivatives by inputs belong to a later room than the tape.
+autograd._ON_DEMAND.update(dict.fromkeys(("jacobian", "hessian", "hvp", "jvp", "vhp", "vjp"), "lucid.func.of_inputs"))
+
 # Beyond this line, names such as `sum` and `float` are Lucid's.
 for _row in _names.ROWS:
     if "lazy" not in _row.columns and "unlisted" not in _row.columns:

@@ -268,7 +268,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         """The tensor with one more dimension, of size 1."""
         return _UNSQUEEZE(self, axis)
 
-    expand_dims = unsqueeze
+    expand_dims = unsqueeze  # type: ignore[assignment]
 
     def squeeze(self, axis: Any = None) -> Any:
         """The tensor without dimensions of size 1, or without the one given."""

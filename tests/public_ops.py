@@ -42,6 +42,10 @@ NOT_OPS: dict[str, str] = {
         autocast enable_grad get_num_threads GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad
         set_grad_enabled set_num_threads set_printoptions
     """,
+    "settings, and names that have nothing to do: test_originals, test_meta": """
+        are_deterministic_algorithms_enabled eval get_default_device get_num_interop_threads is_storage pin_memory
+        set_default_device set_num_interop_threads share_memory_ untyped_storage use_deterministic_algorithms
+    """,
     "transforms and control flow: test_func_vmap, test_func_control, test_compile": "compile cond scan vmap while_loop",
     "files: test_checkpoints": "load load_sharded save save_sharded",
     "an error class": "LinAlgError",
@@ -63,6 +67,7 @@ SAME_AS: dict[str, str] = {
     "cumulative_prod": "cumprod",
     "cumulative_sum": "cumsum",
     "fill": "fill_",
+    "histogram2d": "histogramdd",
     "linalg.inv": "inverse",
     "linalg.matmul": "matmul",
     "matrix_transpose": "transpose",

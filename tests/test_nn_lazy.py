@@ -79,7 +79,7 @@ def test_a_state_tells_the_size(name, library):
 
 def test_a_state_that_does_not_fit_changes_nothing():
     layer = nn.LazyLinear(2)
-    with pytest.raises(RuntimeError, match="weight: the shape in the state"):
+    with pytest.raises(RuntimeError, match="size mismatch for weight: the shape in the state"):
         layer.load_state_dict(nn.Linear(3, 4).state_dict())
     assert type(layer) is nn.LazyLinear and layer.has_uninitialized_params()
 

@@ -635,13 +635,13 @@ def test_everything_wrong_is_reported_at_once_and_nothing_changes():
         net.load_state_dict(state)
     message = str(caught.value)
     for part in (
-        "first.bias: the shape in the state is (5,), in the module (4,)",
+        "size mismatch for first.bias: the shape in the state is (5,), in the module (4,)",
         "second.weight: a tensor or a NumPy array is needed, not str",
         "'second.bias'",
         "'third.weight'",
         "'count.scratch'",
         "'first.weight.deeper'",
-        "missing keys: 'count.calls'",
+        "Missing key(s): 'count.calls'",
         "does not fit Net",
     ):
         assert part in message, part
@@ -691,9 +691,9 @@ def test_extra_state():
     other = Sequential(Extra("other"))
     other.load_state_dict(state)
     assert other[0].note == "hello"
-    with pytest.raises(RuntimeError, match=r"missing keys: '0\._extra_state'"):
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\): '0\._extra_state'"):
         other.load_state_dict({})
-    with pytest.raises(RuntimeError, match=r"unexpected keys: '0\._extra_state'"):
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): '0\._extra_state'"):
         Sequential(Module()).load_state_dict(state)
     with pytest.raises(RuntimeError, match="no extra state"):
         Module().get_extra_state()

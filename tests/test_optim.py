@@ -757,7 +757,7 @@ def test_rates_may_be_tensors():
     [
         (lambda: leaf([1.0]), TypeError, "not one tensor; put it in a list"),
         (lambda: {"params": [leaf([1.0])]}, TypeError, "not one dictionary"),
-        (list, ValueError, "was given no parameters"),
+        (list, ValueError, "was given an empty parameter list"),
         (lambda: [3.0], TypeError, "takes tensors, not "),
         (lambda: [leaf([1.0]) * 2], ValueError, r"result of an operation \(`mul` at .*not a leaf"),
         (lambda: [{"weights": 1}], ValueError, "needs an entry 'params'"),

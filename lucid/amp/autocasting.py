@@ -100,7 +100,7 @@ class autocast(_Context):
     """
 
     def __init__(
-        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
             raise TypeError(f'autocast: device_type must be a name like "cpu", not a {type(device_type).__name__}')
@@ -119,6 +119,17 @@ class autocast(_Context):
 
     def _leave(self, before: Any) -> None:
         modes.autocast.set(before)
+
+    @staticmethod
+    def is_autocast_enabled() -> bool:
+        """Whether autocast is on here."""
+        return modes.autocast.get() is not None
+
+    @staticmethod
+    def get_autocast_dtype() -> dtype:
+        """The type in which products run here, or would run."""
+        casting = modes.autocast.get()
+        return bfloat16 if casting is None else casting.dtype
 
     def _fresh(self) -> Self:
         return type(self)(self.device, self.fast_dtype, self._enabled, self._cache_enabled)

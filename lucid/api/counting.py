@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api import reductions
+from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.kind import NeedsValueError
@@ -209,6 +210,26 @@ def histogramdd(
     )
 
 
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Counts of pairs in the cells of a grid, and its edges along both coordinates, as `numpy.histogram2d` gives them.
+
+    `bins` is a number or a pair, `range` a pair of limits for each coordinate, by default the extent of the data.
+
+    >>> import lucid
+    >>> lucid.histogram2d(lucid.tensor([0.0, 1.0, 2.0]), lucid.tensor([0.0, 1.0, 1.0]), bins=2)[0]
+    Tensor([[1., 0.],
+            [0., 2.]])
+    """
+    points = stack([lift(x), lift(y)], -1)
+    limits = None if range is None else [float(limit) for pair in range for limit in pair]
+    counts, edges = histogramdd(
+        points, [bins, bins] if hasattr(bins, "__index__") else bins, range=limits, density=density
+    )
+    return counts, edges[0], edges[1]
+
+
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 to the largest occurs, or the sum of `weights` where it does.
 
@@ -301,7 +322,9 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(places))
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int | None = None, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
+) -> Tensor:
     """Positions of the lower triangle of a matrix, rows above columns; `offset` is the last diagonal taken.
 
     >>> import lucid
@@ -309,10 +332,12 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
     Tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle(np.tril_indices, row, col, offset, dtype, device, "tril_indices")
+    return _triangle(np.tril_indices, row, row if col is None else col, offset, dtype, device, "tril_indices")
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
+def triu_indices(
+    row: int, col: int | None = None, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
+) -> Tensor:
     """Positions of the upper triangle of a matrix, rows above columns; `offset` is the first diagonal taken.
 
     >>> import lucid
@@ -320,7 +345,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
     Tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _triangle(np.triu_indices, row, col, offset, dtype, device, "triu_indices")
+    return _triangle(np.triu_indices, row, row if col is None else col, offset, dtype, device, "triu_indices")
 
 
 def _triangle(find: Any, row: int, col: int, offset: int, dtype: Any, device: Any, name: str) -> Tensor:

@@ -55,7 +55,7 @@ lucid.ops.binary: method inplace numpy standard
     eq:standard=equal:numpy=equal ne/not_equal:standard=not_equal lt/less:standard=less
     le/less_equal:standard=less_equal gt/greater:standard=greater ge/greater_equal:standard=greater_equal
 lucid.ops.binary: method numpy standard
-    logaddexp maximum minimum
+    logaddexp maximum:inplace minimum:inplace
 lucid.ops.binary: method inplace numpy
     add:out:direct=add addcdiv:out addcmul:out div/divide:out:-numpy:direct=true_divide float_power:out fmod
     heaviside:-numpy lerp:out xlogy:special:scipy:inplace=listed
@@ -86,7 +86,7 @@ lucid.api.sorting: lazy method out
 lucid.api.statistics: lazy method
     aminmax corrcoef cov mode std_mean:-method var_mean:-method
 lucid.api.counting: lazy method
-    bincount histc histogram:out histogramdd:-method isin:-method nonzero_static tril_indices:-method
+    bincount histc histogram:out histogram2d:-method histogramdd:-method isin:-method nonzero_static tril_indices:-method
     triu_indices:-method unravel_index:-method
 lucid.api.differences: lazy
     cumulative_trapezoid diff:method gradient trapezoid trapz
@@ -98,10 +98,10 @@ lucid.api.contractions: lazy method
     addbmm addbmm_:unlisted addmv addmv_ addr addr_:unlisted vdot
 
 lucid.api.shaping: method
-    adjoint:lazy broadcast_tensors:-method broadcast_to clone contiguous detach expand:unlisted expand_as:unlisted
-    expand_dims:-method flatten flip fliplr flipud meshgrid:-method moveaxis movedim permute ravel repeat:unlisted
+    adjoint:lazy broadcast_tensors:-method broadcast_to clone contiguous detach expand expand_as:unlisted
+    expand_dims flatten flip fliplr flipud meshgrid:-method moveaxis movedim permute ravel repeat:unlisted
     repeat_interleave reshape reshape_as:unlisted roll rot90 squeeze swapaxes:-method swapdims:-method t tile
-    transpose:methods=swapaxes,swapdims unflatten unsqueeze view:unlisted view_as:unlisted
+    transpose:methods=swapaxes,swapdims unflatten unsqueeze view view_as:unlisted
 lucid.api.shape_writes: lazy method
     as_strided_ resize_:unlisted resize_as_ set_:unlisted squeeze_:unlisted t_:unlisted
     transpose_:unlisted:methods=swapaxes_,swapdims_ unsqueeze_:unlisted
@@ -162,7 +162,7 @@ lucid.core.tensor:
 lucid.core.device:
     device
 lucid.core.dtypes: standard
-    bool:of=bool_ complex128/cdouble complex64/cfloat float32/float float64/double int16/short int32/int int64/long int8
+    bool/bool_:of=bool_ complex128/cdouble complex64/cfloat float32/float float64/double int16/short int32/int int64/long int8
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
     bfloat16 can_cast dtype float16/half get_default_dtype set_default_dtype
@@ -240,11 +240,18 @@ lucid.checkpoints.programs: lazy unlisted func
 lucid.nn.functional: lazy
     adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear binary_cross_entropy_with_logits celu celu_ channel_shuffle
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
-    ctc_loss dropout feature_alpha_dropout gelu group_norm hardshrink:method:out hinge_embedding_loss kl_div layer_norm
+    ctc_loss dropout feature_alpha_dropout gelu:method group_norm hardshrink:method:out hinge_embedding_loss kl_div layer_norm
     margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle
-    poisson_nll_loss prelu:method rms_norm rrelu rrelu_ selu selu_ silu threshold:out threshold_ triplet_margin_loss
+    poisson_nll_loss prelu:method rms_norm rrelu rrelu_ selu:method selu_ silu:method threshold:out threshold_ triplet_margin_loss
 lucid.nn.functional.padding: lazy
-    constant_pad_nd
+    constant_pad_nd pad
+lucid.nn.functional: lazy unlisted method
+    hardsigmoid hardswish mish relu6
+lucid.utils.storages: lazy unlisted method
+    pin_memory share_memory_ untyped_storage
+lucid.utils.settings: lazy
+    are_deterministic_algorithms_enabled eval get_default_device get_num_interop_threads is_storage set_default_device
+    set_num_interop_threads use_deterministic_algorithms
 
 lucid.array_api.creation: lazy unlisted standard
     arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu zeros
@@ -278,8 +285,8 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data distributed distributions einops fft func kernels linalg masked nn optim signal sparse special "
-    "tree utils"
+    "amp array_api compiler data distributed distributions einops fft func kernels linalg masked nn optim profiler signal sparse "
+    "special tree utils"
 )
 
 

@@ -512,3 +512,8 @@ UNIFORM = Source("uniform", uniform, _words_of_floats)
 OPEN_UNIFORM = Source("open_uniform", open_uniform, _words_of_floats)
 NORMAL = Source("normal", normal, _words_of_floats)
 WORDS = Source("words", words, lambda count, dtype: count)
+
+
+def seeded(generator: Generator | int | None) -> Generator | None:
+    """A generator, or a new one of a seed that stands for it."""
+    return Generator(seed=generator) if isinstance(generator, int) else generator

@@ -239,7 +239,9 @@ def _per_count(total: Tensor, positions: list[Tensor], source: Tensor, include_s
 
 
 @numpy_names
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str = "sum", *, include_self: bool = True
+) -> Tensor:
     """A copy with the elements of `src` combined at `index` along `dim` by sum, prod, mean, amax or amin.
 
     Without `include_self`, the old elements at those places have no part in it. Equal extremes share the gradient;

@@ -225,8 +225,8 @@ def permute(input: Any, *dims: Any, **named: Any) -> Tensor:
     return P.permute(x, dims=order)
 
 
-def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged.
+def transpose(input: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
+    """Two dimensions exchanged, or without arguments all in reverse order.
 
     >>> import lucid
     >>> lucid.transpose(lucid.tensor([[1, 2], [3, 4]]), 0, 1)
@@ -234,6 +234,10 @@ def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
             [2, 4]])
     """
     x = lift(input)
+    if dim0 is None and dim1 is None:
+        return P.permute(x, dims=tuple(range(x.ndim))[::-1])
+    if dim0 is None or dim1 is None:
+        raise TypeError("transpose: give both dimensions, or none")
     a, b = one_dim(dim0, x.ndim, "transpose"), one_dim(dim1, x.ndim, "transpose")
     order = list(range(x.ndim))
     if order:

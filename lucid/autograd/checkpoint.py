@@ -5,7 +5,7 @@ from typing import Any
 
 from lucid.api import rng
 from lucid.autograd.graph import saved_tensors_hooks
-from lucid.autograd.modes import enable_grad
+from lucid.autograd.modes import enable_grad, no_grad
 from lucid.core.tensor import Tensor
 
 
@@ -70,7 +70,8 @@ def checkpoint(
     """Call `function(*args, **kwargs)` without keeping what it saves; the backward pass runs it again.
 
     Any arguments and any number of results are allowed, gradients flow to tensors that the function closes over, and
-    random numbers are the same both times unless `preserve_rng_state` is False.
+    random numbers are the same both times unless `preserve_rng_state` is False. With `use_reentrant=True` nothing is recorded
+    unless a positional argument requires grad, as in PyTorch; else it changes nothing.
 
     >>> import lucid
     >>> x = lucid.tensor([0.5], requires_grad=True)
@@ -79,8 +80,9 @@ def checkpoint(
     >>> bool(lucid.allclose(x.grad, x.sin().exp() * x.cos()))
     True
     """
-    if use_reentrant:
-        raise ValueError("checkpoint runs in the non-reentrant way only; leave out use_reentrant=True")
+    if use_reentrant and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        with no_grad():
+            return function(*args, **kwargs)
     segment = _Segment(function, args, kwargs, preserve_rng_state)
     with saved_tensors_hooks(segment.pack, segment.unpack):
         return function(*args, **kwargs)

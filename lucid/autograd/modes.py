@@ -209,7 +209,7 @@ class detect_anomaly(_Context):
     RuntimeError: the derivative of `sqrt` for its operand 0 is inf; the operation ran at ...
     """
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: bool = True, check_nan: bool = True) -> None:
         self.mode = mode
 
     def _enter(self) -> Any:
@@ -225,3 +225,25 @@ class detect_anomaly(_Context):
 
     def _fresh(self) -> Self:
         return type(self)(self.mode)
+
+
+def set_detect_anomaly(mode: bool, check_nan: bool = True) -> None:
+    """Switch the search for nan and inf on or off, for this thread: see `detect_anomaly`.
+
+    >>> import lucid
+    >>> lucid.autograd.set_detect_anomaly(True)
+    >>> lucid.autograd.is_anomaly_enabled()
+    True
+    >>> lucid.autograd.set_detect_anomaly(False)
+    """
+    detect_anomaly(mode)._enter()
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether nan and inf are searched for.
+
+    >>> import lucid
+    >>> lucid.autograd.is_anomaly_enabled()
+    False
+    """
+    return bool(modes.anomaly.get())

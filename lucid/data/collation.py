@@ -34,6 +34,21 @@ def default_collate(batch: Sequence[Any]) -> Any:
     return _collated(batch, 0)
 
 
+def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
+    """One batch of samples, by the first function of a map from types to functions that fits, or by `default_collate`.
+
+    A function is called with the batch and the map.
+
+    >>> from lucid.data import collate
+    >>> collate([1, 2], collate_fn_map={int: lambda batch, *, collate_fn_map=None: sum(batch)})
+    3
+    """
+    for kind, function in (collate_fn_map or {}).items():
+        if isinstance(batch[0], kind):
+            return function(batch, collate_fn_map=collate_fn_map)
+    return default_collate(batch)
+
+
 def _collated(batch: Sequence[Any], depth: int) -> Any:
     if not batch:
         raise ValueError("default_collate: a batch needs at least one sample")
@@ -168,4 +183,4 @@ def _in_type(kind: Any, parts: Any) -> Any:
         return parts
 
 
-__all__ = ["default_collate", "default_convert"]
+__all__ = ["collate", "default_collate", "default_convert"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from lucid.api.random import randperm
-from lucid.api.rng import Generator
+from lucid.api.rng import Generator, seeded
 from lucid.core.tensor import Tensor
 
 Sample = TypeVar("Sample", covariant=True)
@@ -213,7 +213,9 @@ def samples(dataset: Any, indices: Iterable[Any]) -> list[Any]:
     return [dataset[i] for i in indices]
 
 
-def random_split(dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset]:
+def random_split(
+    dataset: Any, lengths: Sequence[int | float], generator: Generator | int | None = None
+) -> list[Subset]:
     """Deal out the samples of a dataset at random to subsets of given lengths.
 
     Lengths that add up to 1 are fractions; what is left after rounding down goes to the first subsets, one sample each.
@@ -228,7 +230,7 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Genera
     sizes = _sizes(total, lengths)
     if sum(sizes) != total:
         raise ValueError(f"random_split: lengths {sizes} add up to {sum(sizes)}, but the dataset has {total} samples")
-    order = randperm(total, generator=generator).tolist()
+    order = randperm(total, generator=seeded(generator)).tolist()
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lucid.api.creation import as_tensor
 from lucid.api.random import multinomial, randint, randperm
-from lucid.api.rng import Generator
+from lucid.api.rng import Generator, seeded
 from lucid.core.tensor import Tensor
 
 Index = TypeVar("Index", covariant=True)
@@ -75,7 +75,7 @@ class RandomSampler(Sampler[int]):
         data_source: Sized,
         replacement: bool = False,
         num_samples: int | None = None,
-        generator: Generator | None = None,
+        generator: Generator | int | None = None,
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"RandomSampler: replacement must be True or False, not {replacement!r}")
@@ -84,7 +84,7 @@ class RandomSampler(Sampler[int]):
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
-        self.generator = generator
+        self.generator = seeded(generator)
 
     @property
     def num_samples(self) -> int:
@@ -114,9 +114,9 @@ class SubsetRandomSampler(Sampler[Any]):
     [3, 5, 8]
     """
 
-    def __init__(self, indices: Sequence[Any], generator: Generator | None = None) -> None:
+    def __init__(self, indices: Sequence[Any], generator: Generator | int | None = None) -> None:
         self.indices = indices
-        self.generator = generator
+        self.generator = seeded(generator)
 
     def __iter__(self) -> Iterator[Any]:
         order = randperm(len(self.indices), generator=self.generator)
@@ -139,7 +139,7 @@ class WeightedRandomSampler(Sampler[int]):
         weights: Sequence[float] | Tensor | np.ndarray,
         num_samples: int,
         replacement: bool = True,
-        generator: Generator | None = None,
+        generator: Generator | int | None = None,
     ) -> None:
         _raise_unless_count(num_samples, "WeightedRandomSampler: num_samples")
         if not isinstance(replacement, bool):
@@ -149,7 +149,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(f"WeightedRandomSampler: weights must have one dimension, not shape {self.weights.shape}")
         self.num_samples = num_samples
         self.replacement = replacement
-        self.generator = generator
+        self.generator = seeded(generator)
 
     def __iter__(self) -> Iterator[int]:
         return _one_by_one([multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)])

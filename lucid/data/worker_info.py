@@ -4,7 +4,12 @@ from typing import Any
 
 
 class WorkerInfo:
-    """The number of this worker (`id`), how many there are, its seed, and its copy of the dataset."""
+    """The number of this worker (`id`), how many there are, its seed, and its copy of the dataset.
+
+    >>> from lucid.data import WorkerInfo
+    >>> WorkerInfo(id=0, num_workers=2, seed=7, dataset=[])
+    WorkerInfo(id=0, num_workers=2, seed=7)
+    """
 
     __slots__ = ("dataset", "id", "num_workers", "seed")
 
@@ -40,4 +45,4 @@ def set_worker_info(info: WorkerInfo) -> None:
     _here = info
 
 
-__all__ = ["get_worker_info"]
+__all__ = ["WorkerInfo", "get_worker_info"]

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
+from lucid.api.creation import ones_like
 from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
@@ -251,7 +252,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     if pulled.outer:
         pulled._leads_outside([o for o in outputs if o._requires_grad])
 
-    def pull(cotangents: Any) -> Any:
+    def pull(cotangents: Any = None) -> Any:
+        if cotangents is None and len(outputs) == 1 and outputs[0].numel() == 1:
+            cotangents = structure.unflatten([ones_like(outputs[0])])  # as for backward(), of one number
         cts, given = tree.flatten(cotangents)
         if given != structure:
             raise ValueError(f"vjp: the cotangents have structure {given}, but the value has {structure}")

@@ -11,7 +11,7 @@ from lucid.ops.linalg.triangular import solve_left, solve_right
 __all__ = ["solve_triangular"]
 
 
-def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+def solve_triangular(A: Any, B: Any, *, upper: bool = True, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The solution X of A X = B (or of X A = B, if not `left`) for triangular matrices A.
 
     Only the triangle that `upper` names is read, without the diagonal if that is `unitriangular`: all ones. Stacks

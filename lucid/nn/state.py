@@ -279,7 +279,9 @@ def _plan_write(
         return
     target = getattr(module, name)
     if given.shape != target.shape:
-        errors.append(f"{key}: the shape in the state is {tuple(given.shape)}, in the module {target.shape}")
+        errors.append(
+            f"size mismatch for {key}: the shape in the state is {tuple(given.shape)}, in the module {target.shape}"
+        )
         return
     if assign:
         writes.append(lambda: _assign(module, name, given))
@@ -302,8 +304,8 @@ def _assign(module: Any, name: str, given: Any) -> None:
 def _raise_if_wrong(module: Any, errors: Errors, keys: IncompatibleKeys, strict: bool) -> None:
     found = list(errors)
     if strict and keys.unexpected_keys:
-        found.append("unexpected keys: " + ", ".join(map(repr, keys.unexpected_keys)))
+        found.append("Unexpected key(s): " + ", ".join(map(repr, keys.unexpected_keys)))
     if strict and keys.missing_keys:
-        found.append("missing keys: " + ", ".join(map(repr, keys.missing_keys)))
+        found.append("Missing key(s): " + ", ".join(map(repr, keys.missing_keys)))
     if found:
         raise RuntimeError(f"the state does not fit {type(module).__name__}:\n\t" + "\n\t".join(found))

@@ -20,6 +20,7 @@ from lucid.optim.adaptive import *
 from lucid.optim.averaged import *
 from lucid.optim.factored import *
 from lucid.optim.lbfgs import *
+from lucid.optim.lr_scheduler import *
 from lucid.optim.minimization import *
 from lucid.optim.muon import *
 from lucid.optim.optimizer import *

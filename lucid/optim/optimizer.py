@@ -67,7 +67,9 @@ class Optimizer:
             raise TypeError("params must be an iterable of tensors or of dictionaries, not one dictionary")
         given = list(params)
         if not given:
-            raise ValueError(f"{type(self).__name__} was given no parameters; an iterator may have been used up before")
+            raise ValueError(
+                f"{type(self).__name__} was given an empty parameter list; an iterator may have been used up before"
+            )
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []

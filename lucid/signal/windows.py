@@ -92,8 +92,8 @@ def _bessel(beta: float) -> Callable[[Array, float], Array]:
 
 def general_cosine(
     M: int,
-    *,
     a: Iterable[float],
+    *,
     sym: bool = True,
     dtype: Any = None,
     device: Any = None,
@@ -117,8 +117,8 @@ def general_cosine(
 
 def general_hamming(
     M: int,
-    *,
     alpha: float = 0.54,
+    *,
     sym: bool = True,
     dtype: Any = None,
     device: Any = None,
@@ -199,9 +199,9 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, r
 
 def exponential(
     M: int,
-    *,
     center: float | None = None,
     tau: float = 1.0,
+    *,
     sym: bool = True,
     dtype: Any = None,
     device: Any = None,
@@ -226,8 +226,8 @@ def exponential(
 
 def gaussian(
     M: int,
-    *,
     std: float = 1.0,
+    *,
     sym: bool = True,
     dtype: Any = None,
     device: Any = None,
@@ -275,8 +275,8 @@ def general_gaussian(
 
 def kaiser(
     M: int,
-    *,
     beta: float = 12.0,
+    *,
     sym: bool = True,
     dtype: Any = None,
     device: Any = None,

@@ -45,7 +45,8 @@ globals().update({name: getattr(_root, name) for name in _root.NAMES})
 _OWN = sorted(name for name in globals() if not name.startswith("_") and name not in ("lucid", "torch"))
 _PACKAGES = [path for path in _namespaces.PATHS if "." not in path]
 __all__ = sorted(
-    {*_OWN, *_lucid.__all__} - {"array_api", "data", "einops", "kernels", "torch", "__version__"} | {*_PACKAGES}
+    {*_OWN, *_lucid.__all__} - {"array_api", "data", "einops", "kernels", "profiler", "torch", "__version__"}
+    | {*_PACKAGES}
 )
 
 

@@ -58,7 +58,7 @@ PATHS = {
     "optim.swa_utils": "lucid.optim.swa_utils",
     **{f"optim.{name}": "lucid.optim" for name in _OPTIMIZERS},
     "autograd": "lucid.torch.differentiation lucid.autograd lucid.torch.extras",
-    "autograd.functional": "lucid.torch.derivatives",
+    "autograd.functional": "lucid.func.of_inputs",
     "autograd.function": "lucid.autograd lucid.torch.extras",
     "autograd.graph": "lucid.autograd.graph lucid.torch.extras",
     "autograd.forward_ad": "lucid.autograd.forward_ad",
@@ -109,13 +109,8 @@ PATHS = {
     "_C": "lucid.torch.processes",
     "types": "",
 }
-_FORMER = (
-    "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal sparse"
-).split()  # names of functions that write in place, from before such names ended in _
 # Names that a path has under others than their own.
 RENAMED = {
-    **{f"nn.init.{name}": f"lucid.nn.init.{name}_" for name in _FORMER},
-    "nn.utils.clip_grad_norm": "lucid.nn.utils.clip_grad_norm_",
     "nn.Container": "lucid.nn.Module",
     "nn.CrossMapLRN2d": "lucid.nn.LocalResponseNorm",
     "nn.NLLLoss2d": "lucid.nn.NLLLoss",

@@ -15,9 +15,9 @@ from lucid.nn.functional import embedding as embedding
 from lucid.nn.functional import embedding_bag as embedding_bag
 from lucid.nn.functional import instance_norm as instance_norm
 from lucid.torch.accelerators import needed
-from lucid.torch.storages import TypedStorage as TypedStorage
-from lucid.torch.storages import UntypedStorage as UntypedStorage
 from lucid.torch.tensors import Plain, adopted
+from lucid.utils.storages import TypedStorage as TypedStorage
+from lucid.utils.storages import UntypedStorage as UntypedStorage
 
 SymInt, SymFloat, SymBool = int, float, bool  # sizes are numbers here
 default_generator = rng.default_generator()

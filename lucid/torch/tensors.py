@@ -17,7 +17,7 @@ from lucid.ops.dims import shape_from
 from lucid.ops.sparse.tensor import Sparse
 from lucid.torch.element_types import typed as of_front_door
 from lucid.torch.sizes import Size, size_of, type_of
-from lucid.torch.storages import TypedStorage, UntypedStorage
+from lucid.utils.storages import TypedStorage, UntypedStorage
 
 Plain = lucid.Tensor
 

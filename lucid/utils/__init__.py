@@ -1,5 +1,5 @@
-"""Caches of keys and values, and the path `lucid.utils.data`, by which users of PyTorch look for `lucid.data`."""
+"""Caches of keys and values, and the paths by which users of PyTorch look for `lucid.data` and checkpointing."""
 
-from lucid.utils import cache, data
+from lucid.utils import cache, checkpoint, data
 
-__all__ = ["cache", "data"]
+__all__ = ["cache", "checkpoint", "data"]

@@ -11,7 +11,7 @@ from lucid import Tensor
 from lucid.core.levels import capturing
 from lucid.core.tensor import is_plain
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 _EPSILON = 1e-6  # keeps the quotient of norms finite
 _PRODUCTS = (lucid.float32, lucid.float64)  # types of which NumPy multiplies vectors by BLAS
@@ -136,3 +136,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     with lucid.no_grad():
         for gradient in _grads(parameters):
             gradient.clamp_(-bound, bound)
+
+
+clip_grad_norm = clip_grad_norm_  # its name from before what writes in place ended in _

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from lucid.core.tensor import Tensor
+
 
 class UntypedStorage:
     """The memory of a tensor: its address and its size in bytes.
@@ -58,3 +60,23 @@ class TypedStorage(UntypedStorage):
     def tolist(self) -> list[Any]:
         """The elements."""
         return list(self._array.reshape(-1).tolist())
+
+
+def untyped_storage(self: Tensor) -> Any:
+    """The memory of the tensor: its address and size in bytes.
+
+    >>> import lucid
+    >>> lucid.zeros(3)[1:].untyped_storage().nbytes()
+    12
+    """
+    return UntypedStorage(self)
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: there is no other memory to copy to."""
+    return self
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: other processes get copies."""
+    return self

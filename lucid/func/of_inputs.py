@@ -1,4 +1,4 @@
-"""`torch.autograd.functional`: derivatives of functions of one tensor or of a tuple of them, by `lucid.func`.
+"""`lucid.autograd.jacobian` and its relatives: derivatives of functions of one tensor or of a tuple of them, by `lucid.func`.
 
 Every function has PyTorch's arguments. Results are cut from the graph unless `create_graph=True`. `vectorize` changes
 nothing: Jacobians are always computed for all directions at once. `strict=True`, which makes an error of a derivative that
@@ -8,15 +8,20 @@ is 0 because nothing depends on an input, is refused.
 from collections.abc import Callable
 from typing import Any
 
-from lucid import Tensor, func
-from lucid.core.tensor import of_class
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.tensor import Tensor, of_class
+from lucid.func import forward, jacobians, reverse
 from lucid.ops.tree import tree_map
 
 
 def _operands(inputs: Any, strict: bool, name: str) -> tuple[Any, ...]:
     if strict:
         raise ValueError(f"{name}: strict=True is not supported; an input that nothing depends on has the derivative 0")
-    return (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    operands = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    for i, x in enumerate(operands):
+        if x.np_dtype not in DIFFERENTIABLE:
+            raise TypeError(f"{name}: derivatives need floating-point input, and inputs[{i}] is {x.dtype}")
+    return operands
 
 
 def _handed(found: Any, operands: tuple[Any, ...], create_graph: bool) -> Any:
@@ -54,7 +59,7 @@ def jacobian(
             [0., 6.]])
     """
     operands = _operands(inputs, strict, "jacobian")
-    transform = func.jacfwd if strategy == "forward-mode" else func.jacrev
+    transform = jacobians.jacfwd if strategy == "forward-mode" else jacobians.jacrev
     wanted = 0 if isinstance(inputs, Tensor) else tuple(range(len(operands)))
     return _handed(transform(function, wanted)(*operands), operands, create_graph)
 
@@ -76,7 +81,7 @@ def hessian(
     """
     operands = _operands(inputs, strict, "hessian")
     wanted = 0 if isinstance(inputs, Tensor) else tuple(range(len(operands)))
-    return _handed(func.hessian(function, wanted)(*operands), operands, create_graph)
+    return _handed(jacobians.hessian(function, wanted)(*operands), operands, create_graph)
 
 
 def vjp(
@@ -89,7 +94,7 @@ def vjp(
     (tensor([1., 1.]), tensor([1., 2.]))
     """
     operands = _operands(inputs, strict, "vjp")
-    value, pull = func.vjp(function, *operands)
+    value, pull = reverse.vjp(function, *operands)
     found = _like(inputs, pull(_direction(v, value, "vjp")))
     return _handed((value, found), operands, create_graph)
 
@@ -106,7 +111,7 @@ def jvp(
     operands = _operands(inputs, strict, "jvp")
     direction = _direction(v, inputs, "jvp")
     tangents = (direction,) if isinstance(direction, Tensor) else tuple(direction)
-    return _handed(func.jvp(function, operands, tangents), operands, create_graph)
+    return _handed(forward.jvp(function, operands, tangents), operands, create_graph)
 
 
 def hvp(
@@ -122,7 +127,7 @@ def hvp(
     direction = _direction(v, inputs, "hvp")
     tangents = (direction,) if isinstance(direction, Tensor) else tuple(direction)
     places = tuple(range(len(operands)))
-    (_, value), (found, _) = func.jvp(func.grad_and_value(function, places), operands, tangents)
+    (_, value), (found, _) = forward.jvp(reverse.grad_and_value(function, places), operands, tangents)
     return _handed((value, _like(inputs, found)), operands, create_graph)
 
 
