@@ -254,8 +254,10 @@ def _centred(input: Any, dim: Any, unbiased: bool, correction: float | None, nam
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dims = many_dims(dim, x.ndim, name)
     less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
-    divisor = count_at(x.shape, dims) - less
-    return x - P.sum(x, dims=dims, keepdim=True) / _count(x, dims), dims, divisor if divisor > 0 else 0.0
+    count = _count(x, dims)
+    divisor = count - less
+    total = apply(P.sum, (x,), {"dims": dims, "keepdim": True})
+    return x - total / count, dims, divisor if divisor > 0 else 0.0
 
 
 @numpy_names
@@ -272,8 +274,9 @@ def var(
     Tensor(1.25)
     """
     centred, dims, divisor = _centred(input, dim, unbiased, correction, "var")
-    squares = unary.real(centred * unary.conj(centred)) if centred.is_complex() else unary.square(centred)
-    return P.sum(squares, dims=dims, keepdim=keepdim) / divisor
+    is_real = centred.np_dtype.kind != "c"
+    squares = unary.square(centred) if is_real else unary.real(centred * unary.conj(centred))
+    return apply(P.sum, (squares,), {"dims": dims, "keepdim": keepdim}) / divisor
 
 
 @numpy_names

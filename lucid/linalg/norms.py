@@ -149,6 +149,8 @@ def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dt
     (Tensor(5.), Tensor(4.), Tensor([3., 4.]))
     """
     x = lift(A)
+    if ord is None and (dim is None or type(dim) is int):
+        return _of_vectors(x, 2, dim, keepdim, dtype)
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, not {dim!r}; see linalg.vector_norm")

@@ -422,11 +422,14 @@ class Fold(NamedTuple):
 class Reduction(Primitive):
     """A fold over `dims` with a derivative by each element.
 
-    `weight(x, out, **params)`, where it is there, is a function of single elements; `out` has all dimensions of x.
+    `weight(x, out, **params)`, where it is there, is a function of single elements; `out` has all dimensions of x. Where
+    there is a `tally(x, out)`, it also takes the sums of that over `dims`.
     """
 
     weight: Impl | None = None
-    back: Any = None  # the kernel for arrays
+    tally: Impl | None = None
+    back: Any = None  # the kernels for arrays
+    count: Any = None
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         if isinstance(ct, TensorFields):
@@ -443,24 +446,36 @@ class Reduction(Primitive):
         """The cotangent of x by one loop, made of the weight."""
         if self.back is None:
             weight: Any = self.weight
-            source = Source(lambda ct, x, out, **params: chained(ct, weight(x, out, **params)))
-            self.back = kernels.scalar(source, 3, bool(params))
+            source = Source(lambda ct, x, out, *sums, **params: chained(ct, weight(x, out, *sums, **params)))
+            self.back = kernels.scalar(source, 3 + (self.tally is not None), bool(params))
+            self.count = None if self.tally is None else kernels.scalar(Source(self.tally), 2, False)
         rule: Any = self.rules[0]
         x, out = [saved_at(node, k, ct) for k in rule.picks if type(k) is int]
         if not keepdim:
             shape = kept_shape(x.shape, dims)
             ct, out = P.reshape.kernel(ct, shape=shape), P.reshape.kernel(out, shape=shape)
-        return self.back(ct, x, out, **params)
+        sums = () if self.count is None else (P.sum.kernel(self.count(x, out), dims=dims, keepdim=True),)
+        return self.back(ct, x, out, *sums, **params)
 
 
-def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced, by_element: bool = False) -> Primitive:
+def reduction(
+    name: str,
+    weight: Impl,
+    fold: Fold,
+    abstract: Impl = reduced,
+    by_element: bool = False,
+    tally: Impl | None = None,
+) -> Primitive:
     """A fold over `dims`; `weight(x, out, dims)` is its derivative by each element, `out` with kept dims.
 
-    `by_element` says that this is a function of single elements.
+    `by_element` says that this is a function of single elements. With a `tally(x, out)` it is `weight(x, out, sums)`, of
+    single elements and of the sums of that over `dims`.
     """
 
     def weights(x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         kept = out if keepdim else P.reshape(out, shape=kept_shape(x.shape, dims))
+        if tally is not None:
+            return weight(x, kept, P.sum(tally(x, kept), dims=dims, keepdim=True))
         return weight(x, kept, dims)
 
     def pull(ct: Any, x: Any, out: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -474,8 +489,9 @@ def reduction(name: str, weight: Impl, fold: Fold, abstract: Impl = reduced, by_
 
     prim = Reduction(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
     prim.pulls_new = True
-    if by_element:
-        prim.weight = lambda x, out: weight(x, out, ())
+    if by_element or tally is not None:
+        prim.weight = weight if tally is not None else lambda x, out: weight(x, out, ())
+        prim.tally = tally
         prim.pulls_arrays = True
     return prim
 

@@ -61,6 +61,8 @@ def real_dim(x: Any, dim: Any, name: str) -> int:
 
 def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
     """Dimensions to reduce: None and () mean all of them."""
+    if type(dim) is int and -ndim <= dim < ndim:  # most calls; to find out about sequences takes longer
+        return (dim if dim >= 0 else dim + ndim,)
     if dim is None:
         return tuple(range(ndim))
     if type(dim) is not tuple and not isinstance(dim, Sequence):
@@ -68,10 +70,12 @@ def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
         return (number,) if ndim else ()
     if not dim:
         return tuple(range(ndim))
-    dims = tuple(one_dim(d, ndim, name) for d in dim)
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: dim {tuple(dim)} names a dimension twice")
-    return tuple(sorted(dims)) if ndim else ()
+    dims = [one_dim(d, ndim, name) for d in dim]
+    if len(dims) > 1:
+        dims.sort()
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"{name}: dim {tuple(dim)} names a dimension twice")
+    return tuple(dims) if ndim else ()
 
 
 def broadcast_shapes(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -10,17 +10,24 @@ from lucid.core import dtypes
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, of_type, reduced, same, without
 from lucid.ops.categories import Fold, elementwise_abstract, linear, reduction
-from lucid.ops.rules import P, broadcast_to, conj, np_dtype, ones_like, shift
+from lucid.ops.rules import P, broadcast_to, conj, ones_like, shift
 
 
 def count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
-    return math.prod(shape[d] for d in dims)
+    count = 1
+    for d in dims:
+        count *= shape[d]
+    return count
 
 
-def _equal_share(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
+def _chosen(x: Any, out: Any) -> Any:
+    """1 for the elements that a result is, and 0 for the others."""
+    return P.where((x == out) | ((x != x) & (out != out)), ones_like(x), 0)
+
+
+def _equal_share(x: Any, out: Any, count: Any) -> Any:
     # Ties share the cotangent: any convex split is a subgradient, and this one ignores order.
-    chosen = P.cast((x == out) | ((x != x) & (out != out)), dtype=np_dtype(x), source=dtypes.BOOL)
-    return chosen / P.sum(chosen, dims=dims, keepdim=True)
+    return _chosen(x, out) / count
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
@@ -40,9 +47,9 @@ def of_pairs(function: Any, unit: Any, lift: Any = None) -> Fold:
 LARGEST, SMALLEST = of_pairs(lambda a, b: P.maximum(a, b), lowest), of_pairs(lambda a, b: P.minimum(a, b), _highest)
 SUM, PRODUCT = of_pairs(lambda a, b: a + b, 0), of_pairs(lambda a, b: a * b, 1)
 
-amax_primitive = reduction("amax", _equal_share, LARGEST)
+amax_primitive = reduction("amax", _equal_share, LARGEST, tally=_chosen)
 
-amin_primitive = reduction("amin", _equal_share, SMALLEST)
+amin_primitive = reduction("amin", _equal_share, SMALLEST, tally=_chosen)
 
 
 def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:

@@ -23,9 +23,9 @@ def total(x: Any) -> Any:
     return np.add.reduce(x, axis=None)
 
 
-def roots(x: Any, low: float, high: float) -> Any:
-    """The square roots of all elements, if these lie between two numbers; or else None."""
-    return np.asarray(np.sqrt(x)) if within(x, low, high) else None
+def roots(x: Any, low: float, high: float, divisor: float = 1.0) -> Any:
+    """The square roots of all elements by a divisor, if these lie between two numbers; or else None."""
+    return np.asarray(np.sqrt(x / x.dtype.type(divisor))) if within(x, low, high) else None
 
 
 def within(x: Any, low: float, high: float) -> bool:

@@ -293,24 +293,24 @@ cpdef bint within(object x, double low, double high):
     return all_within(<const double*>data, n, low, high)
 
 
-cdef inline void all_roots(const real* x, real* out, Py_ssize_t n) noexcept nogil:
+cdef inline void all_roots(const real* x, real* out, Py_ssize_t n, real divisor) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
         if real is float:
-            out[i] = sqrtf(x[i])
+            out[i] = sqrtf(x[i] / divisor)
         else:
-            out[i] = sqrt(x[i])
+            out[i] = sqrt(x[i] / divisor)
 
 
-cpdef object roots(object x, double low, double high):
+cpdef object roots(object x, double low, double high, double divisor=1.0):
     if not within(x, low, high):
         return None
     cdef int kind = real_type(x)
-    if kind < 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x):
-        return numpy.asarray(numpy.sqrt(x))
+    if kind < 0 or divisor == 0 or not np.PyArray_ISCARRAY_RO(<np.ndarray>x):
+        return numpy.asarray(numpy.sqrt(x / x.dtype.type(divisor)))
     cdef np.ndarray a = <np.ndarray>x, out = np.PyArray_SimpleNew(np.PyArray_NDIM(a), np.PyArray_DIMS(a), kind)
     if kind == np.NPY_FLOAT:
-        all_roots(<const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
+        all_roots(<const float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(out), np.PyArray_SIZE(a), <float>divisor)
     else:
-        all_roots(<const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), np.PyArray_SIZE(a))
+        all_roots(<const double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(out), np.PyArray_SIZE(a), divisor)
     return out

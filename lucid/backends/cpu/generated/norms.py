@@ -45,8 +45,8 @@ def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float
         total = _sum_of_powers(p)(x, dims, keepdim)
         if total is not None:
             low, high = safe_sums(total.dtype)
-            if p == 2 and divisor == 1:
-                found = roots(total, low, high)
+            if p == 2:
+                found = roots(total, low, high, divisor)
                 if found is not None:
                     return found
             elif within(total, low, high):
