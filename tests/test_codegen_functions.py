@@ -101,6 +101,7 @@ REFERENCES = {
     "log_sigmoid": lambda x: -softplus(-x),
     "erf": lambda x: mp.erf(max(-100, min(x, 100))),
     "erfc": lambda x: mp.erfc(max(-100, min(x, 100))),
+    "ndtr": lambda x: mp.ncdf(max(-100, min(x, 100))),
     "pow": lambda x, y: mp.power(x, y),
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
 }
@@ -208,7 +209,7 @@ def test_errors_are_small_at_many_points(name, of, kernels):
 IN_DOUBLE = {
     **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh".split()},
     **{name: getattr(np, f"arc{name[1:]}") for name in "asin acos atan asinh acosh atanh".split()},
-    **{name: getattr(scipy.special, name) for name in "cbrt erf erfc".split()},
+    **{name: getattr(scipy.special, name) for name in "cbrt erf erfc ndtr".split()},
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": scipy.special.expit,
     "log_sigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
@@ -273,6 +274,7 @@ HERE = {
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN), (1e4, 1.0), (-1e4, 0.0)],
     "log_sigmoid": [(INF, 0.0), (-INF, -INF), (NAN, NAN), (-1e4, -1e4), (1e4, 0.0)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (10.0, 1.0), (-10.0, -1.0)],
+    "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN), (40.0, 1.0), (-40.0, 0.0)],
     "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (NAN, NAN), (30.0, 0.0), (-30.0, 2.0)],
 }
 

@@ -201,6 +201,13 @@ erfc = unary(
     "1 - erf(x), accurate for large x. | [0.0, 1.0] -> Tensor([1.    , 0.1573])",
     calls="scipy.special.erfc",
 )
+Elementwise(
+    "ndtr",  # the normal distribution function; `lucid.special` has it for users
+    (lambda x: P.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi),),
+    ("x",),
+    real=True,
+    calls="scipy.special.ndtr",
+)
 erfinv = unary(
     "erfinv",
     lambda out: P.exp(out * out) * (math.sqrt(math.pi) / 2),

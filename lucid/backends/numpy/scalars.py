@@ -233,6 +233,7 @@ fill(
         "mantissa": lambda x: np.frexp(x)[0],
         "erf": scipy_special("erf"),
         "erfc": scipy_special("erfc"),
+        "ndtr": scipy_special("ndtr"),
         "erfinv": scipy_special("erfinv"),
         "lgamma": scipy_special("gammaln"),
         "digamma": scipy_special("psi"),

@@ -11,6 +11,7 @@ from lucid.codegen.vectors import Function, Type, Value
 
 LN2 = parts(floats.LN2, 2)
 LOG2_E = parts(quotient(1, floats.LN2), 1)
+ROOT_HALF = parts(Decimal("0.707106781186547524400844362104849039284835937688474036588339869"), 2)
 TWO_BY_ROOT_PI = parts(Decimal("1.12837916709551257389615890312154517168810125865799771368817144"), 2)
 
 # (e^r - 1 - r) / r²
@@ -98,6 +99,13 @@ ERFC = {
 ERFC_NEAR = (
     *(0.12272611, -0.10801814, 0.020764735, -0.003962686, 0.0007189262, -0.00011916424, 1.6806209e-05),
     *(-1.6423413e-06, -2.5271282e-08, 7.9423955e-08, -3.3963293e-08, 8.318563e-09, -8.54339e-10),
+)
+# (-log(erfc(u/√2)) - u²/2) / u - 3/8 as a polynomial of u - 2.75
+# minimax "(lambda u: (-log(erfc(u/sqrt(2))) - u**2/2)/u - 0.375)(x + 2.75)" "[1e-9 - 2.75, 2.75]" --degree 10
+#   --weight "x + 2.75" --precision 24
+NDTR_NEAR = (
+    *(0.11282336, -0.06765449, 0.010227952, -0.0014976371, 0.00020083657, -2.2961425e-05),
+    *(1.8864598e-06, 2.4077051e-09, -5.8212667e-08, 1.7280353e-08, -1.9305657e-09),
 )
 LN2_SHORT = (355 / 512, float(floats.LN2 - Decimal(355) / 512))  # whose products with whole numbers are exact in float
 
@@ -296,14 +304,51 @@ def _erfc_near(f: Function, x: Value) -> Value:
 
 
 def _erfc(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
-    """e^(-x²) times a slowly varying function; for float in double, where the degree for float suffices."""
+    """For float in double, where the degree for float suffices."""
     u = clamp(f, f.abs(x), high=end)
+    tail = _tail(f, u, f.constant(0.0, u.type), *floats.two_product(f, u, u), coefficients)
+    return f.select(x < 0.0, 2.0 - tail, tail)
+
+
+def _tail(f: Function, u: Value, rest: Value, high: Value, low: Value, coefficients: tuple[float, ...]) -> Value:
+    """erfc(u + rest) as e^-(high + low), its square, times a slowly varying function."""
     under = u + 4.0
     t = (under - 8.0) / under
     slow = even_odd(f, t, t * t, coefficients) / under
     # That is e^(u²)·erfc(u) at u = under - 4, which differs by the rounding of the sum. Its derivative takes that back.
-    moved = u - (under - 4.0)
+    moved = (u - (under - 4.0)) + rest
     slow = f.fma(moved, f.fma(u + u, slow, -TWO_BY_ROOT_PI["double"][0]), slow)
-    high, low = floats.two_product(f, u, u)
-    tail = slow * exp_within(f, -high, -low)
-    return f.select(x < 0.0, 2.0 - tail, tail)
+    return slow * exp_within(f, -high, -low)
+
+
+def ndtr(f: Function, x: Value) -> Value:
+    """The normal distribution function: erfc(-x/√2) / 2, of which the square is that of x."""
+    if x.type.of == "double":
+        return _ndtr(f, x, ERFC["double"], 38.6)
+
+    def far() -> Value:
+        wide = f.convert(x, Type("double"))
+        return f.convert(_ndtr(f, wide, ERFC["float"], 14.28), x.type)
+
+    return where_rare(f, ~(x >= -5.5), far, _ndtr_near(f, x))
+
+
+def _ndtr(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
+    u = clamp(f, f.abs(x), high=end)
+    first, second = ROOT_HALF["double"]
+    scaled = u * first
+    rest = f.fma(u, second, f.fma(u, first, -scaled))
+    tail = _tail(f, scaled, rest, *floats.two_product(f, u, u * 0.5), coefficients) * 0.5
+    return f.select(x < 0.0, tail, 1.0 - tail)
+
+
+def _ndtr_near(f: Function, x: Value) -> Value:
+    """In float from -5.5 on: e^-(u²/2 + 3u/8 + a small function of u) / 2, of which the first two are exact."""
+    u = clamp(f, f.abs(x), high=5.5)
+    square, error = floats.two_product(f, u, u * 0.5)
+    small = f.fma(u, f.polynomial(u - 2.75, NDTR_NEAR), error)
+    total, n = whole_part(f, -(f.fma(u, 0.375, square) + small), LOG2_E["float"][0])
+    r = f.fma(n, -LN2_SHORT[1], f.fma(u, -0.375, f.fma(n, -LN2_SHORT[0], -square)) - small)
+    rest = f.fma(r * r, even_odd(f, r, r * r, EXP["float"]), r)
+    tail = times_two_to(f, f.fma(rest, 0.5, 0.5), total)
+    return f.select(x < 0.0, tail, 1.0 - tail)

@@ -10,7 +10,6 @@ _ROOT_2, _ROOT_PI, _ROOT_2PI = math.sqrt(2), math.sqrt(math.pi), math.sqrt(2 * m
 
 erfcx = declare("erfcx", (lambda x, by: P.erfcx(x, by=by + 1),), calls="scipy.special.erfcx")
 erfcinv = declare("erfcinv", (lambda out: P.exp(out * out) * (-_ROOT_PI / 2),), calls="scipy.special.erfcinv")
-ndtr = declare("ndtr", (lambda x: P.exp(-0.5 * (x * x)) / _ROOT_2PI,), calls="scipy.special.ndtr")
 ndtri = declare("ndtri", (lambda out: P.exp(0.5 * (out * out)) * _ROOT_2PI,), calls="scipy.special.ndtri")
 
 

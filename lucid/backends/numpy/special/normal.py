@@ -44,7 +44,6 @@ fill(
     {
         "erfcx": in_double(_erfcx),
         "erfcinv": in_double(special.erfcinv),
-        "ndtr": in_double(special.ndtr),
         "ndtri": in_double(special.ndtri),
         "log_ndtr": in_double(special.log_ndtr),
     }
