@@ -496,7 +496,7 @@ def copied(x, dtype=None, order="C"):
 def flipped(np.ndarray x, tuple dims):
     cdef Move move
     cdef int d
-    cdef np.ndarray out = new_array(x.dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(x), NULL)
+    cdef np.ndarray out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
     if not np.PyArray_CheckExact(x) or not _read(&move, out, x):
         return numpy.array(numpy.flip(x, dims))
     for d in dims:
@@ -515,7 +515,7 @@ def rolled(np.ndarray x, tuple shifts, tuple dims):
     cdef Py_ssize_t n, part
     cdef int moved[DIMS]
     cdef int d, k, count = 0
-    cdef np.ndarray out = new_array(x.dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(x), NULL)
+    cdef np.ndarray out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
     if not np.PyArray_CheckExact(x) or len(dims) > MOST_ROLLED or not _read(&whole, out, x):
         return numpy.roll(x, shifts, dims)
     if np.PyArray_SIZE(out) == 0:
