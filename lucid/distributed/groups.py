@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from lucid.distributed import faults
+from lucid.distributed.control import RESTARTS, SIZE
 from lucid.distributed.engines import ENGINES, DistributedError, Engine, made
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_TIMEOUT = 1800.0  # seconds, as in PyTorch
-# By these, launchers of MPI say how many processes they started: Open MPI, MPICH and its relatives, Slurm's PMI.
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+# By these, launchers of MPI say how many processes they started: Open MPI, MPICH and its relatives; Slurm says it of its
+# step, and by another name whether that one speaks MPI.
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
+_STEP_SIZE, _STEP_RANKS = "SLURM_STEP_NUM_TASKS", ("PMIX_RANK", "PMI_RANK")
 
 
 class ProcessGroup:
@@ -118,7 +121,8 @@ def seconds_of(timeout: Any, default: float) -> float:
 
 def _started_together() -> bool:
     """Whether a launcher of MPI started this process with others."""
-    return any(os.environ.get(name, "1") not in ("", "1") for name in _SIZES)
+    names = [*_SIZES, *([_STEP_SIZE] if any(name in os.environ for name in _STEP_RANKS) else [])]
+    return any(os.environ.get(name, "1") not in ("", "1") for name in names)
 
 
 def init_process_group(
@@ -153,6 +157,12 @@ def init_process_group(
     if backend is None:
         backend = "mpi" if _started_together() else "single"
     engine = backend if isinstance(backend, Engine) else made(str(backend).lower())
+    expected = os.environ.get(SIZE, "1") if RESTARTS in os.environ else str(engine.size)
+    if str(engine.size) != expected and isinstance(backend, str):
+        raise RuntimeError(
+            f"the launcher started {expected} processes, but {backend!r} sees {engine.size}: mpi4py uses another MPI than "
+            "the mpirun that started them; run --launcher says which one to take"
+        )
     for what, given, found in (("world_size", world_size, engine.size), ("rank", rank, engine.rank)):
         if given not in (-1, found):
             raise ValueError(f"{what}={given}, but this process was started with {what} {found} by its launcher")

@@ -126,11 +126,10 @@ def _ask_others(board: Board) -> None:
         member.ask("go")
 
 
-def _end(process: subprocess.Popen[Any], board: Board) -> None:
+def _end(process: subprocess.Popen[Any], board: Board, at_once: bool = False) -> None:
     """End all processes: by themselves, by a signal to mpirun, by signals to each."""
-    for send in (None, process.terminate, process.kill):
-        if send is not None:
-            send()
+    for send in (process.poll, process.terminate, process.kill)[at_once:]:
+        send()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
             break
@@ -212,7 +211,7 @@ def launch(options: argparse.Namespace, restarts: int) -> tuple[int, list[str]]:
         return (code if 0 < code < 256 else 1), reasons(board, code)
     finally:
         if process.poll() is None:
-            _end(process, board)
+            _end(process, board, at_once=True)
         board.close()
 
 

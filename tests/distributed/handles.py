@@ -1,9 +1,11 @@
 """Handles, objects and differing calls, between several processes."""
 
 import threading
+import time
 
 import lucid
 import lucid.distributed as dist
+from lucid.distributed.engines import mpi
 
 dist.init_process_group(timeout=60)
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
@@ -46,6 +48,30 @@ received = [dist.irecv(g, sender, tag=tag) for g, tag in zip(got, (2, 1), strict
 assert [w.result() for w in received] == [sender] * 2 and [g.item() for g in got] == [2, 1]
 for work in sent:
     work.wait()
+
+# More elements than one call takes.
+mpi.MOST = 1000
+for n in (1000, 2500):
+    x = lucid.full((n,), float(RANK))
+    dist.all_reduce(x, "max")
+    assert (x == SIZE - 1).all()
+    dist.broadcast(x.fill_(RANK), 1)
+    assert (x == 1).all()
+    dist.reduce(x, 0)
+    assert (x == (SIZE if RANK == 0 else 1)).all()
+mpi.MOST = 1 << 30
+
+# A large message moves on while nobody waits for it.
+if RANK < 2:
+    a, b = lucid.full((1 << 20,), float(RANK)), lucid.zeros(1 << 20)
+    received, sent = dist.irecv(b, 1 - RANK), dist.isend(a, 1 - RANK)
+    end = time.monotonic() + 30
+    while RANK == 0 and b[-1] != 1 and time.monotonic() < end:  # without a call of MPI
+        time.sleep(0.01)
+    assert RANK == 1 or b[-1] == 1
+    sent.wait()
+    received.wait()
+    assert (b == 1 - RANK).all()
 
 # Two threads, each with a group of its own.
 groups = [dist.new_group() for _ in range(2)]

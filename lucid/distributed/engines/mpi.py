@@ -8,9 +8,11 @@ there (`mpi_yield_when_idle`).
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -18,6 +20,12 @@ from lucid.core import dtypes
 from lucid.distributed.engines.engine import Counts, Engine, Pending, Receiving, ReduceOp, polled
 
 LARGE = 1 << 16  # bytes from which on blocking calls in a helper thread are faster
+MOST = 1 << 30  # elements of one call: MPI counts them with 32 bits
+_PAUSE, _LOOKS = (
+    5e-4,
+    50,
+)  # seconds between times at which messages are moved on, and calls that move a part of one each
+_GROUP_TAG, _NO_TAG = 32766, 32767  # of messages by which groups are made, and of none
 
 _INSTALL = (
     'backend="mpi" needs mpi4py and an MPI library: pip install "lucid[mpi]" brings both, and where there is an MPI '
@@ -98,19 +106,22 @@ class _Requested(Pending):
     """A nonblocking call, with the buffers that it uses."""
 
     def __init__(self, request: Any, *buffers: Any) -> None:
-        self.request, self.buffers = request, buffers
+        self.request, self.buffers, self.ended = request, buffers, False
 
     def done(self) -> bool:
-        return bool(self.request.Test())
+        self.ended = bool(self.request.Test())
+        return self.ended
 
 
 class _Message(Receiving):
     def __init__(self, request: Any, buffer: Any, status: Any, datatype: Any) -> None:
         self.request, self.buffer, self.status, self.datatype = request, buffer, status, datatype
+        self.ended = False
 
     def done(self) -> bool:
         if not self.request.Test(self.status):
             return False
+        self.ended = True
         self.sender, self.count = self.status.Get_source(), self.status.Get_count(self.datatype)
         return True
 
@@ -170,6 +181,42 @@ class _Helper:
             self.thread.join()
 
 
+class _Progress:
+    """A thread that lets MPI move large messages on while nobody waits for them: any call does."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm, self.open, self.wanted = comm, WeakSet[Any](), threading.Event()
+        self.lock, self.stopped = threading.Lock(), False
+        self.thread: threading.Thread | None = None
+
+    def follow(self, message: Any) -> Any:
+        with self.lock:
+            self.open.add(message)
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._work, name="lucid.distributed messages", daemon=True)
+            self.thread.start()
+        self.wanted.set()
+        return message
+
+    def _work(self) -> None:
+        while not self.stopped:
+            with self.lock:
+                under_way = any(not m.ended for m in self.open)
+            if under_way:
+                for _ in range(_LOOKS):
+                    self.comm.Iprobe(tag=_NO_TAG)  # one that finds a message moves nothing
+                time.sleep(_PAUSE)
+            else:
+                self.wanted.wait(0.1)
+                self.wanted.clear()
+
+    def end(self) -> None:
+        self.stopped = True
+        self.wanted.set()
+        if self.thread is not None:
+            self.thread.join()
+
+
 class MPIEngine(Engine):
     """The members of an MPI communicator, which belongs to the engine."""
 
@@ -182,13 +229,14 @@ class MPIEngine(Engine):
         self.is_threaded = self.mpi.Query_thread() == self.mpi.THREAD_MULTIPLE
         self.types = _Types(self.mpi)
         self.helper = _Helper(f"lucid.distributed {label}")
+        self.progress = _Progress(self.comm)
         self.lock = threading.Lock()  # calls start in the order in which threads ask for them
 
     def part(self, ranks: Sequence[int], name: str) -> Engine | None:
         if self.rank not in ranks:
             return None
         group = self.comm.Get_group().Incl(list(ranks))
-        return MPIEngine(self.comm.Create_group(group), name)
+        return MPIEngine(self.comm.Create_group(group, _GROUP_TAG), name)
 
     def _start(self, call: str, nbytes: int, *args: Any, **options: Any) -> Pending:
         """A call of the communicator: by the helper if it is a large one, or if the helper has others to make before."""
@@ -199,6 +247,17 @@ class MPIEngine(Engine):
             if self.helper.busy():
                 return self.helper.call(lambda: polled(_Requested(start(*args, **options)).done, None))
             return _Requested(start(*args, **options), args)
+
+    def _start_in_pieces(
+        self, call: str, buffer: Any, arguments: Callable[[Any], tuple[Any, ...]], **options: Any
+    ) -> Pending:
+        """A call for a buffer of any length, of which the same holds for each part."""
+        if buffer.size <= MOST:
+            return self._start(call, buffer.nbytes, *arguments(self._spec(buffer)), **options)
+        specs = [self._spec(buffer[i : i + MOST]) for i in range(0, buffer.size, MOST)]
+        blocking = getattr(self.comm, call.capitalize())
+        with self.lock:
+            return self.helper.call(lambda: [blocking(*arguments(spec), **options) for spec in specs])
 
     def _spec(self, array: Any, counts: Counts = None) -> Any:
         if array is None:
@@ -211,16 +270,16 @@ class MPIEngine(Engine):
         return self._start("barrier", 0)
 
     def broadcast(self, buffer: Any, root: int) -> Pending:
-        return self._start("bcast", buffer.nbytes, self._spec(buffer), root=root)
+        return self._start_in_pieces("bcast", buffer, lambda spec: (spec,), root=root)
 
     def all_reduce(self, buffer: Any, op: ReduceOp) -> Pending:
         known = self.types.op(buffer.dtype, op)
-        return self._start("allreduce", buffer.nbytes, self.mpi.IN_PLACE, self._spec(buffer), op=known)
+        return self._start_in_pieces("allreduce", buffer, lambda spec: (self.mpi.IN_PLACE, spec), op=known)
 
     def reduce(self, buffer: Any, op: ReduceOp, root: int) -> Pending:
-        known, spec = self.types.op(buffer.dtype, op), self._spec(buffer)
-        pair = (self.mpi.IN_PLACE, spec) if self.rank == root else (spec, None)
-        return self._start("reduce", buffer.nbytes, *pair, op=known, root=root)
+        known, in_place = self.types.op(buffer.dtype, op), self.mpi.IN_PLACE
+        pair = (lambda spec: (in_place, spec)) if self.rank == root else (lambda spec: (spec, None))
+        return self._start_in_pieces("reduce", buffer, pair, op=known, root=root)
 
     def all_gather(self, source: Any, target: Any, counts: Counts = None) -> Pending:
         given = self.mpi.IN_PLACE if _is_part(source, target) else self._spec(source)
@@ -262,18 +321,23 @@ class MPIEngine(Engine):
 
     def send(self, buffer: Any, to: int, tag: int) -> Pending:
         spec = self._spec(buffer)
-        return _Requested(self.comm.Isend(spec, to, tag), spec)
+        return self._followed(_Requested(self.comm.Isend(spec, to, tag), spec), buffer)
+
+    def _followed(self, message: Any, buffer: Any) -> Any:
+        return self.progress.follow(message) if buffer.nbytes >= LARGE and self.is_threaded else message
 
     def recv(self, buffer: Any, sender: int | None, tag: int) -> Receiving:
         spec = self._spec(buffer)
         request = self.comm.Irecv(spec, self.mpi.ANY_SOURCE if sender is None else sender, tag)
-        return _Message(request, spec, self.mpi.Status(), spec[2])
+        message: Receiving = self._followed(_Message(request, spec, self.mpi.Status(), spec[2]), buffer)
+        return message
 
     def busy(self) -> bool:
         return self.helper.busy()
 
     def close(self) -> None:
         self.helper.end()
+        self.progress.end()
         self.comm.Free()
 
     def abort(self, why: str) -> None:
