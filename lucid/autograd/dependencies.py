@@ -1,4 +1,4 @@
-"""Whether a result depends on anything that somebody further out could differentiate by."""
+"""What results depend on: which leaves, and whether on anything that somebody further out could differentiate by."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -58,6 +58,31 @@ def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor], inside
         else:
             frontier += [e for e in others if e is not None]
     return any(map(carries_grad, outputs))
+
+
+def first_uses(roots: Sequence[Tensor], leaves: dict[int, Any]) -> dict[int, int]:
+    """For each leaf, given by its id, that the roots depend on: the number of the first node that uses it.
+
+    Nodes run in falling order of their numbers, so no more is added to the leaf's gradient once that one has run.
+    """
+    firsts: dict[int, int] = {}
+    seen: set[int] = set()
+    frontier: list[Any] = [edge_of(root) for root in roots]
+    while frontier:
+        node = frontier.pop()
+        seq = node._seq
+        if not seq or seq in seen:
+            continue
+        seen.add(seq)
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if edge._seq:
+                frontier.append(edge)
+            elif id(edge) in leaves:
+                before = firsts.get(id(edge), seq)
+                firsts[id(edge)] = seq if seq < before else before
+    return firsts
 
 
 def _carried(saved: Any) -> bool:

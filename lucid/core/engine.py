@@ -36,6 +36,7 @@ _NO_MEMORY = frozenset({type(None), list, ARRAY, Freed})
 
 
 _SHORT = 8  # chains of views that are followed anew for each part
+watchers: list[Any] = []  # make of roots what is told, during a pass, that gradients of leaves are complete, or None
 
 
 class Targets:
@@ -119,9 +120,10 @@ def run(
     if levels.active.get():
         seeds = [root.seeded(seed) for root, seed in zip(roots, seeds, strict=True)]
     targets = None if inputs is None else Targets(roots, inputs)
+    arrivals = watchers[0](roots) if watchers and accumulate and not levels.active.get() else None
     recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
     try:
-        captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate)
+        captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate, arrivals)
         if accumulators:
             for held in leaves.values():
                 _hook_leaf(held)
@@ -138,13 +140,15 @@ def run(
         for tensor in inputs or ():
             if tensor._node is not None and tensor._node._seq in captured and not _retains(tensor):
                 _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
+        if arrivals is not None:
+            arrivals.end()
         return []
     finally:
         modes.recording.reset(recording)
 
 
 def _sweep(
-    roots: Sequence[Tensor], seeds: Sequence[Any], targets: Targets | None, retain_graph: bool, accumulate: bool
+    roots: Sequence[Tensor], seeds: Any, targets: Targets | None, retain_graph: bool, accumulate: bool, arrivals: Any
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
     """Run every node once; returns the cotangents of target nodes and of leaves."""
     pending: dict[int, list[Any]] = {}
@@ -154,6 +158,7 @@ def _sweep(
     freed = None if retain_graph else Freed(here())
     watch = modes.anomaly.get()
     everything = targets is None
+    due = 0 if arrivals is None else arrivals.due
     visited: list[Node] = []
     paths = None
 
@@ -183,6 +188,8 @@ def _sweep(
         else:
             node, ct, own, seq = ahead, ahead_ct, ahead_own, ahead._seq
         ahead = ahead_ct = None
+        if seq < due:
+            due = arrivals.reached(seq, leaves)
         hooks = node.hooks
         if type(ct) is Parts and (
             node.prim is not WRITE_VIEW or hooks is not None or watch or (targets is not None and seq in targets.nodes)

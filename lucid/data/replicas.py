@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sized
 
+from lucid import distributed
 from lucid.api.random import randperm
 from lucid.api.rng import Generator
 from lucid.data.samplers import Sampler
@@ -10,12 +11,16 @@ __all__ = ["DistributedSampler", "RASampler"]
 
 
 class _ForReplicas(Sampler[int]):
-    """An order for each epoch, drawn from `seed + epoch`, which is the same in all processes."""
+    """An order for each epoch, drawn from `seed + epoch`, which is the same in all processes.
+
+    By default there are as many parts as processes, and the own one has the number of this process.
+    """
 
     def __init__(self, dataset: Sized, num_replicas: int | None, rank: int | None, shuffle: bool, seed: int) -> None:
         self.dataset = dataset
-        self.num_replicas = 1 if num_replicas is None else num_replicas
-        self.rank = 0 if rank is None else rank
+        joined = distributed.is_initialized()
+        self.num_replicas = (distributed.get_world_size() if joined else 1) if num_replicas is None else num_replicas
+        self.rank = (distributed.get_rank() if joined else 0) if rank is None else rank
         self.shuffle, self.seed, self.epoch = shuffle, seed, 0
         name = type(self).__name__
         if self.num_replicas < 1:

@@ -1,5 +1,9 @@
 """Neural networks: modules, layers, losses and their initialisation."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from lucid.api.names import public as _public
 from lucid.backends import load as _load
 from lucid.native import compiled_first as _compiled_first
@@ -35,4 +39,18 @@ from lucid.nn.module_hooks import *
 from lucid.nn.parameter import *
 from lucid.nn.summary import *
 
-__all__ = _public(globals(), "functional", "init", "utils")
+if _TYPE_CHECKING:
+    from lucid.nn import parallel as parallel
+    from lucid.nn.parallel import SyncBatchNorm as SyncBatchNorm
+
+
+def __getattr__(name: str) -> _Any:
+    # Programs of one process have no use for what several train together.
+    if name == "parallel":
+        return _import_module("lucid.nn.parallel")
+    if name == "SyncBatchNorm":
+        return _import_module("lucid.nn.parallel").SyncBatchNorm
+    raise AttributeError(f"module 'lucid.nn' has no attribute {name!r}")
+
+
+__all__ = sorted([*_public(globals(), "functional", "init", "parallel", "utils"), "SyncBatchNorm"])

@@ -12,7 +12,7 @@ from lucid import autograd
 from lucid.core.kind import Kind
 from lucid.nn import functional
 from lucid.nn.layers.normalization import _BatchNorm
-from lucid.torch.layers import Module, derived
+from lucid.torch.layers import Module
 
 
 class DataParallel(Module):
@@ -31,59 +31,6 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module computes."""
         return self.module(*inputs, **kwargs)
-
-
-class SyncBatchNorm(derived(_BatchNorm)):  # type: ignore[misc]  # made when it is asked for
-    """Batch normalisation over the batches of all processes, of which there is one. Inputs have two dimensions or more.
-
-    >>> import lucid.torch as torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
-    >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1](torch.rand(4, 3)).shape
-    torch.Size([4, 3])
-    """
-
-    _ranks = tuple(range(2, 65))
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
-        self.process_group = process_group
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """The module with this class in place of all batch normalisations, which keep their parameters and statistics."""
-        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
-            made = cls(
-                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
-                process_group,
-            )  # fmt: skip
-            for name in (*module._parameters, *module._buffers):
-                setattr(made, name, getattr(module, name))
-            return made.train(module.training)
-        for name, child in module.named_children():
-            setattr(module, name, cls.convert_sync_batchnorm(child, process_group))
-        return module
-
-
-class DistributedDataParallel(DataParallel):
-    """A module run in all processes, of which there is one."""
-
-    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, **_: Any) -> None:
-        super().__init__(module, device_ids, output_device, dim)
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Inside, gradients would not be exchanged."""
-        yield
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,0 +1,229 @@
+"""Averages of gradients over processes, computed during the backward pass.
+
+Parameters are divided into buckets, in the reverse order of their registration, which is about the order in which their
+gradients become complete. A bucket is sent as soon as it is complete and all before it were sent, so that all processes
+send in the same order. A large parameter is a bucket of its own, and its gradient is reduced where it lies, without copies.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lucid
+from lucid import Tensor, distributed, no_grad
+from lucid.autograd.arrivals import listen
+from lucid.core import arrays
+from lucid.distributed import DistributedError, ProcessGroup, Work
+
+__all__ = ["GradBucket", "Reducer"]
+
+LARGE = 1 << 20  # bytes from which on a parameter is a bucket of its own
+CommHook = Callable[[Any, "GradBucket"], Any]
+
+
+class GradBucket:
+    """Some parameters, and their gradients one after another in one tensor, as hooks of communication see them."""
+
+    def __init__(self, number: int, parameters: Sequence[tuple[int, Tensor]], last: bool) -> None:
+        self._number, self._last = number, last
+        self.members = list(parameters)  # with their numbers among all
+        self._buffer: Tensor | None = None
+        self.places: list[Tensor] = []  # the parts of the buffer
+        self.missing = len(self.members)
+        self.pending: Any = None  # a Work, or what a hook gave
+
+    def index(self) -> int:
+        """The number of the bucket, from 0 in the order in which they are sent."""
+        return self._number
+
+    def is_last(self) -> bool:
+        """Whether it is the last one that is sent."""
+        return self._last
+
+    def buffer(self) -> Tensor:
+        """All gradients, in one dimension."""
+        if self._buffer is None:
+            sizes = [p.numel() for _, p in self.members]
+            self.set_buffer(lucid.empty(sum(sizes), dtype=self.members[0][1].dtype))
+        assert self._buffer is not None
+        return self._buffer
+
+    def set_buffer(self, tensor: Tensor) -> None:
+        """Take the gradients from another tensor of the same size."""
+        self._buffer, self.places, start = tensor, [], 0
+        for _, p in self.members:
+            self.places.append(tensor[start : start + p.numel()].view(p.shape))
+            start += p.numel()
+
+    def gradients(self) -> list[Tensor]:
+        """The gradients, each with the shape of its parameter."""
+        self.buffer()
+        return self.places
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters."""
+        return [p for _, p in self.members]
+
+
+class Reducer:
+    """Averages the gradients of parameters over a group at each backward pass for which it `is_listening`."""
+
+    def __init__(
+        self, named: Sequence[tuple[str, Tensor]], group: ProcessGroup, cap: int, may_miss: bool, is_static: bool
+    ) -> None:
+        self.names, self.group = [name for name, _ in named], group
+        self.may_miss, self.is_static = may_miss, is_static
+        self.hook: tuple[Any, CommHook] | None = None
+        self.is_listening = False
+        self.leaves = {id(p): p for _, p in named}
+        self.first_used: list[int] | None = None
+        self.buckets = _divided([p for _, p in named], cap)
+        self.slots = {id(p): (b, i) for b in self.buckets for i, (_, p) in enumerate(b.members)}
+        self._clear()
+        listen(self)
+
+    def _clear(self) -> None:
+        self.sent = 0
+        self.used = lucid.zeros(len(self.names), dtype=lucid.int32)
+        self.arrived_keys: set[int] = set()
+        self.direct: dict[int, Any] = {}  # bucket number -> the array of a gradient that is reduced where it lies
+        for bucket in self.buckets:
+            bucket.missing, bucket.pending = len(bucket.members), None
+
+    @no_grad()
+    def arrived(self, key: int, gradient: Any, own: bool) -> None:
+        """Put a gradient into its bucket, and send those that are complete."""
+        bucket, i = self.slots[key]
+        number, p = bucket.members[i]
+        before = p.grad
+        if gradient is None and before is None:
+            return
+        self.arrived_keys.add(key)
+        self.used[number] = 1
+        if len(bucket.members) == 1 and before is None and self.hook is None and own and _is_final(gradient, p):
+            self.direct[bucket.index()] = gradient
+        else:
+            place = bucket.gradients()[i]
+            if gradient is None:
+                place.copy_(before)
+            else:
+                place.copy_(gradient.detach() if isinstance(gradient, Tensor) else Tensor._wrap(gradient))
+                if before is not None:
+                    place.add_(before)
+        bucket.missing -= 1
+        self._send()
+
+    def _send(self) -> None:
+        while self.sent < len(self.buckets) and not self.buckets[self.sent].missing:
+            bucket = self.buckets[self.sent]
+            array = self.direct.get(bucket.index())
+            if array is not None:
+                bucket.pending = distributed.all_reduce(Tensor._wrap(array), group=self.group, async_op=True)
+            elif self.hook is not None:
+                state, hook = self.hook
+                bucket.pending = hook(state, bucket)
+            else:
+                bucket.pending = distributed.all_reduce(bucket.buffer(), group=self.group, async_op=True)
+            self.sent += 1
+
+    @no_grad()
+    def ended(self, late: Sequence[int]) -> None:
+        """Send what is left, wait for all, and put the averages in place."""
+        for bucket in self.buckets[self.sent :]:
+            for i, (number, p) in enumerate(bucket.members):
+                if id(p) in self.arrived_keys:
+                    continue
+                place, gradient = bucket.gradients()[i], p.grad
+                if gradient is None:
+                    place.zero_()
+                else:
+                    self.used[number] = 1
+                    place.copy_(gradient)
+            bucket.missing = 0
+        self._send()
+        distributed.all_reduce(self.used, group=self.group)
+        used = self.used.tolist()
+        for bucket in self.buckets:
+            self._finish(bucket, used)
+        self._clear()
+        self._check(used)
+
+    def _finish(self, bucket: GradBucket, used: list[int]) -> None:
+        factor = 1.0 / self.group.size()
+        array = self.direct.get(bucket.index())
+        found = bucket.pending.wait()
+        if array is not None:
+            ((_, p),) = bucket.members
+            gradient = p.grad
+            assert gradient is not None
+            if gradient._array is not array:
+                gradient.copy_(Tensor._wrap(array))
+            gradient.mul_(factor)
+            return
+        if not isinstance(bucket.pending, Work):
+            factor = 1.0
+            if isinstance(found, Tensor) and found is not bucket.buffer():
+                bucket.buffer().copy_(found)
+        for place, (number, p) in zip(bucket.places, bucket.members, strict=True):
+            if not used[number]:
+                continue
+            if p.grad is None:
+                p.grad = lucid.empty_like(p)
+            p.grad.detach().copy_(place) if factor == 1 else lucid.mul(place, factor, out=p.grad.detach())
+
+    def _check(self, used: list[int]) -> None:
+        """Raise, in all processes, if parameters were left out that must not be."""
+        size = self.group.size()
+        if self.is_static:
+            if self.first_used is None:
+                self.first_used = used
+            elif used != self.first_used:
+                names = [n for n, a, b in zip(self.names, used, self.first_used, strict=True) if a != b]
+                raise DistributedError(
+                    f"DistributedDataParallel: with static_graph=True the same parameters must be used in each step, but "
+                    f"not as many processes as in the first one used {_some(names)}"
+                )
+        elif not self.may_miss and min(used, default=size) < size:
+            names = [f"{n} (used by {a} of {size})" for n, a in zip(self.names, used, strict=True) if a < size]
+            raise DistributedError(
+                f"DistributedDataParallel: this backward pass gave no gradient in some process to {_some(names)}. If "
+                "that is meant, pass find_unused_parameters=True"
+            )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _is_final(gradient: Any, p: Tensor) -> bool:
+    """Whether an array that the pass owns will be `.grad` of a leaf as it is."""
+    return (
+        not isinstance(gradient, Tensor)
+        and gradient.shape == p.shape
+        and gradient.dtype is p.np_dtype
+        and arrays.owns_memory(gradient)
+        and arrays.is_writable(gradient)
+        and arrays.is_contiguous(gradient)
+    )
+
+
+def _divided(parameters: Sequence[Tensor], cap: int) -> list[GradBucket]:
+    """Buckets in the order in which they are likely to be complete: by their last member."""
+    found: list[list[tuple[int, Tensor]]] = []
+    open_: dict[Any, list[tuple[int, Tensor]]] = {}  # of small parameters, by type
+    sizes: dict[Any, int] = {}
+    for number in reversed(range(len(parameters))):
+        p = parameters[number]
+        size = p.numel() * p.element_size()
+        if size >= min(LARGE, cap):
+            found.append([(number, p)])
+            continue
+        kind = p.dtype
+        if kind in open_ and sizes[kind] + size > cap:
+            del open_[kind]
+        if kind not in open_:
+            open_[kind], sizes[kind] = [], 0
+            found.append(open_[kind])
+        open_[kind].append((number, p))
+        sizes[kind] += size
+    found.sort(key=lambda members: -members[-1][0])
+    return [GradBucket(i, members, i == len(found) - 1) for i, members in enumerate(found)]

@@ -1,0 +1,237 @@
+"""Data parallel training against one process with the whole batch; run by several processes."""
+
+import numpy as np
+
+import lucid
+import lucid.distributed as dist
+from lucid import nn
+from lucid.data import DistributedSampler
+from lucid.nn import functional as F
+from lucid.nn.parallel import DistributedDataParallel, bf16_compress_hook
+
+dist.init_process_group(timeout=60)
+RANK, SIZE = dist.get_rank(), dist.get_world_size()
+BATCH = 8
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 600), nn.Tanh(), nn.Linear(600, 500), nn.ReLU(), nn.Linear(500, 3))
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
+    )
+
+
+class GPT(nn.Module):
+    """One block, with the embedding used again at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 8), nn.Embedding(5, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+
+    def forward(self, x):
+        h = self.tokens(x) + self.places(lucid.arange(5))
+        h = self.block(h, src_mask=nn.Transformer.generate_square_subsequent_mask(5), is_causal=True)
+        return F.linear(h.mean(1), self.tokens.weight)
+
+
+def data(shape, classes, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 11, shape) if classes == 11 else rng.standard_normal(shape).astype(np.float32)
+    return lucid.tensor(x), lucid.tensor(rng.integers(0, classes, shape[0]))
+
+
+def trained(model, shape, classes, parts, rank, double=True):
+    """Losses of the whole batch, and what the parameters and buffers are after some steps."""
+    model = model.double() if double else model
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
+    optimizer = lucid.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for step in range(3):
+        x, y = data(shape, classes, step)
+        x = x.double() if double and x.is_floating_point() else x
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[rank::parts]), y[rank::parts])
+        loss.backward()
+        optimizer.step()
+        total = loss.detach().clone()
+        if parts > 1:
+            dist.all_reduce(total, "mean")
+        losses.append(total.item())
+    return losses, {k: v.detach().numpy().copy() for k, v in inner.state_dict().items()}
+
+
+def close(found, wanted, tolerance=1e-9):
+    np.testing.assert_allclose(found[0], wanted[0], rtol=tolerance)
+    assert found[1].keys() == wanted[1].keys()
+    for key in found[1]:
+        np.testing.assert_allclose(found[1][key], wanted[1][key], rtol=tolerance, atol=tolerance, err_msg=key)
+
+
+def made(kind, seed=0):
+    lucid.manual_seed(seed)
+    return kind()
+
+
+def check_same_as_one_process():
+    for kind, shape, classes in ((mlp, (BATCH, 6), 3), (cnn, (BATCH, 2, 6, 6), 3), (GPT, (BATCH, 5), 11)):
+        wanted = trained(made(kind), shape, classes, 1, 0)
+        runs = []
+        for options in ({}, {"bucket_cap_mb": 0.01}, {"find_unused_parameters": True}):
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(made(kind, seed=RANK))
+            if RANK == 0:
+                model = nn.SyncBatchNorm.convert_sync_batchnorm(made(kind))  # the others begin with what this one has
+            ddp = DistributedDataParallel(model.double(), **options)
+            runs.append(trained(ddp, shape, classes, SIZE, RANK))
+            close(runs[-1], wanted)
+        again = trained(
+            DistributedDataParallel(made(lambda k=kind: nn.SyncBatchNorm.convert_sync_batchnorm(k()).double())),
+            shape,
+            classes,
+            SIZE,
+            RANK,
+        )
+        assert again[0] == runs[0][0]
+        assert all((again[1][k] == runs[0][1][k]).all() for k in again[1]), (
+            "a repeated run must be the same to the last bit"
+        )
+
+
+def check_gradients_are_exchanged_during_the_pass():
+    ddp = DistributedDataParallel(made(mlp))
+    sent = []
+    reducer = ddp._reducer
+    assert len(reducer.buckets) == 2 and reducer.buckets[0].parameters()[0].shape == (500, 600)
+    x = lucid.ones(2, 6, requires_grad=True)
+    x.register_hook(lambda g: sent.append((reducer.sent, len(reducer.direct))))
+    first = next(ddp.parameters())
+    seen = ddp.module[0](x)
+    seen.register_hook(lambda g: sent.append((reducer.sent, len(reducer.direct))))
+    reducer.is_listening = True
+    h = seen
+    for layer in list(ddp.module)[1:]:
+        h = layer(h)
+    h.sum().backward()
+    assert sent[0] == (1, 1), f"the large gradient is sent, where it lies, before the first layer runs: {sent}"
+    assert first.grad is not None and reducer.sent == 0
+
+
+def check_accumulation_without_exchange():
+    x, y = data((BATCH, 6), 3, 1)
+    whole = made(mlp).double()
+    F.cross_entropy(whole(x.double()), y).backward()
+    F.cross_entropy(whole(x.double() * 2), y).backward()
+    ddp = DistributedDataParallel(made(mlp).double())
+    mine, labels = x.double()[RANK::SIZE], y[RANK::SIZE]
+    with ddp.no_sync():
+        F.cross_entropy(ddp(mine), labels).backward()
+        local = [p.grad.clone() for p in ddp.parameters()]
+    F.cross_entropy(ddp(mine * 2), labels).backward()
+    for p, q, before in zip(ddp.parameters(), whole.parameters(), local, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=1e-12)
+        everyone = lucid.empty(SIZE, *before.shape, dtype=before.dtype)
+        dist.all_gather_into_tensor(everyone, before)
+        assert bool((everyone[0] != everyone[1]).any()), "inside no_sync gradients are those of each process"
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x, branch):
+        return (self.a if branch == 0 else self.b)(x)
+
+
+def check_unused_parameters():
+    ddp = DistributedDataParallel(made(Branches), find_unused_parameters=True)
+    ddp(lucid.ones(1, 2), RANK % 2).sum().backward()
+    share = sum(1 for r in range(SIZE) if r % 2 == 0) / SIZE
+    np.testing.assert_allclose(ddp.module.a.bias.grad.numpy(), share)
+    np.testing.assert_allclose(ddp.module.b.bias.grad.numpy(), 1 - share)
+    assert ddp.module.c.bias.grad is None
+    for options in ({}, {"static_graph": True}):
+        ddp = DistributedDataParallel(made(Branches), **options)
+        try:
+            if options:
+                ddp(lucid.ones(1, 2), 0).sum().backward()
+                ddp.zero_grad()
+            ddp(lucid.ones(1, 2), 1 if options else RANK % 2).sum().backward()
+        except dist.DistributedError as error:
+            assert "a.weight" in str(error), error
+        else:
+            raise AssertionError("a parameter that is left out must be an error in every process")
+
+
+def check_modules_that_differ():
+    try:
+        DistributedDataParallel(nn.Linear(3, 2 + RANK))
+    except dist.DistributedError as error:
+        assert "'weight float32[2, 3]' on rank 0 and 'weight float32[3, 3]' on rank 1" in str(error), error
+    else:
+        raise AssertionError("modules that differ must be an error in every process")
+
+
+def check_compression():
+    x, y = data((BATCH, 6), 3, 1)
+    whole = made(mlp)
+    F.cross_entropy(whole(x), y).backward()
+    ddp = DistributedDataParallel(made(mlp))
+    ddp.register_comm_hook(None, bf16_compress_hook)
+    F.cross_entropy(ddp(x[RANK::SIZE]), y[RANK::SIZE]).backward()
+    worst = 0.0
+    for p, q in zip(ddp.parameters(), whole.parameters(), strict=True):
+        scale = float(q.grad.abs().max())
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=0.02 * scale)
+        worst = max(worst, float((p.grad - q.grad).abs().max()) / scale)
+    assert worst > 1e-5, "gradients were not rounded"
+
+
+def check_buffers_are_those_of_the_first():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    ddp = DistributedDataParallel(model)
+    ddp(lucid.rand(4, 2) + RANK)
+    ddp.eval()(lucid.rand(4, 2))
+    found = lucid.empty(SIZE, 3)
+    dist.all_gather_into_tensor(found, model[1].running_mean)
+    assert bool((found == found[0]).all())
+
+
+def check_hooks_that_replace_gradients():
+    ddp = DistributedDataParallel(nn.Linear(2, 1))
+    ddp.module.bias.register_hook(lambda g: g * (RANK + 1))
+    ddp(lucid.ones(1, 2)).sum().backward()
+    np.testing.assert_allclose(ddp.module.bias.grad.numpy(), (SIZE + 1) / 2)
+
+
+def check_scaler():
+    ddp = DistributedDataParallel(nn.Linear(2, 1))
+    optimizer = lucid.optim.SGD(ddp.parameters(), lr=0.1)
+    scaler = lucid.amp.GradScaler("cpu", init_scale=8.0)
+    before = ddp.module.weight.detach().clone()
+    scaler.scale(ddp(lucid.full((1, 2), float("inf") if RANK == SIZE - 1 else 1.0)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 4.0 and bool((ddp.module.weight == before).all())
+
+
+def check_sampler():
+    sampler = DistributedSampler(range(10), seed=3)
+    assert (sampler.num_replicas, sampler.rank) == (SIZE, RANK)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        mine = lucid.tensor(list(sampler))
+        everyone = lucid.empty(SIZE, len(mine), dtype=mine.dtype)
+        dist.all_gather_into_tensor(everyone, mine)
+        assert set(everyone.reshape(-1).tolist()) == set(range(10))
+
+
+for name, check in list(globals().items()):
+    if name.startswith("check_"):
+        check()
+        dist.barrier()
+print(f"rank {RANK} is well")
+dist.destroy_process_group()
