@@ -18,9 +18,9 @@ from lucid import nn
 
 
 def made(library, width, layers):
-    return library.nn.Sequential(*[
-        each for _ in range(layers) for each in (library.nn.Linear(width, width), library.nn.ReLU())
-    ])
+    return library.nn.Sequential(
+        *[each for _ in range(layers) for each in (library.nn.Linear(width, width), library.nn.ReLU())]
+    )
 
 
 def stepper(library, wrap, optimizer, options, x):

@@ -1,7 +1,7 @@
-"""Training by several processes: data parallel under a real mpirun, and its overlap on an engine with a simulated clock."""
+"""Training by several processes: every mode under a real mpirun, and overlap on an engine with a simulated clock."""
 
 import pytest
-from test_distributed import needs_mpi, run
+from distributed_runs import all_well, needs_mpi
 
 import lucid
 import lucid.distributed as dist
@@ -11,10 +11,9 @@ from lucid.distributed.engines.engine import DONE, Engine, Pending
 
 @needs_mpi
 @pytest.mark.parametrize("processes", [2, 4])
-def test_data_parallel(processes):
-    done = run("data_parallel.py", processes)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(done.stdout.split("\n"))[1:] == [f"rank {r} is well" for r in range(processes)]
+@pytest.mark.parametrize("script", ["data_parallel.py", "sharded.py", "model_parallel.py"])
+def test_the_same_as_one_process(script, processes):
+    all_well(script, processes)
 
 
 class Clock:
@@ -117,3 +116,59 @@ def test_one_process_exchanges_nothing():
         assert dist.group.WORLD.calls == 0 and model.module.bias.grad.item() == 4
     finally:
         dist.destroy_process_group()
+
+
+def test_the_front_door_of_pytorch_has_the_same():
+    import lucid.torch as torch
+
+    torch.distributed.init_process_group("single")
+    try:
+        model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(
+            torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        )
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        model.register_comm_hook(None, torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook)
+        optimizer = torch.distributed.optim.ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
+        loss = model(torch.rand(4, 2)).square().sum()
+        loss.backward()
+        optimizer.step()
+        assert isinstance(model.module[1], torch.nn.SyncBatchNorm)
+        assert isinstance(model.module[0].weight.grad, torch.Tensor)
+        sharded = torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 1))
+        assert sharded(torch.ones(1, 2)).shape == (1, 1)
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("data",))
+        assert mesh["data"].get_local_rank() == 0
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_pipelines_need_enough_layers_and_equal_parts():
+    dist.init_process_group("single")
+    try:
+        layers = nn.Sequential(nn.Linear(2, 2))
+        with pytest.raises(ValueError, match="no schedule"):
+            nn.parallel.Pipeline(layers, nn.functional.mse_loss, schedule="fast")
+        with pytest.raises(ValueError, match="positive counts"):
+            nn.parallel.Pipeline(layers, nn.functional.mse_loss, balance=[2])
+        with pytest.raises(ValueError, match="does not divide into 3 parts"):
+            nn.parallel.Pipeline(layers, nn.functional.mse_loss, 3).step(lucid.ones(4, 2), lucid.ones(4, 2))
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(("sizes", "parts"), [([5, 1, 1, 1], 2), ([1, 1, 1, 1, 9], 3), ([1] * 7, 4), ([3, 3], 2)])
+def test_layers_are_divided_by_their_parameters(sizes, parts):
+    from itertools import combinations, pairwise
+
+    from lucid.nn.parallel.pipeline import _balanced
+
+    layers = nn.Sequential(*[nn.Linear(n, 1, bias=False) for n in sizes])
+    counts = _balanced(layers, parts)
+    ends = [0, *(sum(counts[: i + 1]) for i in range(parts))]
+    assert len(counts) == parts and sum(counts) == len(sizes) and min(counts) >= 1
+    weights = [n + 1 for n in sizes]
+    best = min(
+        max(sum(weights[a:b]) for a, b in zip((0, *cut), (*cut, len(sizes)), strict=True))
+        for cut in combinations(range(1, len(sizes)), parts - 1)
+    )
+    assert max(sum(weights[a:b]) for a, b in pairwise(ends)) == best

@@ -104,7 +104,12 @@ class GradScaler:
         else:
             for g in gradients:
                 found = _unscale(g, 1.0 / self._scale) or found
+            found = self._agreed(found)
         self._stages[id(optimizer)] = optimizer, _Stage.UNSCALED, found
+
+    def _agreed(self, found: Any) -> Any:
+        """Whether inf or nan was found, also by others that a subclass asks."""
+        return found
 
     def step(self, optimizer: "Optimizer", *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients if that was not done, and take the optimizer's step unless one is inf or nan."""

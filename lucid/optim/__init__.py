@@ -29,13 +29,19 @@ from lucid.optim.signs import *
 
 if _TYPE_CHECKING:
     from lucid.optim import swa_utils as swa_utils
+    from lucid.optim.zero import ZeroOptimizer as ZeroOptimizer
+    from lucid.optim.zero import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
+
+_FOR_PROCESSES = ("ZeroOptimizer", "ZeroRedundancyOptimizer")
 
 
 def __getattr__(name: str) -> _Any:
     # It needs lucid.nn, which programs that only optimize tensors have no use for.
     if name == "swa_utils":
         return _import_module("lucid.optim.swa_utils")
+    if name in _FOR_PROCESSES:
+        return getattr(_import_module("lucid.optim.zero"), name)
     raise AttributeError(f"module 'lucid.optim' has no attribute {name!r}")
 
 
-__all__ = _public(globals(), "lr_scheduler", "swa_utils")
+__all__ = sorted({*_public(globals(), "lr_scheduler", "swa_utils"), *_FOR_PROCESSES})

@@ -1,0 +1,201 @@
+"""An optimizer whose state is divided among processes: ZeRO, stage 1."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import lucid
+from lucid import distributed
+from lucid.autograd.modes import no_grad
+from lucid.core.tensor import Tensor
+from lucid.distributed import ProcessGroup
+from lucid.distributed.groups import chosen
+from lucid.optim.optimizer import Closure, Optimizer, Params
+
+__all__ = ["ZeroOptimizer", "ZeroRedundancyOptimizer"]
+
+
+class ZeroOptimizer(Optimizer):
+    """Another optimizer, of which each process keeps the state of some parameters, and takes their steps for all.
+
+    All processes have the whole model and its averaged gradients, as `DistributedDataParallel` gives them. Parameters are
+    dealt out by size, so that each process has about an equal share of the elements; after each step all get the new ones.
+
+    `consolidate_state_dict` brings the whole state to one process, whose `state_dict` then gives it: it has the form of the
+    other optimizer's. All of them load it.
+
+    >>> import lucid
+    >>> import lucid.distributed as dist
+    >>> dist.init_process_group("single")
+    >>> x = lucid.tensor([1.0], requires_grad=True)
+    >>> optimizer = lucid.optim.ZeroOptimizer([x], lucid.optim.SGD, lr=0.5)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x
+    Tensor([0.], requires_grad=True)
+    >>> dist.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        optimizer_class: Callable[..., Optimizer],
+        process_group: ProcessGroup | None = None,
+        **defaults: Any,
+    ) -> None:
+        self.process_group = chosen(process_group)
+        self.optim: Optimizer | None = None
+        self._whole: dict[str, Any] | None = None
+        super().__init__(params, defaults)
+        self._make = optimizer_class
+        self._divide()
+
+    def _divide(self) -> None:
+        """Deal parameters out, the largest first, each to who has the least."""
+        groups = self.param_groups
+        loads = [0] * self.process_group.size()
+        self._owners: dict[int, int] = {}
+        for p in sorted((p for g in groups for p in g["params"]), key=lambda p: -p.numel()):
+            owner = loads.index(min(loads))
+            loads[owner] += p.numel()
+            self._owners[id(p)] = owner
+        mine = [{**g, "params": [p for p in g["params"] if self._is_mine(p)]} for g in groups]
+        given = [g for g in mine if g["params"]]
+        self.optim = self._make(given, **self.defaults) if given else None
+        if self.optim is not None:
+            self.state = self.optim.state
+            for group, local in self._pairs():
+                group.update({k: v for k, v in local.items() if k != "params"})
+
+    def _is_mine(self, p: Tensor) -> bool:
+        return self._owners[id(p)] == self.process_group.rank()
+
+    def _pairs(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The groups that users see, and those of the local optimizer that have parameters of them."""
+        if self.optim is None:
+            return []
+        mine = [g for g in self.param_groups if any(map(self._is_mine, g["params"]))]
+        return list(zip(mine, self.optim.param_groups, strict=True))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, as when layers are unfrozen; those of before stay with who has them."""
+        super().add_param_group(param_group)
+        if self.optim is not None:
+            raise NotImplementedError("ZeroOptimizer: give all groups at once; make another one for more parameters")
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update the own parameters, and give all processes the new values of all."""
+        loss = self._loss(closure)
+        for group, local in self._pairs():
+            local.update({k: v for k, v in group.items() if k != "params"})
+        if self.optim is not None:
+            self.optim.step()
+        if self.process_group.size() > 1:
+            self._exchange()
+        return loss
+
+    @no_grad()
+    def _exchange(self) -> None:
+        group, rank = self.process_group, self.process_group.rank()
+        kinds: dict[Any, list[list[Tensor]]] = {}
+        for p in (p for g in self.param_groups for p in g["params"]):
+            kinds.setdefault(p.dtype, [[] for _ in range(group.size())])[self._owners[id(p)]].append(p)
+        for kind, owned in kinds.items():
+            parts = [lucid.empty(sum(p.numel() for p in ps), dtype=kind) for ps in owned]
+            if owned[rank]:
+                parts[rank] = lucid.cat([p.detach().reshape(-1) for p in owned[rank]])
+            distributed.all_gather(parts, parts[rank], group)
+            for owner, ps in enumerate(owned):
+                if owner == rank:
+                    continue
+                start = 0
+                for p in ps:
+                    p.detach().copy_(parts[owner][start : start + p.numel()].reshape(p.shape))
+                    start += p.numel()
+
+    # Saving and loading.
+
+    def _numbers(self) -> dict[int, int]:
+        return {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Bring the state of all processes to one of them, given by its rank. All of them call it."""
+        group = self.process_group
+        root, numbers = group.member(to), self._numbers()
+        own = {numbers[id(p)]: entry for p, entry in self.state.items()}
+        described = {n: {k: _described(v) for k, v in entry.items()} for n, entry in own.items()}
+        texts = _exchanged(json.dumps(described), group)
+        if group.rank() != root:
+            for entry in own.values():
+                for value in entry.values():
+                    if isinstance(value, Tensor):
+                        distributed.send(value.detach(), group=group, group_dst=root)
+            return
+        state: dict[int, Any] = {}
+        for owner, text in enumerate(texts):
+            for number, entry in json.loads(text).items():
+                state[int(number)] = (
+                    own[int(number)] if owner == root else {k: _received(v, owner, group) for k, v in entry.items()}
+                )
+        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        self._whole = {"state": dict(sorted(state.items())), "param_groups": groups}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole state, in the process to which `consolidate_state_dict` has brought it."""
+        if self.process_group.size() == 1:
+            self.consolidate_state_dict(self.process_group.ranks[0])
+        if self._whole is None:
+            raise RuntimeError(
+                "ZeroOptimizer: each process has a part of the state; have all of them call consolidate_state_dict(to=rank) "
+                "first, and then state_dict() on that rank"
+            )
+        whole, self._whole = self._whole, None
+        return whole
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a whole state: each process keeps its part, whatever number of them saved it."""
+        numbers = self._numbers()
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            group.update({k: v for k, v in saved.items() if k != "params"})
+        if self.optim is None:
+            return
+        mine = [p for g in self.optim.param_groups for p in g["params"]]
+        state = {
+            i: state_dict["state"][numbers[id(p)]] for i, p in enumerate(mine) if numbers[id(p)] in state_dict["state"]
+        }
+        local, start = [], 0
+        for group, own in self._pairs():
+            count = len(own["params"])
+            local.append(
+                {**{k: v for k, v in group.items() if k != "params"}, "params": list(range(start, start + count))}
+            )
+            start += count
+        self.optim.load_state_dict({"state": state, "param_groups": local})
+        self.state = self.optim.state
+
+
+ZeroRedundancyOptimizer = ZeroOptimizer
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {"dtype": value.dtype.name, "shape": list(value.shape)}
+    return value
+
+
+def _received(value: Any, owner: int, group: ProcessGroup) -> Any:
+    if not isinstance(value, dict):
+        return value
+    tensor = lucid.empty(*value["shape"], dtype=value["dtype"])
+    distributed.recv(tensor, group=group, group_src=owner)
+    return tensor
+
+
+def _exchanged(text: str, group: ProcessGroup) -> list[str]:
+    """What each member has written."""
+    data = lucid.tensor(list(text.encode()), dtype=lucid.uint8)
+    lengths = lucid.empty(group.size(), dtype=lucid.int64)
+    distributed.all_gather_into_tensor(lengths, lucid.tensor([data.numel()]), group)
+    parts = [lucid.empty(n, dtype=lucid.uint8) for n in lengths.tolist()]
+    distributed.all_gather(parts, data, group)
+    return [bytes(p.tolist()).decode() for p in parts]
