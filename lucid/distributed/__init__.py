@@ -13,6 +13,7 @@ from lucid.distributed.engines.throttled import Throttled as Throttled
 from lucid.distributed.groups import *
 from lucid.distributed.mesh import *
 from lucid.distributed.objects import *
+from lucid.distributed.planning import *
 from lucid.distributed.work import *
 
 __all__ = _public(globals(), "functional", "nn")
