@@ -1,4 +1,4 @@
-"""Training by several processes: every mode under a real mpirun, and overlap on an engine with a simulated clock."""
+"""Training by several processes: every mode under a real mpirun, and overlap on a throttled engine with a clock of its own."""
 
 import pytest
 from distributed_runs import all_well, needs_mpi
@@ -6,7 +6,8 @@ from distributed_runs import all_well, needs_mpi
 import lucid
 import lucid.distributed as dist
 from lucid import nn
-from lucid.distributed.engines.engine import DONE, Engine, Pending
+from lucid.distributed.engines import throttled
+from lucid.distributed.engines.engine import DONE, Engine
 
 
 @needs_mpi
@@ -17,41 +18,31 @@ def test_the_same_as_one_process(script, processes):
 
 
 class Clock:
-    now = 0.0
-    waited = busy = 0.0
+    """Time that passes only as derivatives and sleeps say."""
+
+    def __init__(self):
+        self.now = self.waited = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.waited += seconds
 
 
-class SimulatedWait(Pending):
-    def __init__(self, clock, end):
-        self.clock, self.end = clock, end
+class Twins(Engine):
+    """Two processes that have the same, at once."""
 
-    def done(self):
-        return self.clock.now >= self.end
+    name, rank, size = "twins", 0, 2
 
-    def wait(self, seconds=None):
-        self.clock.waited += max(0.0, self.end - self.clock.now)
-        self.clock.now = max(self.clock.now, self.end)
-        return True
-
-
-class Simulated(Engine):
-    """Two processes that have the same, and a network of a stated latency and bandwidth that carries one thing at a time."""
-
-    name, rank, size = "simulated", 0, 2
-
-    def __init__(self, clock, latency, bandwidth):
-        self.clock, self.latency, self.bandwidth = clock, latency, bandwidth
-        self.free = 0.0
-
-    def _carried(self, nbytes):
-        start = max(self.clock.now, self.free)
-        self.free = start + self.latency + nbytes / self.bandwidth
-        self.clock.busy += self.free - start
-        return SimulatedWait(self.clock, self.free)
+    def __init__(self):
+        self.reduced = []
 
     def all_reduce(self, buffer, op):
         buffer *= 2
-        return self._carried(buffer.nbytes)
+        self.reduced.append(buffer.nbytes)
+        return DONE
 
     def broadcast(self, buffer, root):
         return DONE
@@ -87,10 +78,12 @@ class Slow(nn.Module):
 
 
 @pytest.mark.parametrize("width", [600, 64])  # large parameters, and buckets of small ones
-def test_the_wait_for_others_is_hidden_behind_the_backward_pass(width):
-    clock = Clock()
+def test_the_wait_for_others_is_hidden_behind_the_backward_pass(width, monkeypatch):
+    clock, twins = Clock(), Twins()
+    monkeypatch.setattr(throttled, "time", clock)
     size = 4 * (width * width + width)
-    dist.init_process_group(Simulated(clock, 0.02, size / 0.8))  # a layer's gradients take 0.8 of its derivative
+    latency, bandwidth = 0.02, size / 0.8  # the gradients of a layer take 0.8 of the time of its derivative
+    dist.init_process_group(dist.Throttled(twins, latency, bandwidth))
     try:
         cap = None if width == 600 else 2 * size / (1 << 20)
         model = nn.parallel.DistributedDataParallel(Slow(clock, width, 20), bucket_cap_mb=cap)
@@ -98,10 +91,12 @@ def test_the_wait_for_others_is_hidden_behind_the_backward_pass(width):
         wanted.load_state_dict(model.module.state_dict())
         x = lucid.rand(2, width)
         wanted(x).sum().backward()
-        clock.now = clock.waited = clock.busy = 0.0
+        clock.waited = 0.0
+        twins.reduced.clear()
         model(x).sum().backward()
-        assert clock.busy > 15
-        assert clock.waited < 0.2 * clock.busy, f"waited {clock.waited:.2f} of {clock.busy:.2f}"
+        busy = sum(latency + n / bandwidth for n in twins.reduced)
+        assert busy > 15
+        assert clock.waited < 0.2 * busy, f"waited {clock.waited:.2f} of {busy:.2f}"
         for p, q in zip(model.parameters(), wanted.parameters(), strict=True):
             assert bool((p.grad == q.grad).all())
     finally:

@@ -1,6 +1,5 @@
 """An optimizer whose state is divided among processes: ZeRO, stage 1."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -120,23 +119,14 @@ class ZeroOptimizer(Optimizer):
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Bring the state of all processes to one of them, given by its rank. All of them call it."""
-        group = self.process_group
-        root, numbers = group.member(to), self._numbers()
-        own = {numbers[id(p)]: entry for p, entry in self.state.items()}
-        described = {n: {k: _described(v) for k, v in entry.items()} for n, entry in own.items()}
-        texts = _exchanged(json.dumps(described), group)
-        if group.rank() != root:
-            for entry in own.values():
-                for value in entry.values():
-                    if isinstance(value, Tensor):
-                        distributed.send(value.detach(), group=group, group_dst=root)
+        group, numbers = self.process_group, self._numbers()
+        is_here = group.rank() == group.member(to)
+        own = {numbers[id(p)]: dict(entry) for p, entry in self.state.items()}
+        parts: list[Any] = [None] * group.size()
+        distributed.gather_object(own, parts if is_here else None, dst=to, group=group)
+        if not is_here:
             return
-        state: dict[int, Any] = {}
-        for owner, text in enumerate(texts):
-            for number, entry in json.loads(text).items():
-                state[int(number)] = (
-                    own[int(number)] if owner == root else {k: _received(v, owner, group) for k, v in entry.items()}
-                )
+        state = {number: entry for part in parts for number, entry in part.items()}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
         self._whole = {"state": dict(sorted(state.items())), "param_groups": groups}
 
@@ -175,27 +165,3 @@ class ZeroOptimizer(Optimizer):
 
 
 ZeroRedundancyOptimizer = ZeroOptimizer
-
-
-def _described(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return {"dtype": value.dtype.name, "shape": list(value.shape)}
-    return value
-
-
-def _received(value: Any, owner: int, group: ProcessGroup) -> Any:
-    if not isinstance(value, dict):
-        return value
-    tensor = lucid.empty(*value["shape"], dtype=value["dtype"])
-    distributed.recv(tensor, group=group, group_src=owner)
-    return tensor
-
-
-def _exchanged(text: str, group: ProcessGroup) -> list[str]:
-    """What each member has written."""
-    data = lucid.tensor(list(text.encode()), dtype=lucid.uint8)
-    lengths = lucid.empty(group.size(), dtype=lucid.int64)
-    distributed.all_gather_into_tensor(lengths, lucid.tensor([data.numel()]), group)
-    parts = [lucid.empty(n, dtype=lucid.uint8) for n in lengths.tolist()]
-    distributed.all_gather(parts, data, group)
-    return [bytes(p.tolist()).decode() for p in parts]
