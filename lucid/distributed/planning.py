@@ -24,6 +24,7 @@ from math import ceil, inf
 from typing import Any
 
 from lucid.api import creation
+from lucid.autograd.differentiate import backward
 from lucid.autograd.graph import saved_tensors_hooks
 from lucid.core.tensor import Tensor
 from lucid.distributed.collectives import all_reduce, barrier
