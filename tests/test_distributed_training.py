@@ -167,3 +167,82 @@ def test_layers_are_divided_by_their_parameters(sizes, parts):
         for cut in combinations(range(1, len(sizes)), parts - 1)
     )
     assert max(sum(weights[a:b]) for a, b in pairwise(ends)) == best
+
+
+class Counted(Twins):
+    """The same, counting the bytes that each operation is asked to move."""
+
+    def __init__(self):
+        super().__init__()
+        self.gathered = self.scattered = 0
+
+    def all_gather(self, source, target, counts=None):
+        self.gathered += target.nbytes
+        if counts is None:
+            return super().all_gather(source.copy(), target, counts)
+        return DONE
+
+    def reduce_scatter(self, source, target, op, counts=None):
+        self.scattered += source.nbytes
+        target[:] = source[: target.size] * 2
+        return DONE
+
+
+class Pair(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+
+@pytest.mark.parametrize("kind", ["data", "zero", "sharded", "tensor"])
+def test_plans_count_the_bytes_that_are_exchanged(kind):
+    """With no latency and a bandwidth of 1, a prediction is the bytes that one of two processes sends."""
+    engine, width, depth = Counted(), 8, 3
+    dist.init_process_group(engine)
+    try:
+        model = nn.Sequential(*[Pair(width) for _ in range(depth)])
+        x = lucid.rand(4, width)
+        work = dist.measure_workload(model, [x], rounds=1)
+        assert work.layers == 2 * depth and work.boundary == 4 * width * 4
+        free = dist.Workload(0.0, work.parameters, 0.0, work.boundary, work.layers)
+        # What a ring of two sends: as much as is reduced for all, half of what is gathered or scattered.
+        machine = dist.Machine(0.0, 1.0)
+        if kind == "sharded":
+            for block in model:
+                nn.parallel.fully_shard(block)
+        elif kind == "tensor":
+            nn.parallel.parallelize_module(model, None, {"*.up": "column", "*.down": "row"})
+        else:
+            model = nn.parallel.DistributedDataParallel(model)
+        optimizer = lucid.optim.ZeroOptimizer(model.parameters(), lucid.optim.SGD, lr=0.1) if kind == "zero" else None
+        engine.reduced, engine.gathered, engine.scattered = [], 0, 0
+        model(x.requires_grad_() if kind == "tensor" else x).sum().backward()
+        if optimizer is not None:
+            optimizer.step()
+        marks = 4 * len(list(model.parameters())) if kind in ("data", "zero") else 0  # which parameters were used
+        sent = sum(engine.reduced) - marks + engine.gathered / 2 + engine.scattered / 2
+        assert sent == dist.plan(ranks=2, workload=free, machine=machine, kinds=[kind])[kind].seconds
+    finally:
+        dist.destroy_process_group()
+
+
+def test_plans_pick_the_fastest_that_fits():
+    work = dist.Workload(seconds=1.0, parameters=1e9, activations=1e9, boundary=1e6, layers=10)
+    fast = dist.plan(ranks=4, workload=work, machine=dist.Machine(1e-6, 1e12))
+    assert fast.best.kind == "data" and fast.best.efficiency > 0.99
+    assert fast["data"].memory > fast["zero"].memory > fast["sharded"].memory
+    tight = dist.plan(ranks=4, workload=work, machine=dist.Machine(1e-6, 1e10, memory=1.4e9))
+    assert tight.best.kind == "tensor" and not tight["data"].fits
+    none = dist.plan(ranks=4, workload=work, machine=dist.Machine(1e-6, 1e10, memory=1.0))
+    assert none.best.memory == min(c.memory for c in none.choices)
+    alone = dist.plan(ranks=1, workload=work, machine=dist.Machine(1e-6, 1e10))
+    assert {c.seconds for c in alone.choices} == {1.0}
+    shared = dist.plan(ranks=4, workload=work, machine=dist.Machine(0.0, 1e30, cores=2))
+    assert shared["data"].seconds == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="no way 'magic'"):
+        dist.plan(ranks=1, workload=work, machine=dist.Machine(0.0, 1.0), kinds=["magic"])
+    with pytest.raises(ValueError, match="give a workload"):
+        dist.plan(ranks=1, machine=dist.Machine(0.0, 1.0))
