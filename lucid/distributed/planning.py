@@ -1,7 +1,7 @@
 """What a step of training takes on several processes, by a model of its costs, and which way of dividing it is the best.
 
-A message of V bytes takes α + V/β seconds, of which `measure_machine` measures latency α and bandwidth β. With n processes a
-ring all-reduce takes 2(n-1)(α + V/(nβ)), a gather or a reduce-scatter half of that. With a step of T seconds on one process
+A message of V bytes takes α + V/β seconds, of which `measure_machine` measures latency α and bandwidth β. With n processes an
+all-reduce takes 2(α log₂ n + (n-1)/n V/β) (recursive halving), a gather or a reduce-scatter half of that. With a step of T seconds on one process
 for the whole batch, P bytes of parameters, s values of optimizer state for each, A bytes of values kept for the backward pass
 and a boundary of b bytes between layers:
 
@@ -19,7 +19,7 @@ with L layers and m microbatches.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, log2
 from typing import Any
 
 from lucid.api import creation
@@ -52,7 +52,7 @@ class Machine:
 
     def gather(self, size: float, ranks: int) -> float:
         """Seconds to gather parts that have so many bytes together, or to reduce and scatter them."""
-        return (ranks - 1) * (self.latency + size / ranks / self.bandwidth)
+        return ceil(log2(ranks)) * self.latency + (ranks - 1) / ranks * size / self.bandwidth
 
     def all_reduce(self, size: float, ranks: int) -> float:
         """Seconds to reduce so many bytes for all."""
@@ -140,8 +140,8 @@ def plan(
       way               step        memory    eff.
       data          125.2 ms     1650.0 MB    100%  does not fit
       zero          160.2 ms      950.0 MB     78%
-      sharded       231.0 ms      283.3 MB     54%
-    * tensor        142.5 ms      254.0 MB     88%
+      sharded       230.4 ms      283.3 MB     54%
+    * tensor        142.1 ms      254.0 MB     88%
       pipeline      153.5 ms      212.5 MB     81%
     """
     machine = machine if machine is not None else measure_machine()
@@ -218,7 +218,7 @@ def measure_machine(
     if n == 1:
         return Machine(0.0, inf, cores)
     small, large = (_timed(own, count, rounds) for count in (8, size // 4))
-    latency = small / (2 * (n - 1))
+    latency = small / (2 * ceil(log2(n)))
     slope = max(large - small, 1e-9)
     found = creation.tensor([latency, 2 * (n - 1) / n * size / slope], dtype="float64")
     all_reduce(found, "mean", own)  # all predict the same
