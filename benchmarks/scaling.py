@@ -1,7 +1,11 @@
 """Steps of every way of dividing a model among processes, against what `lucid.distributed.plan` predicts of them.
 
 mpirun -n 2 --oversubscribe python -m benchmarks.scaling [--width 256] [--layers 8] [--batch 256] [--json FILE]
+mpirun -n 4 --oversubscribe python -m benchmarks.scaling --slept 0.2 --latency 0.0002 --bandwidth 4e8
 
+In the second form layers sleep in place of computing, so many seconds for a forward pass of the whole batch and twice that
+for a backward pass, and exchanges sleep as long as a network of the stated latency and bandwidth takes: the number and the
+load of processors do not matter, as if each process had a machine of its own.
 Latency and bandwidth are measured first, then the step of one process while the others wait, then each way in turn; times are
 the shortest of all rounds. The memory
 of a process is that of its parameters, gradients and optimizer state.
@@ -15,18 +19,64 @@ import time
 import lucid
 import lucid.distributed as dist
 from lucid import nn
+from lucid.distributed.engines import throttled
+from lucid.distributed.engines.mpi import MPIEngine
 from lucid.nn import functional as F
 from lucid.nn.parallel import DistributedDataParallel, Pipeline, fully_shard, parallelize_module
 from lucid.optim import AdamW, ZeroOptimizer
 
 
+class Network(dist.Throttled):
+    """A network in which collectives take as long as by recursive halving."""
+
+    def __init__(self, inner, latency, bandwidth, *, _links=None):
+        super().__init__(inner, latency, bandwidth, _links=_links)
+
+    def part(self, ranks, name):
+        inner = self.inner.part(ranks, name)
+        return None if inner is None else Network(inner, 0, 1, _links=self.links)
+
+    def _delayed(self, inner, nbytes):
+        machine = dist.Machine(self.link.latency, self.link.bandwidth)
+        with self.link.lock:
+            self.link.free = max(self.link.free, time.monotonic()) + machine.gather(nbytes, self.size)
+            return throttled._Delayed(inner, self.link.free)
+
+    def all_reduce(self, buffer, op):
+        first = super().all_reduce(buffer, op)
+        return self._delayed(first, buffer.nbytes)
+
+
+class Slept(lucid.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seconds):
+        ctx.seconds = seconds
+        time.sleep(seconds)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        time.sleep(2 * ctx.seconds)
+        return g, None
+
+
+class Sleep(nn.Module):
+    """Sleeps a time for the whole batch, less for parts of it, and a `share` of that where layers are divided."""
+
+    whole, share, batch = 0.0, 1.0, 1
+
+    def forward(self, x):
+        return Slept.apply(x, self.whole * self.share * x.shape[0] / self.batch) if self.whole else x
+
+
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
+        self.sleep = Sleep()
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        return x + self.down(F.gelu(self.up(x)))
+        return x + self.down(F.gelu(self.up(self.sleep(x))))
 
 
 def made(options):
@@ -56,7 +106,9 @@ def ways(options, x, y):
     model, run = simple(model)
     yield "sharded", model, AdamW(model.parameters(), lr=1e-3), run
     model, run = simple(parallelize_module(made(options), None, {"*.up": "column", "*.down": "row"}), x, y)
+    Sleep.share = 1 / size
     yield "tensor", model, AdamW(model.parameters(), lr=1e-3), run
+    Sleep.share = 1.0
     pipeline = Pipeline(made(options), loss_of, microbatches=4 * size)
     yield "pipeline", pipeline, AdamW(pipeline.parameters(), lr=1e-3), lambda: pipeline.step(x, y)
 
@@ -87,12 +139,18 @@ def main():
     for name, value in (("width", 256), ("layers", 8), ("batch", 256), ("rounds", 7)):
         reader.add_argument(f"--{name}", type=int, default=value)
     reader.add_argument("--json", help="a file to which rows are appended")
+    for name, value in (("slept", 0.0), ("latency", 0.0), ("bandwidth", 1e12)):
+        reader.add_argument(f"--{name}", type=float, default=value)
     options = reader.parse_args()
-    dist.init_process_group()
+    Sleep.whole, Sleep.batch = options.slept / options.layers, options.batch
+    if options.slept:
+        dist.init_process_group(Network(MPIEngine(), options.latency, options.bandwidth))
+    else:
+        dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
     lucid.manual_seed(1)
     x, y = lucid.rand(options.batch, options.width), lucid.rand(options.batch, options.width)
-    machine = dist.measure_machine(cores=os.cpu_count())
+    machine = dist.measure_machine(cores=None if options.slept else os.cpu_count())
     alone = made(options)
     optimizer = AdamW(alone.parameters(), lr=1e-3)
     times = []

@@ -122,6 +122,12 @@ def test_dp_sgd(example):
     assert 0 < much.epsilon < some.epsilon < 5
 
 
+def test_distributed_gpt(load):
+    """With one process; tests/distributed has it on several."""
+    done = load("distributed_gpt").main(["--quick"])
+    assert np.mean(done.losses[-10:]) < 0.7 * done.losses[0]
+
+
 def test_account_of_privacy(load):
     """With every image in every step it is the plain Gaussian mechanism: order / 2 noise² for each step."""
     dp_sgd = load("dp_sgd")

@@ -74,6 +74,7 @@ class Pipeline(Module):
         for number in range(start, start + counts[group.rank()]):
             self.module.add_module(str(number), layers[number])
         self.most_alive = 0  # parts whose values were kept at once in the last step
+        self._forms: dict[tuple[int, int], Tensor] = {}  # what is passed on in a step, by neighbour and tag
 
     @property
     def is_first(self) -> bool:
@@ -95,6 +96,7 @@ class Pipeline(Module):
         sent: list[tuple[Work, Tensor]] = []
         total = lucid.zeros((), dtype=lucid.float64)
         self.most_alive = 0
+        self._forms.clear()
         for turn in _turns(self.schedule, group.rank(), group.size(), self.microbatches):
             if turn == "f":
                 x = next(inputs) if self.is_first else self._received(-1, _ACTIVATION).requires_grad_()
@@ -123,6 +125,7 @@ class Pipeline(Module):
         """What the whole sequence computes, in all processes, without recording."""
         group = self.process_group
         sent: list[tuple[Work, Tensor]] = []
+        self._forms.clear()
         out = self.module(input if self.is_first else self._received(-1, _ACTIVATION))
         if not self.is_last:
             self._send(out, 1, _ACTIVATION, sent)
@@ -137,16 +140,28 @@ class Pipeline(Module):
         return out
 
     def _send(self, tensor: Tensor, step: int, tag: int, sent: list[tuple[Work, Tensor]]) -> None:
-        to = self.process_group.rank() + step
-        for each in (_header(tensor), tensor.detach().contiguous()):
-            sent.append((distributed.isend(each, group=self.process_group, group_dst=to, tag=tag), each))
+        """Pass a tensor on; the first one of a step is announced by its type and shape, which all others have, too."""
+        group, to = self.process_group, self.process_group.rank() + step
+        header = _header(tensor)
+        known = self._forms.setdefault((to, tag), header)
+        if known is header:
+            sent.append((distributed.isend(header, group=group, group_dst=to, tag=tag), header))
+        elif known.tolist() != header.tolist():
+            raise ValueError(
+                f"Pipeline: a layer gives {tensor.dtype} of shape {tuple(tensor.shape)} for one part of a batch, and not the "
+                "same for another"
+            )
+        value = tensor.detach().contiguous()
+        sent.append((distributed.isend(value, group=group, group_dst=to, tag=tag), value))
 
     def _received(self, step: int, tag: int) -> Tensor:
-        sender = self.process_group.rank() + step
-        header = lucid.zeros(_MOST + 2, dtype=lucid.int64)
-        distributed.recv(header, group=self.process_group, group_src=sender, tag=tag)
-        tensor = _empty(header)
-        distributed.recv(tensor, group=self.process_group, group_src=sender, tag=tag)
+        group, sender = self.process_group, self.process_group.rank() + step
+        known = self._forms.get((sender, tag))
+        if known is None:
+            known = self._forms[sender, tag] = lucid.zeros(_MOST + 2, dtype=lucid.int64)
+            distributed.recv(known, group=group, group_src=sender, tag=tag)
+        tensor = _empty(known)
+        distributed.recv(tensor, group=group, group_src=sender, tag=tag)
         return tensor
 
 
