@@ -164,26 +164,16 @@ def check_mesh():
     compare(model, alone.state_dict(), tensor)
 
 
-def check_borders_are_transposes():
-    """<border(x), y> summed over processes is <x, transposed(y)>."""
-    rng = np.random.default_rng(RANK)
-    for border in (regions.summed, regions.entered, regions.summed_up):
-        x = lucid.tensor(rng.standard_normal((3, 4)), requires_grad=True)
-        out = border(x, WORLD)
-        assert out.shape == x.shape
-    for border in (regions.gathered, regions.reduce_scattered, regions.summed):
-        x = lucid.tensor(rng.standard_normal((2 * SIZE, 3)), requires_grad=True)
-        out = border(x, WORLD) if border is regions.summed else border(x, 0, WORLD)
-        y = lucid.tensor(rng.standard_normal(out.shape))
-        (g,) = lucid.autograd.grad([out], [x], [y], create_graph=True)
-        v = lucid.tensor(rng.standard_normal(x.shape))
-        pushed = border(v, WORLD) if border is regions.summed else border(v, 0, WORLD)
-        sides = lucid.stack([(pushed * y).sum(), (v * g.detach()).sum()]).detach()
-        dist.all_reduce(sides)
-        np.testing.assert_allclose(sides[0].item(), sides[1].item(), rtol=1e-12)
-    x = lucid.tensor(rng.standard_normal((SIZE, 2)), requires_grad=True)
-    regions.reduce_scattered((x**3), 0, WORLD).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), 3 * x.detach().numpy() ** 2)
+def check_parts_of_what_is_alike():
+    rng = np.random.default_rng(0)
+    x = lucid.tensor(rng.standard_normal((3, 2 * SIZE)), requires_grad=True)
+    part = regions.split(x, -1, WORLD)
+    np.testing.assert_array_equal(part.detach().numpy(), x.detach().numpy()[:, 2 * RANK : 2 * RANK + 2])
+    again = regions.joined(part**2, -1, WORLD)
+    np.testing.assert_array_equal(again.detach().numpy(), x.detach().numpy() ** 2)
+    weights = lucid.tensor(rng.standard_normal(x.shape))
+    (again * weights).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * (x.detach() * weights).numpy())
 
 
 def check_pipeline():

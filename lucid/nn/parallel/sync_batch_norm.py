@@ -5,10 +5,10 @@ from typing import Any, cast
 import lucid
 from lucid import Tensor, distributed
 from lucid.distributed import ProcessGroup
+from lucid.distributed.functional import psum
 from lucid.distributed.groups import chosen
 from lucid.nn.layers.normalization import _BatchNorm
 from lucid.nn.module import Module
-from lucid.nn.parallel.regions import summed
 
 __all__ = ["SyncBatchNorm"]
 
@@ -54,7 +54,7 @@ class SyncBatchNorm(_BatchNorm):
         dims = [0, *range(2, x.ndim)]
         shape = [1, -1] + [1] * (x.ndim - 2)
         own = lucid.full((1,), x.numel() // self.num_features, dtype=x.dtype)
-        totals = summed(lucid.cat([x.sum(dims), own]), group)
+        totals = psum(lucid.cat([x.sum(dims), own]), group)
         count = totals[-1].detach()
         if count.item() <= 1:
             raise ValueError(
@@ -63,7 +63,7 @@ class SyncBatchNorm(_BatchNorm):
             )
         mean = totals[:-1] / count
         centred = x - mean.reshape(shape)
-        variance = summed((centred * centred).sum(dims), group) / count
+        variance = psum((centred * centred).sum(dims), group) / count
         self._follow(mean.detach(), variance.detach() * (count / (count - 1)))
         y = centred * lucid.rsqrt(variance + self.eps).reshape(shape)
         if self.weight is not None:

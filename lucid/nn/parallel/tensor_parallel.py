@@ -10,12 +10,13 @@ from typing import Any
 import lucid
 from lucid import Tensor, distributed, no_grad
 from lucid.distributed import DeviceMesh, ProcessGroup
+from lucid.distributed.functional import all_gather, reduce_once, reduce_scatter, replicate
 from lucid.distributed.groups import chosen
 from lucid.nn import functional
 from lucid.nn.layers.embedding import Embedding
 from lucid.nn.layers.linear import Linear
 from lucid.nn.module import Module
-from lucid.nn.parallel.regions import entered, gathered, joined, reduce_scattered, split, summed_up
+from lucid.nn.parallel.regions import joined, split
 from lucid.nn.parameter import Parameter
 
 __all__ = [
@@ -76,7 +77,7 @@ class ColumnParallelLinear(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The own part of the outputs."""
         group = self.process_group
-        x = gathered(input, SEQUENCE, group) if self.sequence_parallel else entered(input, group)
+        x = all_gather(input, SEQUENCE, group) if self.sequence_parallel else replicate(input, group)
         out = functional.linear(x, self.weight, self.bias)
         return joined(out, -1, group) if self.gather_output else out
 
@@ -125,10 +126,10 @@ class RowParallelLinear(Module):
         x = input if self.input_is_parallel else split(input, -1, group)
         out = functional.linear(x, self.weight)
         if self.bias is None:
-            return reduce_scattered(out, SEQUENCE, group) if self.sequence_parallel else summed_up(out, group)
+            return reduce_scatter(out, dim=SEQUENCE, group=group) if self.sequence_parallel else reduce_once(out, group)
         if self.sequence_parallel:
-            return reduce_scattered(out, SEQUENCE, group) + entered(self.bias, group)
-        return summed_up(out, group) + self.bias
+            return reduce_scatter(out, dim=SEQUENCE, group=group) + replicate(self.bias, group)
+        return reduce_once(out, group) + self.bias
 
     def extra_repr(self) -> str:
         return (
@@ -179,7 +180,7 @@ class VocabParallelEmbedding(Module):
             return functional.embedding(input, self.weight)
         place, mine = _own_places(input, self.weight.shape[0], group)
         found = functional.embedding(place, self.weight) * mine.unsqueeze(-1)
-        return reduce_scattered(found, SEQUENCE, group) if self.sequence_parallel else summed_up(found, group)
+        return reduce_scatter(found, dim=SEQUENCE, group=group) if self.sequence_parallel else reduce_once(found, group)
 
 
 def _own_places(index: Tensor, count: int, group: ProcessGroup) -> tuple[Tensor, Tensor]:
@@ -215,7 +216,7 @@ def vocab_parallel_cross_entropy(
     shifted = logits - highest.unsqueeze(-1)
     place, mine = _own_places(target, logits.shape[-1], group)
     chosen_logit = shifted.gather(-1, place.unsqueeze(-1)).squeeze(-1) * mine
-    sums = summed_up(lucid.stack([shifted.exp().sum(-1), chosen_logit]), group)
+    sums = reduce_once(lucid.stack([shifted.exp().sum(-1), chosen_logit]), group)
     losses = sums[0].log() - sums[1]
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
 
@@ -245,7 +246,7 @@ class SequenceParallelNorm(Module):
         """What the layer makes of the own part."""
         if self.process_group.size() == 1:
             return self.module(input)
-        shared = {name: entered(p, self.process_group) for name, p in self.module.named_parameters()}
+        shared = {name: replicate(p, self.process_group) for name, p in self.module.named_parameters()}
         return lucid.func.functional_call(self.module, shared, (input,))
 
 
