@@ -34,7 +34,10 @@ def test_activations_are_methods(name: str, function: Any) -> None:
 
 def test_methods() -> None:
     assert T([1.0, 2.0]).maximum_(1.5).tolist() == [1.5, 2.0] and T([1, 5]).minimum_(T([3, 3])).tolist() == [1, 3]
-    assert lucid.pad(T([1.0]), (1, 2)).tolist() == [0.0, 1.0, 0.0, 0.0] and lucid.zeros(2).expand_dims(0).shape == (1, 2)
+    assert lucid.pad(T([1.0]), (1, 2)).tolist() == [0.0, 1.0, 0.0, 0.0] and lucid.zeros(2).expand_dims(0).shape == (
+        1,
+        2,
+    )
     x = lucid.zeros(2, 3, 4)
     assert x.transpose().shape == (4, 3, 2) and x.pin_memory() is x and x.share_memory_() is x
     assert len(x.untyped_storage()) == x.untyped_storage().nbytes() == 96
