@@ -235,6 +235,8 @@ lucid.amp: lazy
     GradScaler autocast
 lucid.checkpoints: lazy
     load load_sharded save save_sharded
+lucid.checkpoints.parallel: lazy
+    Shard load_parallel save_parallel
 lucid.checkpoints.programs: lazy unlisted func
     ExportError Exported export load_exported
 lucid.nn.functional: lazy
