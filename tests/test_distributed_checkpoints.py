@@ -37,7 +37,7 @@ def test_saved_by_some_and_loaded_by_others(tmp_path):
 def test_training_that_is_interrupted_ends_where_it_would_have(tmp_path):
     """Bit by bit: the restarted run goes on from the last checkpoint."""
     whole = run("resumed.py", 2, str(tmp_path / "whole"), "-1")
-    broken = run("resumed.py", 2, str(tmp_path / "broken"), "4", options=["--max-restarts", "1"])
+    broken = run("resumed.py", 2, str(tmp_path / "broken"), "3", options=["--max-restarts", "1"])
     assert whole.returncode == broken.returncode == 0, whole.stderr + broken.stderr
     assert "restart 1 of 1" in broken.stderr and "ended with" in whole.stdout
     assert broken.stdout == whole.stdout

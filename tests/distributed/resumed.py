@@ -21,10 +21,10 @@ if os.path.isdir(folder):
     model.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
     states = found["random"]
-    lucid.set_rng_state(states[rank].clone())
+    lucid.set_rng_state(states[rank])
     step = found["step"]
 assert (step > 0) == bool(again)
-while step < 6:
+while step < 4:
     batch = data[(step * 8 + rank * 4) % 64 :][:4]
     optimizer.zero_grad()
     (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
