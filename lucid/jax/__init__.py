@@ -22,6 +22,7 @@ from lucid.jax import random as random
 from lucid.jax import scipy as scipy
 from lucid.jax import tree as tree
 from lucid.jax import tree_util as tree_util
+from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import Array as Array
 from lucid.jax.config import config as config
 from lucid.jax.config import enable_x64 as enable_x64
@@ -61,18 +62,6 @@ __version__ = "0.10.2+lucid"  # the JAX whose interface this is
 
 tree_map = tree.map  # a name of old
 
-# Why a name that programs ask for is not there.
-_REASONS = {
-    "pmap": "there is one device; use vmap",
-    "sharding": "there is one device",
-    "experimental": "what is being tried out in JAX is not here",
-    "distributed": "use lucid.distributed, which has the names of torch.distributed",
-    "profiler": "use cProfile, or lucid.kernels to see generated code",
-    "export": "programs are not exported",
-    "dtypes": "use the types of jax.numpy",
-    "ffi": "call foreign functions from a lucid.autograd.Function",
-}
-
 
 @_contextlib.contextmanager
 def named_scope(name: str) -> _Any:
@@ -104,8 +93,7 @@ def ensure_compile_time_eval() -> _Any:
 
 
 def __getattr__(name: str) -> _Any:
-    why = _REASONS.get(name)
-    raise AttributeError(f"module 'jax' has no attribute {name!r}" + (f": {why}" if why else ""))
+    raise _missing("jax", name)
 
 
 __all__ = sorted(

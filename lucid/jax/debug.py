@@ -8,7 +8,9 @@ import numpy as np
 from lucid.core.kind import Kind
 from lucid.core.levels import trace
 from lucid.core.tensor import Tensor, is_plain
-from lucid.ops.tree import tree_map
+from lucid.ir.trace import UserCode
+from lucid.jax.absences import missing as _missing
+from lucid.ops.tree import flatten, tree_map
 
 
 def _shown(leaf: Any) -> Any:
@@ -27,12 +29,31 @@ def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, **
     >>> seen
     [array([1., 1.], dtype=float32)]
     """
-    if trace.get() is not None:
-        raise RuntimeError(
-            "jax.debug: while a program is traced its values are not known; leave jit out with jax.disable_jit()"
-        )
+    program = trace.get()
+    if program is not None:
+        leaves, structure = flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        program.write(_Callback(callback, leaves, structure), [program.refer(t.detach()) for t in tensors], ())
+        return
     given, named = tree_map(_shown, (args, kwargs))
     callback(*given, **named)
+
+
+class _Callback(UserCode):
+    """The call of a function in a program, at each run."""
+
+    lasting, results = True, ()
+    name = "debug.callback"
+
+    def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
+        self.function, self.leaves, self.structure = function, leaves, structure
+
+    def __call__(self, *tensors: Any, **params: Any) -> tuple[Any, ...]:
+        given = iter(tensors)
+        leaves = [_shown(next(given)) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
+        args, kwargs = self.structure.unflatten(leaves)
+        self.function(*args, **kwargs)
+        return ()
 
 
 def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
@@ -55,3 +76,7 @@ def breakpoint(**hints: Any) -> None:
 
 
 __all__ = ["breakpoint", "callback", "print"]
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing("jax.debug", name)

@@ -21,6 +21,7 @@ from lucid.api import joining, reductions, rng, shaping, sorting
 from lucid.autograd import Function
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import canonical
 from lucid.ops import binary, unary
@@ -314,6 +315,37 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return reductions.norm(normal(key, (*_shape_of(shape), 3), dtype), 2, -1)
 
 
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Maxwell's lengths with a random sign, scaled and moved."""
+    one, two = split(key)
+    sizes = (*_shape_of(shape), *_shape_of(None, loc, scale))
+    return rademacher(two, sizes).astype(np.float32) * maxwell(one, sizes, dtype) * DOOR.array(scale) + DOOR.array(loc)
+
+
+def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers with a density in proportion to exp(-|x|^p)."""
+    one, two = split(key)
+    return rademacher(two, shape).astype(np.float32) * gamma(one, 1 / p, shape, dtype) ** (1 / p)
+
+
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Numbers from Fisher's F-distribution."""
+    one, two = split(key)
+    sizes = _shape_of(shape, dfnum, dfden)
+    top = chisquare(one, dfnum, shape=sizes) / DOOR.array(dfnum)
+    return top / (chisquare(two, dfden, shape=sizes) / DOOR.array(dfden))
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Numbers from Wald's (the inverse normal) distribution of scale 1."""
+    one, two = split(key)
+    sizes = _shape_of(shape, mean)
+    mu = lift(DOOR.array(mean))
+    y = normal(one, sizes, dtype) ** 2
+    x = mu + mu**2 * y / 2 - mu / 2 * unary.sqrt(4 * mu * y + (mu * y) ** 2)
+    return binary.where(uniform(two, sizes, dtype) <= mu / (mu + x), x, mu**2 / x)
+
+
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """How many trials the first success takes."""
     kind = canonical(np.dtype(int if dtype is None else dtype))
@@ -517,3 +549,7 @@ __all__ = [
     "weibull_min",
     "wrap_key_data",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing("jax.random", name)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from lucid import tree
+from lucid.jax.absences import missing as _missing
 from lucid.tree import Structure as PyTreeDef
 from lucid.tree import all as tree_all
 from lucid.tree import flatten as tree_flatten
@@ -97,3 +98,7 @@ __all__ = [
     "tree_transpose",
     "tree_unflatten",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing("jax.tree_util", name)

@@ -10,14 +10,16 @@ from typing import Any as _Any
 
 from lucid.api import names as _names
 from lucid.core.primitive import lift as _lift
+from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import DOOR as _DOOR
 from lucid.jax.lax import collectives as _collectives
 from lucid.jax.lax import control as _control
+from lucid.jax.lax import gathering as _gathering
 from lucid.jax.lax import linalg as linalg
 from lucid.jax.lax import operators as _operators
 from lucid.jax.lax import windows as _windows
 
-_HOMES = (_control, _operators, _windows, _collectives)
+_HOMES = (_control, _operators, _gathering, _windows, _collectives)
 
 
 def _public(home: _Any) -> dict[str, _Any]:
@@ -53,7 +55,7 @@ def __getattr__(name: str) -> _Any:
     elif name in __all__:
         value = _on_arrays(name, _ROWS[_RENAMED.get(name, name)].function())
     else:
-        raise AttributeError(f"module 'jax.lax' has no attribute {name!r}")
+        raise _missing("jax.lax", name)
     globals()[name] = value
     return value
 

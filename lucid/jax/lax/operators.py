@@ -9,6 +9,7 @@ import numpy as np
 
 from lucid.api import contractions, reductions, shaping, sorting, splitting
 from lucid.api.indexing import take_along_dim
+from lucid.api.random import rand
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.interop.numpy_updates import updated
@@ -475,3 +476,66 @@ def optimization_barrier(operand: Any) -> Any:
 def square(x: Any) -> Any:
     """The square."""
     return unary.square(_array(x))
+
+
+# --- bits, roots and other forms -------------------------------------------------------------------
+
+
+def cbrt(x: Any, accuracy: Any = None) -> Any:
+    """The cube root, of negative numbers too.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.lax.cbrt(jnp.array([-8.0, 27.0]))
+    Array([-2.,  3.], dtype=float32)
+    """
+    return DOOR.function(np.cbrt)(_array(x))
+
+
+def unstack(operand: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The slices along a dimension."""
+    return tuple(splitting.unbind(_array(operand), axis))
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """The array with dimensions of size 1 in front, up to a rank."""
+    y = _array(x)
+    return shaping.reshape(y, (1,) * (rank - y.ndim) + tuple(y.shape))
+
+
+def population_count(x: Any) -> Any:
+    """How many bits are set.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.lax.population_count(jnp.array([0, 7, 8]))
+    Array([0, 3, 1], dtype=int32)
+    """
+    return DOOR.function(np.bitwise_count)(_array(x)).astype(_array(x).np_dtype)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """The bits moved to the right, with zeros in front.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.lax.shift_right_logical(jnp.array([-1]), jnp.array([28]))
+    Array([15], dtype=int32)
+    """
+    value, steps = _array(x), _array(y)
+    size = value.np_dtype.itemsize * 8
+    kept = binary.where(steps > 0, (1 << (size - steps).clamp(0, size - 1)) - 1, -1)
+    return binary.where(steps >= size, 0, (value >> steps) & kept).to(value.np_dtype)
+
+
+def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
+    """The bits of all elements along dimensions, put together by exclusive or."""
+    return DOOR.function(np.bitwise_xor).reduce(_array(operand), tuple(axes))
+
+
+def empty(shape: Sequence[int], dtype: Any, **hints: Any) -> Any:
+    """An array of which only shape and type count; it holds zeros."""
+    return DOOR.wrapped(np.zeros(tuple(shape), canonical(np.dtype(dtype))))
+
+
+def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
+    """Numbers drawn evenly from [a, b), of the generator of Lucid."""
+    low, high = _array(a), _array(b)
+    return rand(*shape, dtype=low.np_dtype) * (high - low) + low

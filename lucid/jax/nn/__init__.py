@@ -6,6 +6,7 @@ import numpy as np
 
 from lucid.api import joining, reductions, shaping, splitting
 from lucid.core.primitive import lift
+from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import canonical
 from lucid.jax.nn import initializers as initializers
@@ -207,3 +208,43 @@ def dot_product_attention(
 def concat_elu(x: Any, axis: int = -1) -> Any:
     """elu of x and of -x, one after the other."""
     return joining.cat([elu(x), elu(-_floats(x))], axis)
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)), accurate for small and large x.
+
+    >>> import lucid.jax as jax
+    >>> jax.nn.log1mexp(1.0).round(4)
+    Array(-0.4587, dtype=float32)
+    """
+    y = _floats(x)
+    return binary.where(y < np.log(2.0), unary.log(-unary.expm1(-y)), unary.log1p(-unary.exp(-y)))
+
+
+def logmeanexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+    """log of the mean of exp(x), along an axis.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.nn.logmeanexp(jnp.zeros(3))
+    Array(0., dtype=float32)
+    """
+    y = _floats(x)
+    count = lift(np.ones(y.shape)) if where is None else lift(DOOR.array(where)).to(y.np_dtype)
+    shown = y if where is None else binary.where(lift(DOOR.array(where)), y, -np.inf)
+    dims = tuple(range(y.ndim)) if axis is None else axis
+    total = reductions.sum(count.expand(y.shape), dims, keepdims)
+    return reductions.logsumexp(shown, dims, keepdims) - unary.log(total.to(y.np_dtype))
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """(x + 1) / 2, between 0 and 1.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.nn.sparse_sigmoid(jnp.array([-3.0, 0.0, 5.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return (0.5 * (_floats(x) + 1)).clamp(0, 1)
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing("jax.nn", name)

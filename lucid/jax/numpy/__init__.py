@@ -11,6 +11,7 @@ from typing import Any as _Any
 import ml_dtypes as _ml_dtypes
 import numpy as _numpy
 
+from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import DOOR as _DOOR
 from lucid.jax.arrays import Array as _Array
 from lucid.jax.numpy import fft as fft
@@ -38,7 +39,9 @@ def __getattr__(name: str) -> _Any:
         value = _counterpart(getattr(_numpy, name))
     else:
         why = _reasons.REASONS.get(name)
-        raise AttributeError(f"module 'jax.numpy' has no attribute {name!r}" + (f": {why}" if why else ""))
+        if why is None:
+            raise _missing("jax.numpy", name)
+        raise AttributeError(f"module 'jax.numpy' has no attribute {name!r}: {why}")
     globals()[name] = value
     return value
 
