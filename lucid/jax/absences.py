@@ -40,7 +40,8 @@ REASONS: dict[str, dict[str, str]] = {
         "use categorical, or sum bernoulli": "binomial multinomial",
     },
     "jax": {
-        _DEVICES: "pmap NamedSharding P Shard Device make_mesh set_mesh shard_map smap reshard make_array_from_callback "
+        "there is one device; use vmap": "pmap",
+        _DEVICES: "NamedSharding P Shard Device make_mesh set_mesh shard_map smap reshard make_array_from_callback "
         "make_array_from_process_local_data make_array_from_single_device_arrays host_count host_id host_ids "
         "process_indices sharding remove_size_one_mesh_axis_from_type copy_to_host_async memory auto_pcast",
         _REFS: "Ref new_ref empty_ref free_ref freeze ds",
