@@ -1,5 +1,6 @@
 """Several processes: collectives between real ones."""
 
+import os
 import subprocess
 import sys
 import time
@@ -113,3 +114,14 @@ def test_derivatives_batches_and_programs(processes):
 
 def test_derivatives_of_one_process():
     all_well("derivatives.py", 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_belongs_to_no_group():
+    code = (
+        "import os, lucid.distributed as dist; dist.init_process_group('single')\n"
+        "if not (child := os.fork()): os._exit(0 if not dist.is_initialized() else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and dist.is_initialized()\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

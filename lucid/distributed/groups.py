@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from lucid.core.forks import after_fork
 from lucid.distributed import faults
 from lucid.distributed.control import RESTARTS, SIZE
 from lucid.distributed.engines import ENGINES, DistributedError, Engine, made
@@ -90,6 +91,14 @@ class group(metaclass=_Members):
 GroupMember = group
 _groups: list[ProcessGroup] = []  # those of which this process is a member, the first with all processes
 _made = [0]  # how many groups were made, with those of others
+_left: list[ProcessGroup] = []  # those of the process from which this one was forked
+
+
+@after_fork
+def _leave() -> None:
+    """A forked child, such as a worker that loads data, is no process of its own: it belongs to no group."""
+    _left.extend(_groups)  # nothing of them is freed here
+    _groups.clear()
 
 
 def chosen(given: Any = None) -> ProcessGroup:

@@ -53,7 +53,7 @@ REASONS: dict[str, dict[str, str]] = {
         "transfer_guard_host_to_device",
         _MACHINERY: "ad typeof float0 fwd_and_bwd checkpoint_policies closure_convert custom_gradient",
         "what is being tried out in JAX is not here": "experimental",
-        "Lucid trains in one process": "distributed",
+        "use lucid.distributed, which has the names of torch.distributed": "distributed",
         "use lucid.profiler": "profiler",
         "programs are not exported": "export",
         "use the types of jax.numpy": "dtypes",

@@ -19,6 +19,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.distributed.engines.engine import Counts, Engine, Pending, Receiving, ReduceOp, polled
 
+# Locks stay as they are in a forked child, which belongs to no group (`after_fork` in groups.py).
 LARGE = 1 << 16  # bytes from which on blocking calls in a helper thread are faster
 MOST = 1 << 30  # elements of one call: MPI counts them with 32 bits
 _PAUSE, _LOOKS = (

@@ -12,6 +12,8 @@ from typing import Any
 
 from lucid.distributed.engines.engine import DONE, Counts, Engine, Pending, Receiving, ReduceOp
 
+# Locks stay as they are in a forked child, which belongs to no group (`after_fork` in groups.py).
+
 
 class _Link:
     """Says when an operation that starts now would be done, behind those that started before."""
