@@ -91,7 +91,7 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     """
     x = _floats(input, "mean", dtype)
     dims = many_dims(dim, x.ndim, "mean")
-    return P.sum(x, dims=dims, keepdim=keepdim) / _count(x, dims)
+    return binary.true_divide(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), _count(x, dims))
 
 
 def _count(x: Tensor, dims: tuple[int, ...]) -> float:

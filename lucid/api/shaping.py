@@ -219,10 +219,11 @@ def permute(input: Any, *dims: Any, **named: Any) -> Tensor:
     (4, 2, 3)
     """
     x = lift(input)
-    order = tuple(one_dim(d, x.ndim, "permute") for d in shape_from(by_name(dims, named, "dims", "permute"), "permute"))
-    if sorted(order) != list(range(x.ndim)):
-        raise RuntimeError(f"permute: {order} does not name each of the {x.ndim} dimensions once")
-    return P.permute(x, dims=order)
+    ndim = x.ndim
+    order = [one_dim(d, ndim, "permute") for d in shape_from(by_name(dims, named, "dims", "permute"), "permute")]
+    if len(order) != ndim or len(set(order)) != ndim:
+        raise RuntimeError(f"permute: {tuple(order)} does not name each of the {ndim} dimensions once")
+    return apply(P.permute, (x,), {"dims": tuple(order)})
 
 
 def transpose(input: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
@@ -316,17 +317,21 @@ def expand(input: Any, *sizes: Any, **named: Any) -> Tensor:
             [2, 2, 2]])
     """
     x = lift(input)
-    wanted = shape_from(by_name(sizes, named, "size", "expand"), "expand")
-    extra = len(wanted) - x.ndim
+    own, wanted = x.shape, shape_from(by_name(sizes, named, "size", "expand"), "expand")
+    extra = len(wanted) - len(own)
     if extra < 0:
-        raise RuntimeError(f"expand: {wanted} has fewer dimensions than shape {x.shape}")
-    shape = tuple(x.shape[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(wanted))
-    for d, n in enumerate(x.shape):
-        if n not in (1, shape[d + extra]):
-            raise RuntimeError(f"expand: shape {x.shape} cannot be expanded to {wanted}: dimension {d} has size {n}")
-    if any(n < 0 for n in shape):
-        raise RuntimeError(f"expand: {wanted} has a negative size that keeps no dimension of {x.shape}")
-    return P.broadcast_to(x, shape=shape)
+        raise RuntimeError(f"expand: {wanted} has fewer dimensions than shape {own}")
+    shape = list(wanted)
+    for d, n in enumerate(own, extra):
+        if shape[d] == -1:
+            shape[d] = n
+        elif n != 1 and n != shape[d]:
+            raise RuntimeError(
+                f"expand: shape {own} cannot be expanded to {wanted}: dimension {d - extra} has size {n}"
+            )
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"expand: {wanted} has a negative size that keeps no dimension of {own}")
+    return apply(P.broadcast_to, (x,), {"shape": tuple(shape)})
 
 
 def broadcast_to(input: Any, size: Any = None, *, shape: Any = None) -> Tensor:

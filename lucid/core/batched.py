@@ -98,7 +98,7 @@ class Batched(Kind):
         else:
             inner = target.shell()
             inner._node, inner._requires_grad = target._node, target._requires_grad
-        spread = P.broadcast_to(P.reshape(inner, shape=(1, *inner.shape)), shape=(size, *inner.shape))
+        spread = P.broadcast_to(inner, shape=(size, *inner.shape))
         target.__class__ = Batched
         target._array, target._level, target._aux = spread.clone(), self._level, None
 
@@ -213,7 +213,7 @@ def reveal(tensor: Any, level: int, size: int) -> Any:
         if tensor._aux is None:
             return tensor._array
         tensor = tensor._array
-    return tensor.expand(size, *tensor.shape)
+    return P.broadcast_to(tensor, shape=(size, *tensor.shape))
 
 
 def _inside(tensor: Any, change: Callable[[Any, bool], Any]) -> Any:

@@ -151,7 +151,7 @@ def _whole(out: Any, dim: int | None, batch: Batch) -> Any:
                 raise ValueError("vmap: out_dims is None for a result that differs between examples")
             return out._array
         out = out._array
-    return out if dim is None else out.expand(batch.size, *out.shape)
+    return out if dim is None else P.broadcast_to(out, shape=(batch.size, *out.shape))
 
 
 def _placed(out: Tensor, dim: int | None) -> Tensor:

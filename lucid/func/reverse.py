@@ -1,5 +1,6 @@
 """Reverse mode as functions of functions: grad, value_and_grad, vjp."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import wraps
@@ -137,24 +138,27 @@ def _lifted(x: Tensor) -> Any:
     return transforms[-1].lifted(x) if transforms and x._level < transforms[-1].level else x
 
 
-def _one_number(value: Any) -> None:
-    """Refuse a result that has no gradient."""
+def _seed_of(value: Any) -> Tensor:
+    """The cotangent of a result that is one real number; others have no gradient."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"grad: the function must return one tensor, not {type(value).__name__}; "
             "if it returns more than the value to differentiate, say has_aux=True"
         )
-    if value.numel() != 1:
+    shape, kind = value.shape, value.np_dtype
+    if math.prod(shape) != 1:
         raise ValueError(
-            f"grad: the function must return one number, but its result has shape {value.shape}; "
+            f"grad: the function must return one number, but its result has shape {shape}; "
             "reduce it, as with .sum(), or use jacrev or vjp"
         )
-    raise_if_not_differentiable(value, "grad", "the result")
-    if value.is_complex():
+    if kind not in DIFFERENTIABLE:
+        raise_if_not_differentiable(value, "grad", "the result")
+    if kind.kind == "c":
         raise ValueError(
             f"grad: the function must return a real number, but its result is {value.dtype}, which has no gradient; "
             "take its .real or .abs(), or use vjp with a cotangent"
         )
+    return Tensor._wrap(full(shape, 1, kind))
 
 
 def _value_and_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -170,9 +174,7 @@ def _differentiated(
 ) -> tuple[Pulled, Any, Any, Any]:
     pulled = Pulled("grad", func, args, kwargs, argnums)
     value, aux = _value_and_aux("grad", pulled.output, has_aux)
-    _one_number(value)
-    seed = Tensor._wrap(full(value.shape, 1, value.np_dtype))
-    return pulled, value, aux, pulled.arranged(pulled.pull([value], [seed], retain=False))
+    return pulled, value, aux, pulled.arranged(pulled.pull([value], [_seed_of(value)], retain=False))
 
 
 def value_and_grad(

@@ -23,7 +23,7 @@ def _isin_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) ->
         return prim(*values, **params)
     x, test = values
     if not batched[0]:
-        x = broadcast_to(P.reshape(x, shape=(1, *x.shape)), (size, *x.shape))
+        x = broadcast_to(x, (size, *x.shape))
     pairs = P.reshape(x, shape=(*x.shape, 1)) == P.reshape(
         test, shape=(size, *(1,) * (x.ndim - 1), math.prod(test.shape[1:]))
     )

@@ -65,7 +65,7 @@ def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
         return (dim if dim >= 0 else dim + ndim,)
     if dim is None:
         return tuple(range(ndim))
-    if type(dim) is not tuple and not isinstance(dim, Sequence):
+    if type(dim) is int or (type(dim) is not tuple and not isinstance(dim, Sequence)):
         number = one_dim(dim, ndim, name)
         return (number,) if ndim else ()
     if not dim:

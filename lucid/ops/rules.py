@@ -148,7 +148,4 @@ def expand_reduced(ct: Any, x_shape: Sequence[int], dims: tuple[int, ...], keepd
 
 def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
     """All values with the batch in dimension 0; unbatched ones repeat."""
-    return [
-        v if b else P.broadcast_to(P.reshape(v, shape=(1, *v.shape)), shape=(size, *v.shape))
-        for v, b in zip(values, batched, strict=True)
-    ]
+    return [v if b else P.broadcast_to(v, shape=(size, *v.shape)) for v, b in zip(values, batched, strict=True)]

@@ -20,15 +20,19 @@ def _broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
         return out
     if x.shape == shape:
         return x.view()
-    if type(x) is ndarray and x.dtype.isbuiltin == 1 and x.flags.c_contiguous:
-        extra = len(shape) - x.ndim
-        strides = (0,) * extra + tuple(
-            0 if n == 1 and m != 1 else s for n, m, s in zip(x.shape, shape[extra:], x.strides, strict=True)
-        )
-        if extra >= 0 and all(n == 1 or n == m for n, m in zip(x.shape, shape[extra:], strict=True)):
+    extra = len(shape) - x.ndim
+    if extra >= 0 and type(x) is ndarray and x.dtype.isbuiltin == 1 and x.flags.c_contiguous:
+        strides = [0] * extra + list(x.strides)
+        for d, n in enumerate(x.shape, extra):
+            if n == 1 and shape[d] != 1:
+                strides[d] = 0
+            elif n != shape[d]:
+                break
+        else:
             out = ndarray(shape, x.dtype, x, 0, strides)
             # Only where elements share memory must writes be refused.
-            out.flags.writeable = x.flags.writeable and x.size == out.size
+            if x.size != out.size or not x.flags.writeable:
+                out.flags.writeable = False
             return out
     return np.broadcast_to(x, shape)
 
