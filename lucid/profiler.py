@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lucid.core.forks import after_fork
 from lucid.core.primitive import Primitive, registry
 
 
@@ -75,6 +76,12 @@ class _Watched:
 
 _running: list["Profiler"] = []
 _lock = threading.Lock()
+
+
+@after_fork
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
 
 
 def _noted(prim: Primitive, function: Callable[..., Any], arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -48,6 +48,7 @@ NOT_OPS: dict[str, str] = {
     """,
     "transforms and control flow: test_func_vmap, test_func_control, test_compile": "compile cond scan vmap while_loop",
     "files: test_checkpoints": "load load_sharded save save_sharded",
+    "files of several processes: test_distributed_checkpoints": "Shard load_parallel save_parallel",
     "an error class": "LinAlgError",
     "changes type or place; the rows to_complex and to_double test the one operation beneath": """
         astype to to_device type type_as cpu numpy to_numpy bool byte char short int long half bfloat16 float double cfloat cdouble

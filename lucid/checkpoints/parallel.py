@@ -355,6 +355,13 @@ def load_parallel(path: str | os.PathLike[str], state: Any = None, *, group: Any
     The nest that was saved is returned. Tensors and parts of `state`, which has the same names, are filled in place, and
     stand in what is returned; of each, only what it needs is read. Without a state, or where it has no tensor, tensors come
     back whole.
+
+    >>> import lucid, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> lucid.save_parallel({"weight": lucid.arange(4.0)}, folder)
+    >>> part = lucid.Shard(lucid.zeros(2), (2,), (4,))
+    >>> lucid.load_parallel(folder, {"weight": part})["weight"].local
+    Tensor([2., 3.])
     """
     own, folder, encoder = _group(group), os.fsdecode(path), _Encoder()
 

@@ -18,22 +18,6 @@ _wrap = Tensor._wrap
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-class Pushforward:
-    """One application of jvp."""
-
-    __slots__ = ("level",)
-
-    def __init__(self, level: int) -> None:
-        self.level = level
-
-    def lifted(self, tensor: Tensor) -> "Dual":
-        return Dual.make(tensor, None, self.level)
-
-    def settled(self, gradient: Tensor) -> Tensor:
-        """A gradient without tangent, for a leaf from outside."""
-        return gradient
-
-
 class Dual(Kind):
     """Holds a primal tensor and its tangent, which may be None for zero."""
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.autograd.forward_ad import Pushforward
 from lucid.core.arrays import zeros
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.dual import Dual, Pushforward
+from lucid.core.dual import Dual
 from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
