@@ -570,9 +570,11 @@ def test_checkpoint_keeps_nothing_that_the_function_saved():
         gc.enable()
 
 
-def test_checkpoint_refuses_the_reentrant_way():
-    with pytest.raises(ValueError, match="reentrant"):
-        checkpoint(lambda t: t, leaf(1.0), use_reentrant=True)
+def test_the_reentrant_way_records_nothing_without_an_argument_that_requires_grad():
+    x = leaf(3.0)
+    assert checkpoint(lambda t: t * t, x, use_reentrant=True).requires_grad
+    assert not checkpoint(lambda t: t * x, lucid.tensor(2.0), use_reentrant=True).requires_grad
+    assert checkpoint(lambda t: t * x, lucid.tensor(2.0)).requires_grad
 
 
 # --- anomaly detection ----------------------------------------------------------------------------

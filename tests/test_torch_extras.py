@@ -47,9 +47,16 @@ def test_sync_batch_norm_is_batch_norm_in_one_process():
 
 
 def test_distributed_modules_run_in_one_process():
-    model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
-    with model.no_sync():
-        assert list(model.state_dict()) == ["module.weight", "module.bias"] and model(torch.ones(3, 2)).shape == (3, 1)
+    with pytest.raises(ValueError, match="no process group yet"):
+        nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    torch.distributed.init_process_group()
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        with model.no_sync():
+            assert list(model.state_dict()) == ["module.weight", "module.bias"]
+            assert model(torch.ones(3, 2)).shape == (3, 1)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("library", [lucid, torch], ids=["lucid", "torch"])

@@ -360,7 +360,7 @@ def load_parallel(path: str | os.PathLike[str], state: Any = None, *, group: Any
     >>> folder = tempfile.mkdtemp()
     >>> lucid.save_parallel({"weight": lucid.arange(4.0)}, folder)
     >>> part = lucid.Shard(lucid.zeros(2), (2,), (4,))
-    >>> lucid.load_parallel(folder, {"weight": part})["weight"].local
+    >>> lucid.load_parallel(folder, {"weight": part})["weight"].tensor
     Tensor([2., 3.])
     """
     own, folder, encoder = _group(group), os.fsdecode(path), _Encoder()

@@ -103,12 +103,12 @@ class Rewriter:
     def written(self, instruction: Instruction) -> list[Instruction] | None:
         """The instructions in place of one; None if it is left as it is."""
         primitive = instruction.primitive
-        if primitive.row_body is not None:
+        if primitive.row_body is not None and "dim" in instruction.params:  # reductions have several
             x, dim = instruction.operands[0], instruction.params["dim"]
             if (
                 not isinstance(x, Name)
                 or dim != len(x.shape) - 1
-                or any(o.shape != x.shape for o in instruction.operands)
+                or any(not isinstance(o, Name) or o.shape != x.shape for o in instruction.operands)
             ):
                 return None
             return self._if_coded([instruction._replace(primitive=_of_primitive(primitive), params={})])

@@ -58,6 +58,7 @@ shares_memory = question("shares_memory")
 is_writable = question("is_writable")
 is_contiguous = question("is_contiguous")  # in row-major order
 address = question("address")
+bounds = question("bounds")  # the address of the first byte and that behind the last; the same without elements
 offset = question("offset")  # bytes from the start of the memory
 can_reshape = question("can_reshape")  # (x, shape): whether that is a view
 ones_laid_out_like = question("ones_laid_out_like")  # (x, shape): with the strides of a part of x

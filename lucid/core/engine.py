@@ -619,7 +619,10 @@ def _into_leaf(held: list[Any], create_graph: bool) -> None:
             gradient = gradient.settled()
         else:
             gradient = transform.settled(gradient)
-    while isinstance(gradient, Kind) and gradient._level > outermost:
+    is_plain = not getattr(leaf, "_level", 0)
+    while isinstance(gradient, Kind) and (
+        gradient._level > outermost or (is_plain and gradient._level == levels.OUTERMOST)
+    ):
         gradient = gradient.settled()
     _add_to_grad(leaf, gradient, create_graph)
     hooks = _hooks_on(leaf)

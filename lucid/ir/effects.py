@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core import modes
+from lucid.core import arrays, modes
 from lucid.core.kind import bottom
 from lucid.core.tensor import Tensor
 from lucid.ir.primitives import check_of
@@ -104,24 +104,18 @@ class Memories:
     """Where tensors lie, so that those that may share memory with another one are found without a look at all of them."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        spans = [(*_bounds(t), place) for place, t in enumerate(tensors)]
+        spans = [(*arrays.bounds(bottom(t)), place) for place, t in enumerate(tensors)]
         self._spans = sorted(s for s in spans if s[0] < s[1])
         self._tops = list(accumulate([high for _, high, _ in self._spans], max))
 
     def beside(self, tensor: Tensor) -> Iterator[int]:
         """The places of the tensors that may share memory with one, its own among them."""
-        low, high = _bounds(tensor)
+        low, high = arrays.bounds(bottom(tensor))
         k = bisect_left(self._spans, (high,)) if low < high else 0
         while k and self._tops[k - 1] > low:
             k -= 1
             if self._spans[k][1] > low:
                 yield self._spans[k][2]
-
-
-def _bounds(tensor: Tensor) -> tuple[int, int]:
-    """The first byte of a tensor, and the one behind its last; the same if it has no elements."""
-    array = bottom(tensor)
-    return np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
 
 
 def is_part(tensor: Tensor) -> bool:

@@ -207,6 +207,7 @@ fill(
         "format": _format,
         "fingerprint": _fingerprint,
         "address": _address,
+        "bounds": lambda x: np.lib.array_utils.byte_bounds(x) if x.size else (0, 0),
         "offset": lambda x: x.ctypes.data - _array_owner(x).ctypes.data,
         "can_reshape": _can_reshape,
         "ones_laid_out_like": lambda x, shape: np.ones_like(x[tuple([slice(n) for n in shape])]),

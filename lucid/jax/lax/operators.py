@@ -485,7 +485,7 @@ def cbrt(x: Any, accuracy: Any = None) -> Any:
     """The cube root, of negative numbers too.
 
     >>> import lucid.jax as jax, lucid.jax.numpy as jnp
-    >>> jax.lax.cbrt(jnp.array([-8.0, 27.0]))
+    >>> jax.lax.cbrt(jnp.array([-8.0, 27.0])).round(4)
     Array([-2.,  3.], dtype=float32)
     """
     return DOOR.function(np.cbrt)(_array(x))
