@@ -125,6 +125,7 @@ NOT_LINEAR = {
     "multi_dot": "the search for the best order of multiplication looks at all pairs",
     "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm vector_to_parameters": "among the optimizers",
     "broadcast_arrays": "another name",
+    "eval": "does nothing with them",
 }
 
 
