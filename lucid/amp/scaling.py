@@ -93,7 +93,7 @@ class GradScaler:
                 if stage is _Stage.UNSCALED
                 else "unscale_ is called after step(); call it before, or call update() in between"
             )
-        params = (p for group in optimizer.param_groups for p in group["params"])
+        params = [p for group in optimizer.param_groups for p in group["params"]]
         gradients = [g for p in params if (g := p.grad) is not None]  # read once: another thread may remove it
         for g in gradients:
             if g.dtype == dtypes.float16:
@@ -104,11 +104,15 @@ class GradScaler:
         else:
             for g in gradients:
                 found = _unscale(g, 1.0 / self._scale) or found
-            found = self._agreed(found)
+        found = self._agreed(found, params)
         self._stages[id(optimizer)] = optimizer, _Stage.UNSCALED, found
 
-    def _agreed(self, found: Any) -> Any:
-        """Whether inf or nan was found, also by others that a subclass asks."""
+    def _agreed(self, found: Any, params: Sequence[Tensor]) -> Any:
+        """Whether inf or nan was found, also by processes that have other parts of the parameters."""
+        from lucid.distributed.parts import by_division, of_all_parts
+
+        for groups in filter(None, by_division(params)):
+            found = read_flag(of_all_parts(lucid.as_tensor(found), groups, Tensor.any))
         return found
 
     def step(self, optimizer: "Optimizer", *args: Any, **kwargs: Any) -> Any:
@@ -236,6 +240,11 @@ class GradScaler:
         self.set_backoff_factor(state_dict["backoff_factor"])
         self.set_growth_interval(state_dict["growth_interval"])
         self._growth_tracker = int(state_dict["_growth_tracker"])
+
+
+def read_flag(flag: Tensor) -> Any:
+    """A flag as Python's, but in a program that is traced, which has no value of it."""
+    return flag if capturing() else bool(flag)
 
 
 def _finite_positive(name: str, value: float) -> float:

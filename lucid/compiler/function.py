@@ -212,7 +212,7 @@ class Compiled:
         reason = self._reason(key, tensors, words)
         self._last_words = words
         leaves, structure = tree.flatten((args, kwargs))
-        walk = Walk(self._roots(leaves))
+        walk = Walk(self._roots([*leaves, *_beside_leaves(structure)]))
         found = captured(self.function, args, kwargs, leaves, structure, walk, self._name)
         given = [t for t in leaves if isinstance(t, Tensor)]
         assert all(a is b for a, b in zip(given, tensors, strict=True))
@@ -480,7 +480,14 @@ def _is_hashable(value: Any) -> bool:
 def _key_of(structure: Any) -> Any:
     if structure.key is tree.LEAF:
         return None
-    return structure.key, *[_key_of(child) for child in structure.children]
+    key = structure.key if _is_hashable(structure.key) else (*structure.key[:2], Same(structure.key[2]))
+    return key, *[_key_of(child) for child in structure.children]
+
+
+def _beside_leaves(structure: Any) -> list[Any]:
+    """What a nest holds that is no leaf, such as the positions of the entries of sparse tensors."""
+    own = [structure.key[2]] if structure.key is not tree.LEAF and len(structure.key) > 2 else []
+    return [*own, *[rest for child in structure.children for rest in _beside_leaves(child)]]
 
 
 def _words(args: Any, kwargs: Any) -> dict[str, str]:

@@ -147,6 +147,10 @@ class Walk:
         self.tensors.setdefault(id(tensor), []).append(found)
         if not first or isinstance(tensor, Kind):
             return
+        if tensor._level:  # made of others, as sparse tensors are
+            self._go_on(found, "slot", "_array", tensor._array)
+            self._go_on(found, "slot", "_aux", tensor._aux)
+            return
         if tensor._grad is not None:
             self._go_on(found, "grad", None, tensor._grad)
         if isinstance(tensor._meta, View) and tensor._meta.base is not None:

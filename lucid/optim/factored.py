@@ -35,6 +35,8 @@ class Adafactor(Optimizer):
 
     reads_rates = True
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: Params,

@@ -32,6 +32,8 @@ class LBFGS(Optimizer):
     True
     """
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: Params,

@@ -33,6 +33,8 @@ class Muon(Optimizer):
     (True, True)
     """
 
+    needs_whole_parameters = True
+
     def __init__(
         self,
         params: Params,

@@ -80,6 +80,7 @@ class Optimizer:
             self.add_param_group(group)
         self._given = None
 
+    needs_whole_parameters = False  # whether a step looks at more than single elements
     _hooks: dict[str, dict[int, Hook]] = {}  # noqa: RUF012  # of those whose class leaves out super().__init__(): none
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -118,6 +119,11 @@ class Optimizer:
                 raise ValueError(
                     f"a parameter of shape {p.shape} is the result of an operation (`{p.grad_fn.name()}` at "
                     f"{p.grad_fn.place}) and not a leaf; make it one with detach().requires_grad_()"
+                )
+            if self.needs_whole_parameters and _is_part(p):
+                raise ValueError(
+                    f"{type(self).__name__} looks at whole parameters, and other processes have parts of this one (its own "
+                    f"part has the shape {p.shape}); take an optimizer that treats each element by itself, such as AdamW"
                 )
             if id(p) in known:
                 raise ValueError(
@@ -275,6 +281,12 @@ class Optimizer:
             count = sum(p.numel() for p in group["params"])
             lines.append(f"    params: {len(group['params'])} tensors, {count} elements")
         return "\n".join([*lines, ")"])
+
+
+def _is_part(p: Tensor) -> bool:
+    from lucid.distributed.parts import divided_among
+
+    return any(group.size() > 1 for group in divided_among(p))
 
 
 def _with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -216,19 +216,38 @@ def check_scaler_and_norm_of_parts():
     for m in (model, alone):
         (m(x) ** 2).sum().backward()
     wanted = nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
-    np.testing.assert_allclose(clip_grad_norm_(model.parameters(), 0.5).item(), wanted.item(), rtol=1e-5)
+    copies = [p.grad.clone() for p in model.parameters()]
+    for clip in (clip_grad_norm_, nn.utils.clip_grad_norm_):  # the second knows of parts by itself
+        for p, gradient in zip(model.parameters(), copies, strict=True):
+            p.grad = gradient.clone()
+        np.testing.assert_allclose(clip(model.parameters(), 0.5).item(), wanted.item(), rtol=1e-5)
+    whole = nn.Linear(1, 2)  # beside parts, what all have whole counts once
+    for p in whole.parameters():
+        p.grad = lucid.full_like(p, 3.0)
+    for p, gradient in zip(model.parameters(), copies, strict=True):
+        p.grad = gradient.clone()
+    both = nn.utils.clip_grad_norm_([*whole.parameters(), *model.parameters()], 1e9)
+    np.testing.assert_allclose(both.item() ** 2, wanted.item() ** 2 + 4 * 9, rtol=1e-5)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    for optimizer in (lucid.optim.Adafactor, lucid.optim.LBFGS, lucid.optim.Muon):
+        try:
+            optimizer([model.weight])
+        except ValueError as error:
+            assert "whole parameters" in str(error), error
+        else:
+            raise AssertionError(f"{optimizer.__name__} took a part")
     rows = -(-5 // SIZE)
     np.testing.assert_allclose(
         model.weight.grad.numpy(), alone.weight.grad[RANK * rows : (RANK + 1) * rows].numpy(), rtol=1e-4, atol=1e-7
     )
     optimizer = lucid.optim.SGD(model.parameters(), lr=1.0)
-    scaler = ShardedGradScaler("cpu", init_scale=8.0)
     before = model.weight.detach().clone()
     if RANK == 0:
         model.weight.grad[0, 0] = float("nan")
-    scaler.step(optimizer)
-    scaler.update()
-    assert scaler.get_scale() == 4.0 and bool((model.weight == before).all())
+    for scaler in (ShardedGradScaler("cpu", init_scale=8.0), lucid.amp.GradScaler("cpu", init_scale=8.0)):
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == 4.0 and bool((model.weight == before).all())
 
 
 for name, check in list(globals().items()):

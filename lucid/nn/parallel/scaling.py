@@ -1,19 +1,24 @@
 """What optimizers of parts of parameters need to know of the others: norms of gradients, and whether one is infinite."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import lucid
-from lucid import Tensor, distributed, no_grad
+from lucid import Tensor
 from lucid.amp import GradScaler
+from lucid.amp.scaling import read_flag
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
+from lucid.distributed.parts import of_all_parts
+from lucid.nn.utils.clipping import clip_grads_with_norm_, norm_of_gradients
 
 __all__ = ["ShardedGradScaler", "clip_grad_norm_"]
 
 
 class ShardedGradScaler(GradScaler):
     """A `GradScaler` for processes that have different gradients: a step that one of them leaves out, all leave out.
+
+    `GradScaler` itself does so for the parts that `fully_shard` and parallel layers make.
 
     >>> import lucid
     >>> import lucid.distributed as dist
@@ -28,22 +33,21 @@ class ShardedGradScaler(GradScaler):
         super().__init__(*args, **kwargs)
         self.process_group = chosen(process_group)
 
-    def _agreed(self, found: Any) -> Any:
-        flag = lucid.tensor([int(found)])
-        distributed.all_reduce(flag, "max", self.process_group)
-        return bool(flag.item())
+    def _agreed(self, found: Any, params: Sequence[Tensor]) -> Any:
+        found = lucid.as_tensor(super()._agreed(found, params))
+        return read_flag(of_all_parts(found, [self.process_group], Tensor.any))
 
 
-@no_grad()
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     process_group: ProcessGroup | None = None,
 ) -> Tensor:
-    """Scale gradients of sharded parameters, in place, so that the norm of all parts together is at most `max_norm`.
+    """Scale gradients of parameters of which each process has others, in place, to a norm of all of at most `max_norm`.
 
-    Returned is the norm before. See `lucid.nn.utils.clip_grad_norm_`, which is for parameters that each process has whole.
+    Returned is the norm before. That is for what processes keep to themselves, such as the stages of a pipeline:
+    `lucid.nn.utils.clip_grad_norm_` knows the parts that `fully_shard` and parallel layers make.
 
     >>> import lucid
     >>> import lucid.distributed as dist
@@ -55,17 +59,7 @@ def clip_grad_norm_(
     (Tensor(10.), Tensor([0.6, 0.8]))
     >>> dist.destroy_process_group()
     """
-    group = chosen(process_group)
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    gradients = [g for p in given if (g := p.grad) is not None]
-    is_largest = norm_type == float("inf")
-    own = [
-        g.detach().abs().max() if is_largest else (g.detach().abs() ** norm_type).sum() for g in gradients if g.numel()
-    ]
-    total = lucid.stack(own).max() if own and is_largest else lucid.stack(own).sum() if own else lucid.zeros(())
-    distributed.all_reduce(total, "max" if is_largest else "sum", group)
-    norm = total if is_largest else total ** (1 / norm_type)
-    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-    for g in gradients:
-        g.mul_(factor.to(g.dtype))
-    return norm
+    total = norm_of_gradients(given, norm_type, chosen(process_group))
+    clip_grads_with_norm_(given, max_norm, total)
+    return total

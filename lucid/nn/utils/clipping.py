@@ -49,12 +49,16 @@ def get_total_norm(
     else:
         with lucid.no_grad():
             total = lucid.stack([_wide(t).norm(order) for t in listed]).norm(order)
-    if error_if_nonfinite and not math.isfinite(total.item()):
+    _raise_unless_finite(total, order, error_if_nonfinite)
+    return total
+
+
+def _raise_unless_finite(total: Tensor, order: float, is_wanted: bool) -> None:
+    if is_wanted and not math.isfinite(total.item()):
         raise RuntimeError(
-            f"the norm of order {order} of these gradients is {total.item()}, so they cannot be clipped; "
+            f"the norm of order {float(order)} of these gradients is {total.item()}, so they cannot be clipped; "
             "pass error_if_nonfinite=False to clip them nevertheless"
         )
-    return total
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -104,7 +108,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale the gradients of all parameters, in place, so that their total norm is at most `max_norm`.
 
-    Returns the norm that they had. `norm_type` may be `inf`, for the largest absolute value.
+    Returns the norm that they had. `norm_type` may be `inf`, for the largest absolute value. Where processes have parts of
+    parameters, as after `nn.parallel.fully_shard`, all of them call it, and it is the norm of all parts.
 
     >>> import lucid
     >>> from lucid.nn.utils import clip_grad_norm_
@@ -116,9 +121,30 @@ def clip_grad_norm_(
     Tensor([0.6, 0.8])
     """
     listed = _listed(parameters)
-    total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite)
+    total = norm_of_gradients(listed, norm_type)
+    _raise_unless_finite(total, norm_type, error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)
     return total
+
+
+def norm_of_gradients(parameters: Iterable[Tensor], norm_type: float, group: Any = None) -> Tensor:
+    """The norm of the gradients of parameters. Of those of which processes have parts, all parts count.
+
+    With a group, parameters that are not known to be parts are taken for parts that its members have.
+    """
+    from lucid.distributed.parts import by_division, of_all_parts
+
+    divisions = by_division(parameters)
+    if group is None and divisions.keys() <= {()}:
+        return get_total_norm(_grads(divisions.get((), ())), norm_type)
+    order, totals = float(norm_type), []
+    for groups, members in divisions.items():
+        own = get_total_norm(_grads(members), order).double()  # also where a process has no gradient
+        everyone = groups or (() if group is None else (group,))
+        with lucid.no_grad():
+            totals.append(of_all_parts(own, everyone, lambda norms: norms.norm(order)))
+    wide = any(p.dtype == lucid.float64 for p in parameters)
+    return get_total_norm(totals, order).to(lucid.float64 if wide else lucid.float32)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:

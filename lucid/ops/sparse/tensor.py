@@ -85,7 +85,8 @@ class Coo:
             return True
         return isinstance(other, Coo) and self.shape == other.shape and _same(self.indices, other.indices)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.shape, self.count))
 
 
 class Csr:
@@ -133,7 +134,8 @@ class Csr:
             return False
         return _same(self.crow, other.crow) and _same(self.col, other.col)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.shape, self.count))
 
 
 Pattern = Coo | Csr
