@@ -10,7 +10,7 @@ from samples_nn_conv import conv
 
 import lucid
 from lucid import autograd, func
-from lucid.backends.cpu import parallel
+from lucid.backends.cpu import parallel, windows
 from lucid.backends.cpu.blas import Blas, library
 from lucid.backends.cpu.nn import convolution as kernels
 from lucid.nn.functional import convolution as F
@@ -68,9 +68,54 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
         return [work(slice(0, 2)), work(slice(2, 4)), work(slice(4, count))]
 
     monkeypatch.setattr(kernels, "in_parts", in_three)
+    monkeypatch.setattr(windows, "correlate", lambda *given: False)
+    monkeypatch.setattr(windows, "weigh", lambda *given: None)
     for want, (prim, a, b) in zip(alone, calls, strict=True):
         np.testing.assert_allclose(prim(a, b, geometry=g).numpy(), want, 1e-10, 1e-10)
     assert counts == [5, 5, 5]
+
+
+# Channels, results, groups, and a geometry: rows of windows that panels end within, more taps than are summed at a time,
+# results that fill no panel, one example in several parts.
+LOOPS = [
+    (1, 3, 5, (1, (20, 11), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
+    (2, 40, 33, (1, (12, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
+    (3, 4, 6, (2, (9, 21), (3, 2), (2, 1), ((1, 0), (0, 2)), (1, 2))),
+    (17, 2, 40, (1, (40,), (5,), (1,), ((2, 2),), (1,))),
+    (1, 3, 4, (1, (30, 30), (7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1))),
+    (2, 3, 4, (1, (5, 6, 7), (2, 3, 2), (1, 2, 1), ((0, 1), (1, 1), (1, 0)), (2, 1, 1))),
+    (2, 3, 4, (1, (9, 9), (2, 2), (1, 1), ((-1, 0), (0, -1)), (1, 1))),
+]
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64], ids=str)
+@pytest.mark.parametrize(("examples", "channels", "results", "geometry"), LOOPS, ids=str)
+def test_loops_give_what_products_give(examples, channels, results, geometry, dtype, monkeypatch):
+    groups, *rest = geometry
+    g = ops.geometry(*rest, groups)
+    x, w = random(examples, channels, *g.size), random(results, channels // groups, *g.kernel, seed=1)
+    y, bias = random(examples, results, *g.out, seed=2), random(results, seed=3)
+    x, w, y, bias = (a.to(dtype) for a in (x, w, y, bias))
+
+    def found():
+        made = [ops.convolution(x, w, geometry=g), ops.convolution_weight(x, y, geometry=g)]
+        made += [ops.convolution_input(y, w, geometry=g), ops.convolution.kernel(x.numpy(), w.numpy(), geometry=g)]
+        made += [kernels._convolution_array(x.numpy(), w.numpy(), g, bias.numpy())]
+        return [np.asarray(m) for m in made]
+
+    counts = lucid.get_num_threads()
+    by_threads = []
+    for threads in (1, counts, 2 * counts):
+        lucid.set_num_threads(threads)
+        by_threads.append(found())
+    lucid.set_num_threads(counts)
+    monkeypatch.setattr(windows, "correlate", lambda *given: False)
+    monkeypatch.setattr(windows, "weigh", lambda *given: None)
+    tolerance = 1e-4 if dtype == lucid.float32 else 1e-11
+    for want, first, *others in zip(found(), *by_threads, strict=True):
+        np.testing.assert_allclose(first, want, tolerance, 10 * tolerance)
+        for other in others:  # to the last bit
+            np.testing.assert_array_equal(first, other)
 
 
 def test_adding_up_and_turning_around_give_the_same_gradient():

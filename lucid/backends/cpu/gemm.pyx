@@ -2,8 +2,9 @@
 """The products of gemm.py in loops.
 
 The columns of the second matrix are copied into panels, and each is multiplied with all rows of the first one while it is
-in the cache. BLAS copies both, which takes its time where matrices are not large, and divides a product evenly among its
-threads, so that all wait for the slowest.
+in the cache. Of the first one, rows whose elements do not lie side by side are copied into tiles. BLAS copies both matrices
+always, which takes its time where they are not large, and divides a product evenly among its threads, so that all wait for
+the slowest.
 """
 
 cimport numpy as np
@@ -14,46 +15,42 @@ import numpy as np
 
 from lucid.backends.cpu.scalar_math cimport real
 from lucid.backends.cpu.thread_pool cimport pool_size, share
-from lucid.backends.cpu.microkernel cimport LINE, pack, rows_by_panel
+from lucid.backends.cpu.microkernel cimport (
+    DEPTH, LINE, LUCID_PANEL, LUCID_TALLEST, LUCID_WIDTH, pack, pack_rows, rows_by_panel
+)
 
 np.import_array()
 
-# The bytes in a row of a panel, and the largest products for which this was found to be faster than BLAS: in one thread,
-# and in several.
+# The largest products for which this was found to be faster than BLAS: in one thread, and in several.
 cdef extern from *:
     """
     #if defined(__AVX512F__)
-    #define LUCID_PANEL 128
     #define LUCID_MOST_ALONE (1ll << 27)
     #define LUCID_MOST_SHARED (1ll << 31)
     #elif defined(__AVX2__)
-    #define LUCID_PANEL 64
     #define LUCID_MOST_ALONE (1ll << 24)
     #define LUCID_MOST_SHARED (1ll << 31)
     #elif defined(__ARM_NEON)
-    #define LUCID_PANEL 64
     #define LUCID_MOST_ALONE (1ll << 24)
     #define LUCID_MOST_SHARED (1ll << 24)
     #else
-    #define LUCID_PANEL 64
     #define LUCID_MOST_ALONE 0
     #define LUCID_MOST_SHARED 0
     #endif
     """
-    const int LUCID_PANEL
     const long long LUCID_MOST_ALONE, LUCID_MOST_SHARED
 
 cdef enum:
-    ROWS = 42  # of a part
-    DEPTH = 256  # over which sums are taken at a time
+    ROWS = 42  # of a part, whole tiles wherever there are vectors
+    SETS = 2048  # bytes: rows that are a multiple of this apart get into each other's way in the cache
     LEAST = 1 << 15  # multiplications
     LEAST_IN_STACK = 1 << 14  # for each matrix
     LEAST_SHARED = 1 << 21  # by several threads
     MOST_KEPT = 1 << 26  # bytes of panels
     MOST_DIMS = 64
 
-# One product, or a stack of them. `kept` are the elements of panels of a thread; for each of its panels it remembers from
-# which matrix that is, counting from 1.
+# One product, or a stack of them. `kept` are the elements of panels of a thread, after which there is room for its tiles;
+# for each of its panels it remembers from which matrix that is, counting from 1.
 cdef struct Product:
     char* x
     char* y
@@ -64,9 +61,9 @@ cdef struct Product:
     Py_ssize_t* stack
     Py_ssize_t* x_steps
     Py_ssize_t* y_steps
-    Py_ssize_t x_down, x_right, y_down, y_right, rows, depth, columns, panel, panels, kept, parts
+    Py_ssize_t x_down, x_right, y_down, y_right, rows, depth, columns, panel, panels, kept, own, parts
     int stacked
-    bint by_panels, is_single
+    bint by_panels, in_tiles, is_single
 
 
 cdef inline void some_rows(
@@ -75,11 +72,16 @@ cdef inline void some_rows(
 ) noexcept nogil:
     """Some rows of a result in some panels. Those are this thread's own, and made when they are needed first."""
     cdef int columns = LUCID_PANEL // sizeof(real)
-    cdef Py_ssize_t p, c, wanted, step, k = 0
+    cdef int tile = LUCID_TALLEST(LUCID_PANEL // LUCID_WIDTH) if LUCID_WIDTH else 1
+    cdef Py_ssize_t p, c, i, wanted, step, depth, k = 0
     cdef const real* first
+    cdef real* tiles = room + a.kept
     cdef real* target
     cdef real* w
     while k == 0 or k < a.depth:
+        depth = min(a.depth - k, DEPTH)
+        if a.in_tiles:
+            pack_rows(x + start * a.x_down + k * a.x_right, a.x_down, a.x_right, end - start, depth, tiles, tile)
         for p in range(panel, panel + panels):
             c = p * columns
             wanted = a.columns - c
@@ -94,9 +96,18 @@ cdef inline void some_rows(
                 first, step = target, a.columns
             else:
                 continue  # Parts of panels are summed over the whole depth.
+            if a.in_tiles and wanted >= columns:
+                i = 0
+                while i < end - start:
+                    rows_by_panel(
+                        tiles + i * depth, 1, tile, min(<Py_ssize_t>tile, end - start - i), w + k * columns, depth,
+                        NULL if first == NULL else first + i * step, step, target + i * a.columns, a.columns, columns, wanted,
+                    )
+                    i += tile
+                continue
             rows_by_panel(
                 x + start * a.x_down + k * a.x_right, a.x_down, a.x_right, end - start, w + k * columns,
-                min(a.depth - k, DEPTH) if wanted >= columns else a.depth, first, step, target, a.columns, columns, wanted,
+                depth if wanted >= columns else a.depth, first, step, target, a.columns, columns, wanted,
             )
         k += DEPTH
 
@@ -119,12 +130,12 @@ cdef void work(void* task, Py_ssize_t part, int who) noexcept nogil:
         rest //= a.stack[d]
     if a.is_single:
         some_rows(
-            a, <float*>x, <float*>y, <float*>a.out + which * a.rows * a.columns, <float*>a.room + who * a.kept,
+            a, <float*>x, <float*>y, <float*>a.out + which * a.rows * a.columns, <float*>a.room + who * a.own,
             a.sources + who * a.panels, which + 1, panel, panels, start, end,
         )
     else:
         some_rows(
-            a, <double*>x, <double*>y, <double*>a.out + which * a.rows * a.columns, <double*>a.room + who * a.kept,
+            a, <double*>x, <double*>y, <double*>a.out + which * a.rows * a.columns, <double*>a.room + who * a.own,
             a.sources + who * a.panels, which + 1, panel, panels, start, end,
         )
 
@@ -144,11 +155,13 @@ cdef bint multiply_into(
     a.rows, a.depth, a.columns = rows, depth, columns
     a.panel = LUCID_PANEL // size
     a.panels = (columns + a.panel - 1) // a.panel
-    a.by_panels = count == 1 and columns > rows
+    a.in_tiles = rows >= 2 * ROWS and columns >= 4 * a.panel and (x_right != 1 or x_down * size % SETS == 0)
+    a.by_panels = count == 1 and columns > rows and not a.in_tiles
     a.parts = a.panels if a.by_panels else (rows + ROWS - 1) // ROWS
     most = <int>max(1, min(<Py_ssize_t>most, count * a.parts))
     a.kept = (1 if a.by_panels else a.panels) * depth * a.panel
-    kept = most * a.kept * size
+    a.own = a.kept + (ROWS * DEPTH if a.in_tiles else 0)
+    kept = most * a.own * size
     if kept > MOST_KEPT:
         return False
     a.bias, a.x, a.y, a.out = bias, x, y, out

@@ -33,6 +33,9 @@ cdef extern from *:
     #define LUCID_REGISTERS 25  /* of which 9 are in memory */
     #endif
 
+    /* Bytes in a row of a panel. */
+    #define LUCID_PANEL (LUCID_WIDTH == 64 ? 128 : 64)
+
     #ifdef __GNUC__
     #define LUCID_TILE static inline __attribute__((always_inline))
     #define LUCID_UNROLLED _Pragma("GCC unroll 16")
@@ -55,6 +58,7 @@ cdef extern from *:
        elements of x are `down` and `right` apart, rows of the result `stride`. To them rows from `first` on, `step` apart,
        are added, unless it is NULL, with a step of 0.
        lucid_rows: the same for any number of rows.
+       lucid_pack_rows: put rows of x into tiles, whose columns lie one after the other.
        lucid_pack: put columns of a matrix into a panel, which is filled up with zeros. */
     #define LUCID_TILES_OF(real)                                                                                      \\
         LUCID_TILE void lucid_tile_##real(const real *x, ptrdiff_t down, ptrdiff_t right, const real *w,              \\
@@ -101,6 +105,16 @@ cdef extern from *:
             LUCID_WHILE(real, most > 4, 4)                                                                            \\
             LUCID_WHILE(real, most > 2, 2)                                                                            \\
             LUCID_WHILE(real, most > 1, 1)                                                                            \\
+        }                                                                                                             \\
+                                                                                                                      \\
+        LUCID_TILE void lucid_pack_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n,           \\
+                                               ptrdiff_t depth, real *out, const int tile) {                          \\
+            ptrdiff_t k, i;                                                                                           \\
+            for (; n > 0; n -= tile, x += tile * down, out += tile * depth)                                           \\
+                for (k = 0; k < depth; k++) {                                                                         \\
+                    if (down == 1 && n >= tile) memcpy(out + k * tile, x + k * right, tile * sizeof(real));           \\
+                    else for (i = 0; i < tile && i < n; i++) out[k * tile + i] = x[i * down + k * right];             \\
+                }                                                                                                     \\
         }                                                                                                             \\
                                                                                                                       \\
         LUCID_TILE void lucid_pack_##real(const real *w, ptrdiff_t down, ptrdiff_t right, ptrdiff_t depth,            \\
@@ -177,11 +191,20 @@ cdef extern from *:
         const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, Py_ssize_t, const double*, Py_ssize_t, double*,
         Py_ssize_t, int, Py_ssize_t,
     ) noexcept nogil
+    void lucid_pack_rows_float(
+        const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*, int
+    ) noexcept nogil
+    void lucid_pack_rows_double(
+        const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int
+    ) noexcept nogil
+    int LUCID_TALLEST(int) noexcept nogil
+    const int LUCID_PANEL, LUCID_WIDTH
     void lucid_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*, int) noexcept nogil
     void lucid_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int) noexcept nogil
 
 cdef enum:
     LINE = 64  # bytes of a line of the cache
+    DEPTH = 256  # over which sums are taken at a time
 
 
 cdef inline void rows_by_panel(
@@ -197,6 +220,16 @@ cdef inline void rows_by_panel(
         lucid_rows_float(x, down, right, n, w, depth, first, step, out, stride, panel, columns)
     else:
         lucid_rows_double(x, down, right, n, w, depth, first, step, out, stride, panel, columns)
+
+
+cdef inline void pack_rows(
+    const real* x, Py_ssize_t down, Py_ssize_t right, Py_ssize_t n, Py_ssize_t depth, real* out, int tile
+) noexcept nogil:
+    """Put n rows of x into tiles of so many rows; the last one may be filled in part."""
+    if real is float:
+        lucid_pack_rows_float(x, down, right, n, depth, out, tile)
+    else:
+        lucid_pack_rows_double(x, down, right, n, depth, out, tile)
 
 
 cdef inline void pack(

@@ -50,3 +50,13 @@ def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
     for tap, where in taps(g, g.out[0]):
         found = np.add.reduce(results * field[(..., *where)][:, :, None], axis=dims)
         out[(slice(None), 0, *tap)] += found.reshape(-1)
+
+
+def correlate(x: Any, w: Any, bias: Any, g: Any, out: Any) -> bool:
+    """Write a convolution by loops, if there are such."""
+    return False
+
+
+def weigh(x: Any, y: Any, g: Any) -> Any:
+    """The gradient of the weights of a convolution, (groups, channels · taps, results), by loops; None without such."""
+    return None

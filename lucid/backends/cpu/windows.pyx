@@ -6,6 +6,10 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as np
 
+from lucid.backends.cpu.microkernel cimport DEPTH, LINE, LUCID_PANEL, pack, rows_by_panel
+from lucid.backends.cpu.scalar_math cimport real
+from lucid.backends.cpu.thread_pool cimport pool_size, share
+
 np.import_array()
 
 
@@ -302,3 +306,221 @@ def depthwise_input(np.ndarray y, np.ndarray w, g, np.ndarray out):
 
 def depthwise_weight(np.ndarray x, np.ndarray y, g, np.ndarray out):
     visit(CORRELATE, x, g, 0, g.out[0], y, out)
+
+
+# Convolution in panels: of some places at a time, all windows are laid out as a panel of a product of matrices. Planes are
+# copied once, with zeros around them; the windows of an output's row are consecutive elements of them.
+
+
+cdef enum:
+    RUNS = 128  # places that are laid out at a time
+    PARTS = 16  # of the sums of the gradient of weights, whatever the number of threads
+    LEAST_SHARED = 1 << 20  # multiplications
+
+
+cdef struct Convolution:
+    Slide s
+    char* x
+    char* y
+    char* w
+    char* bias  # a row for each result, of the width of a panel
+    char* room
+    Py_ssize_t* taps  # where the windows of each tap begin
+    Py_ssize_t examples, groups, channels, results, depth, places, plane, chunks, own, wide
+    bint is_single
+
+
+cdef struct Run:
+    # Windows that are consecutive elements of a plane, from an element on, and where they are put.
+    Py_ssize_t source, target, count
+
+
+cdef int runs_of(Convolution* a, Py_ssize_t first, Py_ssize_t count, Run* runs) noexcept nogil:
+    """The runs of some places."""
+    cdef Py_ssize_t width = a.s.out[2], height = a.s.out[1], p = first, row, n
+    cdef int found = 0
+    while p < first + count:
+        row = p // width
+        n = min(width - p % width, first + count - p)
+        runs[found].source = row // height * a.s.stride[0] * a.s.reach[1] + row % height * a.s.stride[1]
+        runs[found].source = runs[found].source * a.s.row + p % width
+        runs[found].target, runs[found].count = p - first, n
+        found += 1
+        p += n
+    return found
+
+
+cdef inline void lay_out(
+    Convolution* a, const real* planes, real* out, Py_ssize_t width, Py_ssize_t first, Py_ssize_t count
+) noexcept nogil:
+    """The windows of some places, a row of so many elements for each channel and tap."""
+    cdef Run runs[RUNS]
+    cdef int found = runs_of(a, first, count, runs), r
+    cdef Py_ssize_t c, t, taps = a.depth // a.channels
+    cdef const real* source
+    for c in range(a.channels):
+        for t in range(taps):
+            source = planes + c * a.plane + a.taps[t]
+            for r in range(found):
+                copy(source + runs[r].source, out + runs[r].target, runs[r].count)
+            out += width
+
+
+cdef inline void copy_planes(Convolution* a, const real* x, real* planes) noexcept nogil:
+    """The channels of a group of an example, each with the zeros around it that are there already."""
+    cdef Slide* s = &a.s
+    cdef Py_ssize_t c, y, z
+    for c in range(a.channels):
+        for z in range(s.seen[0]):
+            for y in range(s.seen[1]):
+                deal(
+                    s, x + ((s.source[0] + z) * s.size[1] + s.source[1] + y) * s.size[2] + s.source[2],
+                    planes + ((s.target[0] + z) * s.reach[1] + s.target[1] + y) * s.row,
+                )
+        x += s.size[0] * s.size[1] * s.size[2]
+        planes += a.plane
+
+
+cdef inline void correlate_some(
+    Convolution* a, const real* x, const real* w, const real* bias, real* y, real* room, Py_ssize_t part
+) noexcept nogil:
+    """Some panels of an example."""
+    cdef Py_ssize_t n = part // a.chunks, chunk = part % a.chunks, columns = LUCID_PANEL // sizeof(real)
+    cdef Py_ssize_t panels = (a.places + columns - 1) // columns, input = a.s.size[0] * a.s.size[1] * a.s.size[2]
+    cdef Py_ssize_t g, i, k, p, wanted, step
+    cdef real* panel = room + a.channels * a.plane
+    cdef real* target
+    cdef const real* first
+    for g in range(a.groups):
+        copy_planes(a, x + (n * a.groups + g) * a.channels * input, room)
+        for i in range(panels * chunk // a.chunks, panels * (chunk + 1) // a.chunks):
+            p = i * columns
+            wanted = min(columns, a.places - p)
+            lay_out(a, room, panel, columns, p, wanted)
+            target = y + (n * a.groups + g) * a.results * a.places + p
+            k = 0
+            while k < a.depth:
+                if k:
+                    first, step = target, a.places
+                else:
+                    first, step = NULL if bias == NULL else bias + g * a.results * columns, 0 if bias == NULL else columns
+                rows_by_panel(
+                    w + g * a.results * a.depth + k, a.depth, 1, a.results, panel + k * columns,
+                    min(a.depth - k, DEPTH) if wanted == columns else a.depth, first, step, target, a.places, columns, wanted,
+                )
+                k += DEPTH if wanted == columns else a.depth
+
+
+cdef inline void weigh_some(
+    Convolution* a, const real* x, const real* y, real* totals, real* room, Py_ssize_t part
+) noexcept nogil:
+    """What some examples contribute to the gradient of the weights, (groups, channels · taps, results)."""
+    cdef Py_ssize_t columns = LUCID_PANEL // sizeof(real), input = a.s.size[0] * a.s.size[1] * a.s.size[2]
+    cdef Py_ssize_t n, g, i, p, c, count
+    cdef real* windows = room + a.channels * a.plane
+    cdef real* panels = windows + a.depth * RUNS
+    cdef const real* results
+    cdef real* target
+    for n in range(a.examples * part // a.chunks, a.examples * (part + 1) // a.chunks):
+        for g in range(a.groups):
+            copy_planes(a, x + (n * a.groups + g) * a.channels * input, room)
+            target = totals + (part * a.groups + g) * a.depth * a.wide
+            for i in range((a.places + RUNS - 1) // RUNS):
+                p = i * RUNS
+                count = min(<Py_ssize_t>RUNS, a.places - p)
+                lay_out(a, room, windows, RUNS, p, count)
+                results = y + (n * a.groups + g) * a.results * a.places + p
+                pack(results, 1, a.places, count, a.results, panels, <int>columns)
+                for c in range(a.wide // columns):
+                    rows_by_panel(
+                        windows, RUNS, 1, a.depth, panels + c * columns * count, count, target + c * columns, a.wide,
+                        target + c * columns, a.wide, <int>columns, columns,
+                    )
+
+
+cdef void correlate_part(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Convolution* a = <Convolution*>task
+    if a.is_single:
+        correlate_some(a, <float*>a.x, <float*>a.w, <float*>a.bias, <float*>a.y, <float*>a.room + who * a.own, part)
+    else:
+        correlate_some(a, <double*>a.x, <double*>a.w, <double*>a.bias, <double*>a.y, <double*>a.room + who * a.own, part)
+
+
+cdef void weigh_part(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Convolution* a = <Convolution*>task
+    if a.is_single:
+        weigh_some(a, <float*>a.x, <float*>a.y, <float*>a.w, <float*>a.room + who * a.own, part)
+    else:
+        weigh_some(a, <double*>a.x, <double*>a.y, <double*>a.w, <double*>a.room + who * a.own, part)
+
+
+cdef bint read(Convolution* a, np.ndarray x, np.ndarray y, g) except -1:
+    """The geometry and the arrays; False if they are of other types than there are loops for."""
+    cdef int kind = np.PyArray_TYPE(x)
+    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or np.PyArray_TYPE(y) != kind or len(g.size) > 3:
+        return False
+    fill(&a.s, g, 0, g.out[0])
+    a.x, a.y, a.is_single = np.PyArray_BYTES(x), np.PyArray_BYTES(y), kind == np.NPY_FLOAT
+    a.examples, a.groups, a.channels, a.results = x.shape[0], g.groups, x.shape[1] // g.groups, y.shape[1] // g.groups
+    a.depth, a.places = a.channels * g.taps, a.s.out[0] * a.s.out[1] * a.s.out[2]
+    a.plane = a.s.reach[0] * a.s.reach[1] * a.s.row
+    return True
+
+
+cdef int run(Convolution* a, bint weighs, Py_ssize_t size) except -1:
+    """Do the parts, in threads if that pays."""
+    cdef Slide* s = &a.s
+    cdef double work = <double>a.examples * a.groups * a.results * a.depth * a.places
+    cdef int most = <int>min(<Py_ssize_t>pool_size() if work >= LEAST_SHARED else 1, a.examples * a.chunks)
+    cdef Py_ssize_t t = 0, kx, ky, kz, line = LINE // size, columns = LUCID_PANEL // size
+    most = max(most, 1)
+    a.own = a.channels * a.plane + a.depth * (RUNS if weighs else columns) + (a.wide * RUNS if weighs else 0)
+    a.own = (a.own + line - 1) // line * line
+    cdef char* memory = <char*>calloc(most * a.own * size + LINE, 1)
+    a.taps = <Py_ssize_t*>calloc(max(a.depth // a.channels, 1), sizeof(Py_ssize_t))
+    if memory == NULL or a.taps == NULL:
+        free(memory)
+        free(a.taps)
+        raise MemoryError
+    a.room = memory + (-<Py_ssize_t>memory & (LINE - 1))
+    for kz in range(s.kernel[0]):
+        for ky in range(s.kernel[1]):
+            for kx in range(s.kernel[2]):
+                a.taps[t] = (kz * s.dilation[0] * s.reach[1] + ky * s.dilation[1]) * s.row + place(s, kx * s.dilation[2])
+                t += 1
+    with nogil:
+        share(weigh_part if weighs else correlate_part, a, a.chunks if weighs else a.examples * a.chunks, most)
+    free(memory)
+    free(a.taps)
+    return 0
+
+
+def correlate(np.ndarray x, np.ndarray w, bias, g, np.ndarray out):
+    cdef Convolution a
+    cdef np.ndarray rows
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), columns = LUCID_PANEL // size
+    if np.PyArray_TYPE(w) != np.PyArray_TYPE(x) or not read(&a, x, out, g) or a.places < columns:
+        return False
+    a.w, a.bias, a.wide = np.PyArray_BYTES(w), NULL, 0
+    if bias is not None:
+        rows = np.PyArray_ContiguousFromAny(bias.reshape(-1, 1).repeat(columns, 1).astype(x.dtype), np.PyArray_TYPE(x), 2, 2)
+        a.bias = np.PyArray_BYTES(rows)
+    a.chunks = 1 if a.examples > 1 else min((a.places + columns - 1) // columns, <Py_ssize_t>2 * pool_size())
+    run(&a, False, size)
+    return True
+
+
+def weigh(np.ndarray x, np.ndarray y, g):
+    cdef Convolution a
+    cdef np.npy_intp[4] shape
+    cdef np.ndarray totals
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), columns = LUCID_PANEL // size
+    if not read(&a, x, y, g):
+        return None
+    a.wide = (a.results + columns - 1) // columns * columns
+    a.chunks = min(a.examples, <Py_ssize_t>PARTS)
+    shape[0], shape[1], shape[2], shape[3] = a.chunks, a.groups, a.depth, a.wide
+    totals = np.PyArray_ZEROS(4, shape, np.PyArray_TYPE(x), 0)
+    a.w, a.bias = np.PyArray_BYTES(totals), NULL
+    run(&a, True, size)
+    return totals.sum(0)[:, :, : a.results]

@@ -112,6 +112,8 @@ def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
         out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
         return out
     x = np.ascontiguousarray(x)
+    if not (g.is_product or _is_depthwise(w.shape[1], g)) and windows.correlate(x, weight, bias, g, out):
+        return out
     work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
     in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
     return out
@@ -201,6 +203,9 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
     if not (x.size and y.size):
         return np.zeros(shape, x.dtype)
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    total = None if g.is_product or _is_depthwise(inputs, g) else windows.weigh(x, y, g)
+    if total is not None:
+        return total.swapaxes(1, 2).reshape(shape)
     work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
     totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps, 2)
     for other in totals[1:]:
