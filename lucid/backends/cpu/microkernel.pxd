@@ -100,7 +100,7 @@ cdef extern from *:
                                           ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
             LUCID_TILE_VECTOR(real);                                                                                  \\
             const int most = LUCID_TALLEST((int)(columns * sizeof(real) / sizeof(vector)));                           \\
-            LUCID_WHILE(real, most, most)                                                                             \\
+            LUCID_WHILE(real, most && !(most > 8 && n == 16), most)                                                   \\
             LUCID_WHILE(real, most > 8, 8)                                                                            \\
             LUCID_WHILE(real, most > 4, 4)                                                                            \\
             LUCID_WHILE(real, most > 2, 2)                                                                            \\

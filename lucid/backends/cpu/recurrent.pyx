@@ -17,12 +17,18 @@ from lucid.backends.cpu.parallel import in_parts
 
 np.import_array()
 
+# Columns of a panel: such that a tile has eight rows where there are registers enough, for the weights are read once for
+# each tile.
 cdef extern from *:
     """
     #if defined(__AVX512F__)
-    #define LUCID_CELL_COLUMNS 64
-    #else
     #define LUCID_CELL_COLUMNS 32
+    #elif defined(__AVX__)
+    #define LUCID_CELL_COLUMNS 24
+    #elif defined(__aarch64__)
+    #define LUCID_CELL_COLUMNS 12
+    #else
+    #define LUCID_CELL_COLUMNS 16
     #endif
     """
     enum:
