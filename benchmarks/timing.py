@@ -38,7 +38,8 @@ def sample(thunk: Thunk, number: int) -> float:
 
 
 def calibrate(thunk: Thunk, seconds: float) -> int:
-    """How many calls take about `seconds`; finding out is the warm-up too."""
+    """How many calls take about `seconds`; finding out is the warm-up too. The first call may load or compile code."""
+    thunk()
     number = 1
     while True:
         each = sample(thunk, number)

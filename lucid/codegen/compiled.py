@@ -136,9 +136,9 @@ def elementwise(plan: Any) -> tuple[tuple[int, ...], Code]:
 
 def fold(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
     """The loops of a reduction (`folds.FoldPlan`)."""
-    from lucid.codegen.folds import columns, merge, merge_columns, run
+    from lucid.codegen.folds import columns, merge, merge_columns, narrow, run
 
-    makers = (run, merge, columns, merge_columns)
+    makers = (run, merge, columns, merge_columns, *(() if plan.is_dear else (narrow,)))
     names = tuple([make.__name__ for make in makers])
     recipe = Recipe("reduction", name, recipes.of_fold(plan), names, lambda: [m(plan, m.__name__) for m in makers])
     code = code_of(recipe)

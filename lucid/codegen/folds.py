@@ -20,6 +20,8 @@ from lucid.ops.expressions import Body, Expression, Operand, read
 
 ACCUMULATORS = 64
 _AHEAD = 4  # rows
+BESIDE = 8  # blocks of a few columns that are folded at once, since each waits for its own sums
+_FEW = 4  # columns for which short vectors do
 BLOCK = 4096  # elements of a row that are put together, at most
 _I64, _I32, _F32 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)
 
@@ -294,6 +296,43 @@ def columns(plan: FoldPlan, name: str) -> Function:
     wide = f.select(is_narrow, f.constant(0, COUNT), count - (count.rest(4 * lanes)))
     f.loop(wide, 4 * lanes, lambda i: tiles(i, 4))
     f.loop(count, lanes, lambda i: tiles(i, 1), start=wide)
+    f.effect("ret void")
+    return f
+
+
+def narrow(plan: FoldPlan, name: str) -> Function:
+    """`name(states, x, stride, rows, count, place, apart)`: the states of `BESIDE` blocks of fewer columns than a vector has.
+
+    Each block has so many rows, and its states lie `apart` elements from those of the one before it.
+    """
+    parameters = [("states", "ptr"), ("x", "ptr")]
+    parameters += [(n, "i64") for n in ("stride", "rows", "count", "place", "apart")]
+    f = Function(name, parameters)
+    x, stride, rows, count, place, apart = [f.argument(n) for n, _ in parameters[1:]]
+    within, n = plan.within, len(plan.states)
+    first = f.constant(0, COUNT) if within is not plan else place
+    targets = [f.entry("states", k, POINTER) for k in range(n)]
+    few, more, done = f.fresh("few"), f.fresh("more"), f.fresh("folded")
+    f.branch(count <= _FEW, few, more)
+    for label, lanes in ((few, _FEW), (more, within.lanes)):
+        f.begin(label)
+
+        def row(r: Value, *values: Value, lanes: int = lanes) -> Sequence[Value]:
+            out: list[Value] = []
+            for b in range(BESIDE):
+                at = first + r + (rows * b if within is plan else 0)
+                places = f.spread(f.convert(at, within.place), lanes)
+                vector = f.load(f.beyond(x, (r + rows * b) * stride).text, plan.element.wide(lanes))
+                out += within.combined(f, values[b * n : b * n + n], within.lifted(f, [vector], places))
+            return out
+
+        found = f.loop(rows, 1, row, [v for _ in range(BESIDE) for v in within.units(f, lanes)])
+        for b in range(BESIDE):
+            state = plan.after_block(f, found[b * n : b * n + n], place + rows * b)
+            for value, target, t in zip(state, targets, plan.states):
+                f.store(value, f.beyond(target, apart * (b * t.bytes)).text)
+        f.jump(done)
+    f.begin(done)
     f.effect("ret void")
     return f
 

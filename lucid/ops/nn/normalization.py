@@ -86,6 +86,13 @@ def affine_back(row: Row, g: Any, x: Any, *known: Any) -> tuple[Any, Any]:
     return row.sum(g * _normal(x, known)), row.sum(g)
 
 
+def normalized_and_affine_back(row: Row, g: Any, x: Any, *given: Any, weighted: bool) -> tuple[Any, ...]:
+    """The cotangent of a row, and the sums of `affine_back`, the last of what is given, with this row."""
+    *known, weights, biases = given
+    y = _normal(x, known[: len(known) - weighted])
+    return normalized_back(row, g, x, *known, weighted=weighted), weights + g * y, biases + g
+
+
 def _batch_rows(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
     if batched[1] or batched[2]:
         return batch_by_composite(prim, values, batched, size, params)

@@ -8,10 +8,13 @@ from typing import Any
 
 
 class Reduction:
-    """Generated loops of a fold over elements of a type: `run`, `merge`, `columns` and `merge_columns` of codegen.folds."""
+    """Generated loops of a fold over elements of a type: `run`, `merge`, `columns` and `merge_columns` of codegen.folds.
+
+    `narrow` may follow, of vectors of so many `lanes`.
+    """
 
     def __init__(
-        self, addresses: tuple[int, ...], states: tuple[int, ...], result: Any, cost: float, code: Any
+        self, addresses: tuple[int, ...], states: tuple[int, ...], lanes: int, result: Any, cost: float, code: Any
     ) -> None:
         pass
 

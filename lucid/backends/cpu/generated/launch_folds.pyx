@@ -3,7 +3,7 @@
 
 The elements that are put together are divided into blocks. What a block gives is a state, in memory of its own, and the
 states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
-Rows of one block each are taken some at a time.
+Rows of one block each are taken some at a time, and so are blocks of columns that are fewer than a vector has.
 """
 
 cimport numpy as np
@@ -17,6 +17,9 @@ cdef enum:
     STATES = 4
 
 cdef enum:
+    BLOCKS = 8  # of a few columns that are taken at once, as in codegen.folds
+    FEW = 4  # columns for which short vectors do
+    APART = 16  # states, from one block of columns to the next, at least
     TOGETHER = 64  # rows that are taken at once, at most
     BESIDE = 512  # columns of one block that are taken at once
 
@@ -31,6 +34,9 @@ ctypedef void (*Run)(
 ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
 ctypedef void (*Columns)(
     char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t reach
+) noexcept nogil
+ctypedef void (*Narrow)(
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t apart
 ) noexcept nogil
 ctypedef void (*MergeColumns)(
     char* out, char** states, Py_ssize_t rows, Py_ssize_t width, Py_ssize_t count
@@ -48,6 +54,9 @@ cdef struct Task:
     Merge merge
     Columns columns
     MergeColumns merge_columns
+    Narrow narrow  # NULL where there is none
+    Py_ssize_t lanes  # of its vectors
+    bint is_narrow
     int states
     Py_ssize_t sizes[STATES]
     char* memory[STATES]
@@ -153,6 +162,26 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
         task.run(states, x, task.stride, count, first, 1, 0)
 
 
+cdef void _do_narrow(Task* task, Py_ssize_t unit) noexcept nogil:
+    """Some blocks of a few columns of one result, by one function where all are whole and vectors stay within memory."""
+    cdef Py_ssize_t groups = (task.inner_blocks + BLOCKS - 1) // BLOCKS
+    cdef Py_ssize_t begin = unit % groups * BLOCKS, end = min(begin + BLOCKS, task.inner_blocks), b
+    cdef Py_ssize_t outers = task.blocks // task.inner_blocks, rest = unit // groups
+    cdef Py_ssize_t result = rest // outers, outer = rest % outers, lanes = FEW if task.width <= FEW else task.lanes
+    cdef Py_ssize_t place = result * task.blocks + outer * task.inner_blocks
+    cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, outer) + begin * task.block * task.stride
+    cdef char* last = x if task.stride < 0 else x + (BLOCKS * task.block - 1) * task.stride
+    cdef char* states[STATES]
+    cdef int k
+    if (begin + BLOCKS) * task.block > task.count or last + lanes * task.size > task.end:
+        for b in range(begin, end):
+            _do_unit(task, place + b)
+        return
+    for k in range(task.states):
+        states[k] = task.memory[k] + (place + begin) * APART * task.sizes[k]
+    task.narrow(states, x, task.stride, task.block, task.width, begin * task.block, APART)
+
+
 cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
     """Some results of one block each."""
     cdef Py_ssize_t line = unit // task.groups, first = unit % task.groups * task.together
@@ -180,6 +209,8 @@ cdef void _do_merge(Task* task, Py_ssize_t group) noexcept nogil:
 
 
 cdef inline Py_ssize_t _units(Task* task) noexcept nogil:
+    if task.is_narrow:
+        return task.results * (task.blocks // task.inner_blocks) * ((task.inner_blocks + BLOCKS - 1) // BLOCKS)
     return task.results * (task.groups if task.rows else task.pieces * task.blocks)
 
 
@@ -187,7 +218,9 @@ cdef void _part_of_blocks(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
     cdef Py_ssize_t all = _units(task), unit
     for unit in range(all * part // task.parts, all * (part + 1) // task.parts):
-        if task.merges:
+        if task.is_narrow:
+            _do_narrow(task, unit)
+        elif task.merges:
             _do_unit(task, unit)
         elif task.width:
             _do_columns(task, unit)
@@ -223,11 +256,13 @@ cdef class Reduction:
     cdef double cost
     cdef object code
 
-    def __init__(self, addresses, states, result, cost, code):
+    def __init__(self, addresses, states, lanes, result, cost, code):
         self.start.run = <Run><void*><size_t>addresses[0]
         self.start.merge = <Merge><void*><size_t>addresses[1]
         self.start.columns = <Columns><void*><size_t>addresses[2]
         self.start.merge_columns = <MergeColumns><void*><size_t>addresses[3]
+        self.start.narrow = <Narrow><void*><size_t>addresses[4] if len(addresses) > 4 else NULL
+        self.start.lanes = lanes
         self.start.states = len(states)
         for k, size in enumerate(states):
             self.start.sizes[k] = size
@@ -293,6 +328,9 @@ cdef class Reduction:
         task.inner_blocks = (task.count + task.block - 1) // task.block
         task.blocks = task.inner_blocks * _product(&task.outer)
         task.merges = task.blocks > 1
+        task.is_narrow = (
+            task.merges and 0 < task.width < task.lanes and task.narrow != NULL and task.inner_blocks >= BLOCKS
+        )
         task.rows = 0
         if not task.merges and not task.width:
             task.rows, task.step = 1, 0

@@ -6,6 +6,8 @@ It belongs to compiled code (launch_rows.pyx), as launch.py does.
 from collections.abc import Callable
 from typing import Any
 
+GROUP = 64  # rows that are added up one after the other
+
 
 class Rows:
     """The loops of a function of rows, for operands of certain types.
@@ -37,10 +39,13 @@ class Kernel:
 
     `make(types, params)` gives the loops of a combination, or None if there are none. `run(arrays, dim, params)` gives
     the results, a tuple if there are several, or None where there are no loops; numbers of rows keep their dimension.
+
+    With `totals`, the last operands are such sums: matrices with a row for every `GROUP` rows of the others, which the last
+    results, sums of these operands and of something else, take the place of. They are not among the results.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
         pass
 
-    def run(self, arrays: tuple[Any, ...], dim: int, params: dict[str, Any]) -> Any:
+    def run(self, arrays: tuple[Any, ...], dim: int, params: dict[str, Any], totals: int = 0) -> Any:
         return None

@@ -2,7 +2,7 @@
 """See launch_rows.py.
 
 A row is the work of one thread. Where neighbours in the last dimension belong to other rows, many of these are done at
-once; the last of them may be done twice.
+once; the last of them may be done twice. Rows that are added up are done in groups, each by one thread and in order.
 """
 
 cimport numpy as np
@@ -16,7 +16,9 @@ np.import_array()
 cdef enum:
     MOST = 12  # operands and results
     NUMBERS = 8
+    TOGETHER = 64  # as in codegen.rows, where rows lie side by side
 
+GROUP = TOGETHER
 cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
 
 cdef Py_ssize_t _NEAR = 1 << 19  # bytes that are kept of rows that are done at once
@@ -29,7 +31,7 @@ ctypedef void (*Inner)(
 
 cdef struct Task:
     Inner inner
-    int count  # operands and results
+    int count, operands  # with the results, and without
     int dims  # beside the one along the row
     Py_ssize_t shape[DIMS]
     Py_ssize_t steps[DIMS][MOST]
@@ -38,16 +40,20 @@ cdef struct Task:
     char* data[MOST]
     double numbers[NUMBERS]
     Py_ssize_t length, width, tiles, tile, lanes, units, parts, size
+    int totals  # of the operands and of the results, the last ones: sums of the rows of a group
+    Py_ssize_t group  # rows
     char* room
 
 
 cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
-    cdef Py_ssize_t unit, rest, tile, place, rows, stop = task.units * (part + 1) // task.parts
+    cdef Py_ssize_t unit, rest, tile, place, rows, groups = (task.units + task.group - 1) // task.group
+    cdef Py_ssize_t first = groups * part // task.parts * task.group
+    cdef Py_ssize_t stop = min(groups * (part + 1) // task.parts * task.group, task.units)
     cdef char* data[MOST]
     cdef char* room = task.room + who * task.size
     cdef int d, k
-    for unit in range(task.units * part // task.parts, stop):
+    for unit in range(first, stop):
         rest, tile, rows = unit, 0, 1
         if task.width:
             rest = unit // task.tiles
@@ -61,6 +67,9 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
                 data[k] += place * task.steps[d][k]
             if d:
                 rest //= task.shape[d]
+        for k in range(task.totals):
+            data[task.count - 1 - k] += unit // task.group * task.length * task.strides[task.count - 1 - k]
+            data[task.operands - 1 - k] = data[task.count - 1 - k]
         task.inner(data, task.strides, task.length, task.numbers, room, rows)
 
 
@@ -108,28 +117,29 @@ cdef class Rows:
             self.is_made[is_across][alike] = True
         return self.found[is_across][alike]
 
-    cdef object launch(self, tuple arrays, int dim, dict params):
+    cdef object launch(self, tuple arrays, int dim, dict params, int totals):
+        """Results of rows; with `totals`, the last operands are matrices to whose rows groups of the last results are added."""
         cdef Task task
         cdef np.npy_intp shape[DIMS]
         cdef np.npy_intp kept[DIMS]
         cdef Py_ssize_t steps[MOST]
         cdef Py_ssize_t size, own
-        cdef int d, k, dims = 0, n = self.operands, last
+        cdef int d, k, dims = 0, n = self.operands, plain = self.operands - totals, last
         cdef np.ndarray a
         cdef bint is_across
-        for k in range(n):
+        for k in range(plain):
             a = <np.ndarray>arrays[k]
             dims = max(dims, np.PyArray_NDIM(a))
         for d in range(dims):
             shape[d] = 1
-            for k in range(n):
+            for k in range(plain):
                 a = <np.ndarray>arrays[k]
                 own = d - dims + np.PyArray_NDIM(a)
                 if own >= 0 and np.PyArray_DIM(a, own) != 1:
                     shape[d] = np.PyArray_DIM(a, own)
         cdef Py_ssize_t all[DIMS][MOST]
         for d in range(dims):
-            for k in range(n):
+            for k in range(plain):
                 a = <np.ndarray>arrays[k]
                 own = d - dims + np.PyArray_NDIM(a)
                 all[d][k] = 0
@@ -144,11 +154,11 @@ cdef class Rows:
             return None
         cdef int threads = threads_for(size * self.cost)
         task.length = shape[dim]
-        task.count = n + self.results
+        task.count, task.operands, task.totals, task.group = n + self.results, n, totals, TOGETHER if totals else 1
         outs = []
         for k in range(n):
             task.data[k] = <char*>np.PyArray_DATA(<np.ndarray>arrays[k])
-        for k in range(self.results):
+        for k in range(self.results - totals):
             for d in range(dims):
                 kept[d] = shape[d]
             if self.of_rows[k]:
@@ -161,6 +171,11 @@ cdef class Rows:
                 all[d][n + k] = np.PyArray_STRIDE(<np.ndarray>out, d)
             if self.of_rows[k]:
                 all[dim][n + k] = 0
+        for k in range(plain, n):
+            task.data[k + self.results] = <char*>np.PyArray_DATA(<np.ndarray>arrays[k])
+            for d in range(dims):
+                all[d][k] = all[d][k + self.results] = 0
+            all[dim][k] = all[dim][k + self.results] = np.PyArray_ITEMSIZE(<np.ndarray>arrays[k])
         for k in range(task.count):
             task.strides[k] = all[dim][k]
         for k, name in enumerate(self.numbers):
@@ -218,20 +233,21 @@ cdef class Rows:
             own = (task.tile + self.lanes - 1) // self.lanes * self.lanes
             task.size = own * (self.column_room[0] * task.length + self.column_room[1])
         task.size = (task.size + 127) & ~<Py_ssize_t>63  # threads do not write to one line of the cache
-        threads = <int>min(<Py_ssize_t>threads, task.units)
+        own = (task.units + task.group - 1) // task.group
+        threads = <int>min(<Py_ssize_t>threads, own)
         task.room = <char*>malloc(task.size * threads + 64)
         if task.room == NULL:
             raise MemoryError
         task.parts = 1
         if threads > 1:
-            task.parts = min(task.units, 8 * threads)
+            task.parts = min(own, 8 * threads)
             with nogil:
                 share(_run_part, &task, task.parts, threads)
         else:
             with nogil:
                 _run_part(&task, 0, 0)
         free(task.room)
-        return tuple(outs) if self.results > 1 else outs[0]
+        return tuple(outs) if len(outs) > 1 else outs[0]
 
 
 cdef class Kernel:
@@ -256,7 +272,7 @@ cdef class Kernel:
                 return False
         return params == self.last_params
 
-    cpdef object run(self, tuple arrays, int dim, dict params):
+    cpdef object run(self, tuple arrays, int dim, dict params, int totals=0):
         if not is_enabled():
             return None
         for a in arrays:
@@ -274,4 +290,4 @@ cdef class Kernel:
             if found is None:
                 return None
             self.last, self.last_types, self.last_params = found, types, dict(params)
-        return self.last.launch(arrays, dim, params)
+        return self.last.launch(arrays, dim, params, totals)

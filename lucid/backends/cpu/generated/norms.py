@@ -34,7 +34,9 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
 
             plan = folds.FoldPlan(fold, dtype, dtype)
             addresses, code = compiled.fold(plan)
-        return launch_folds.Reduction(addresses, tuple([t.bytes for t in plan.states]), dtype, plan.cost, code)
+        return launch_folds.Reduction(
+            addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, dtype, plan.cost, code
+        )
 
     found: Callable[..., Any] = launch_folds.with_keepdim(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
     return found

@@ -33,7 +33,9 @@ def _make(primitive: Any, dtype: Any) -> Any:
             addresses, code = compiled.fold(plan, primitive.name)
         except bodies.NotGeneratedError:
             return None
-    return launch_folds.Reduction(addresses, tuple([t.bytes for t in plan.states]), result, plan.cost, code)
+    return launch_folds.Reduction(
+        addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, result, plan.cost, code
+    )
 
 
 def of_reduction(primitive: Any) -> Callable[..., Any] | None:

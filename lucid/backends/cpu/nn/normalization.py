@@ -12,6 +12,7 @@ import numpy as np
 from lucid.backends.cpu import batch_norm
 from lucid.backends.cpu.arithmetic import add, within
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.launch_rows import GROUP
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
@@ -22,6 +23,7 @@ from lucid.ops.nn.normalization import (
     affine_back,
     group_norm,
     normalized,
+    normalized_and_affine_back,
     normalized_back,
     normalized_with_variance,
     row_norm,
@@ -103,14 +105,19 @@ def _rows_backward(
 ) -> list[Any]:
     x, weight, _ = arrays
     base, g = _as_rows(x, ndim), _as_rows(cts[0], ndim)
+    w = None if weight is None else weight.reshape(-1)
     dx: Any = None
     dw: Any = None
     db: Any = None
-    if needs[0]:
-        dx = _pulled(g, base, residuals, None if weight is None else weight.reshape(-1))
     if needs[1] or needs[2]:
         flat = tuple([v.reshape(-1, v.shape[-1]) for v in (g, base, *residuals)])
-        dw, db = [d.astype(x.dtype, copy=False) for d in _affine_kernel.run(flat, 0, {})]
+        if needs[0] and len(flat[0]) > GROUP and base.shape[-1] >= _LEAST_BESIDE:
+            dx, dw, db = _pulled_at_once(flat, w)
+        else:
+            dw, db = _affine_kernel.run(flat, 0, {})
+        dw, db = [d.astype(x.dtype, copy=False) for d in (dw, db)]
+    if needs[0] and dx is None:
+        dx = _pulled(g, base, residuals, w)
     return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
@@ -118,6 +125,15 @@ def _pulled(g: Any, x: Any, known: Any, weight: Any) -> Any:
     """The cotangents of rows."""
     given = (g, x, *known) if weight is None else (g, x, *known, weight)
     return _backward_kernel.run(given, x.ndim - 1, {"weighted": weight is not None})
+
+
+def _pulled_at_once(flat: tuple[Any, ...], weight: Any) -> tuple[Any, Any, Any]:
+    """The cotangents of the rows of matrices and of their weights and biases, to the last bit as one after the other."""
+    length, kind = flat[0].shape[1], flat[-1].dtype
+    sums = [np.zeros((-(-len(flat[0]) // GROUP), length), kind) for _ in range(2)]
+    given = (*flat, *sums) if weight is None else (*flat, weight, *sums)
+    dx = _whole_backward_kernel.run(given, 1, {"weighted": weight is not None}, totals=2)
+    return dx, *[np.add.reduce(s, axis=0) for s in sums]
 
 
 def _are_moderate(scale: Any) -> bool:
@@ -162,7 +178,9 @@ def _groups_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, groups: 
     return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
+_LEAST_BESIDE = 64  # elements of rows from which on `_affine_kernel` sums by columns, as groups of rows do
 _forward_kernel, _backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
+_whole_backward_kernel = row_kernel(normalized_and_affine_back)
 _affine_kernel, _batch_kernel = row_kernel(affine_back), row_kernel(normalized_with_variance)
 
 
