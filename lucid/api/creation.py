@@ -42,7 +42,13 @@ def _filled(
     if place.type == "meta":
         out: Tensor = abstract(shape, kind, class_of((like._array if isinstance(like, Meta) else like,)))
     else:
-        array = np.empty(shape, kind) if value is None else _everywhere(shape, value, kind)
+        order = None if like is None else _order(like)
+        if order is not None:
+            array = arrays.empty_in_order(shape, kind, order)
+            if value is not None:
+                arrays.assign(array, value)
+        else:
+            array = np.empty(shape, kind) if value is None else _everywhere(shape, value, kind)
         out = _of_its_class(like, Tensor._wrap(array))
     return out.requires_grad_() if requires_grad else out
 
@@ -276,6 +282,14 @@ def _everywhere(shape: tuple[int, ...], value: Any, kind: np.dtype[Any]) -> Any:
 def _at(like: Any, device: Any) -> Any:
     """Where a tensor like another one is made, unless a device is given."""
     return like.device if device is None and isinstance(like, Tensor) else device
+
+
+def _order(like: Any) -> tuple[int, ...] | None:
+    """The dimensions of a tensor as they lie in memory, the outermost first; None for the order of their numbers."""
+    if not is_plain(like) or like.is_sparse or like.is_contiguous():
+        return None
+    strides = like.stride()
+    return tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d]))) if all(strides) else None
 
 
 def _of_its_class(like: Any, made: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ def huber_loss(
     if not delta > 0:
         raise ValueError(f"huber_loss: delta must be positive, got {delta}")
     _warn_of_broadcast(input, target, "huber_loss")
-    loss = ops.huber(input - target, delta=float(delta))
+    loss = ops.huber(input, target, float(delta))
     if weight is not None:
         loss = loss * _weight_like(loss, weight, "huber_loss")
     return reduced(loss, reduction, "huber_loss")
@@ -132,7 +132,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     _warn_of_broadcast(input, target, "smooth_l1_loss")
     if beta == 0:
         return reduced(lucid.abs(input - target), reduction, "smooth_l1_loss")
-    loss = ops.huber(input - target, delta=float(beta))
+    loss = ops.huber(input, target, float(beta))
     return reduced(loss if beta == 1 else loss / beta, reduction, "smooth_l1_loss")
 
 

@@ -7,8 +7,7 @@ from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, without
 from lucid.ops.categories import Check, Elementwise, Fold
-from lucid.ops.elementwise import of_two
-from lucid.ops.nn.activations import with_parameters
+from lucid.ops.elementwise import called, of_two
 from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P, batched_to_front, kept_shape, shift
 
@@ -60,14 +59,28 @@ def sum_of_squares(x: Tensor, y: Tensor, mean: bool = False) -> Tensor:
 
 
 # x² / 2 for |x| < δ, and δ (|x| - δ / 2) beyond.
-def _huber(x: Any, delta: Any) -> Any:
-    """q (|x| - q / 2) with q = min(|x|, δ)."""
-    size = P.abs(x)
+def _huber(x: Any, y: Any, delta: Any) -> Any:
+    """q (d - q / 2) with d = |x - y| and q = min(d, δ)."""
+    size = P.abs(x - y)
     q = P.minimum(size, delta)
     return q * (size - q * 0.5)
 
 
-huber = with_parameters("huber", _huber, lambda x, delta: P.clamp(x, lo=-delta, hi=delta))
+huber_primitive = Elementwise(
+    "huber",
+    (
+        lambda x, y, delta: P.clamp(x - y, lo=-delta, hi=delta),
+        lambda x, y, delta: P.clamp(y - x, lo=-delta, hi=delta),
+    ),
+    ("x", "y"),
+    body=_huber,
+    real=True,
+)
+
+
+def huber(x: Any, y: Any, delta: float) -> Tensor:
+    """Huber's function of the difference of two tensors, element by element."""
+    return called(huber_primitive, (x, y), FLOAT, {"delta": delta})
 
 
 # σ(x) - y.
