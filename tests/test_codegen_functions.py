@@ -27,6 +27,7 @@ from lucid.codegen.vectors import Function, Type, Value  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {"float": np.float32, "double": np.float64}
 BOUNDS = {"float": 2.0, "double": 4.0}  # units in the last place
+MORE = {"gelu": 1.0}  # for what is a product of such a function and of its argument
 WIDTHS = {"float": 16, "double": 8}
 OF_TWO = ("atan2", "hypot", "pow")
 INF, NAN = np.inf, np.nan
@@ -102,6 +103,7 @@ REFERENCES = {
     "erf": lambda x: mp.erf(max(-100, min(x, 100))),
     "erfc": lambda x: mp.erfc(max(-100, min(x, 100))),
     "ndtr": lambda x: mp.ncdf(max(-100, min(x, 100))),
+    "gelu": lambda x: max(x, -100) * mp.ncdf(max(-100, min(x, 100))),
     "pow": lambda x, y: mp.power(x, y),
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
 }
@@ -194,7 +196,7 @@ EACH = pytest.mark.parametrize(("name", "of"), [(name, of) for name in FUNCTIONS
 def test_errors_are_small(name, of, kernels):
     arrays = operands(name, of, 1000)
     error, where = worst(name, of, kernels(name, of, WIDTHS[of], *arrays), *arrays)
-    assert error <= BOUNDS[of], where
+    assert error <= BOUNDS[of] + MORE.get(name, 0.0), where
 
 
 @pytest.mark.sampled(every=20)
@@ -202,7 +204,7 @@ def test_errors_are_small(name, of, kernels):
 def test_errors_are_small_at_many_points(name, of, kernels):
     arrays = operands(name, of, 8000)
     error, where = worst(name, of, kernels(name, of, WIDTHS[of], *arrays), *arrays)
-    assert error <= BOUNDS[of], where
+    assert error <= BOUNDS[of] + MORE.get(name, 0.0), where
 
 
 # What double precision gives, to far less than a unit of float.
@@ -210,6 +212,7 @@ IN_DOUBLE = {
     **{name: getattr(np, name) for name in "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh".split()},
     **{name: getattr(np, f"arc{name[1:]}") for name in "asin acos atan asinh acosh atanh".split()},
     **{name: getattr(scipy.special, name) for name in "cbrt erf erfc ndtr".split()},
+    "gelu": lambda x: np.maximum(x, -100) * scipy.special.ndtr(x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": scipy.special.expit,
     "log_sigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
@@ -243,7 +246,7 @@ def test_errors_of_float_are_small_everywhere(name, kernels):
     for x in many_floats(name, 20011):
         with np.errstate(all="ignore"):
             errors = errors_of_float(kernels(name, "float", WIDTHS["float"], x), IN_DOUBLE[name](x.astype(float)))
-        assert errors.max() <= BOUNDS["float"], x[errors.argmax()]
+        assert errors.max() <= BOUNDS["float"] + MORE.get(name, 0.0), x[errors.argmax()]
 
 
 def test_every_function_of_one_number_is_compared_with_double():
@@ -275,6 +278,7 @@ HERE = {
     "log_sigmoid": [(INF, 0.0), (-INF, -INF), (NAN, NAN), (-1e4, -1e4), (1e4, 0.0)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (10.0, 1.0), (-10.0, -1.0)],
     "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN), (40.0, 1.0), (-40.0, 0.0)],
+    "gelu": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -0.0), (NAN, NAN), (40.0, 40.0), (-40.0, -0.0)],
     "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (NAN, NAN), (30.0, 0.0), (-30.0, 2.0)],
 }
 

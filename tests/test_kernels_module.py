@@ -96,6 +96,19 @@ def test_made_lists_the_kernels_of_the_process():
     assert found.kind == "elementwise" and repr(found).startswith("<exp: elementwise, from ")
 
 
+def test_names_of_entries_change_with_every_file_of_the_code_generator(monkeypatch):
+    read, opened = pack.sources(), []
+
+    def noted(path, *mode):
+        opened.append(Path(path).relative_to(Path(pack.__file__).parent))
+        return open(path, *mode)
+
+    monkeypatch.setattr(pack, "_sources", "")
+    monkeypatch.setattr(pack, "open", noted, raising=False)
+    assert pack.sources() == read
+    assert {Path("folds.py"), Path("functions", "exponentials.py")} <= set(opened)
+
+
 def test_outline_of_nested_loops():
     from lucid.codegen.vectors import COUNT, Function
 

@@ -24,12 +24,12 @@ def sources() -> str:
     """What changes with the code generator, by which names of entries do."""
     global _sources
     if not _sources:
-        place = os.path.dirname(__file__)
         texts = []
-        for name in sorted(os.listdir(place)):
-            if name.endswith(".py"):
-                with open(os.path.join(place, name), "rb") as file:
-                    texts.append(file.read())
+        for folder, _, names in sorted(os.walk(os.path.dirname(__file__))):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        texts.append(file.read())
         _sources = cache.digest(b"\0".join(texts)).hex()
     return _sources
 

@@ -107,6 +107,7 @@ NDTR_NEAR = (
     *(0.11282336, -0.06765449, 0.010227952, -0.0014976371, 0.00020083657, -2.2961425e-05),
     *(1.8864598e-06, 2.4077051e-09, -5.8212667e-08, 1.7280353e-08, -1.9305657e-09),
 )
+NDTR_NEAR_END = 5.5
 LN2_SHORT = (355 / 512, float(floats.LN2 - Decimal(355) / 512))  # whose products with whole numbers are exact in float
 
 # Within these, e^x and 2^x are normal numbers.
@@ -330,7 +331,26 @@ def ndtr(f: Function, x: Value) -> Value:
         wide = f.convert(x, Type("double"))
         return f.convert(_ndtr(f, wide, ERFC["float"], 14.28), x.type)
 
-    return where_rare(f, ~(x >= -5.5), far, _ndtr_near(f, x))
+    tail = _normal_tail(f, _up_to_near_end(f, x))
+    return where_rare(f, ~(x >= -NDTR_NEAR_END), far, f.select(x < 0.0, tail, 1.0 - tail))
+
+
+def gelu(f: Function, x: Value) -> Value:
+    """x times the normal distribution function: in float mostly max(x, 0) - u·tail with u = |x|, up to where that is x."""
+    if x.type.of == "double":
+        return _gelu(f, x, ERFC["double"], 38.6)
+
+    def far() -> Value:
+        wide = f.convert(x, Type("double"))
+        found = f.select(wide < -14.28, -0.0, _gelu(f, wide, ERFC["float"], 14.28))
+        return f.convert(found, x.type)
+
+    u = _up_to_near_end(f, x)
+    return where_rare(f, ~(x >= -NDTR_NEAR_END), far, f.fma(-u, _normal_tail(f, u), clamp(f, x, low=0.0)))
+
+
+def _gelu(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
+    return _ndtr(f, x, coefficients, end) * clamp(f, x, low=-40.0)
 
 
 def _ndtr(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
@@ -342,13 +362,15 @@ def _ndtr(f: Function, x: Value, coefficients: tuple[float, ...], end: float) ->
     return f.select(x < 0.0, tail, 1.0 - tail)
 
 
-def _ndtr_near(f: Function, x: Value) -> Value:
-    """In float from -5.5 on: e^-(u²/2 + 3u/8 + a small function of u) / 2, of which the first two are exact."""
-    u = clamp(f, f.abs(x), high=5.5)
+def _up_to_near_end(f: Function, x: Value) -> Value:
+    return clamp(f, f.abs(x), high=NDTR_NEAR_END)
+
+
+def _normal_tail(f: Function, u: Value) -> Value:
+    """1 - ndtr(u) in float, up to 5.5: e^-(u²/2 + 3u/8 + a small function of u) / 2, of which the first two are exact."""
     square, error = floats.two_product(f, u, u * 0.5)
     small = f.fma(u, f.polynomial(u - 2.75, NDTR_NEAR), error)
     total, n = whole_part(f, -(f.fma(u, 0.375, square) + small), LOG2_E["float"][0])
     r = f.fma(n, -LN2_SHORT[1], f.fma(u, -0.375, f.fma(n, -LN2_SHORT[0], -square)) - small)
     rest = f.fma(r * r, even_odd(f, r, r * r, EXP["float"]), r)
-    tail = times_two_to(f, f.fma(rest, 0.5, 0.5), total)
-    return f.select(x < 0.0, tail, 1.0 - tail)
+    return times_two_to(f, f.fma(rest, 0.5, 0.5), total)
