@@ -24,6 +24,7 @@ _NAMES = {"f4": "float", "f8": "double", "b1": "i1"}
 _LONGER = {"x86-64-v4": 4, "x86-64-v3": 2}
 level = processor_levels()[0]  # of the processors that code is for
 
+_FEW_STEPS = 4  # of bodies that are written twice
 _NO_NUMBERS: Mapping[str, Value] = {}
 
 
@@ -226,6 +227,7 @@ class Plan:
         self.least_lanes = 8 if max(widths) > 4 else 16
         self.lanes = self.least_lanes * (_LONGER.get(level, 1) if long and not is_complex else 1)
         self.cost = 1 + 11 * long + len(self.body.steps)
+        self.is_short = not long and len(self.body.steps) <= _FEW_STEPS
         self.given: dict[str, float] = {}  # the numbers, where code is made for certain ones
 
     def compute(self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value]) -> Value | Complex:

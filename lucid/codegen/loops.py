@@ -3,7 +3,8 @@
 A function takes pointers to the first elements of its operands and of its result, their strides in bytes, and how many
 elements there are. Where all lie side by side, or are one number for all, vectors are read and written in place, the
 last of them over elements of the one before it. Fewer elements than a vector has, and elements that lie apart, are copied
-into a small buffer first: there is one text of the computation, whatever the strides, and one result.
+into a small buffer first: there is one text of the computation, whatever the strides, and one result. Where that text is
+short, it stands there once more, for what needs no buffer: rows of an array may be short, and many.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,25 @@ _BLOCK = 256  # elements of a buffer
 
 
 def elementwise(plan: Plan, name: str) -> Function:
-    """The function `name(data, strides, count, numbers)`, for at least one element. The result has memory of its own."""
-    f = Function(name, [("data", "ptr"), ("strides", "ptr"), ("count", "i64"), ("numbers", "ptr")])
+    """`name(data, strides, count, numbers, rows, steps)`, for at least one element in each of so many rows.
+
+    Rows begin `steps` apart. The result has memory of its own.
+    """
+    names = [
+        ("data", "ptr"),
+        ("strides", "ptr"),
+        ("count", "i64"),
+        ("numbers", "ptr"),
+        ("rows", "i64"),
+        ("steps", "ptr"),
+    ]
+    f = Function(name, names)
     lanes = plan.lanes
     types = [*plan.types, plan.result]
     buffers = [f.room(_BLOCK, t) for t in types]
-    bases = [f.entry("data", k, POINTER) for k in range(len(types))]
+    starts = [f.entry("data", k, POINTER) for k in range(len(types))]
     strides = [f.entry("strides", k, COUNT) for k in range(len(types))]
+    apart = [f.entry("steps", k, COUNT) for k in range(len(types))]
     numbers = {n: f.entry("numbers", k, Type("double")) for k, n in enumerate(plan.numbers)}
     count = f.argument("count")
     same = [s.equals(0) for s in strides[:-1]]  # one number for all elements
@@ -32,37 +45,60 @@ def elementwise(plan: Plan, name: str) -> Function:
     is_direct = dense[-1]
     for one, beside in zip(same, dense):
         is_direct = is_direct & (one | beside)
-    # Every place of a buffer holds some element at all times: what is computed beyond the last one does no harm.
-    for base, buffer, t in zip(bases, buffers, types[:-1]):
-        first = f.load(base.text, t.stored, t.part.bytes)
-        f.store(f.spread(first, lanes), buffer.text)
     # What lies side by side is one block; its last vector ends with it, whatever is in the one before.
     overlaps = is_direct & (count >= lanes)
     last = f.select(overlaps, count - lanes, count)
+    steps = [f.select(one, f.constant(0, COUNT), f.constant(t.bytes, COUNT)) for one, t in zip(same, types)]
 
-    def block(done: Value) -> Sequence[Value]:
-        rest = count - done
-        is_whole = rest >= lanes
-        chunk = f.select(overlaps, rest, f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest))
-        rounded = f.select(is_whole, chunk, lanes)
-        sources = [f.beyond(base, done * stride) for base, stride in zip(bases, strides)]
-        in_place = [is_whole & d for d in dense]
-        for source, stride, one, direct, buffer, t in zip(sources, strides, same, in_place, buffers, types):
-            _gather(f, source, stride, buffer, t, f.select(one | direct, 0, chunk))
-        places = [f.select(direct, s, buffer) for direct, s, buffer in zip(in_place, sources, buffers)]
-        steps = [f.select(one, f.constant(0, COUNT), f.constant(t.bytes, COUNT)) for one, t in zip(same, types)]
+    def begun(r: Value) -> list[Value]:
+        """Where a row begins. All places of buffers hold some element at all times: what is beyond the last does no harm."""
+        bases = [f.beyond(start, r * step) for start, step in zip(starts, apart)]
+        for base, buffer, t in zip(bases, buffers, types[:-1]):
+            first = f.load(base.text, t.stored, t.part.bytes)
+            f.store(f.spread(first, lanes), buffer.text)
+        return bases
 
+    def vectors(places: Sequence[Value], stop: Value) -> None:
         def vector(i: Value) -> Sequence[Value]:
             at = f.minimum(i, last)
             given = [_load(f, f.beyond(p, at * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
             _store(f, plan.compute(f, given, numbers), f.beyond(places[-1], at * types[-1].bytes).text)
             return []
 
-        f.loop(rounded, lanes, vector)
-        _scatter(f, buffers[-1], sources[-1], strides[-1], types[-1], f.select(in_place[-1], 0, chunk))
-        return [done + chunk]
+        f.loop(stop, lanes, vector)
 
-    f.loop(count, None, block)
+    def direct_row(r: Value) -> Sequence[Value]:
+        bases = begun(r)
+        vectors([*[f.select(one, b, base) for one, b, base in zip(same, buffers, bases)], bases[-1]], count)
+        return []
+
+    def row(r: Value) -> Sequence[Value]:
+        bases = begun(r)
+
+        def block(done: Value) -> Sequence[Value]:
+            rest = count - done
+            is_whole = rest >= lanes
+            chunk = f.select(overlaps, rest, f.select(is_whole, f.minimum(rest, _BLOCK) & -lanes, rest))
+            sources = [f.beyond(base, done * stride) for base, stride in zip(bases, strides)]
+            in_place = [is_whole & d for d in dense]
+            for source, stride, one, direct, buffer, t in zip(sources, strides, same, in_place, buffers, types):
+                _gather(f, source, stride, buffer, t, f.select(one | direct, 0, chunk))
+            places = [f.select(direct, s, buffer) for direct, s, buffer in zip(in_place, sources, buffers)]
+            vectors(places, f.select(is_whole, chunk, lanes))
+            _scatter(f, buffers[-1], sources[-1], strides[-1], types[-1], f.select(in_place[-1], 0, chunk))
+            return [done + chunk]
+
+        f.loop(count, None, block)
+        return []
+
+    if plan.is_short:
+        direct, other = f.fresh("direct"), f.fresh("other")
+        f.branch(overlaps, direct, other)
+        f.begin(direct)
+        f.loop(f.argument("rows"), 1, direct_row)
+        f.effect("ret void")
+        f.begin(other)
+    f.loop(f.argument("rows"), 1, row)
     f.effect("ret void")
     return f
 

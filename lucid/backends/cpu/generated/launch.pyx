@@ -97,7 +97,9 @@ cdef enum:
     LEAST_ACROSS = 16  # elements in each of two dimensions, for which an operand is copied from the one to the other
     NUMBERS = 8
 
-ctypedef void (*Inner)(char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers) noexcept nogil
+ctypedef void (*Inner)(
+    char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers, Py_ssize_t rows, Py_ssize_t* steps
+) noexcept nogil
 
 cdef bint _is_enabled = True
 
@@ -165,7 +167,7 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Task* task = <Task*>given
     cdef Py_ssize_t unit = task.rows * task.pieces * part // task.parts
     cdef Py_ssize_t stop = task.rows * task.pieces * (part + 1) // task.parts
-    cdef Py_ssize_t row, count, first
+    cdef Py_ssize_t row, count, first, some
     cdef Py_ssize_t index[DIMS]
     cdef char* data[MOST]
     cdef int d, k, inner = task.dims - 1
@@ -182,10 +184,16 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
                 data[k] += index[d] * task.strides[d][k]
         row = unit % task.rows
         while row < task.rows and unit < stop:
-            task.inner(data, task.strides[inner], count, task.numbers)
-            row += 1
-            unit += 1
+            # As many rows as there are before the end of the dimension around them, by one call.
+            some = min(task.shape[inner - 1] - index[inner - 1], stop - unit) if inner else 1
+            task.inner(data, task.strides[inner], count, task.numbers, some, task.strides[inner - 1 if inner else 0])
+            row += some
+            unit += some
             for d in range(inner - 1, -1, -1):
+                if d == inner - 1:
+                    index[d] += some - 1
+                    for k in range(task.operands):
+                        data[k] += (some - 1) * task.strides[d][k]
                 index[d] += 1
                 if index[d] < task.shape[d]:
                     for k in range(task.operands):
@@ -413,7 +421,7 @@ cdef object launch(Loop loop, PyObject** arrays, dict params):
     task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
     task.strides[0][n] = np.PyArray_ITEMSIZE(<np.ndarray>out)
     if size * loop.cost < LEAST_WORK:
-        loop.inner(task.data, task.strides[0], size, task.numbers)
+        loop.inner(task.data, task.strides[0], size, task.numbers, 1, task.strides[0])
         return out
     task.dims = 1
     task.shape[0] = size
