@@ -148,7 +148,7 @@ def test_long_rows_of_logsumexp(dtype: str) -> None:
 def test_few_columns_read_no_further_than_their_array(name: str) -> None:
     """Vectors hold what is behind a row: here that is nothing, or belongs to others."""
     for columns in (1, 2, 3, 7, 15):
-        for rows in (1, 2, 5, 64, 65, 300):
+        for rows in (1, 2, 5, 64, 65, 300, 512, 1100):
             x = numbers((rows, columns), "float32")
             around = np.full((rows + 2, columns + 3), np.nan, np.float32)
             around[1:-1, 1 : columns + 1] = x
@@ -157,3 +157,16 @@ def test_few_columns_read_no_further_than_their_array(name: str) -> None:
                 dims = 0 if name == "argmax" else (0,)
                 wanted = getattr(np, name)(given, axis=0)
                 np.testing.assert_allclose(reduced(name, given, dims), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "float16", "int64", "bool"))
+@pytest.mark.parametrize("name", ("sum", "prod", "amax", "all"))
+def test_many_rows_of_a_few_columns(name: str, dtype: str) -> None:
+    """Blocks that are taken at once give the bits of blocks one by one, as wide arrays have them."""
+    for rows in (511, 512, 513, 1000, 1024, 1089):
+        x = numbers((2, rows, 40), dtype)
+        wanted = reduced(name, x, (1,))
+        for columns in (2, 4, 5, 7, 8, 15):
+            few = x[:, :, :columns]
+            for given in (few, np.ascontiguousarray(few)):
+                np.testing.assert_array_equal(reduced(name, given, (1,)), wanted[:, :columns])

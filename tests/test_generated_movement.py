@@ -368,3 +368,40 @@ def test_what_is_taken_off_may_be_broadcast(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(found.numpy(), summed, 1e-10, 1e-12)
     (recorded,) = lucid.autograd.grad(x - y, [y], ct, create_graph=True)
     np.testing.assert_allclose(recorded.detach().numpy(), summed, 1e-10, 1e-12)
+
+
+@pytest.mark.parametrize("make", [lucid.zeros_like, lucid.ones_like, lucid.empty_like])
+def test_tensors_like_others_lie_in_memory_as_these_do(make: Any) -> None:
+    x = lucid.zeros(3, 4, 5)
+    for like, strides in (
+        (x, (20, 5, 1)),
+        (x.permute(2, 0, 1), (1, 20, 5)),
+        (x.mT, (20, 1, 5)),
+        (x[:, ::2], (10, 5, 1)),
+        (x.flip(0).permute(1, 2, 0), (5, 1, 20)),
+        (x[:1].expand(3, 4, 5), (20, 5, 1)),
+    ):
+        made = make(like, dtype=lucid.float64)
+        assert made.shape == like.shape and made.stride() == strides and made.dtype == lucid.float64
+        if make is not lucid.empty_like:
+            assert bool((made == (make is lucid.ones_like)).all())
+
+
+def test_rows_of_any_length_and_number_are_broadcast() -> None:
+    for shape, other in (
+        ((5, 16), (16,)),
+        ((130, 17), (17,)),
+        ((3, 7, 100), (7, 1)),
+        ((3, 7, 100), (3, 1, 100)),
+        ((9, 3), (3,)),
+    ):
+        for dtype in ("float32", "float64", "int32"):
+            x, y = (np.arange(np.prod(s)).reshape(s).astype(dtype) for s in (shape, other))
+            for a, b in (
+                (x, y),
+                (x[::-1], y),
+                (np.asfortranarray(x), y),
+                (x[..., ::2], y[..., ::2] if y.shape[-1] > 1 else y),
+            ):
+                np.testing.assert_array_equal((lucid.from_numpy(a) * lucid.from_numpy(b)).numpy(), a * b)
+                np.testing.assert_array_equal((lucid.from_numpy(b) - lucid.from_numpy(a)).numpy(), b - a)

@@ -355,3 +355,38 @@ def test_tiny_rows_without_eps():
         y = np.asarray(F.rms_norm(lucid.tensor(x), (2,), eps=0.0))
     np.testing.assert_allclose(y[0], y[1], 1e-12)
     assert np.isnan(y[2]).all()
+
+
+def _pulls(x, weight, bias, ct, needs, centred):
+    """Cotangents of those operands that need them."""
+    given = [v if v is None else lucid.tensor(v) for v in (x, weight, bias)]
+    leaves = [v.requires_grad_() for v, need in zip(given, needs, strict=True) if v is not None and need]
+    size = x.shape[-1:]
+    y = F.layer_norm(given[0], size, *given[1:]) if centred else F.rms_norm(given[0], size, given[1])
+    return [g.numpy() for g in lucid.autograd.grad(y, leaves, lucid.tensor(ct))]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("centred", [True, False])
+def test_pulls_of_rows_and_weights_together_are_those_of_each(centred, dtype):
+    before = lucid.get_num_threads()
+    try:
+        for shape in ((65, 64), (3, 50, 70), (200, 129), (64, 64), (130, 63)):
+            x, ct = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype)
+            weight, bias = numbers(shape[-1], dtype=dtype), numbers(shape[-1], dtype=dtype) if centred else None
+            alone = []
+            for k in range(2 + centred):
+                alone += _pulls(x, weight, bias, ct, [k == j for j in range(3)], centred)
+            for threads in (1, 2, 3):
+                lucid.set_num_threads(threads)
+                together = _pulls(x, weight, bias, ct, [True] * 3, centred)
+                assert [g.tobytes() for g in together] == [g.tobytes() for g in alone]
+            wide = [v if v is None else v.astype(np.float64) for v in (x, weight, bias, ct)]
+            normal = standard(wide[0], -1) if centred else x / np.sqrt((wide[0] ** 2).mean(-1, keepdims=True) + 1e-12)
+            lead = tuple(range(x.ndim - 1))
+            tolerance = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-6}[dtype]
+            np.testing.assert_allclose(together[1], (wide[3] * normal).sum(lead), tolerance, 40 * tolerance)
+            if centred:
+                np.testing.assert_allclose(together[2], wide[3].sum(lead), tolerance, 40 * tolerance)
+    finally:
+        lucid.set_num_threads(before)
