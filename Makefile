@@ -30,13 +30,15 @@ core_tests := $(patsubst %,tests/test_%.py,\
 sanitized_tests := $(patsubst %,tests/test_%.py,\
 	native arithmetic loops attention_kernels recurrent_kernels channel_kernels threads optim ops)
 
-.PHONY: help test test-all test-sanitize demo bench fuzz parity parity-report porting coverage-table format clean
+.PHONY: help test test-all test-sanitize demo native bench fuzz parity parity-report porting coverage-table format clean
 
 help:
 	@echo "make test            linters, types, and the tests with a sample of the longest ones, which changes by itself"
 	@echo "make test-all        the same with every test: before a release"
 	@echo "make test-sanitize   the compiled loops under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@echo "make demo | bench | fuzz | parity | parity-report | porting | coverage-table | format | clean"
+	@echo "make demo            a short tour, on the sources as they are unless they were compiled before"
+	@echo "make native          compiles the hot paths for this processor"
+	@echo "make bench | fuzz | parity | parity-report | porting | coverage-table | format | clean"
 
 test: export LUCID_TEST_SAMPLE := $(SAMPLE)
 test-all: export LUCID_TEST_SAMPLE :=
@@ -59,8 +61,12 @@ test-sanitize: $(VENV)/installed-dev
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		$(VENV)/$(BIN)/python -X faulthandler -m pytest -p no:faulthandler --capture=sys $(sanitized_tests)
 
+# A first look waits for no compiler: the sources run as they are, unless something before has compiled them.
 demo: $(VENV)/installed-examples
 	$(VENV)/$(BIN)/python examples/demo.py
+
+native: $(VENV)/compilers $(VENV)/installed-examples
+	$(VENV)/$(BIN)/$(NATIVE)
 
 bench: $(BENCH)/installed
 	$(BENCH)/$(BIN)/$(NATIVE)
@@ -105,22 +111,25 @@ endef
 # hatchling asks for `editables` besides.
 $(VENV)/ready: pyproject.toml
 	$(call new_environment,$(VENV))
-	$(VENV)/$(BIN)/python -c "import tomllib as t; print(*t.load(open('$<', 'rb'))['build-system']['requires'], sep='\n')" \
-		> $@-with
-	$(VENV)/$(BIN)/$(PIP) --requirement $@-with editables
+	$(VENV)/$(BIN)/$(PIP) hatchling editables
 	@touch $@
 
-# Compiles while pip gets the other packages, which mostly waits: LUCID_PURE=1 keeps pip from compiling, too.
-define install
-LUCID_PURE=1 $(VENV)/$(BIN)/$(PIP) --no-build-isolation --editable "$(1)" & $(VENV)/$(BIN)/$(NATIVE); wait $$!
-endef
+# What compiles, of the versions that pyproject.toml asks for.
+$(VENV)/compilers: $(VENV)/ready
+	$(VENV)/$(BIN)/python -c "import tomllib as t; print(*t.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
+		| grep -E '^(cython|setuptools|numpy)' > $@-with
+	$(VENV)/$(BIN)/$(PIP) --requirement $@-with
+	@touch $@
 
+# LUCID_PURE=1 keeps pip from compiling.
 $(VENV)/installed-examples: $(VENV)/ready
-	$(call install,.[examples])
+	LUCID_PURE=1 $(VENV)/$(BIN)/$(PIP) --no-build-isolation --editable ".[examples]"
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/ready
-	$(call install,.[dev])
+# Compiles while pip gets the other packages, of which the pack of common kernels needs some.
+$(VENV)/installed-dev: $(VENV)/compilers
+	LUCID_PURE=1 $(VENV)/$(BIN)/$(PIP) --no-build-isolation --editable ".[dev]" & \
+		$(VENV)/$(BIN)/$(NATIVE) --without-pack; wait $$! && $(VENV)/$(BIN)/$(NATIVE)
 	@touch $@
 
 $(BENCH)/installed-parity: $(BENCH)/installed

@@ -127,6 +127,8 @@ def main() -> int:
         if not learned():
             print(f"the network did not learn {name}", file=sys.stderr)
             return 1
+    if not lucid.native.in_use:
+        print("\nThe sources of Lucid ran as they are. `make native` compiles the hot paths, which makes it faster.")
     return 0
 
 

@@ -18,49 +18,39 @@ from operator import attrgetter
 from typing import Any
 from zlib import crc32
 
+# What small calls run through. A module costs every installation seconds of the compiler, so what makes none of them
+# faster is not here (`python -m benchmarks.prices`, and the rows of `python -m benchmarks` for steps and transforms).
+#
 # A compiled function has no frame, and NumPy's warnings are filtered by the frame in which they arise. So kernels in
 # compiled modules are `framed`, or call NumPy's functions by such a frame.
 MODULES = (
     "core.arrays", "core.fields", "core.source_lines", "core.storage", "core.tensor", "core.node", "core.detachments", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
+    "core.kind", "core.dual", "core.batched", "ops.tree", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
-    "ops.indexing", "api.indexing", "api.joining", "api.random", "api.reductions", "api.rng", "api.scatter", "api.shaping",
-    "api.sorting",
+    "ops.indexing", "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping", "api.sorting",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
-    "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy", "backends.cpu.nn.normalization",
-    "backends.cpu.generated.norms", "linalg.norms", "nn.functional.classification",
-    "nn.functional.normalization", "nn.module", "nn.containers",
-    "optim.elementwise", "optim.layout",
-    "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
+    "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
+    "linalg.norms", "nn.functional.normalization", "nn.module", "optim.elementwise", "optim.layout",
+    "autograd.differentiate", "func.reverse", "func.batching", "func.forward", "torch.sizes",
 )  # fmt: skip
 
+# What hands memory to generated loops, and has none of its own that take time.
+LAUNCHES = tuple(
+    f"backends.cpu.generated.launch{name}"
+    for name in ("", "_folds", "_rows", "_scans", "_windows", "_draws", "_updates")
+)
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
-LOOPS = (
-    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.thread_pool", "backends.cpu.gemm",
-    "backends.cpu.rowwise", "backends.cpu.attention", "backends.cpu.recurrent",
-    "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "backends.cpu.generated.launch", "backends.cpu.generated.launch_folds",
-    "backends.cpu.generated.launch_rows", "backends.cpu.generated.launch_gathers", "backends.cpu.generated.launch_scans",
-    "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions", "backends.cpu.generated.launch_classes",
-    "backends.cpu.generated.launch_windows", "backends.cpu.generated.launch_draws",
-    "backends.cpu.generated.launch_updates", "compiler.runtime",
-)  # fmt: skip
 EXACT = (
-    "backends.cpu.arithmetic",
-    "backends.cpu.loops",
-    "backends.cpu.generated.launch",
-    "backends.cpu.generated.launch_folds",
-    "backends.cpu.generated.launch_rows",
-    "backends.cpu.generated.launch_gathers",
-    "backends.cpu.generated.launch_scans",
-    "backends.cpu.generated.launch_copies",
-    "backends.cpu.generated.launch_positions",
-    "backends.cpu.generated.launch_classes",
-    "backends.cpu.generated.launch_windows",
-    "backends.cpu.generated.launch_draws",
-    "backends.cpu.generated.launch_updates",
-)
+    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.generated.launch_gathers",
+    "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions", "backends.cpu.generated.launch_classes",
+    *LAUNCHES,
+)  # fmt: skip
+LOOPS = (
+    *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",
+    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "compiler.runtime",
+)  # fmt: skip
 # Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 ANY = "any"  # the level that every processor of an architecture has

@@ -1,13 +1,14 @@
 """Compile the modules named in `lucid.native` into `lucid/_native`; see there what for.
 
-    python tools/build_native.py [--if-possible] [--portable] [--sanitize]
+    python tools/build_native.py [--if-possible] [--portable] [--sanitize] [--without-pack]
 
 The loops are compiled for the processor at hand; with --portable, as for a distribution, for every one of the
 architecture. With --sanitize the modules go to build/sanitized instead, with bounds checks and AddressSanitizer;
 `make test-sanitize` uses them. Needs a C compiler, Cython and setuptools. What did not change since the last time is not
 compiled again.
 
-The pack of common kernels, which are generated, is built beside the modules where the package can be imported.
+The pack of common kernels, which are generated, is built beside the modules where the package can be imported; with
+--without-pack another call does it later.
 """
 
 import compileall
@@ -31,14 +32,13 @@ from zlib import crc32
 ROOT = Path(__file__).resolve().parent.parent
 SANITIZED = ROOT / "build" / "sanitized"
 WORK = ROOT / "build" / "native"
-# Passes that take a third of the compiler's time and find nothing in calls of Python's C API, and no optimization of what
-# runs once, when a module is imported.
-SHORTER = (
-    "-fno-tree-pta",
-    "-fno-tree-pre",
-    "-fno-gcse",
-    '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))',
-)
+# Passes that take a third of the compiler's time and find nothing in calls of Python's C API.
+SHORTER = ("-fno-tree-pta", "-fno-tree-pre", "-fno-gcse")
+# What runs once, when a module is imported, is not optimized.
+ONCE = '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))'
+# Packages whose calls are layers, steps and transforms, of many operations each: these are not slower with -O1, where
+# single operations would be by a twentieth, and GCC takes two thirds of the time. Clang inlines nothing at -O1.
+OF_MANY = ("autograd", "func", "linalg", "nn", "optim", "torch")
 SANITIZERS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=undefined",
@@ -60,13 +60,13 @@ def source(module: str) -> str:
 
 
 @cache
-def accepted(options: tuple[str, ...]) -> bool:
-    """Whether the C compiler takes these options: not every one knows all."""
+def accepted(options: tuple[str, ...], code: str = "int probe;") -> bool:
+    """Whether the C compiler takes these options, which not every one knows, and this code."""
     from setuptools import Extension
 
     probe = WORK / "probe.c"
     probe.parent.mkdir(parents=True, exist_ok=True)
-    probe.write_text("int probe;\n")
+    probe.write_text(code + "\n")
     command = command_for(Extension("probe", [str(probe)]), options, WORK)
     command.force = True
     try:
@@ -76,18 +76,24 @@ def accepted(options: tuple[str, ...]) -> bool:
     return True
 
 
+def is_gcc() -> bool:
+    """Whether the compiler is GCC, which others say that they are too."""
+    return accepted((), "#if !defined(__GNUC__) || defined(__clang__) || defined(__INTEL_COMPILER)\n#error\n#endif")
+
+
 def flags(native: SimpleNamespace, module: str, sanitize: bool) -> list[str]:
     """What the C compiler is told for a module."""
     if os.name != "posix":
         return []
-    found = ["-g0", "-w"]
+    found = ["-g0", "-w", *([ONCE] if is_gcc() else [])]
     if module in native.EXACT:
-        found += ["-O3", "-fno-math-errno", "-ffp-contract=off"]
+        found += ["-O2" if module in native.LAUNCHES else "-O3", "-fno-math-errno", "-ffp-contract=off"]
     elif module in native.LOOPS:  # as fast as memory; a loop with a call in it is not vectorized
         found += ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
         found.append("-DCYTHON_INLINE=__inline__ __attribute__((__always_inline__))")
     else:
-        found += ["-O2", *(SHORTER if accepted(SHORTER) else ())]
+        found.append("-O1" if is_gcc() and module.split(".")[0] in OF_MANY else "-O2")
+        found += SHORTER if accepted(SHORTER) else ()
     return [*found, *SANITIZERS] if sanitize else found
 
 
@@ -107,7 +113,8 @@ def translated(job: Job) -> Any:
     from setuptools import Extension
 
     # Annotations are for type checkers, except where a file asks for C types by them; tensors have their own pickling.
-    directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False}
+    # Comments with the lines of the source would only make the C code longer.
+    directives = {"language_level": 3, "annotation_typing": False, "auto_pickle": False, "emit_code_comments": False}
     if job.sanitize:  # these come before what the files say
         directives |= {"boundscheck": True, "wraparound": True, "initializedcheck": True}
     extension = Extension(
@@ -271,7 +278,7 @@ def main(arguments: list[str]) -> int:
             raise
         print(f"not compiled, so the sources run as they are: {error}")
     write_bytecode()
-    if "--sanitize" not in arguments:
+    if not {"--sanitize", "--without-pack"}.intersection(arguments):
         build_pack()
     return 0
 
