@@ -140,7 +140,7 @@ $(BENCH)/installed-parity: $(BENCH)/installed
 $(BENCH)/installed: pyproject.toml
 	$(call new_environment,$(BENCH))
 	$(BENCH)/$(BIN)/$(PIP) --editable . cython setuptools
-	@for peer in "$(TORCH)" autograd mygrad; do \
+	@for peer in "$(TORCH)" jax autograd mygrad; do \
 		echo "installing $$peer for comparison"; \
 		$(BENCH)/$(BIN)/$(PIP) "$$peer" || echo "skipped: $$peer cannot be installed here"; \
 	done

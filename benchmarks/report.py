@@ -42,7 +42,8 @@ def cell(row: Row, library: str) -> str:
     ours = row.values.get("lucid")
     if library == "lucid" or row.unit == "ratio" or row.name == "leak" or not ours:
         return text
-    return f"{text} ({value / ours:.2f}x)"
+    ratio = value / ours
+    return f"{text} ({ratio:.2f}x)" if ratio >= 0.01 else f"{text} ({ratio:.1g}x)"
 
 
 def grid(rows: Sequence[Row], libraries: Sequence[str]) -> list[list[str]]:
