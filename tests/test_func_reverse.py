@@ -1,6 +1,7 @@
 """grad, value_and_grad, grad_and_value and vjp: arguments, structures, refusals, and what lies around them."""
 
 import dataclasses
+from collections import defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -562,3 +563,15 @@ def test_a_gradient_inside_still_reaches_outside():
         for x in (lucid.tensor(0.5 + step), lucid.tensor(0.5 - step))
     )
     assert abs(by_x.item() - (ahead - behind).item() / (2 * step)) < 1e-2
+
+
+def test_dicts_keep_their_order():
+    """Programs zip the values of parameters and of their gradients."""
+    params = {"weight": lucid.tensor([1.0, 2.0]), "bias": lucid.tensor(3.0), "again": {"z": lucid.tensor(1.0)}}
+    loss = lambda p: (p["weight"] ** 2).sum() * p["bias"] + p["again"]["z"]  # a function of the nest
+    for found in (grad(loss)(params), jacrev(loss)(params), lucid.tree.map(lambda x: 2 * x, params)):
+        assert list(found) == ["weight", "bias", "again"]
+    assert [g.tolist() for g in list(grad(loss)(params).values())[:2]] == [[6.0, 12.0], 5.0]
+    assert lucid.tree.structure(params) == lucid.tree.structure(dict(sorted(params.items())))
+    found = lucid.tree.map(lambda x: x + 1, defaultdict(int, b=1, a=2))
+    assert dict(found) == {"b": 2, "a": 3} and list(found) == ["b", "a"] and found["c"] == 0

@@ -12,6 +12,7 @@ import warnings
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
+from types import MappingProxyType
 
 import lucid.torch.nn as nn
 import lucid.torch.nn.functional as F
@@ -68,7 +69,8 @@ def test_paths_can_be_imported(path):
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         module.nonsense  # noqa: B018  # asking is the test
     parent = importlib.import_module(f"lucid.torch.{path}".rpartition(".")[0])
-    assert getattr(parent, path.rpartition(".")[2]) is module
+    named = getattr(parent, path.rpartition(".")[2])
+    assert callable(named) if path in namespaces.FUNCTIONS else named is module
 
 
 def test_imports_as_programs_write_them():
@@ -88,6 +90,118 @@ def test_imports_as_programs_write_them():
     assert isinstance(Dataset, type)
 
 
+def test_modules_that_programs_import():
+    """Paths behind the public names, which training scripts import all the same."""
+    import lucid.torch.backends.cudnn as cudnn
+    import lucid.torch.multiprocessing as mp
+    from lucid.torch.autograd import gradcheck
+    from lucid.torch.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+    from lucid.torch.nn.modules.batchnorm import _NormBase
+    from lucid.torch.nn.modules.loss import _Loss, _WeightedLoss
+    from lucid.torch.nn.modules.utils import _pair, _reverse_repeat_tuple, _triple
+    from lucid.torch.nn.utils import spectral_norm
+    from lucid.torch.types import Device, Number
+    from lucid.torch.utils.data.distributed import DistributedSampler
+
+    cudnn.benchmark = True
+    assert torch.backends.cudnn is cudnn and torch.backends.cudnn.benchmark and not cudnn.is_available()
+    cudnn.benchmark = False
+    with cudnn.flags(enabled=False), torch.backends.cuda.sdp_kernel(enable_flash=False):
+        assert torch.backends.cuda.matmul.allow_tf32 is False
+    assert mp.get_context("spawn") is not None and mp.set_sharing_strategy("file_system") is None
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert (
+        gradcheck(torch.exp, (x,)) and torch.autograd.gradcheck is gradcheck and spectral_norm is nn.utils.spectral_norm
+    )
+    assert _pair(2) == (2, 2) and _triple((1, 2, 3)) == (1, 2, 3) and _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    assert isinstance(nn.BatchNorm2d(2), _NormBase) and Number and Device and DistributedSampler
+    a, b = broadcast_all(torch.ones(2), 3.0)
+    assert b.tolist() == [3.0, 3.0] and type(b) is Tensor and a.dtype == b.dtype
+    with pytest.raises(ValueError, match="Number"):
+        broadcast_all("a")
+    p = torch.tensor([[0.2, 0.8]])
+    for is_binary in (True, False):
+        assert torch.allclose(logits_to_probs(probs_to_logits(p, is_binary), is_binary), p)
+
+    class Squared:
+        calls = 0
+
+        @lazy_property
+        def value(self):
+            Squared.calls += 1
+            return torch.tensor(4.0)
+
+    squared = Squared()
+    assert squared.value == squared.value and Squared.calls == 1
+
+    class Scaled(_WeightedLoss):
+        def forward(self, x):
+            return getattr(x * self.weight, self.reduction)()
+
+    loss = Scaled(torch.tensor([1.0, 3.0]), reduction="sum")
+    assert isinstance(loss, _Loss) and loss(torch.ones(2)) == 4 and list(loss.state_dict()) == ["weight"]
+
+
+def test_profiling(tmp_path):
+    from lucid.torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as prof, record_function("forward"):
+        torch.ones(4, 4) @ torch.ones(4, 4)
+    table = prof.key_averages().table(sort_by="cpu_time_total", row_limit=10)
+    assert (
+        "forward" in table and "contract" in table and prof.key_averages().total_average().count == len(prof.events())
+    )
+    plan = schedule(wait=1, warmup=1, active=1, repeat=1)
+    with profile(schedule=plan, on_trace_ready=tensorboard_trace_handler(str(tmp_path))) as prof:
+        for _ in range(5):
+            torch.ones(2).exp()
+            prof.step()
+    assert len(list(tmp_path.iterdir())) == 1 and [e.name for e in prof.events()] == ["exp"]
+
+
+def _note(place, folder):
+    (folder / str(place)).write_text(str(torch.ones(place + 1).sum().item()))
+
+
+def _fail(place):
+    raise SystemExit(3)
+
+
+def test_processes_are_spawned(tmp_path):
+    torch.multiprocessing.spawn(_note, (tmp_path,), nprocs=2, start_method="fork")
+    assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["1.0", "2.0"]
+    with pytest.raises(RuntimeError, match="exit code 3"):
+        torch.multiprocessing.spawn(_fail, nprocs=2, start_method="fork")
+
+
+PRINTED = [
+    (lambda: torch.tensor([1.0, 2.5]), "tensor([1.0000, 2.5000])"),
+    (lambda: torch.tensor([1.0, -200.0]), "tensor([   1., -200.])"),
+    (lambda: torch.tensor([1e-5, 1.0]), "tensor([1.0000e-05, 1.0000e+00])"),
+    (lambda: torch.tensor([float("nan"), float("inf"), 0.0]), "tensor([nan, inf, 0.])"),
+    (lambda: torch.tensor([[True], [False]]), "tensor([[ True],\n        [False]])"),
+    (lambda: torch.tensor(1 - 2.5j), "tensor(1.-2.5000j)"),
+    (lambda: torch.zeros(0, 3, dtype=torch.int64), "tensor([], size=(0, 3), dtype=torch.int64)"),
+    (lambda: torch.arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
+    (lambda: torch.ones(2, dtype=torch.bfloat16), "tensor([1., 1.], dtype=torch.bfloat16)"),
+    (lambda: nn.Parameter(torch.ones(1)), "Parameter containing:\ntensor([1.], requires_grad=True)"),
+    (
+        lambda: torch.full((7,), 0.25, requires_grad=True),
+        "tensor([0.2500, 0.2500, 0.2500, 0.2500, 0.2500, 0.2500, 0.2500],\n       requires_grad=True)",
+    ),
+]
+
+
+@pytest.mark.parametrize("make, text", PRINTED, ids=[text.replace("\n", " ") for _, text in PRINTED])
+def test_tensors_print_as_in_pytorch(make, text):
+    assert repr(make()) == text
+
+
+def test_numbers_are_formatted_as_such():
+    loss = torch.tensor(0.5, requires_grad=True)
+    assert f"{loss} {loss:.3f} {loss * 3}" == "0.5 0.500 1.5" and f"{torch.ones(2)}" == "tensor([1., 1.])"
+
+
 def test_former_names():
     for name in ("uniform", "xavier_normal", "orthogonal", "eye"):
         assert getattr(nn.init, name) is getattr(lucid.nn.init, f"{name}_")
@@ -96,10 +210,68 @@ def test_former_names():
 
 def test_what_is_not_there_says_why():
     with pytest.raises(AttributeError, match="downloaded"):
-        torch.hub  # noqa: B018  # asking is the test
+        torch.hub.download_url_to_file  # noqa: B018  # asking is the test
+    with pytest.raises(RuntimeError, match=r"put https://example.org/a.pth at .*a\.pth"):
+        torch.hub.load_state_dict_from_url("https://example.org/a.pth")
     assert not hasattr(torch, "onnx")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("lucid.torch.nn.nonsense")
+
+
+def test_hooks_by_their_older_names():
+    layer = nn.Linear(2, 2)
+    layer._register_state_dict_hook(
+        lambda module, state, prefix, metadata: {prefix + "weight": state[prefix + "weight"]}
+    )
+    layer._register_load_state_dict_pre_hook(lambda state, prefix, *_: state.update({prefix + "bias": torch.ones(2)}))
+    assert list(layer.state_dict()) == ["weight"]
+    assert layer.load_state_dict(layer.state_dict()).missing_keys == [] and layer.bias.tolist() == [1.0, 1.0]
+    layer.register_forward_hook(lambda module, args, output: output * 0)
+    assert len(layer._forward_hooks) == 1 and not layer._forward_pre_hooks and not layer._backward_hooks
+    layer._forward_hooks.clear()
+    assert layer(torch.ones(1, 2)).any()
+
+
+def test_functions_of_the_first_namespace():
+    x = torch.arange(12.0).reshape(6, 2).requires_grad_()
+    for lengths, offsets in ((torch.tensor([2, 0, 4]), None), (None, torch.tensor([0, 2, 2, 6]))):
+        for reduce, first in (("sum", 2.0), ("mean", 1.0), ("max", 2.0), ("min", 0.0), ("prod", 0.0)):
+            found = torch.segment_reduce(x, reduce, lengths=lengths, offsets=offsets)
+            assert found.shape == (3, 2) and found[0, 0] == first and type(found) is Tensor
+    torch.segment_reduce(x, "max", lengths=torch.tensor([2, 4])).sum().backward()
+    assert x.grad[:, 0].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    assert torch.segment_reduce(x, "sum", lengths=torch.tensor([6]), initial=1.0).tolist() == [[31.0, 37.0]]
+    matrix = torch.randn(6, 4)
+    u, s, v = torch.svd_lowrank(matrix, q=4)
+    assert torch.allclose(u @ torch.diag(s) @ v.T, matrix, atol=1e-5) and torch.pca_lowrank(matrix, q=2)[2].shape == (
+        4,
+        2,
+    )
+    assert (
+        type(torch.bincount(torch.tensor([0, 1]))) is Tensor
+        and repr(torch.broadcast_shapes((1,), (2,))) == "torch.Size([2])"
+    )
+    with torch.autocast("cpu"):
+        assert repr(torch.get_autocast_dtype("cpu")) == "torch.bfloat16"
+
+
+def test_what_is_caught():
+    """Errors are of the kind that programs for PyTorch catch, and of the kind that those for NumPy do."""
+    cases = [
+        (lambda: torch.einsum("ij->k", torch.ones(2, 2)), ValueError),
+        (lambda: torch.device("cuda"), ValueError),
+        (lambda: torch.arange(0, 5, -1), ValueError),
+        (lambda: F.binary_cross_entropy(torch.tensor([2.0]), torch.ones(1)), ValueError),
+        (lambda: torch.func.grad(lambda x: x)(torch.ones(2)), ValueError),
+        (lambda: F.linear(torch.ones(1, 2).double(), torch.ones(2, 2)), TypeError),
+        (lambda: F.embedding(torch.ones(1), torch.ones(2, 2)), TypeError),
+        (lambda: torch.ones(2).gather(0, torch.tensor([5])), IndexError),
+        (lambda: torch.ones(0).max(), IndexError),
+    ]
+    for call, kind in cases:
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        assert isinstance(caught.value, kind)
 
 
 def test_processes():
@@ -114,6 +286,43 @@ def test_processes():
         assert type(y) is torch.Tensor and x.grad.tolist() == [1.0, 1.0]
     finally:
         torch.distributed.destroy_process_group()
+
+
+def test_distributions_belong_to_the_front_door():
+    distributions = torch.distributions
+    normal = distributions.Normal(0.0, 1.0)
+    for found in (
+        normal.loc,
+        normal.sample((2,)),
+        distributions.LogNormal(0.0, 1.0).mean,
+        distributions.Cauchy(0.0, 1.0).mean,
+    ):
+        assert type(found) is Tensor
+    assert repr(normal) == "Normal(loc: 0.0, scale: 1.0)" and repr(normal.expand((3,)).batch_shape) == "torch.Size([3])"
+    assert isinstance(lucid.distributions.Normal(0.0, 1.0), distributions.Normal) and issubclass(
+        distributions.Normal, distributions.Distribution
+    )
+    assert type(pickle.loads(pickle.dumps(normal))) is distributions.Normal
+    assert distributions.kl_divergence(normal, distributions.Normal(1.0, 1.0)) == 0.5
+
+    class Own(distributions.Distribution):
+        arg_constraints = MappingProxyType({"rate": distributions.constraints.positive})
+
+        def __init__(self, rate):
+            self.rate = rate
+            super().__init__(rate.shape)
+
+        def rsample(self, sample_shape=()):
+            return torch.rand(self._extended_shape(sample_shape)) / self.rate
+
+    @distributions.register_kl(Own, distributions.Normal)
+    def _(p, q):
+        return p.rate
+
+    own = Own(torch.ones(3))
+    assert own.rsample((2,)).shape == (2, 3) and distributions.kl_divergence(own, normal).shape == (3,)
+    with pytest.raises(ValueError, match="rate"):
+        Own(-torch.ones(1))
 
 
 # --- tensors ---------------------------------------------------------------------------------------

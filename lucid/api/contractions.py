@@ -10,6 +10,7 @@ import numpy as np
 from lucid.api import contractions
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
+from lucid.core.errors import ArgumentError
 from lucid.core.inplace import write
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
@@ -190,7 +191,7 @@ def _explicit(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...]
     inputs, arrow, output = text.partition("->")
     labels = inputs.split(",")
     if len(labels) != len(shapes):
-        raise ValueError(f"einsum: {equation!r} has {len(labels)} operands, but {len(shapes)} were given")
+        raise ArgumentError(f"einsum: {equation!r} has {len(labels)} operands, but {len(shapes)} were given")
     unused = [c for c in LETTERS if c not in text]
     ranks = [len(s) - len(l.replace("...", "")) for s, l in zip(shapes, labels, strict=True) if "..." in l]
     dots = "".join(unused[: max(ranks, default=0)])
@@ -198,11 +199,11 @@ def _explicit(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...]
     for l, s in zip(labels, shapes, strict=True):
         rank = len(s) - len(l.replace("...", ""))
         if rank < 0 or (rank and "..." not in l):
-            raise ValueError(f"einsum: {l!r} in {equation!r} does not fit an operand of shape {s}")
+            raise ArgumentError(f"einsum: {l!r} in {equation!r} does not fit an operand of shape {s}")
         spread.append(l.replace("...", dots[len(dots) - rank :]))
     for l in spread:
         if any(c not in LETTERS for c in l):
-            raise ValueError(f"einsum: {equation!r} may contain letters, commas, '...' and '->' only")
+            raise ArgumentError(f"einsum: {equation!r} may contain letters, commas, '...' and '->' only")
     if arrow:
         result = output.replace("...", dots)
     else:
@@ -214,7 +215,7 @@ def _explicit(equation: str, shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...]
 
 def _check_labels(equation: str, labels: list[str], result: str, shapes: tuple[Shape, ...]) -> None:
     if len(set(result)) != len(result):
-        raise ValueError(f"einsum: the result of {equation!r} has a label twice")
+        raise ArgumentError(f"einsum: the result of {equation!r} has a label twice")
     sizes: dict[str, int] = {}
     for l, s in zip(labels, shapes, strict=True):
         own: dict[str, int] = {}
@@ -226,7 +227,7 @@ def _check_labels(equation: str, labels: list[str], result: str, shapes: tuple[S
             sizes[c] = max(n, sizes.get(c, n)) if n != 0 else 0
     missing = set(result) - set(sizes)
     if missing:
-        raise ValueError(f"einsum: {equation!r} has {', '.join(sorted(missing))} in the result but in no operand")
+        raise ArgumentError(f"einsum: {equation!r} has {', '.join(sorted(missing))} in the result but in no operand")
 
 
 def _expect(name: str, x: Tensor, ndim: int) -> None:

@@ -257,7 +257,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
             raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
         count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)
         if weights is None:
-            return Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count))
+            return of_class((x,), Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count)))
     else:
         x, count = in_range(x, minlength, "bincount with a minlength inside vmap", negative=False), minlength
         if weights is None:

@@ -10,6 +10,7 @@ import numpy as np
 from lucid.backends.numpy.precision import whole
 from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, of_class
@@ -455,7 +456,7 @@ def arange(
     if step == 0:
         raise ValueError("arange: the step must not be 0")
     if (end - start) / step < 0:
-        raise ValueError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
+        raise ArgumentError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
     if dtype is None:
         whole = whole or all(isinstance(v, int | np.integer) for v in (start, end, step))
         dtype = dtypes.INT64 if whole else dtypes.default_float()

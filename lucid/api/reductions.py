@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from lucid.api import indexing
 from lucid.core import dtypes
+from lucid.core.errors import PositionError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, of_class, shape_of
 from lucid.ops import binary, unary
@@ -116,7 +117,7 @@ def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
 def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
     shape = shape_of(x)
     if 0 in shape and count_at(shape, dims) == 0:
-        raise IndexError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
+        raise PositionError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
 
 
 def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:

@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from lucid.core.errors import ArgumentError
+
 
 class device:
     """A place where tensors live, such as ``lucid.device("cpu")``.
@@ -27,11 +29,11 @@ class device:
             raise TypeError(f"a device is given as a string such as 'cpu', not {type!r}")
         kind, _, number = type.partition(":")
         if kind not in ("cpu", "meta"):
-            raise ValueError(
+            raise ArgumentError(
                 f"unknown device {type!r}; available here: cpu, meta; there is no backend for accelerators"
             )
         if number and not number.isdigit():
-            raise ValueError(f"the device index must be a whole number, as in 'cpu:0', not {type!r}")
+            raise ArgumentError(f"the device index must be a whole number, as in 'cpu:0', not {type!r}")
         self.type, self.index = kind, int(number) if number else index
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.errors import ArgumentError
 from lucid.core.levels import active
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain
@@ -147,7 +148,7 @@ def _seed_of(value: Any) -> Tensor:
         )
     shape, kind = value.shape, value.np_dtype
     if math.prod(shape) != 1:
-        raise ValueError(
+        raise ArgumentError(
             f"grad: the function must return one number, but its result has shape {shape}; "
             "reduce it, as with .sum(), or use jacrev or vjp"
         )

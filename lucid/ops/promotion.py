@@ -9,6 +9,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array
+from lucid.core.errors import ElementTypeError
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
@@ -32,7 +33,7 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
 def raise_mixed(name: str, tensors: Sequence[Any]) -> None:
     """Refuse operands of several types, some of them None, to a layer."""
     given = ", ".join([str(t.dtype) for t in tensors if t is not None])
-    raise TypeError(
+    raise ElementTypeError(
         f"{name} needs tensors of one floating-point type, not {given}; "
         "convert them, as in x.float() or module.double()"
     )

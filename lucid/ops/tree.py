@@ -1,6 +1,7 @@
 """Nested containers of tensors: dicts, lists, tuples, named tuples, dataclasses, None, and types that are registered."""
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,9 +79,7 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
     if isinstance(nest, dict) and kind not in REGISTERED:
         keys = _sorted(nest)
         return Structure(
-            (kind, tuple(keys)),
-            [_walk(nest[k], leaves, is_leaf, depth + 1) for k in keys],
-            lambda parts: kind(zip(keys, parts, strict=True)),
+            (kind, tuple(keys)), [_walk(nest[k], leaves, is_leaf, depth + 1) for k in keys], _dict_of(nest, keys)
         )
     if isinstance(nest, list | tuple) and kind not in REGISTERED:
         children = [_walk(n, leaves, is_leaf, depth + 1) for n in nest]
@@ -100,6 +99,20 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
         )
     leaves.append(nest)
     return _LEAF
+
+
+def _dict_of(nest: Any, keys: list[Any]) -> Callable[[list[Any]], Any]:
+    """How to make a dict like `nest` of values for its sorted keys, in the order of `nest`: programs zip their values."""
+    kind, order = type(nest), list(nest)
+
+    def build(parts: list[Any]) -> Any:
+        items: Any = zip(keys, parts, strict=True)
+        if order != keys:
+            found = dict(items)
+            items = [(k, found[k]) for k in order]
+        return kind(nest.default_factory, items) if isinstance(nest, defaultdict) else kind(items)
+
+    return build
 
 
 def _walk_sparse(nest: Any, leaves: list[Any]) -> Structure:

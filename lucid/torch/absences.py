@@ -22,11 +22,10 @@ _REASONS = {
         parse_type_comment unify_type_list  AVG SUM
         """,
     "programs compiled by PyTorch are not read or written; save the state of the module": "load save",
-    "use Python's multiprocessing; tensors are copied between processes": "multiprocessing",
     "models are not exported": "onnx",
-    "use cProfile, or lucid.kernels to see generated code": "profiler profile_hook_step",
+    "use torch.profiler, or lucid.kernels to see generated code": "profile_hook_step",
     "lucid.func.make_graph gives the program of a function": "fx",
-    "nothing is downloaded": "hub",
+    "nothing is downloaded": "download_url_to_file",
     "PyTorch gave them up: use a Dataset": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
         guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
@@ -52,6 +51,6 @@ def reasons() -> dict[str, list[str]]:
 
     >>> from lucid.torch.absences import reasons
     >>> reasons()["nothing is downloaded"]
-    ['hub']
+    ['download_url_to_file']
     """
     return {reason: names.split() for reason, names in _REASONS.items()}

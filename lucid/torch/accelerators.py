@@ -3,6 +3,8 @@
 What asks is answered; what seeds, waits or frees has nothing to do; what needs a GPU is refused with the reason.
 """
 
+from contextlib import nullcontext
+from types import ModuleType
 from typing import Any, NoReturn
 
 import lucid
@@ -207,36 +209,59 @@ class DeferredCudaCallError(Exception):
     """What PyTorch raises when something that was put off fails."""
 
 
-class Switch:
-    """The settings of a library that is not there: they can be set, and nothing follows from them."""
+class Switch(ModuleType):
+    """The settings of a library that is not there: they can be set, and nothing follows from them.
 
-    def __init__(self, **settings: Any) -> None:
+    >>> import lucid.torch.backends.cudnn as cudnn
+    >>> cudnn.benchmark = True
+    >>> cudnn.is_available(), cudnn.benchmark
+    (False, True)
+    """
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(f"torch.backends.{name}")
         vars(self).update(settings)
 
     def is_available(self) -> bool:
         """Whether the library is there: no."""
         return False
 
-    is_built = is_available
+    is_built = is_flash_attention_available = is_available
 
     def version(self) -> None:
         """Of no library."""
 
-    def flags(self, **settings: Any) -> "Switch":
+    def flags(self, *_: Any, **settings: Any) -> Any:
         """Settings for the length of a `with`."""
-        return self
+        return nullcontext()
 
-    def __enter__(self) -> None:
-        pass
+    sdp_kernel = flags
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def enable_flash_sdp(self, enabled: bool) -> None:
+        """A hint: there is one way to compute attention."""
+
+    enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp
+
+    def math_sdp_enabled(self) -> bool:
+        """Whether attention is computed by Lucid's own kernel: yes."""
+        return True
+
+    def flash_sdp_enabled(self) -> bool:
+        """Whether attention is computed by this library: no."""
+        return False
+
+    mem_efficient_sdp_enabled = cudnn_sdp_enabled = flash_sdp_enabled
 
 
-cudnn = Switch(enabled=False, benchmark=False, deterministic=False, allow_tf32=False)
-mps = Switch()
-cuda = Switch(matmul=Switch(allow_tf32=False))
-mkl = mkldnn = openmp = Switch(enabled=False)
+cudnn = Switch("cudnn", enabled=False, benchmark=False, deterministic=False, allow_tf32=False)
+mps = Switch("mps")
+cuda = Switch("cuda", matmul=Switch("cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True))
+mkl, mkldnn, openmp = (Switch(name, enabled=False) for name in ("mkl", "mkldnn", "openmp"))
+SWITCHES = {f"backends.{s.__name__.rpartition('.')[2]}": s for s in (cudnn, mps, cuda, mkl, mkldnn, openmp)}
+
+
+def current_accelerator(check_available: bool = False) -> None:
+    """The kind of accelerator that is there: none."""
 
 
 def get_default_device() -> lucid.device:

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 
+from lucid.torch.accelerators import SWITCHES
 from lucid.torch.namespaces import PATHS, ROOT
 
 
@@ -20,5 +21,5 @@ def install() -> None:
             "told apart; call install() before anything imports torch"
         )
     sys.modules["torch"] = ours
-    for path in PATHS:
+    for path in (*PATHS, *SWITCHES):
         sys.modules[f"torch.{path}"] = sys.modules[f"{ROOT}.{path}"]

@@ -1,4 +1,4 @@
-"""Modules whose parameters and buffers are tensors of the front door: for each class of `lucid.nn`, a class of it.
+"""Modules and distributions whose tensors are those of the front door: for each class of Lucid's, a class of it.
 
 A class here derives from Lucid's and from the classes here of its bases, so `isinstance` and `super()` mean what they
 mean in PyTorch.
@@ -8,21 +8,26 @@ from abc import ABCMeta
 from functools import cache
 from typing import Any, Self, TypeVar
 
+import lucid.distributions
 import lucid.nn
+from lucid.torch.sizes import Size, sized
 from lucid.torch.tensors import adopted
 
 
 class Adopting(ABCMeta):
-    """The type of these classes: whatever an instance has registered when it is complete belongs to the front door.
+    """The type of these classes: whatever an instance has when it is complete belongs to the front door.
 
     Layers that Lucid's own code makes inside others, as a transformer does, count as instances too. Classes of modules may be
     abstract as well.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        module = super().__call__(*args, **kwargs)
-        _adopt_contents(module)
-        return module
+        made = super().__call__(*args, **kwargs)
+        if isinstance(made, lucid.distributions.Distribution):
+            _adopt_distribution(made)
+        else:
+            _adopt_contents(made)
+        return made
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type.__instancecheck__(cls, instance) or isinstance(instance, _ORIGINALS.get(cls, ()))
@@ -45,9 +50,17 @@ def _adopt_contents(module: Any) -> None:
             _adopt_contents(child)
 
 
-def is_module(value: Any) -> bool:
-    """Whether something is a class of Lucid's modules."""
-    return isinstance(value, type) and not isinstance(value, Adopting) and issubclass(value, lucid.nn.Module)
+def _adopt_distribution(made: Any) -> None:
+    """Its parameters, and those of the distributions that it is made of."""
+    adopted(vars(made))
+    for part in vars(made).values():
+        if isinstance(part, lucid.distributions.Distribution):
+            _adopt_distribution(part)
+
+
+def is_derived(value: Any) -> bool:
+    """Whether something is a class of Lucid's that has one here."""
+    return isinstance(value, type) and not isinstance(value, Adopting) and issubclass(value, tuple(_ROOTS))
 
 
 class Module(lucid.nn.Module, metaclass=Adopting):
@@ -67,23 +80,59 @@ class Module(lucid.nn.Module, metaclass=Adopting):
         return super().to("cuda")
 
     xpu = ipu = mtia = cuda
+    _forward_hooks = property(lambda self: self._hook_tables().forward, doc="Hooks on the results of calls, by number.")
+    _forward_pre_hooks = property(lambda self: self._hook_tables().forward_pre, doc="Hooks before calls, by number.")
+    _backward_hooks = property(lambda self: self._hook_tables().backward, doc="Hooks on gradients, by number.")
     call_super_init = dump_patches = False
     T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
+    def _register_state_dict_hook(self, hook: Any) -> Any:
+        """The older name of `register_state_dict_post_hook`."""
+        return self.register_state_dict_post_hook(hook)
 
-Module.__module__ = "lucid.torch.nn"
-_ORIGINALS[Module] = lucid.nn.Module
+    def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Any:
+        """The older form of `register_load_state_dict_pre_hook`, whose hooks get the module only if they ask for it."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *args: hook(*args))
+
+
+class Distribution(lucid.distributions.Distribution, metaclass=Adopting):
+    """The base of all distributions; see `lucid.distributions.Distribution`.
+
+    >>> import lucid.torch as torch
+    >>> torch.distributions.Normal(0.0, 1.0).batch_shape, torch.distributions.Laplace(0.0, 1.0).mean
+    (torch.Size([]), tensor(0.))
+    """
+
+    @property
+    def batch_shape(self) -> Size:
+        """How many distributions this is, each with parameters of its own."""
+        return sized(self._batch_shape)
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one draw from one of them."""
+        return sized(self._event_shape)
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        return sized(super()._extended_shape(sample_shape))
+
+    def _filled(self, number: float) -> Any:
+        return adopted(super()._filled(number))
+
+
+_ROOTS: dict[type, type] = {lucid.nn.Module: Module, lucid.distributions.Distribution: Distribution}
+Module.__module__, Distribution.__module__ = "lucid.torch.nn", "lucid.torch.distributions"
+_ORIGINALS.update({made: original for original, made in _ROOTS.items()})
 
 
 @cache
 def derived(original: Any) -> Any:
-    """The class of the front door for a class of modules of Lucid."""
-    if original is lucid.nn.Module:
-        return Module
-    bases = [derived(base) for base in original.__bases__ if is_module(base)]
-    made = Adopting(
-        original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": "lucid.torch.nn"}
-    )
+    """The class of the front door for a class of modules or distributions of Lucid."""
+    if original in _ROOTS:
+        return _ROOTS[original]
+    bases = [derived(base) for base in original.__bases__ if is_derived(base)]
+    home = next(made.__module__ for root, made in _ROOTS.items() if issubclass(original, root))
+    made = Adopting(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
     made.__qualname__ = original.__qualname__
     if getattr(original, "cls_to_become", None) is not None:
         made.cls_to_become = derived(original.cls_to_become)  # type: ignore[attr-defined]  # of lazy layers

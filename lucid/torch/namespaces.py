@@ -12,8 +12,9 @@ from typing import Any
 
 from lucid.core.dtypes import dtype
 from lucid.torch.absences import WHY
+from lucid.torch.accelerators import SWITCHES
 from lucid.torch.element_types import giving_types, typed
-from lucid.torch.layers import derived, is_module
+from lucid.torch.layers import derived, is_derived
 from lucid.torch.making import makes, making
 
 ROOT = __name__.rpartition(".")[0]
@@ -38,9 +39,10 @@ _HOMES_OF_TYPES = ("lucid.core.dtypes", "lucid.ops.promotion", "lucid.api.conver
 PATHS = {
     "nn": _NN,
     "nn.functional": "lucid.nn.functional lucid.torch.extras lucid.torch.root",
-    "nn.init": "lucid.nn.init",
+    "nn.init": "lucid.nn.init lucid.torch.internals",
     "nn.parameter": "lucid.nn.parameter",
     "nn.parallel": "lucid.torch.extras lucid.nn.parallel",
+    "nn.parallel.data_parallel": "lucid.torch.extras",
     "nn.parallel.distributed": "lucid.nn.parallel",
     "nn.attention": "lucid.torch.extras",
     "nn.utils": "lucid.nn.utils lucid.nn.utils.rnn lucid.torch.extras",
@@ -49,15 +51,18 @@ PATHS = {
     "nn.utils.stateless": "lucid.func",
     "nn.utils.rnn": "lucid.nn.utils.rnn",
     "nn.utils.clip_grad": "lucid.nn.utils",
+    "nn.utils.spectral_norm": "lucid.nn.utils",
+    "nn.utils.weight_norm": "lucid.nn.utils",
     "nn.utils.convert_parameters": "lucid.nn.utils",
     "nn.utils.parametrizations": "lucid.nn.utils.parametrizations",
     "nn.utils.parametrize": "lucid.nn.utils.parametrize",
     "nn.modules": _NN,
-    **{f"nn.modules.{name}": _NN for name in _MODULES},
+    **{f"nn.modules.{name}": f"{_NN} lucid.torch.internals" for name in _MODULES},
+    "nn.modules.utils": "lucid.torch.internals",
     "optim": "lucid.optim",
     "optim.lr_scheduler": "lucid.optim.lr_scheduler",
     "optim.swa_utils": "lucid.optim.swa_utils",
-    **{f"optim.{name}": "lucid.optim" for name in _OPTIMIZERS},
+    **{f"optim.{name}": "lucid.optim lucid.torch.internals" for name in _OPTIMIZERS},
     "autograd": "lucid.torch.differentiation lucid.autograd lucid.torch.extras",
     "autograd.functional": "lucid.func.of_inputs",
     "autograd.function": "lucid.autograd lucid.torch.extras",
@@ -65,12 +70,18 @@ PATHS = {
     "autograd.forward_ad": "lucid.autograd.forward_ad",
     "autograd.grad_mode": "lucid.autograd",
     "autograd.gradcheck": "lucid.autograd",
+    "autograd.profiler": "lucid.torch.profiling",
     "autograd.variable": "lucid.torch.differentiation",
     "utils": "",
     "utils.data": "lucid.torch.loading lucid.data",
     "utils.data.dataset": "lucid.data",
     "utils.data.dataloader": "lucid.torch.loading lucid.data",
     "utils.data.sampler": "lucid.torch.loading lucid.data",
+    "utils.data.distributed": "lucid.torch.loading lucid.data",
+    "utils.data._utils": "",
+    "utils.data._utils.collate": "lucid.data",
+    "utils.hooks": "lucid.core.hooks",
+    "utils.model_zoo": "lucid.torch.internals",
     "utils.checkpoint": "lucid.torch.extras",
     "cpu": "lucid.torch.processor",
     "cpu.amp": "lucid.torch.processor",
@@ -86,6 +97,7 @@ PATHS = {
     "masked": "lucid.masked",
     "sparse": "lucid.sparse",
     "distributions": "lucid.distributions",
+    "distributions.utils": "lucid.torch.internals",
     "distributions.constraints": "lucid.distributions.constraints",
     "distributions.constraint_registry": "lucid.distributions.constraint_registry",
     "distributions.transforms": "lucid.distributions.transforms",
@@ -101,8 +113,17 @@ PATHS = {
     "xpu": "lucid.torch.accelerators",
     "backends": "lucid.torch.accelerators",
     "jit": "lucid.torch.hints",
+    "jit.annotations": "typing",
     "compiler": "lucid.torch.hints",
     "version": "",
+    "hub": "lucid.torch.internals",
+    "multiprocessing": "lucid.torch.workers",
+    "overrides": "lucid.torch.internals",
+    "profiler": "lucid.torch.profiling",
+    "functional": "lucid.api.contractions lucid.api.shaping lucid.api.joining lucid.api.sorting lucid.api.reductions",
+    "storage": "lucid.utils.storages",
+    "_tensor": "lucid.torch.tensors",
+    "accelerator": "lucid.torch.accelerators",
     "distributed": "lucid.distributed",
     "distributed.distributed_c10d": "lucid.distributed",
     "distributed.nn": "lucid.distributed.nn",
@@ -115,8 +136,10 @@ PATHS = {
     "distributed.algorithms.ddp_comm_hooks": "",
     "distributed.algorithms.ddp_comm_hooks.default_hooks": "lucid.nn.parallel",
     "_C": "lucid.torch.processes",
-    "types": "",
+    "types": "lucid.torch.internals",
 }
+# Paths of modules whose names mean functions of the modules above them.
+FUNCTIONS = frozenset(("autograd.gradcheck", "nn.utils.spectral_norm", "nn.utils.weight_norm"))
 # Names that a path has under others than their own.
 RENAMED = {
     "nn.Container": "lucid.nn.Module",
@@ -126,8 +149,17 @@ RENAMED = {
     "nn.RNNCellBase": "lucid.nn.layers.recurrent._Cell",
     "nn.modules.batchnorm._BatchNorm": "lucid.nn.layers.normalization._BatchNorm",
     "nn.modules.conv._ConvNd": "lucid.nn.layers.convolution._WithKernel",
-    "nn.modules.loss._Loss": "lucid.nn.Module",
-    "nn.modules.loss._WeightedLoss": "lucid.nn.Module",
+    "nn.modules.batchnorm._NormBase": "lucid.nn.layers.normalization._WithStatistics",
+    "nn.modules.conv._ConvTransposeNd": "lucid.nn.layers.convolution._ConvTranspose",
+    "nn.modules.dropout._DropoutNd": "lucid.nn.layers.dropout._Dropout",
+    "nn.modules.instancenorm._InstanceNorm": "lucid.nn.layers.normalization._InstanceNorm",
+    "nn.modules.linear.NonDynamicallyQuantizableLinear": "lucid.nn.Linear",
+    "nn.modules.pooling._AvgPoolNd": "lucid.nn.layers.pooling._AvgPool",
+    "nn.modules.pooling._MaxPoolNd": "lucid.nn.layers.pooling._MaxPool",
+    "nn.modules.rnn.RNNBase": "lucid.nn.layers.recurrent._Layers",
+    "nn.init._no_grad_normal_": "lucid.nn.init.normal_",
+    "nn.init._no_grad_trunc_normal_": "lucid.nn.init.trunc_normal_",
+    "nn.init._no_grad_uniform_": "lucid.nn.init.uniform_",
     "nn.parameter.UninitializedTensorMixin": "lucid.nn.parameter.Waiting",
     "nn.parameter.is_lazy": "lucid.nn.parameter.is_lazy",
     "func.rearrange": "lucid.einops.rearrange",
@@ -145,7 +177,7 @@ RENAMED = {
 
 def converted(value: Any) -> Any:
     """A value of Lucid as the front door has it."""
-    if is_module(value):
+    if is_derived(value):
         return derived(value)
     if type(value) is dtype:
         return typed(value)
@@ -165,7 +197,7 @@ def _looked_up(path: str, sources: list[str]) -> Callable[[str], Any]:
 
     def find(name: str) -> Any:
         full = f"{path}.{name}"
-        if full in PATHS:
+        if (full in PATHS and full not in FUNCTIONS) or full in SWITCHES:
             return sys.modules[f"{ROOT}.{full}"]
         if full in RENAMED:
             home = RENAMED[full]
@@ -203,3 +235,4 @@ def make_modules() -> None:
         module.__getattr__, module.__dir__ = _looked_up(path, sources), _listed(path, sources)
         module.__path__ = []
         sys.modules[module.__name__] = module
+    sys.modules.update({f"{ROOT}.{name}": switch for name, switch in SWITCHES.items()})

@@ -5,6 +5,8 @@ import sys
 import warnings
 from typing import Any
 
+import numpy as np
+
 import lucid
 from lucid.api import rng
 from lucid.core import modes
@@ -15,6 +17,9 @@ from lucid.nn.functional import embedding as embedding
 from lucid.nn.functional import embedding_bag as embedding_bag
 from lucid.nn.functional import instance_norm as instance_norm
 from lucid.torch.accelerators import needed
+from lucid.torch.element_types import typed as of_front_door
+from lucid.torch.printing import set_printoptions as set_printoptions
+from lucid.torch.sizes import Size, sized
 from lucid.torch.tensors import Plain, adopted
 from lucid.utils.storages import TypedStorage as TypedStorage
 from lucid.utils.storages import UntypedStorage as UntypedStorage
@@ -45,6 +50,95 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any
     count = int((end - start) / step + 1e-9) + 1
     options.setdefault("dtype", lucid.get_default_dtype())
     return adopted(lucid.arange(count, **options)) * step + start
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which tensors of these shapes broadcast.
+
+    >>> import lucid.torch as torch
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    return sized(tuple(lucid.broadcast_shapes(*shapes)))
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, as bytes.
+
+    >>> import lucid.torch as torch
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(first, torch.rand(2)), state.dtype
+    (True, torch.uint8)
+    """
+    state = lucid.get_rng_state()
+    if type(state) is not tuple:
+        return state  # of a program
+    return adopted(Plain._wrap(np.array(state, np.uint64).view(np.uint8)))
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Bring the default generator to a state that `get_rng_state` gave."""
+    if isinstance(new_state, Plain):
+        new_state = tuple(np.array(new_state.detach().numpy(), np.uint8).view(np.uint64).tolist())
+    lucid.set_rng_state(new_state)
+
+
+def svd_lowrank(A: Any, q: int | None = 6, niter: int = 2, M: Any = None) -> tuple[Any, Any, Any]:  # noqa: N803
+    """The `q` largest singular values of A - M and their vectors, U, S and V, by a full decomposition.
+
+    >>> import lucid.torch as torch
+    >>> torch.svd_lowrank(torch.diag(torch.tensor([1.0, 5.0, 3.0])), q=2)[1]
+    tensor([5., 3.])
+    """
+    count = min(6 if q is None else q, *A.shape[-2:])
+    u, s, vh = lucid.linalg.svd(A if M is None else A - M, full_matrices=False)
+    return u[..., :count], s[..., :count], vh.mH[..., :count]
+
+
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:  # noqa: N803
+    """The `q` principal components of the rows of A: U, S and V.
+
+    >>> import lucid.torch as torch
+    >>> [tuple(t.shape) for t in torch.pca_lowrank(torch.eye(5, 3), q=2)]
+    [(5, 2), (2,), (3, 2)]
+    """
+    return svd_lowrank(
+        A, min(6, *A.shape[-2:]) if q is None else q, niter, A.mean(-2, keepdim=True) if center else None
+    )
+
+
+_EMPTY = {"sum": 0.0, "mean": float("nan"), "prod": 1.0, "max": float("-inf"), "min": float("inf")}
+
+
+def segment_reduce(
+    data: Any,
+    reduce: str,
+    *,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Any:
+    """Sum, mean, product, maximum or minimum of parts that follow each other along the first dimension.
+
+    >>> import lucid.torch as torch
+    >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), "sum", lengths=torch.tensor([2, 0, 1]))
+    tensor([3., 0., 3.])
+    """
+    if reduce not in _EMPTY:
+        raise RuntimeError(f"segment_reduce: the reduction is one of {', '.join(_EMPTY)}, not {reduce!r}")
+    if axis != 0 or indices is not None:
+        raise RuntimeError("segment_reduce: parts lie along the first dimension, and are given by lengths or offsets")
+    sizes = offsets.diff() if lengths is None else lengths
+    places = lucid.repeat_interleave(lucid.arange(sizes.numel()), sizes)
+    places = places.reshape(-1, *[1] * (data.ndim - 1)).expand(data.shape)
+    start = data.new_full((sizes.numel(), *data.shape[1:]), _EMPTY[reduce] if initial is None else initial)
+    kind = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    return start.scatter_reduce(0, places, data, kind, include_self=initial is not None)
 
 
 def typename(obj: Any) -> str:
@@ -146,7 +240,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 def get_autocast_dtype(device_type: str) -> Any:
     """The type in which products run inside autocast."""
     casting = modes.autocast.get()
-    return lucid.bfloat16 if casting is None else casting.dtype
+    return of_front_door(lucid.bfloat16 if casting is None else casting.dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -296,7 +390,7 @@ def fake_quantize_per_tensor_affine(input: Any, scale: Any, zero_point: Any, qua
 
     >>> import lucid.torch as torch
     >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.14, 0.26, 9.0]), 0.1, 0, 0, 15)
-    tensor([0.1, 0.3, 1.5])
+    tensor([0.1000, 0.3000, 1.5000])
     """
     steps = input / scale + zero_point
     inside = (steps.detach().round() >= quant_min) & (steps.detach().round() <= quant_max)
@@ -312,8 +406,8 @@ def fake_quantize_per_channel_affine(
     >>> import lucid.torch as torch
     >>> x = torch.tensor([[0.14, 0.26], [0.14, 0.26]])
     >>> torch.fake_quantize_per_channel_affine(x, torch.tensor([0.1, 0.2]), torch.zeros(2), 0, 0, 255)
-    tensor([[0.1, 0.3],
-            [0.2, 0.2]])
+    tensor([[0.1000, 0.3000],
+            [0.2000, 0.2000]])
     """
     shape = [-1 if d == axis % input.ndim else 1 for d in builtins.range(input.ndim)]
     return fake_quantize_per_tensor_affine(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
@@ -338,6 +432,7 @@ def thread_safe_generator() -> None:
 _IMPORTED = {
     "Any",
     "Plain",
+    "Size",
     "adopted",
     "builtins",
     "cholesky",
@@ -345,7 +440,10 @@ _IMPORTED = {
     "lucid",
     "modes",
     "needed",
+    "np",
+    "of_front_door",
     "rng",
+    "sized",
     "sys",
     "solve_triangular",
     "warnings",

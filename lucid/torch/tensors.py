@@ -12,9 +12,10 @@ from lucid.core.arrays import empty
 from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
 from lucid.ir.meta import Meta
-from lucid.nn.parameter import Waiting, reduced
+from lucid.nn.parameter import Parameter, Waiting, reduced
 from lucid.ops.dims import shape_from
 from lucid.ops.sparse.tensor import Sparse
+from lucid.torch import printing
 from lucid.torch.element_types import typed as of_front_door
 from lucid.torch.sizes import Size, size_of, type_of
 from lucid.utils.storages import TypedStorage, UntypedStorage
@@ -271,7 +272,11 @@ class Tensor(Plain, metaclass=_AnyTensor):
     is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")
 
     def __repr__(self) -> str:
-        return Plain.__repr__(self).replace("dtype=lucid.", "dtype=torch.").replace("Tensor(", "tensor(", 1)
+        return printing.describe(self)
+
+    def __format__(self, spec: str) -> str:
+        """A tensor without dimensions is formatted as the number that it is."""
+        return repr(self) if self.ndim or isinstance(self, Parameter) else format(self.item(), spec)
 
 
 copyreg.pickle(Tensor, reduced)

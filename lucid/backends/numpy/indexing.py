@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.precision import NARROW
+from lucid.core.errors import PositionError
 from lucid.core.kernels import fill, table
 
 
@@ -93,7 +94,7 @@ def in_range_array(positions: Any, size: int, name: str, negative: bool) -> Any:
     if high >= size or low < (-size if negative else 0):
         wrong = high if high >= size else low
         least = -size if negative else 0
-        raise IndexError(
+        raise PositionError(
             f"{name}: index {wrong} is out of range for a dimension of size {size}"
             + (f"; indices must lie between {least} and {size - 1}" if size else "")
         )

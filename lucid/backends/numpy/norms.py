@@ -119,7 +119,8 @@ def _euclidean_array(x: Any, y: Any) -> Any:
     lengths *= _CLOSE
     low, high = safe_sums(squares.dtype)
     far = np.greater(squares, np.maximum(lengths, low, out=lengths)) & (squares <= high)
-    out = np.sqrt(squares, out=squares)
+    with np.errstate(invalid="ignore"):  # rounded below 0 where points are close, which is computed again
+        out = np.sqrt(squares, out=squares)
     if not far.all():
         left, right = (np.broadcast_to(v, (*out.shape[:-2], *v.shape[-2:])) for v in (x, y))
         *front, i, j = close = np.nonzero(~far)

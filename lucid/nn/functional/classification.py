@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import lucid
 from lucid.amp.autocasting import in_single_precision
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import P, apply
 from lucid.core.tensor import Tensor, is_plain
 from lucid.nn.functional.linear import linear
@@ -141,7 +142,7 @@ def _smoothed(
 
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
     if target.shape != input.shape:
-        raise ValueError(
+        raise ArgumentError(
             f"cross_entropy: probabilities of shape {target.shape} do not fit an input of shape {input.shape}; "
             "give one for each score, or class indices as integers"
         )
@@ -240,7 +241,7 @@ def _check_ctc(log_probs: Tensor, labels: Tensor, inputs: Tensor, lengths: Tenso
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss: blank must be one of the {classes} classes, got {blank}")
     if labels.shape[0] != batch or inputs.shape != (batch,) or lengths.shape != (batch,):
-        raise ValueError(
+        raise ArgumentError(
             f"ctc_loss: a batch of {batch} needs as many targets and lengths, not {labels.shape[0]} targets, "
             f"{inputs.shape[0]} input lengths and {lengths.shape[0]} target lengths"
         )

@@ -4,6 +4,7 @@ import lucid
 from lucid import Tensor
 from lucid.core import dtypes
 from lucid.core.arrays import full
+from lucid.core.errors import ElementTypeError
 from lucid.core.primitive import P
 from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
@@ -26,7 +27,7 @@ def _check_table(input: Tensor, weight: Tensor, name: str) -> None:
     if weight.ndim != 2:
         raise ValueError(f"{name}: weight must have shape (rows, size), not {weight.shape}")
     if input.is_floating_point() or input.dtype == lucid.bool:
-        raise TypeError(f"{name}: indices must be integers, not {input.dtype}; convert them with .long()")
+        raise ElementTypeError(f"{name}: indices must be integers, not {input.dtype}; convert them with .long()")
 
 
 def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

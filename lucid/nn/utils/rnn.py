@@ -48,6 +48,19 @@ class PackedSequence(NamedTuple):
         """The same in double precision."""
         return self.to(lucid.float64)
 
+    def cpu(self) -> "PackedSequence":
+        """The same: everything is on the CPU."""
+        return self
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether a GPU has the elements."""
+        return bool(self.data.is_cuda)
+
+    def pin_memory(self) -> "PackedSequence":
+        """The same: there is no other memory to copy to."""
+        return self
+
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes a given one.

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.precision import in_single
+from lucid.core.errors import ArgumentError
 from lucid.core.kernels import fill
 
 
@@ -22,7 +23,7 @@ def of_probabilities(impl: Any, within: Any = _within) -> Any:
     def checked(*arrays: Any) -> Any:
         for array, what in zip(arrays, ("input", "target"), strict=True):
             if not within(array, 0, 1):
-                raise ValueError(
+                raise ArgumentError(
                     f"binary_cross_entropy: the {what} must lie between 0 and 1, but reaches from {array.min()} to "
                     f"{array.max()}; apply a sigmoid, or use binary_cross_entropy_with_logits"
                 )

@@ -1,0 +1,195 @@
+"""Names behind PyTorch's public ones that programs import all the same: helpers of layers, losses and distributions."""
+
+import copy
+import os
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any
+from urllib.parse import urlparse
+
+import lucid
+import lucid.nn
+from lucid.nn import functional
+from lucid.torch.files import load
+from lucid.torch.layers import Module
+from lucid.torch.tensors import Plain, adopted
+
+# Types for annotations: `torch.types`.
+Device = _device = Any
+Number = int | float | bool
+_size = _dtype = _layout = _qscheme = Any
+ParamsT = Iterable[Any]
+required: Any = object()
+
+
+def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """A function that makes a number `n` numbers, and a tuple of any other iterable.
+
+    >>> from lucid.torch.nn.modules.utils import _pair
+    >>> _pair(3), _pair([1, 2])
+    ((3, 3), (1, 2))
+    """
+
+    def parse(x: Any) -> tuple[Any, ...]:
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
+
+    parse.__name__ = name
+    return parse
+
+
+_single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
+
+
+def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
+    """Each element `n` times, the last one first: padding of convolutions as `pad` takes it."""
+    return tuple(x for x in reversed(tuple(t)) for _ in range(n))
+
+
+def _get_clones(module: Any, n: int) -> Any:
+    """`n` copies of a module, as a list of modules."""
+    return lucid.nn.ModuleList([copy.deepcopy(module) for _ in range(n)])
+
+
+def _get_activation_fn(activation: str) -> Callable[..., Any]:
+    """The function of a name: relu or gelu."""
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    found: Callable[..., Any] = getattr(functional, activation)
+    return found
+
+
+def _addindent(text: str, spaces: int) -> str:
+    """A text whose lines but the first are indented."""
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+class _Loss(Module):
+    """The base of losses: they know how results are reduced.
+
+    >>> from lucid.torch.nn.modules.loss import _Loss
+    >>> _Loss(reduction="sum").reduction, _Loss(size_average=False).reduction
+    ('sum', 'sum')
+    """
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        self.reduction = reduction
+
+
+class _WeightedLoss(_Loss):
+    """The base of losses with a weight for each class."""
+
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+def _calculate_correct_fan(tensor: Any, mode: str) -> int:
+    """How many numbers go into an output, or come of an input, of a layer with this weight."""
+    if mode.lower() not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return lucid.nn.init._calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
+
+
+# --- distributions -----------------------------------------------------------------------------------
+
+
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
+    """Numbers and tensors as tensors of one shape; numbers take the type of the tensors.
+
+    >>> from lucid.torch.distributions.utils import broadcast_all
+    >>> [tuple(t.shape) for t in broadcast_all(1.0, [2.0, 3.0][0])]
+    [(), ()]
+    """
+    if not all(isinstance(v, Plain | int | float) for v in values):
+        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing it.")
+    tensors = [v for v in values if isinstance(v, Plain)]
+    kind = next((t.dtype for t in tensors if t.is_floating_point()), lucid.get_default_dtype())
+    made = [v if isinstance(v, Plain) else adopted(lucid.tensor(float(v), dtype=kind)) for v in values]
+    return tuple(lucid.broadcast_tensors(*made))
+
+
+def clamp_probs(probs: Any) -> Any:
+    """Probabilities, kept away from 0 and 1 by the precision of their type."""
+    eps = lucid.finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+    """Logits of probabilities: of classes along the last dimension, or of two outcomes.
+
+    >>> import lucid.torch as torch
+    >>> from lucid.torch.distributions.utils import logits_to_probs, probs_to_logits
+    >>> logits_to_probs(probs_to_logits(torch.tensor([0.25, 0.75]), True), True)
+    tensor([0.2500, 0.7500])
+    """
+    kept = clamp_probs(probs)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+    """Probabilities of logits."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+class lazy_property:
+    """An attribute that a method computes once, when it is first asked for."""
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with lucid.enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
+
+
+# --- files that are downloaded elsewhere, and overriding -----------------------------------------------
+
+
+def get_dir() -> str:
+    """Where files that were downloaded are looked for."""
+    home = os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch"))
+    return os.path.join(os.path.expanduser(home), "hub")
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = True,
+) -> Any:
+    """The file of this address, if it was downloaded before: nothing is downloaded here."""
+    place = os.path.join(
+        model_dir or os.path.join(get_dir(), "checkpoints"), file_name or os.path.basename(urlparse(url).path)
+    )
+    if not os.path.exists(place):
+        raise RuntimeError(f"nothing is downloaded here: put {url} at {place}")
+    return load(place, map_location, weights_only=weights_only)
+
+
+load_url = load_state_dict_from_url
+
+
+def has_torch_function(args: Any) -> bool:
+    """Whether one of the arguments overrides functions: none does."""
+    return False
+
+
+has_torch_function_unary = has_torch_function_variadic = has_torch_function
+
+
+def is_tensor_like(obj: Any) -> bool:
+    """Whether something is a tensor."""
+    return isinstance(obj, Plain)
