@@ -10,6 +10,7 @@ from samples import Row
 from table import ROWS
 
 import lucid
+import lucid.numpy
 from lucid import autograd, func
 from lucid.core.tensor import Tensor, wrapped_as
 
@@ -77,6 +78,18 @@ def test_row(row):
     with np.errstate(all="ignore"):
         for case in cases(row, "float64" if row.floats else "complex128" if row.complex else row.ints[0]):
             check(case)
+
+
+@pytest.mark.sampled(every=8)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.name not in NOT_COMPUTED and not r.inplace], ids=lambda r: r.name)
+def test_row_of_arrays(row):
+    """Methods of NumPy's arrays mean other things, so operations must not call methods of what they are given."""
+    with np.errstate(all="ignore"):
+        for case in cases(row, "float64" if row.floats else "complex128" if row.complex else row.ints[0]):
+            plain = case.operands(requires_grad=False)
+            arrays = [wrapped_as(lucid.numpy.ndarray, t._array) for t in plain]
+            for k, (w, g) in enumerate(zip(case.op(*plain), case.op(*arrays), strict=True)):
+                assert not isinstance(w, Tensor) or same(w, g), f"{case}: result {k} has other values"
 
 
 def test_rows_can_fail(monkeypatch):

@@ -538,7 +538,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return x.clone()
     if turns == 2:
         return flip(x, a, b)
-    return flip(x, b).transpose(a, b) if turns == 1 else flip(x.transpose(a, b), b)
+    return transpose(flip(x, b), a, b) if turns == 1 else flip(transpose(x, a, b), b)
 
 
 def clone(input: Any) -> Tensor:

@@ -26,6 +26,11 @@ class Structure:
         for child in children:
             self.count += child.count
 
+    @property
+    def num_leaves(self) -> int:
+        """How many leaves the nest has."""
+        return self.count
+
     def unflatten(self, leaves: Any) -> Any:
         """The nest with these leaves."""
         return self._take(iter(leaves))

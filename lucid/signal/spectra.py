@@ -27,7 +27,7 @@ def _frames(x: Any, size: int, hop: int) -> Any:
     last = len(lead)
     x = resized(x, (last,), ((count - 1 + blocks) * hop,))
     x = P.reshape(x, shape=(*lead, count - 1 + blocks, hop))
-    x = P.unfold(x, dim=last, window=blocks, step=1).transpose(-1, -2)
+    x = P.unfold(x, dim=last, window=blocks, step=1).mT
     return resized(P.reshape(x, shape=(*lead, count, blocks * hop)), (last + 1,), (size,))
 
 
@@ -35,7 +35,7 @@ def _overlap_add(frames: Any, hop: int) -> Any:
     """The transpose of `_frames`: the sum of the pieces, each at its place."""
     *lead, count, size = frames.shape
     blocks, last = -(-size // hop), len(lead)
-    x = P.reshape(resized(frames, (last + 1,), (blocks * hop,)), shape=(*lead, count, blocks, hop)).transpose(-1, -2)
+    x = P.reshape(resized(frames, (last + 1,), (blocks * hop,)), shape=(*lead, count, blocks, hop)).mT
     shape = (*lead, count - 1 + blocks, hop)
     x = P.reshape(P.unfold_back(x, shape=shape, dim=last, window=blocks, step=1), shape=(*lead, shape[-2] * hop))
     return resized(x, (last,), ((count - 1) * hop + size,))
@@ -141,7 +141,7 @@ def stft(
     if size > x.shape[-1]:
         raise RuntimeError(f"stft: n_fft={size} is longer than the signal, which has {x.shape[-1]} elements")
     transform = fft if is_complex or onesided is False else rfft
-    spectra = transform(_frames(x, size, hop) * taper, norm="ortho" if normalized else None).transpose(-1, -2)
+    spectra = transform(_frames(x, size, hop) * taper, norm="ortho" if normalized else None).mT
     return stack([spectra.real, spectra.imag], -1) if return_complex is False else spectra
 
 
@@ -211,6 +211,6 @@ def _frames_of(
         raise RuntimeError("istft: a complex result needs the whole spectrum; give onesided=False spectra")
     if taper.is_complex() and not return_complex:
         raise RuntimeError("istft: a complex window needs return_complex=True")
-    spectra, norm = x.transpose(-1, -2), "ortho" if normalized else None
+    spectra, norm = x.mT, "ortho" if normalized else None
     # A real signal needs the first half only: `irfft` leaves the other one out.
     return ifft(spectra, norm=norm) if return_complex else irfft(spectra, size, norm=norm)

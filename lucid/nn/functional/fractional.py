@@ -63,7 +63,7 @@ def _pooled(
     flat = x.reshape(*x.shape[:2], math.prod(sizes))
     index = places.reshape(*x.shape[:2], math.prod(places.shape[2:]))
     windows = lucid.gather(flat, 2, index).reshape(places.shape)
-    values, which = windows.max(-1)
+    values, which = lucid.max(windows, -1)
     out = without_batch(values.reshape(*x.shape[:2], *outs), is_batched)
     if not indices:
         return out

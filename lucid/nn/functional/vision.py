@@ -293,7 +293,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     axes = [_ticks(s, bool(align_corners)).to(t.dtype) for s in sizes[2:]]
     mesh = lucid.meshgrid(*axes, indexing="ij")
     points = lucid.stack([*mesh[::-1], lucid.ones_like(mesh[0])], -1)
-    out = points.reshape(1, -1, n + 1) @ t.transpose(1, 2)
+    out = points.reshape(1, -1, n + 1) @ t.mT
     return out.reshape(sizes[0], *sizes[2:], n)
 
 
@@ -369,4 +369,4 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     if x.shape[1] % g:
         raise RuntimeError(f"channel_shuffle: {x.shape[1]} channels of {x.shape} do not fall into {g} groups")
     n, channels, *rest = x.shape
-    return in_own_memory(x.reshape(n, g, channels // g, *rest).transpose(1, 2).reshape(n, channels, *rest), x)
+    return in_own_memory(lucid.transpose(x.reshape(n, g, channels // g, *rest), 1, 2).reshape(n, channels, *rest), x)
