@@ -236,7 +236,7 @@ def rand(
     ((2, 3), True)
     """
     drawn = draw(rng.UNIFORM, _sizes(size, "rand"), _floating(dtype, "rand"), generator, "rand", device=device)
-    return _finished(drawn, device, requires_grad)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 def randn(
@@ -253,7 +253,7 @@ def randn(
     (2, 3)
     """
     drawn = draw(rng.NORMAL, _sizes(size, "randn"), _floating(dtype, "randn"), generator, "randn", device=device)
-    return _finished(drawn, device, requires_grad)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 def rand_like(
@@ -273,7 +273,8 @@ def rand_like(
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
     place = _at(x, device)
-    return _finished(draw(rng.UNIFORM, x.shape, kind, generator, "rand_like", device=place), place, requires_grad)
+    drawn = draw(rng.UNIFORM, x.shape, kind, generator, "rand_like", device=place)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 def randn_like(
@@ -293,7 +294,8 @@ def randn_like(
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
     place = _at(x, device)
-    return _finished(draw(rng.NORMAL, x.shape, kind, generator, "randn_like", device=place), place, requires_grad)
+    drawn = draw(rng.NORMAL, x.shape, kind, generator, "randn_like", device=place)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 def _whole(value: Any, name: str) -> int:

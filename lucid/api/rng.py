@@ -170,7 +170,8 @@ class Generator:
 
         A backend that knows the recipe makes them at once.
         """
-        self._note()
+        if levels.tracing():
+            self._note()
         with self._lock:
             out = None if recipe is None else self._at_once(recipe, self._offset, count)
             if out is not None:
@@ -183,12 +184,14 @@ class Generator:
                 for start in range(0, count, _CHUNK):
                     size = min(_CHUNK, count - start)
                     out[start : start + size] = make(self._words(self._advance(size, per_word)))[:size]
-        return out if out.dtype == dtype else out.astype(dtype)
+        return out if out.dtype is dtype or out.dtype == dtype else out.astype(dtype)
 
     def _at_once(self, recipe: Recipe, first: int, count: int) -> Any:
         """Numbers from a block on, by a backend that has what it takes; else None."""
         made = kernels.table.get("draw_from_stream") if first < _FAR else None
-        return None if made is None else made(recipe, self._chosen_seed(), first, count)
+        if made is None:
+            return None
+        return made(recipe, self._chosen_seed() if self._seed is None else self._seed, first, count)
 
     def _words(self, count: int) -> Words:
         """The words before the position, which has moved on by them."""
@@ -392,16 +395,12 @@ def words(generator: Generator, count: int, dtype: Any = None) -> Words:
 
 def uniform(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
     """Numbers in [0, 1): all multiples of 2^-24 for float32, of 2^-53 for float64, equally likely."""
-    if dtype.kind == "c":
+    way = _UNIFORM.get(dtype)
+    if way is None:  # complex
         return uniform(generator, 2 * count, dtypes.real_of(dtype)).view(dtype)
-    digits = _DIGITS[dtype]
-    if dtype == _F64:
-        return generator.draw(count, dtype, _unit_double, 1, _of("uniform", _F64, digits))
-
-    return generator.draw(count, dtype, _unit_single(digits), 2, _of("uniform", _F32, digits))
+    return generator.draw(count, dtype, way[0], way[1], way[2])
 
 
-@cache
 def _unit_single(digits: int) -> Callable[[Words], Any]:
     def unit(w: Words) -> Any:
         halves = _halves(w)
@@ -418,6 +417,15 @@ def _unit_double(w: Words) -> Any:
     out = w.astype(_F64)
     out *= 2.0**-53
     return out
+
+
+# How words become numbers of a type, how many of each, and how backends do it.
+_UNIFORM = {
+    dtype: (_unit_double, 1, _of("uniform", _F64, digits))
+    if dtype == _F64
+    else (_unit_single(digits), 2, _of("uniform", _F32, digits))
+    for dtype, digits in _DIGITS.items()
+}
 
 
 def open_uniform(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
@@ -439,21 +447,29 @@ def _open_unit(bits: Any, dtype: np.dtype[Any], digits: int) -> Any:
 
 def normal(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
     """Standard normal numbers; complex ones have variance 1 in all, half of it in each part."""
-    if dtype.kind == "c":
+    way = _NORMAL.get(dtype)
+    if way is None:  # complex
         real = dtypes.real_of(dtype)
         parts = normal(generator, 2 * count, real)
         parts *= real.type(math.sqrt(0.5))
         return parts.view(dtype)
-    if dtype == _F64:
-        recipe = _of("normal", _F64, 53)
-        return generator.draw(
-            count, dtype, lambda w: _box_muller((w >> np.uint64(11)).reshape(-1, 2), _F64, 53), 1, recipe
-        )
-    return generator.draw(count, dtype, _normal_single, 2, _of("normal", _F32, 32))
+    return generator.draw(count, dtype, way[0], way[1], way[2])
 
 
 def _normal_single(w: Words) -> Any:
     return _box_muller(_halves(w).reshape(-1, 2), _F32, 32)
+
+
+def _normal_double(w: Words) -> Any:
+    return _box_muller((w >> np.uint64(11)).reshape(-1, 2), _F64, 53)
+
+
+_NORMAL = {
+    dtype: (_normal_double, 1, _of("normal", _F64, 53))
+    if dtype == _F64
+    else (_normal_single, 2, _of("normal", _F32, 32))
+    for dtype in _DIGITS
+}
 
 
 def _box_muller(bits: Any, dtype: np.dtype[Any], digits: int) -> Any:
