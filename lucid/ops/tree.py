@@ -109,13 +109,14 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
 def _dict_of(nest: Any, keys: list[Any]) -> Callable[[list[Any]], Any]:
     """How to make a dict like `nest` of values for its sorted keys, in the order of `nest`: programs zip their values."""
     kind, order = type(nest), list(nest)
+    first = (nest.default_factory,) if isinstance(nest, defaultdict) else ()
 
     def build(parts: list[Any]) -> Any:
         items: Any = zip(keys, parts, strict=True)
         if order != keys:
             found = dict(items)
             items = [(k, found[k]) for k in order]
-        return kind(nest.default_factory, items) if isinstance(nest, defaultdict) else kind(items)
+        return kind(*first, items)
 
     return build
 
