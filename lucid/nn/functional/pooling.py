@@ -9,6 +9,7 @@ from lucid.core.primitive import lift
 from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
+from lucid.ops.nn.resampling import Maps
 from lucid.ops.norms import power_of_size
 from lucid.ops.rules import P
 
@@ -61,10 +62,15 @@ def _windows(
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
+def _maps(found: tuple[AnyWindows, ...]) -> Maps:
+    return tuple([window_map(w) for w in found])
+
+
 def _max_pooled(name: str, x: Tensor, found: tuple[AnyWindows, ...], return_indices: bool) -> Any:
     if x.is_complex() or x.np_dtype.kind == "b":
         raise TypeError(f"{name}: expected real numbers, not {x.dtype}")
-    maps = tuple([window_map(w) for w in found])
+    maps = _maps(found)
     out = P.max_pool(x, maps=maps)
     return (out, P.max_pool_indices(x.detach(), maps=maps)) if return_indices else out
 
@@ -106,7 +112,7 @@ max_pool1d, max_pool2d, max_pool3d = for_dimensions(
 
 
 def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, given: int | None) -> Tensor:
-    total: Tensor = P.resample(x, maps=tuple([window_map(w) for w in found]))
+    total: Tensor = P.resample(x, maps=_maps(found))
     count = window_counts(found, count_include_pad) if given is None else given
     divisor = count if isinstance(count, int) else Tensor._wrap(count.astype(x.np_dtype))
     return total / divisor if x.np_dtype.kind != "i" else div(total, divisor, rounding_mode="trunc")

@@ -107,6 +107,13 @@ def _folded(name: str, x: Any, maps: Maps) -> Any:
     return x
 
 
+@lru_cache(maxsize=512)
+def _whole_sums(maps: Maps) -> tuple[tuple[int, ...], Maps]:
+    """The dimensions, counted from the end, that are summed as a whole, and what is left to do."""
+    sums = tuple([k - len(maps) for k, m in enumerate(maps) if m is not None and m.is_sum])
+    return sums, tuple([None if k - len(maps) in sums else m for k, m in enumerate(maps)])
+
+
 def _resample(x: Any, maps: Maps) -> Any:
     if x.dtype in NARROW:
         return _cast(_resample(_cast(x, _SINGLE), maps), x.dtype)
@@ -114,8 +121,7 @@ def _resample(x: Any, maps: Maps) -> Any:
         real = x.real.dtype
         out = _resample(_in_order(x).view(real).reshape(*x.shape, 2), (*maps, None))
         return out.view(x.dtype).reshape(out.shape[:-1])
-    sums = tuple([k - len(maps) for k, m in enumerate(maps) if m is not None and m.is_sum and x.dtype.kind == "f"])
-    rest = tuple([None if k - len(maps) in sums else m for k, m in enumerate(maps)]) if sums else maps
+    sums, rest = _whole_sums(maps) if x.dtype.kind == "f" else ((), maps)
     whole = P.sum.kernel(x, dims=tuple([x.ndim + k for k in sums]), keepdim=True) if sums else x
     found = _folded("resample", whole, rest) if any(rest) or sums else None
     return resampling.resample_array(x, maps) if found is None else found
