@@ -94,10 +94,15 @@ def stamp() -> str:
     return f"{found:08x}"
 
 
-def mark(levels: Iterable[str]) -> None:
-    """Note that the compiled modules belong to the sources as they are, and for which levels there are loops."""
+def state() -> str:
+    """The sources as they are now."""
+    return f"{digest()} {stamp()}"
+
+
+def mark(levels: Iterable[str], made_from: str | None = None) -> None:
+    """Note to which state of the sources the compiled modules belong, the present one by default, and the levels of loops."""
     with open(MARK, "w") as file:
-        file.write(" ".join([digest(), stamp(), *levels]))
+        file.write(" ".join([made_from or state(), *levels]))
 
 
 def processor_levels() -> list[str]:

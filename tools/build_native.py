@@ -213,6 +213,7 @@ def build(portable: bool = False, sanitize: bool = False) -> None:
     if is_current(native, portable):
         return
     Path(native.MARK).unlink(missing_ok=True)
+    made_from = native.state()  # sources that change meanwhile are compiled the next time
     levels = known_levels(native)
     if not portable:
         levels = [level for level in native.processor_levels() if level in levels][:1]
@@ -228,7 +229,7 @@ def build(portable: bool = False, sanitize: bool = False) -> None:
         home = Path(native.FOLDER) / place
         home.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(library, home)
-    native.mark(levels)
+    native.mark(levels, made_from)
 
 
 def pack_sources() -> str:
