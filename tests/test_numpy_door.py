@@ -34,6 +34,27 @@ SMOOTH = {
         lambda np, x: np.einsum("ij,ij", x, x) + np.einsum("ii", x[:, :3]) + np.einsum("...j->...", x),
         A,
     ),
+    "chosen elements": (
+        lambda np, x, y: np.sum(x, axis=0, where=y > 1.5) + np.prod(x, 0, where=[[True], [False], [True]], initial=2.0),
+        A,
+        B,
+    ),
+    "moments of chosen elements": (
+        lambda np, x: (
+            np.mean(x, axis=1, where=[True, True, True, False])
+            + np.std(x, axis=1, ddof=1, where=[True, True, True, False])
+            + x.var(axis=1, where=[False, True, True, True])
+        ),
+        A,
+    ),
+    "a first value": (
+        lambda np, x, y: (
+            np.max(x, axis=0, initial=1.5, where=y > 1.0) + np.min(y, 0, initial=1.2) + x.sum(0, initial=3.0)
+        ),
+        A,
+        B,
+    ),
+    "rot90": (lambda np, x: np.rot90(x, 1) + np.rot90(x, -1) + np.rot90(x.T, 2), A),
     "einsum in steps": (lambda np, x, y: np.einsum("ij,kj,kl->il", x, y, y, optimize="greedy"), A, B),
     "gradient": (lambda np, x: np.gradient(x, 0.5, axis=1, edge_order=2) + np.gradient(x)[0], A),
     "gradient by coordinates": (lambda np, x: np.gradient(x, onp.array([0.0, 1.0, 3.0, 3.5]), axis=-1), A),

@@ -383,7 +383,7 @@ class TestWithoutCounterpart:
         [
             (lambda x: np.spacing(x), "numpy.spacing"),
             (lambda x: np.interp(x, [0, 1], [0, 10], period=4), "numpy.interp"),
-            (lambda x: np.sum(x, axis=0, initial=3.0), "numpy.sum"),
+            (lambda x: np.nanmean(x, where=[True]), "numpy.nanmean"),
             (lambda x: np.sum(x, axis=()), "numpy.sum"),
             (lambda x: np.add.reduceat(x[0], [0, 1]), "numpy.add.reduceat"),
         ],

@@ -9,6 +9,7 @@ import numpy as np
 
 from lucid.api import joining, shaping, splitting
 from lucid.core import dtypes
+from lucid.core.device import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, shape_from
@@ -47,7 +48,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     before, behind = first[:d], first[d + 1 :]
     for shape in shapes:
         if shape != first and (len(shape) != len(first) or shape[:d] != before or shape[d + 1 :] != behind):
-            raise RuntimeError(f"cat: shapes {first} and {shape} differ outside dimension {d}")
+            raise ArgumentError(f"cat: shapes {first} and {shape} differ outside dimension {d}")
     joined: Tensor = apply(P.cat, found, {"dim": d})
     return joined
 
@@ -69,7 +70,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
     shape = shape_of(found[0])
     for t in found:
         if shape_of(t) != shape:
-            raise RuntimeError(f"stack: shapes {shape} and {t.shape} differ")
+            raise ArgumentError(f"stack: shapes {shape} and {t.shape} differ")
     d = one_dim(dim, len(shape) + 1, "stack")
     stacked: Tensor = apply(P.stack, found, {"dim": d})
     return stacked

@@ -9,6 +9,7 @@ import numpy as np
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.detachments import cut
+from lucid.core.device import ArgumentError
 from lucid.core.dual import Dual
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
@@ -35,10 +36,10 @@ def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]
         count *= n
     if open_sizes:
         if known == 0 or count % known:
-            raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
+            raise ArgumentError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
         shape = tuple(count // known if n == -1 else n for n in shape)
     elif known != count:
-        raise RuntimeError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
+        raise ArgumentError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
     return shape
 
 

@@ -5,7 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from lucid.core.errors import ArgumentError
+
+class ArgumentError(ValueError, RuntimeError):
+    """Arguments that do not fit: NumPy's programs catch ValueError, and PyTorch's RuntimeError."""
 
 
 class device:

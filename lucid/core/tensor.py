@@ -11,7 +11,7 @@ from lucid.core import dtypes, levels
 from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
 from lucid.core.detachments import cut
-from lucid.core.device import CPU, device
+from lucid.core.device import CPU, ArgumentError, device
 from lucid.core.fields import TensorFields, new_tensor, newest
 from lucid.core.kernels import table
 from lucid.core.source_lines import here
@@ -415,7 +415,7 @@ class Tensor(TensorFields, Methods):
     def __bool__(self) -> bool:
         array = self._concrete("bool()")
         if array.size != 1:
-            raise RuntimeError(
+            raise ArgumentError(
                 f"the truth of a tensor with {array.size} elements (shape {self.shape}) is ambiguous; use .any() or .all()"
             )
         return bool(array.item())

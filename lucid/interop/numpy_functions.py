@@ -187,26 +187,80 @@ def _full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None)
     return _like(lambda size, dtype: creation.full(size, fill_value, dtype=dtype))(a, dtype, shape=shape)
 
 
+def _chosen(x: Tensor, where: Any, unit: Any) -> Tensor:
+    """The elements that `where` picks, and for the others `unit`, which changes nothing."""
+    return x if where is True else binary.where(lift(where), x, unit)
+
+
+def _count(x: Tensor, where: Any, axis: Any, keepdims: bool) -> Tensor:
+    """How many elements `where` picks."""
+    return reductions.sum(shaping.broadcast_to(lift(where), x.shape), axis, keepdims)
+
+
 def _variance(function: Function) -> Function:
     def call(
-        a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, correction: Any = None, keepdims: bool = False
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        *,
+        ddof: Any = 0,
+        correction: Any = None,
+        keepdims: bool = False,
+        where: Any = True,
     ) -> Tensor:
         x = as_floats(a) if dtype is None else lift(a).to(dtype)
-        return function(x, axis, keepdim=keepdims, correction=ddof if correction is None else correction)
+        free = ddof if correction is None else correction
+        if where is True:
+            return function(x, axis, keepdim=keepdims, correction=free)
+        mean = reductions.sum(_chosen(x, where, 0), axis, True) / _count(x, where, axis, True)
+        squares = reductions.sum(unary.square(unary.abs(_chosen(x - mean, where, 0))), axis, keepdims)
+        out = squares / (_count(x, where, axis, keepdims) - free)
+        return unary.sqrt(out) if function is reductions.std else out
 
     return call
 
 
 def _mean(function: Function) -> Function:
-    def call(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
-        return function(as_floats(a) if dtype is None else lift(a).to(dtype), axis, keepdims)
+    def call(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, where: Any = True) -> Tensor:
+        x = as_floats(a) if dtype is None else lift(a).to(dtype)
+        if where is True:
+            return function(x, axis, keepdims)
+        if function is not reductions.mean:
+            raise NoCounterpartError
+        return reductions.sum(_chosen(x, where, 0), axis, keepdims) / _count(x, where, axis, keepdims)
 
     return call
 
 
-def _total(function: Function) -> Function:
-    """For sums and products, which may be taken in another type."""
-    return lambda a, axis=None, dtype=None, *, keepdims=False: function(a, axis, keepdims, dtype=dtype)
+def _total(function: Function, unit: int = 0, combine: Function = binary.add) -> Function:
+    """For sums and products, which may be taken in another type, of chosen elements, and from a first value on."""
+
+    def call(
+        a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = unit, where: Any = True
+    ) -> Tensor:
+        out = function(_chosen(lift(a), where, unit), axis, keepdims, dtype=dtype)
+        return out if initial is unit else combine(out, initial)
+
+    return call
+
+
+def _extreme(function: Function, combine: Function) -> Function:
+    """For the largest and the smallest element: of chosen ones only together with a first value, as NumPy has it."""
+
+    def call(a: Any, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
+        x = lift(a)
+        if initial is None and where is True:
+            return function(x, axis, keepdims)
+        if initial is None or 0 in x.shape or x.np_dtype not in dtypes.DIFFERENTIABLE:
+            raise NoCounterpartError
+        return combine(function(_chosen(x, where, initial), axis, keepdims), initial)
+
+    return call
+
+
+def _truth(function: Function, unit: bool) -> Function:
+    """For questions about all elements, or those that are chosen."""
+    return lambda a, axis=None, *, keepdims=False, where=True: function(_chosen(lift(a), where, unit), axis, keepdims)
 
 
 def _fold(function: Function) -> Function:
@@ -300,22 +354,22 @@ FUNCTIONS: dict[Any, Function] = {
     np.iscomplexobj: lambda x: x.is_complex(),
     np.isrealobj: lambda x: not x.is_complex(),
     np.sum: _total(reductions.sum),
-    np.prod: _total(reductions.prod),
+    np.prod: _total(reductions.prod, 1, binary.mul),
     np.nansum: _total(reductions.nansum),
     np.mean: _mean(reductions.mean),
     np.nanmean: _mean(reductions.nanmean),
     np.average: _average,
     np.var: _variance(reductions.var),
     np.std: _variance(reductions.std),
-    np.max: _fold(reductions.amax),
-    np.amax: _fold(reductions.amax),
-    np.min: _fold(reductions.amin),
-    np.amin: _fold(reductions.amin),
+    np.max: _extreme(reductions.amax, binary.maximum),
+    np.amax: _extreme(reductions.amax, binary.maximum),
+    np.min: _extreme(reductions.amin, binary.minimum),
+    np.amin: _extreme(reductions.amin, binary.minimum),
     np.ptp: _fold(lambda a, axis, keepdims: reductions.amax(a, axis, keepdims) - reductions.amin(a, axis, keepdims)),
     np.argmax: _fold(reductions.argmax),
     np.argmin: _fold(reductions.argmin),
-    np.any: _fold(reductions.any),
-    np.all: _fold(reductions.all),
+    np.any: _truth(reductions.any, False),
+    np.all: _truth(reductions.all, True),
     np.count_nonzero: lambda a, axis=None, *, keepdims=False: reductions.sum(binary.ne(a, 0), axis, keepdims),
     np.cumsum: _scan(reductions.cumsum),
     np.cumprod: _scan(reductions.cumprod),

@@ -7,6 +7,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
+from lucid.core.device import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import promotion
@@ -222,7 +223,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
             if isinstance(exponent, float | complex) or x.np_dtype == dtypes.BOOL:
                 x = x.to(promotion.scalar_type(exponent))
             elif exponent < 0:
-                raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
+                raise ArgumentError("integers to negative integer powers are not allowed; convert to float first")
         elif isinstance(exponent, complex) and not x.is_complex():
             x = x.to(dtypes.complex_of(x.np_dtype))
         input = x
@@ -237,7 +238,7 @@ def _checked_power(input: Any, exponent: Any) -> Tensor:
         # The derivative by the exponent needs the logarithm of the base as a tensor.
         x = Tensor._wrap(as_array(x, y.np_dtype))
     if is_plain(y) and y.np_dtype.kind in "iu" and has_negative(y._array):
-        raise RuntimeError("integers to negative integer powers are not allowed; convert to float first")
+        raise ArgumentError("integers to negative integer powers are not allowed; convert to float first")
     return tensor_power(x, y)
 
 

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from lucid.core import modes
+from lucid.core.device import ArgumentError
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import Primitive, apply, element_type
 from lucid.core.tensor import Tensor, shape_of
@@ -192,7 +193,7 @@ def matmul(input: Any, other: Any) -> Tensor:
         raise RuntimeError(f"matmul: 0-d operands are not allowed; shapes {left} and {right}. Use * instead")
     rows = right[0 if other_rank == 1 else -2]
     if left[-1] != rows:
-        raise RuntimeError(f"matmul: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
+        raise ArgumentError(f"matmul: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
     labels = _matmul_labels(rank, other_rank)
     if rank > 2 and other_rank > 2 and left[:-2] != right[:-2]:
         return _matmul_of_stacks(x, y, labels)

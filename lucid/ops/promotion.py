@@ -9,7 +9,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array
-from lucid.core.errors import ElementTypeError
+from lucid.core.device import ArgumentError
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
@@ -28,6 +28,10 @@ KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
     return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)
+
+
+class ElementTypeError(TypeError, RuntimeError):
+    """Tensors of types that an operation does not take: PyTorch's programs catch RuntimeError."""
 
 
 def raise_mixed(name: str, tensors: Sequence[Any]) -> None:
@@ -229,7 +233,7 @@ def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Except
         np.broadcast_shapes(*shapes)
     except ValueError:
         shown = " and ".join(str(s) for s in shapes)
-        return RuntimeError(
+        return ArgumentError(
             f"{name}: shapes {shown} do not broadcast: aligned from the right, "
             "each pair of sizes must be equal or contain a 1"
         )

@@ -193,3 +193,11 @@ has_torch_function_unary = has_torch_function_variadic = has_torch_function
 def is_tensor_like(obj: Any) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Plain)
+
+
+def _log_api_usage_once(name: str) -> None:
+    """Nothing is counted."""
+
+
+def _get_tracing_state() -> None:
+    """No program is being traced by PyTorch."""

@@ -135,7 +135,7 @@ PATHS = {
     "distributed.algorithms": "",
     "distributed.algorithms.ddp_comm_hooks": "",
     "distributed.algorithms.ddp_comm_hooks.default_hooks": "lucid.nn.parallel",
-    "_C": "lucid.torch.processes",
+    "_C": "lucid.torch.internals",
     "types": "lucid.torch.internals",
 }
 # Paths of modules whose names mean functions of the modules above them.

@@ -4,11 +4,11 @@ import lucid
 from lucid import Tensor
 from lucid.core import dtypes
 from lucid.core.arrays import full
-from lucid.core.errors import ElementTypeError
 from lucid.core.primitive import P
 from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
+from lucid.ops.promotion import ElementTypeError
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 _NO_CLASS = -(1 << 63)
