@@ -6,6 +6,7 @@ from scipy import special
 
 import lucid
 from lucid.backends.cpu.generated import support
+from lucid.core.primitive import P
 
 pytestmark = pytest.mark.skipif(not support.in_use, reason="no code is generated here")
 
@@ -170,3 +171,22 @@ def test_many_rows_of_a_few_columns(name: str, dtype: str) -> None:
             few = x[:, :, :columns]
             for given in (few, np.ascontiguousarray(few)):
                 np.testing.assert_array_equal(reduced(name, given, (1,)), wanted[:, :columns])
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu"), [("aarch64-unknown-linux-gnu", "generic"), ("x86_64-unknown-linux-gnu", "x86-64-v3")]
+)
+def test_code_for_other_processors(triple: str, cpu: str) -> None:
+    from lucid.codegen import folds, loops
+    from lucid.codegen.machine import Compiler
+
+    compiler = Compiler(triple, cpu, "")
+    for name, dtype, result in (
+        ("sum", "float32", "float32"),
+        ("amax", "float64", "float64"),
+        ("argmax", "float32", "int64"),
+    ):
+        plan = folds.FoldPlan(getattr(P, name).fold, np.dtype(dtype), np.dtype(result))
+        makers = (folds.run, folds.merge, folds.columns, folds.merge_columns, folds.narrow)
+        code = compiler.object_code(loops.module([make(plan, make.__name__) for make in makers]))
+        assert code.startswith(b"\x7fELF")
