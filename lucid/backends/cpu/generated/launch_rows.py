@@ -40,8 +40,8 @@ class Kernel:
     `make(types, params)` gives the loops of a combination, or None if there are none. `run(arrays, dim, params)` gives
     the results, a tuple if there are several, or None where there are no loops; numbers of rows keep their dimension.
 
-    With `totals`, the last operands are such sums: matrices with a row for every `GROUP` rows of the others, which the last
-    results, sums of these operands and of something else, take the place of. They are not among the results.
+    With `totals`, the last operands are sums: matrices with a row for every `GROUP` rows of the others, of which the last
+    results, which add something to them, take the place. They are not among the results.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
