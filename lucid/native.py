@@ -26,13 +26,14 @@ from zlib import crc32
 MODULES = (
     "core.arrays", "core.fields", "core.source_lines", "core.storage", "core.tensor", "core.node", "core.detachments", "core.collector",
     "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "ops.tree", "core.levels", "core.inplace",
+    "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "ops.indexing", "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping", "api.sorting",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
-    "linalg.norms", "nn.functional.normalization", "nn.module", "optim.elementwise", "optim.layout",
-    "autograd.differentiate", "func.reverse", "func.batching", "func.forward", "torch.sizes",
+    "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.module", "nn.containers",
+    "optim.elementwise", "optim.layout",
+    "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
 )  # fmt: skip
 
 # What hands memory to generated loops, and has none of its own that take time.

@@ -32,13 +32,16 @@ from zlib import crc32
 ROOT = Path(__file__).resolve().parent.parent
 SANITIZED = ROOT / "build" / "sanitized"
 WORK = ROOT / "build" / "native"
-# Passes that take a third of the compiler's time and find nothing in calls of Python's C API.
-SHORTER = ("-fno-tree-pta", "-fno-tree-pre", "-fno-gcse")
+# Passes that take half of the compiler's time and find nothing in calls of Python's C API, and lines of C in tracebacks.
+SHORTER = (
+    "-fno-tree-pta", "-fno-tree-pre", "-fno-gcse", "-fno-tree-vrp", "-fno-tree-dominator-opts", "-fno-tree-vectorize",
+    "-fno-schedule-insns2", "-fno-ipa-cp", "-fno-ipa-icf", "-fno-ipa-sra", "-DCYTHON_CLINE_IN_TRACEBACK=0",
+)  # fmt: skip
 # What runs once, when a module is imported, is not optimized.
 ONCE = '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))'
-# Packages whose calls are layers, steps and transforms, of many operations each: these are not slower with -O1, where
-# single operations would be by a twentieth, and GCC takes two thirds of the time. Clang inlines nothing at -O1.
-OF_MANY = ("autograd", "func", "linalg", "nn", "optim", "torch")
+# Packages whose calls are layers and steps, of many operations each: these are not slower with -O1, where single
+# operations and transforms would be by a twentieth, and GCC takes less time. Clang inlines nothing at -O1.
+OF_MANY = ("linalg", "nn", "optim", "torch")
 SANITIZERS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=undefined",
