@@ -38,14 +38,13 @@ MODULES = (
 
 # What hands memory to generated loops, and has none of its own that take time.
 LAUNCHES = tuple(
-    f"backends.cpu.generated.launch{name}"
-    for name in ("", "_folds", "_rows", "_scans", "_windows", "_draws", "_updates")
+    f"backends.cpu.launch.{name}" for name in ("elementwise", "folds", "rows", "scans", "windows", "draws", "updates")
 )
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 EXACT = (
-    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.generated.launch_gathers",
-    "backends.cpu.generated.launch_copies", "backends.cpu.generated.launch_positions", "backends.cpu.generated.launch_classes",
+    "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.launch.gathers",
+    "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
     *LAUNCHES,
 )  # fmt: skip
 LOOPS = (

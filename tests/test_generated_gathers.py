@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lucid.backends.cpu import thread_pool
-from lucid.backends.cpu.generated import gathers, launch_gathers, support
+from lucid.backends.cpu.generated import gathers, support
+from lucid.backends.cpu.launch import gathers as launch_gathers
 from lucid.backends.numpy import indexing
 from lucid.codegen.gathers import LOOPS, plan_of
 from lucid.codegen.loops import module

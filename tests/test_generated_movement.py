@@ -8,7 +8,7 @@ import pytest
 
 import lucid
 import lucid.nn
-from lucid.backends.cpu.generated import launch_copies
+from lucid.backends.cpu.launch import copies as launch_copies
 from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 

@@ -13,7 +13,7 @@ from samples_nn_softmax import softmax, spelled
 import lucid
 from lucid import autograd, func
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.launch_classes import narrow
+from lucid.backends.cpu.launch.classes import narrow
 from lucid.core import kernels
 from lucid.nn import functional as F
 from lucid.nn.functional import activations, classification, losses

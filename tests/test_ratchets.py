@@ -34,9 +34,12 @@ def lines_of(path, names):
 
 
 def widest_room():
-    """The most modules in one folder."""
-    folders = {path.parent for path in PACKAGE.rglob("*.py") if "_native" not in path.parts}
-    return max(sum(p.name != "__init__.py" for p in folder.glob("*.py")) for folder in folders)
+    """The most modules in one folder: the .py, .pyx and .pxd files of a module are one, and headers count too."""
+    found = {}
+    for path in PACKAGE.rglob("*.p*"):
+        if path.suffix in (".py", ".pyx", ".pxd") and path.stem != "__init__" and "_native" not in path.parts:
+            found.setdefault(path.parent, set()).add(path.stem)
+    return max(map(len, found.values()))
 
 
 MEASURES = {

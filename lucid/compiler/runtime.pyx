@@ -8,7 +8,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from lucid.backends.cpu.gemm cimport multiply_into, product_threads
-from lucid.backends.cpu.generated.launch cimport new_array, threads_for
+from lucid.backends.cpu.launch.elementwise cimport new_array, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

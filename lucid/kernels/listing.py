@@ -117,7 +117,7 @@ def _pull(result: Any) -> None:
 @contextmanager
 def _listening() -> Iterator[tuple[list[int], dict[str, str]]]:
     """Note the addresses of generated functions as they run, and the operations that run without one."""
-    from lucid.backends.cpu.generated import launch
+    from lucid.backends.cpu.launch import elementwise as launch
 
     addresses: list[int] = []
     others: dict[str, str] = {}

@@ -1,5 +1,1 @@
-"""Kernels that are generated from declarations, and what runs them: codegen writes loops, this hands them memory."""
-
-from lucid.native import compiled_first
-
-compiled_first(__path__, "backends/cpu/generated")
+"""Kernels that are generated from declarations: codegen writes loops, and `launch` hands them memory."""

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_draws, support
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import draws as launch_draws
 from lucid.codegen import lock
 from lucid.core.kernels import fill
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch
+from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels

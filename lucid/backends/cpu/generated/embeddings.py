@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_classes, launch_gathers, support
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import classes as launch_classes
+from lucid.backends.cpu.launch import gathers as launch_gathers
 from lucid.backends.numpy.nn import embedding
 from lucid.backends.numpy.nn.cross_entropy import fold
 from lucid.core import kernels

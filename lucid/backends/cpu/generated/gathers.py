@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_gathers, launch_positions, support
-from lucid.backends.cpu.generated.launch_gathers import Fold
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import gathers as launch_gathers
+from lucid.backends.cpu.launch import positions as launch_positions
+from lucid.backends.cpu.launch.gathers import Fold
 from lucid.backends.numpy import indexing
 from lucid.backends.numpy.precision import NARROW
 from lucid.backends.numpy.scatter import START

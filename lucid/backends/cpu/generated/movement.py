@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_copies
-from lucid.backends.cpu.generated.launch_copies import copied, is_large, reshaped, triangle, write, write_parts, zeros
+from lucid.backends.cpu.launch import copies as launch_copies
+from lucid.backends.cpu.launch.copies import copied, is_large, reshaped, triangle, write, write_parts, zeros
 from lucid.core import kernels
 from lucid.core.primitive import P
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu.arithmetic import roots, within
-from lucid.backends.cpu.generated import launch_folds, support
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.numpy.norms import rooted, safe_sums
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_folds
-from lucid.backends.cpu.generated.launch_copies import copied
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.cpu.launch import folds as launch_folds
+from lucid.backends.cpu.launch.copies import copied
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.primitive import P

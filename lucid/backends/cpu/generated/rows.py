@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_rows
+from lucid.backends.cpu.launch import rows as launch_rows
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.backends.cpu.generated import launch, support
+from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.elementwise import of_elements, scalar_kernel
+from lucid.backends.cpu.launch import elementwise as launch
 from lucid.core import kernels
 from lucid.core.primitive import P
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lucid.backends.cpu.generated import launch_scans
+from lucid.backends.cpu.launch import scans as launch_scans
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
 from lucid.ops.abstract import Abstract

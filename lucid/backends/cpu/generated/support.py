@@ -3,7 +3,7 @@
 import importlib.util
 import platform
 
-from lucid.backends.cpu.generated import launch
+from lucid.backends.cpu.launch import elementwise as launch
 from lucid.native import processor_levels
 
 

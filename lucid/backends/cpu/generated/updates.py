@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_updates, support
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import updates as launch_updates
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError

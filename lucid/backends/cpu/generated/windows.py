@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.cpu.generated import launch_copies, launch_gathers, launch_windows, support
-from lucid.backends.cpu.generated.launch_windows import Loops, Places, Table
+from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import copies as launch_copies
+from lucid.backends.cpu.launch import gathers as launch_gathers
+from lucid.backends.cpu.launch import windows as launch_windows
+from lucid.backends.cpu.launch.windows import Loops, Places, Table
 from lucid.backends.numpy.nn import pooling, resampling
 from lucid.backends.numpy.nn.resampling import in_order
 from lucid.backends.numpy.precision import NARROW

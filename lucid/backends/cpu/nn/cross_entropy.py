@@ -9,8 +9,8 @@ import numpy as np
 
 from lucid.backends.cpu.arithmetic import divide
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.launch_classes import narrow
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.cpu.launch.classes import narrow
 from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.core.primitive import P

@@ -12,8 +12,8 @@ import numpy as np
 from lucid.backends.cpu import batch_norm
 from lucid.backends.cpu.arithmetic import add, within
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.launch_rows import GROUP
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.cpu.launch.rows import GROUP
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums

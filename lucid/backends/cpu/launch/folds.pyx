@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_folds.py.
+"""See folds.py.
 
 The elements that are put together are divided into blocks. What a block gives is a state, in memory of its own, and the
 states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
@@ -8,7 +8,7 @@ Rows of one block each are taken some at a time, and so are blocks of columns th
 
 cimport numpy as np
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

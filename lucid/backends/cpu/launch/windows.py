@@ -1,6 +1,6 @@
 """Runs generated folds over windows of planes, in threads where that pays.
 
-It belongs to compiled code (launch_windows.pyx), as launch.py does.
+It belongs to compiled code (windows.pyx), as elementwise.py does.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Runs generated functions of rows over arrays, in threads where that pays.
 
-It belongs to compiled code (launch_rows.pyx), as launch.py does.
+It belongs to compiled code (rows.pyx), as elementwise.py does.
 """
 
 from collections.abc import Callable

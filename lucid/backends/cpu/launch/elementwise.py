@@ -1,7 +1,7 @@
 """Runs generated loops over arrays of any shapes and strides, in threads where that pays.
 
-It belongs to compiled code (launch.pyx): without it there are no generated loops, and kernels let the
-reference compute. The same is true of the other modules here that are called launch_….
+It belongs to compiled code (elementwise.pyx): without it there are no generated loops, and kernels let the
+reference compute. The same is true of the other modules of this folder.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Moves elements to and from places that positions name, or puts them together there, in threads where that pays.
 
 Positions are arrays of int64 for the first dimensions of an array, and are broadcast; negative ones count from the end.
-It belongs to compiled code (launch_gathers.pyx), as launch.py does. What gives None or False leaves it to the reference.
+It belongs to compiled code (gathers.pyx), as elementwise.py does. What gives None or False leaves it to the reference.
 """
 
 from collections.abc import Callable

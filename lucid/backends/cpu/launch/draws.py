@@ -1,6 +1,6 @@
 """Runs generated draws of random numbers, in threads where that pays.
 
-It belongs to compiled code (launch_draws.pyx), as launch.py does.
+It belongs to compiled code (draws.pyx), as elementwise.py does.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_gathers.py.
+"""See gathers.py.
 
 The places that positions name are an index space, the shape to which positions are broadcast; behind it come the rest of
 the dimensions, which are moved as they are. Dimensions in which everything goes on alike are one. Places are taken in
@@ -14,10 +14,10 @@ import numpy
 
 cimport numpy as np
 from libc.stdint cimport int64_t
-from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
-from lucid.backends.cpu.generated.launch_copies import copied, zeros
+from lucid.backends.cpu.launch.copies import copied, zeros
 
 np.import_array()
 

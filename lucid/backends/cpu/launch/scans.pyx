@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_scans.py.
+"""See scans.py.
 
 Work is divided into units: some scans that are side by side, with all of their elements. Dimensions other than that of
 the scans are joined where all operands go on alike; one of them is taken by vectors, the others are counted.
@@ -8,7 +8,7 @@ the scans are joined where all operands go on alike; one of them is taken by vec
 cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from lucid.backends.cpu.generated.launch cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

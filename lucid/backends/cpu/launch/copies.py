@@ -1,6 +1,6 @@
 """Copies elements from one array to another, for any shapes and strides, in threads where that pays.
 
-What is copied is bytes, so the types of elements do not matter, only their size. The compiled module (launch_copies.pyx)
+What is copied is bytes, so the types of elements do not matter, only their size. The compiled module (copies.pyx)
 does it; without it NumPy does, in one thread.
 """
 

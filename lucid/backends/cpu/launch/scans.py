@@ -1,6 +1,6 @@
 """Runs generated scans and selections over arrays of any shapes and strides, in threads where that pays.
 
-It belongs to compiled code (launch_scans.pyx), as launch.py does.
+It belongs to compiled code (scans.pyx), as elementwise.py does.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_draws.py.
+"""See draws.py.
 
 Every element depends on its place in the stream alone, so threads take parts of a draw as they come.
 """
 
 cimport numpy as np
 from libc.stdint cimport uint64_t
-from lucid.backends.cpu.generated.launch cimport new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_classes.py.
+"""See classes.py.
 
 Targets are taken in chunks, which are the same for any number of threads, and so are sums over them.
 """
@@ -9,10 +9,10 @@ import numpy
 cimport numpy as np
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport DIMS, is_enabled, is_plain, new_array, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
-from lucid.backends.cpu.generated.launch_copies import zeros
+from lucid.backends.cpu.launch.copies import zeros
 
 np.import_array()
 

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_updates.py."""
+"""See updates.py."""
 
 cimport numpy as np
-from lucid.backends.cpu.generated.launch cimport ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_positions.py.
+"""See positions.py.
 
 Elements are divided into blocks, which are what threads share. A mask is read twice: what the blocks before hold says
 where a block writes.
@@ -9,7 +9,7 @@ import numpy
 
 cimport numpy as np
 from libc.stdint cimport int64_t
-from lucid.backends.cpu.generated.launch cimport DIMS, is_enabled, is_plain, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

@@ -1,6 +1,6 @@
 """Picks one class of each row of scores, or places what belongs to it, in threads where that pays.
 
-It belongs to compiled code (launch_classes.pyx), as launch.py does. What gives None leaves it to the reference.
+It belongs to compiled code (classes.pyx), as elementwise.py does. What gives None leaves it to the reference.
 Its loops are written by hand: each row has one element, and memory is the whole cost, so generated code would gain nothing.
 """
 

@@ -1,6 +1,6 @@
 """Looks at positions and masks, in threads where that pays: whether positions are in range, and where masks hold.
 
-It belongs to compiled code (launch_positions.pyx), as launch.py does. Its loops are written by hand: they look at positions,
+It belongs to compiled code (positions.pyx), as elementwise.py does. Its loops are written by hand: they look at positions,
 and compute nothing that a declaration says.
 """
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_windows.py.
+"""See windows.py.
 
 Threads divide the rows of results. Where both dimensions of planes are folded, what the first fold gives is kept for the
 rows of one part alone, so that it stays in the cache; which fold is the first does not depend on how work is divided.
@@ -7,7 +7,7 @@ rows of one part alone, so that it stays in the cache; which fold is the first d
 
 cimport numpy as np
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport DIMS, new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

@@ -1,6 +1,6 @@
 """Runs generated reductions over arrays of any shapes and strides, in threads where that pays.
 
-It belongs to compiled code (launch_folds.pyx), as launch.py does.
+It belongs to compiled code (folds.pyx), as elementwise.py does.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch.py.
+"""See elementwise.py.
 
 Dimensions in which all operands go on alike are one; those that are left are in the order of memory, and the result
 lies in memory like the operands, as NumPy's functions have it. The innermost dimension is the loop's own. A large operand
@@ -326,7 +326,7 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
     return out
 
 
-_write = None  # copies arrays: see launch_copies
+_write = None  # copies arrays: see copies.py
 
 
 def write_by(function):

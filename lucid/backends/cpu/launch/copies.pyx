@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_copies.py.
+"""See copies.py.
 
 Dimensions are put in the order in which the target lies in memory, and joined where both go on alike. The last two are
 divided into blocks, which are what threads share. Where the source has another innermost dimension than the target, the
@@ -8,10 +8,10 @@ two are the last, and blocks are small squares: each line of memory is read and 
 
 import numpy
 
-from lucid.backends.cpu.generated import launch
+from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
-from lucid.backends.cpu.generated.launch cimport DIMS, new_array
+from lucid.backends.cpu.launch.elementwise cimport DIMS, new_array
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See launch_rows.py.
+"""See rows.py.
 
 A row is the work of one thread. Where neighbours in the last dimension belong to other rows, many of these are done at
 once; the last of them may be done twice. Rows that are added up are done in groups, each by one thread and in order.
@@ -8,7 +8,7 @@ once; the last of them may be done twice. Rows that are added up are done in gro
 cimport numpy as np
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc
-from lucid.backends.cpu.generated.launch cimport DIMS, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()

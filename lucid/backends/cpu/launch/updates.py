@@ -1,6 +1,6 @@
 """Runs generated updates in place, in threads where that pays.
 
-It belongs to compiled code (launch_updates.pyx), as launch.py does.
+It belongs to compiled code (updates.pyx), as elementwise.py does.
 """
 
 from collections.abc import Sequence
