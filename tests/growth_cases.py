@@ -661,6 +661,9 @@ def _with_gradients(n: int) -> list[Any]:
 def optimizer(name: str, kind: Any) -> None:
     def steps(n: int) -> Run:
         xs = _with_gradients(n)
+        if name == "SparseAdam":
+            for x in xs:
+                x.grad = x.grad.to_sparse()
 
         def run() -> Any:
             opt = kind(xs)

@@ -370,8 +370,9 @@ def test_what_is_taken_off_may_be_broadcast(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(recorded.detach().numpy(), summed, 1e-10, 1e-12)
 
 
+@pytest.mark.parametrize("kind", [lucid.float64, lucid.bool, lucid.uint8, lucid.bfloat16, lucid.complex64], ids=str)
 @pytest.mark.parametrize("make", [lucid.zeros_like, lucid.ones_like, lucid.empty_like])
-def test_tensors_like_others_lie_in_memory_as_these_do(make: Any) -> None:
+def test_tensors_like_others_lie_in_memory_as_these_do(make: Any, kind: Any) -> None:
     x = lucid.zeros(3, 4, 5)
     for like, strides in (
         (x, (20, 5, 1)),
@@ -381,8 +382,8 @@ def test_tensors_like_others_lie_in_memory_as_these_do(make: Any) -> None:
         (x.flip(0).permute(1, 2, 0), (5, 1, 20)),
         (x[:1].expand(3, 4, 5), (20, 5, 1)),
     ):
-        made = make(like, dtype=lucid.float64)
-        assert made.shape == like.shape and made.stride() == strides and made.dtype == lucid.float64
+        made = make(like, dtype=kind)
+        assert made.shape == like.shape and made.stride() == strides and made.dtype == kind
         if make is not lucid.empty_like:
             assert bool((made == (make is lucid.ones_like)).all())
 

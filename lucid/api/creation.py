@@ -46,7 +46,7 @@ def _filled(
         if order is not None:
             array = arrays.empty_in_order(shape, kind, order)
             if value is not None:
-                arrays.assign(array, value)
+                arrays.assign(array, _everywhere((), value, kind))
         else:
             array = np.empty(shape, kind) if value is None else _everywhere(shape, value, kind)
         out = _of_its_class(like, Tensor._wrap(array))

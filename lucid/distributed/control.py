@@ -135,6 +135,7 @@ class Board:
         self.server = socket.create_server(("" if everywhere else self.host, 0))
         self.members: dict[int, Member] = {}
         self.failed: list[Member] = []  # in the order in which it was noticed
+        self.final = False  # whether all end now: what wakes up to be ended did not answer in time
         self.changed = threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -170,9 +171,9 @@ class Board:
     def _noted(self, member: Member, message: dict[str, Any]) -> None:
         with self.changed:
             self.members[member.rank] = member
-            if "at" in message:
+            if "at" in message and not self.final:
                 member.at, member.since = message["at"], time.monotonic()
-            if "where" in message:
+            if "where" in message and not self.final:
                 member.where = message["where"]
             if "raised" in message:
                 member.raised = message["raised"]

@@ -122,6 +122,7 @@ def _ask_others(board: Board) -> None:
         with board.changed:
             while any(m.where is None for m in others) and (left := end - time.monotonic()) > 0:
                 board.changed.wait(left)
+    board.final = True
     for member in board.members.values():
         member.ask("go")
 

@@ -189,7 +189,7 @@ def _full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None)
 
 def _chosen(x: Tensor, where: Any, unit: Any) -> Tensor:
     """The elements that `where` picks, and for the others `unit`, which changes nothing."""
-    return x if where is True else binary.where(lift(where), x, unit)
+    return x if where is True else binary.where(lift(where), x, lift(np.asarray(unit, x.np_dtype)))
 
 
 def _count(x: Tensor, where: Any, axis: Any, keepdims: bool) -> Tensor:

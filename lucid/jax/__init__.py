@@ -3,7 +3,7 @@
 >>> import lucid.jax as jax, lucid.jax.numpy as jnp
 >>> def loss(params, x, y):
 ...     return jnp.mean((x @ params["w"] + params["b"] - y) ** 2)
->>> params = {"w": jnp.zeros(2), "b": 0.0}
+>>> params = {"b": 0.0, "w": jnp.zeros(2)}
 >>> step = jax.jit(lambda p, x, y: jax.tree.map(lambda p, g: p - 0.1 * g, p, jax.grad(loss)(p, x, y)))
 >>> step(params, jnp.ones((3, 2)), jnp.ones(3))
 {'b': Array(0.2, dtype=float32), 'w': Array([0.2, 0.2], dtype=float32)}

@@ -241,7 +241,7 @@ def checkpoint_sequential(
 
     >>> import lucid.torch as torch
     >>> from lucid.torch.utils.checkpoint import checkpoint_sequential
-    >>> checkpoint_sequential([torch.exp, torch.log, torch.neg], 2, torch.ones(2, requires_grad=True))
+    >>> checkpoint_sequential([torch.square, torch.sqrt, torch.neg], 2, torch.ones(2, requires_grad=True))
     tensor([-1., -1.], grad_fn=<neg>)
     """
     steps = list(functions.children()) if isinstance(functions, lucid.nn.Sequential) else list(functions)

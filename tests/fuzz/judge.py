@@ -83,7 +83,7 @@ EXPLAINED = (
               "infinity times 0: in which order derivatives are multiplied decides whether it appears"),
     Explained("graph", "linspace|logspace", "after a change", "ends from outside are read as numbers, once"),
     Explained("graph|vmap", "bincount|one_hot", "NeedsValueError", "how many there are depends on the values"),
-    Explained("graph|vmap", "bincount", "IndexError: bincount with a minlength", "minlength must be above all numbers"),
+    Explained("graph|vmap", "bincount", "PositionError: bincount with a minlength", "minlength must be above all numbers"),
     Explained("^torch$", "_polynomial_", "values", "in PyTorch, what is not a number becomes one", not_finite),
     Explained("^torch$", "^binary_cross_entropy$", "gradient", "by the target it is that of the values, whose logarithms are bounded"),
     Explained("^torch$", "^(all|any)_?$", "type", "PyTorch keeps uint8 for the sake of old programs"),
