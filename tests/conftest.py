@@ -1,4 +1,8 @@
-"""Settings for all tests."""
+"""Settings for all tests, and what several files need."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -7,6 +11,18 @@ from sampling import chosen, how_to_repeat, is_taken
 # The same examples in every run, however slow the machine.
 settings.register_profile("lucid", derandomize=True, deadline=None, database=None)
 settings.load_profile("lucid")
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Imports an example by name, and forgets it afterwards: the names are short, others may want them."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield import_module
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(EXAMPLES)):
+            del sys.modules[name]
 
 
 def pytest_configure(config):

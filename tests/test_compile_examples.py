@@ -1,28 +1,12 @@
 """Twenty training steps of each example, compiled, give what they give eagerly."""
 
-import sys
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import lucid
 from lucid import nn
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 STEPS = 20
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Imports an example by name, and forgets it afterwards: the names are short, others may want them."""
-    pytest.importorskip("sklearn")
-    monkeypatch.syspath_prepend(EXAMPLES)
-    yield import_module
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(str(EXAMPLES)):
-            del sys.modules[name]
 
 
 def rows(count, *, of=64):
@@ -198,6 +182,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_twenty_steps(load, name):
+    pytest.importorskip("sklearn")
     found = []
     for compiled in (False, True):
         lucid.manual_seed(0)

@@ -3,23 +3,10 @@
 import math
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Imports an example by name, and forgets it afterwards: the names are short, others may want them."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    yield import_module
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(str(EXAMPLES)):
-            del sys.modules[name]
 
 
 @pytest.fixture

@@ -118,6 +118,24 @@ def test_loops_give_what_products_give(examples, channels, results, geometry, dt
             np.testing.assert_array_equal(first, other)
 
 
+def test_partial_sums_of_large_weights_are_few():
+    x, y = (lucid.rand(32, 256, 8, 8) for _ in range(2))
+    g = ops.geometry((8, 8), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    weights = ops.convolution_weight(x, y, geometry=g)
+    tracemalloc.start()
+    ops.convolution_weight(x, y, geometry=g)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * weights.nbytes
+
+
+def test_planes_too_large_for_a_cache_give_the_same():
+    x, w = random(1, 5, 1000, 300, dtype=np.float32), random(2, 5, 3, 3, seed=1, dtype=np.float32)
+    whole = F.conv2d(x, w, padding=1)
+    parts = [F.conv2d(x[:, :, lo:hi], w, padding=(0, 1)) for lo, hi in ((0, 500), (498, 1000))]
+    np.testing.assert_allclose(whole[:, :, 1:-1].numpy(), lucid.cat(parts, 2).numpy(), 1e-4, 1e-4)
+
+
 def test_adding_up_and_turning_around_give_the_same_gradient():
     """Both ways to make the gradient of the input, whichever the sizes choose."""
     for channels, results in ((1, 9), (9, 1)):

@@ -15,9 +15,7 @@ import numpy as np
 
 from lucid.backends.cpu.scalar_math cimport real
 from lucid.backends.cpu.thread_pool cimport pool_size, share
-from lucid.backends.cpu.microkernel cimport (
-    DEPTH, LINE, LUCID_PANEL, LUCID_TALLEST, LUCID_WIDTH, pack, pack_rows, rows_by_panel
-)
+from lucid.backends.cpu.microkernel cimport DEPTH, LINE, LUCID_PANEL, LUCID_ROWS, pack, pack_rows, rows_by_panel
 
 np.import_array()
 
@@ -41,7 +39,7 @@ cdef extern from *:
     const long long LUCID_MOST_ALONE, LUCID_MOST_SHARED
 
 cdef enum:
-    ROWS = 42  # of a part, whole tiles wherever there are vectors
+    ROWS = 42  # of a part
     SETS = 2048  # bytes: rows that are a multiple of this apart get into each other's way in the cache
     LEAST = 1 << 15  # multiplications
     LEAST_IN_STACK = 1 << 14  # for each matrix
@@ -72,7 +70,7 @@ cdef inline void some_rows(
 ) noexcept nogil:
     """Some rows of a result in some panels. Those are this thread's own, and made when they are needed first."""
     cdef int columns = LUCID_PANEL // sizeof(real)
-    cdef int tile = LUCID_TALLEST(LUCID_PANEL // LUCID_WIDTH) if LUCID_WIDTH else 1
+    cdef int tile = LUCID_ROWS
     cdef Py_ssize_t p, c, i, wanted, step, depth, k = 0
     cdef const real* first
     cdef real* tiles = room + a.kept
@@ -160,7 +158,7 @@ cdef bint multiply_into(
     a.parts = a.panels if a.by_panels else (rows + ROWS - 1) // ROWS
     most = <int>max(1, min(<Py_ssize_t>most, count * a.parts))
     a.kept = (1 if a.by_panels else a.panels) * depth * a.panel
-    a.own = a.kept + (ROWS * DEPTH if a.in_tiles else 0)
+    a.own = a.kept + ((ROWS + LUCID_ROWS) * DEPTH if a.in_tiles else 0)  # the last tile may be filled in part
     kept = most * a.own * size
     if kept > MOST_KEPT:
         return False

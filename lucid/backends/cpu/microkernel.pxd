@@ -52,6 +52,8 @@ cdef extern from *:
     /* How many rows of a tile with so many vectors in a row leave registers for a row of the panel and for a factor. */
     #define LUCID_TALLEST(vectors) \\
         (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
+    /* Rows of a tile by a panel. */
+    #define LUCID_ROWS LUCID_TALLEST(LUCID_WIDTH ? LUCID_PANEL / (LUCID_WIDTH ? LUCID_WIDTH : 1) : 64)
     enum { LUCID_AHEAD = 8 /* rows that are fetched into the cache before they are needed */, LUCID_BLOCK = 16 };
 
     /* lucid_tile: some rows of x by a panel of so many columns, of which only some may be wanted in the result. The
@@ -197,8 +199,7 @@ cdef extern from *:
     void lucid_pack_rows_double(
         const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int
     ) noexcept nogil
-    int LUCID_TALLEST(int) noexcept nogil
-    const int LUCID_PANEL, LUCID_WIDTH
+    const int LUCID_PANEL, LUCID_ROWS
     void lucid_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*, int) noexcept nogil
     void lucid_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int) noexcept nogil
 

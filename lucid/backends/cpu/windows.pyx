@@ -315,6 +315,9 @@ def depthwise_weight(np.ndarray x, np.ndarray y, g, np.ndarray out):
 cdef enum:
     RUNS = 128  # places that are laid out at a time
     PARTS = 16  # of the sums of the gradient of weights, whatever the number of threads
+    FEW_PARTS = 4
+    MOST_SUMS = 1 << 22  # elements of more parts than a few
+    MOST_PLANES = 1 << 20  # elements: larger planes are no longer in a cache, and each thread has a copy of them
     LEAST_SHARED = 1 << 20  # multiplications
 
 
@@ -455,7 +458,7 @@ cdef void weigh_part(void* task, Py_ssize_t part, int who) noexcept nogil:
 
 
 cdef bint read(Convolution* a, np.ndarray x, np.ndarray y, g) except -1:
-    """The geometry and the arrays; False if they are of other types than there are loops for."""
+    """The geometry and the arrays; False if there are no loops for their types, or planes are too large for them."""
     cdef int kind = np.PyArray_TYPE(x)
     if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or np.PyArray_TYPE(y) != kind or len(g.size) > 3:
         return False
@@ -464,7 +467,7 @@ cdef bint read(Convolution* a, np.ndarray x, np.ndarray y, g) except -1:
     a.examples, a.groups, a.channels, a.results = x.shape[0], g.groups, x.shape[1] // g.groups, y.shape[1] // g.groups
     a.depth, a.places = a.channels * g.taps, a.s.out[0] * a.s.out[1] * a.s.out[2]
     a.plane = a.s.reach[0] * a.s.reach[1] * a.s.row
-    return True
+    return a.channels * a.plane <= MOST_PLANES
 
 
 cdef int run(Convolution* a, bint weighs, Py_ssize_t size) except -1:
@@ -518,7 +521,8 @@ def weigh(np.ndarray x, np.ndarray y, g):
     if not read(&a, x, y, g):
         return None
     a.wide = (a.results + columns - 1) // columns * columns
-    a.chunks = min(a.examples, <Py_ssize_t>PARTS)
+    a.chunks = max(<Py_ssize_t>FEW_PARTS, min(<Py_ssize_t>PARTS, MOST_SUMS // (a.groups * a.depth * a.wide)))
+    a.chunks = min(a.examples, a.chunks)
     shape[0], shape[1], shape[2], shape[3] = a.chunks, a.groups, a.depth, a.wide
     totals = np.PyArray_ZEROS(4, shape, np.PyArray_TYPE(x), 0)
     a.w, a.bias = np.PyArray_BYTES(totals), NULL
