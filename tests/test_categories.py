@@ -36,7 +36,6 @@ def test_reductions_and_scans_have_folds():
 POOLS = ("max_pool", "max_pool_indices")
 WHOLE = (window_map(windows(5, 5, 1, 0, 1, ceil_mode=False)),)
 SETTINGS = {
-    "count_nonzero": [{"dims": (1,)}],
     **{name: [{"dim": 1, "reverse": False}] for name in ("cumsum", "cumprod", "recurrence")},
     "euclidean": [{}],
     "norm": [

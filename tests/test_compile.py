@@ -12,7 +12,7 @@ import pytest
 
 import lucid
 from lucid import func, nn
-from lucid.compiler import function
+from lucid.compiler import function, runtime
 from lucid.core.kind import NeedsValueError
 from lucid.ir.trace import Traced
 
@@ -834,3 +834,86 @@ def test_a_failing_call_leaves_generators_where_they_were():
     with pytest.raises(IndexError):
         f(lucid.ones(3), lucid.tensor([0, 7]))
     assert lucid.get_rng_state() == state
+
+
+def test_constant_targets_are_counted_beforehand():
+    def loss(x):
+        return nn.functional.cross_entropy(x, lucid.tensor([0, -100, 1]))
+
+    x = lucid.randn(3, 4)
+    assert lucid.compile(loss)(x).item() == pytest.approx(loss(x).item())
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64, lucid.bfloat16])
+def test_fast_changes_rounding_alone(dtype):
+    def f(x, scale):
+        scaled = (x / 3.0) * 2.0 * 5.0 + 1.0 + 2.0
+        return scaled / scale.sqrt() + x / x.abs().sum(-1, keepdim=True) + x / 0.0 + x * 0.0
+
+    x, scale = lucid.randn(6, 5).to(dtype), (lucid.rand(6, 5) + 0.5).to(dtype)
+    found, expected = lucid.compile(f, fast=True)(x, scale), f(x, scale)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.float().numpy(), expected.float().numpy(), rtol=30 * lucid.finfo(dtype).eps)
+
+
+def test_fast_leaves_integers_and_gradients():
+    def f(x, n):
+        return (x * 2.0 * 3.0 / 7.0).sum() * 1.0, (n + 1 + 2) * 2 * 3
+
+    x = lucid.randn(7, dtype=lucid.float64, requires_grad=True)
+    value, whole = lucid.compile(f, fast=True)(x, lucid.arange(4))
+    assert whole.tolist() == [18, 24, 30, 36]
+    np.testing.assert_allclose(func.grad(lambda x: f(x, 0)[0])(x).numpy(), 6 / 7 * np.ones(7))
+    value.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 6 / 7 * np.ones(7), rtol=1e-14)
+
+
+reuses_memory = pytest.mark.skipif(not runtime.is_there, reason="without compiled code nothing is reused")
+
+
+def donating(f, *args):
+    """What a function that may use the memory of its first argument gives, and whether it has used it."""
+    expected = f(*[a.clone() for a in args])
+    before = args[0].data_ptr()
+    found = lucid.compile(f, donate=0)(*args)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+    return before in [a.data_ptr() for a in found]
+
+
+@reuses_memory
+def test_results_lie_in_donated_memory():
+    x, y = lucid.randn(100), lucid.randn(100)
+    assert donating(lambda s, x: (s * 0.9 + x, x * 2), x.clone(), y)
+    assert donating(lambda s, x: ((s + x).exp(), (s + x).exp().sum()), x.clone(), y)
+
+
+def test_donated_memory_is_not_used_where_it_is_read_later_or_elsewhere():
+    x, both = lucid.randn(10), lucid.randn(15)
+    assert not donating(lambda s: (s.flip(0) * s, s.sum()), x.clone())
+    assert not donating(lambda s, i: (s.double(), s[i]), x.clone(), lucid.tensor([1, 2]))
+    outside = x.clone()
+    found = lucid.compile(lambda s: (s + outside, outside * s), donate="s")(outside)
+    np.testing.assert_array_equal(found[1].numpy(), (x * x).numpy())
+    step = lucid.compile(lambda s, x: (s * 2 + x, x.sum()), donate=0)
+    for s, other in [(both[:10], both[5:]), (x, x)]:
+        expected = (s * 2 + other).numpy(), other.sum().item()
+        found = step(s, other)
+        np.testing.assert_array_equal(found[0].numpy(), expected[0])
+        assert found[1].item() == expected[1]
+
+
+def test_what_a_derivative_reads_is_not_given_away():
+    weight, x = lucid.ones(5, requires_grad=True), lucid.randn(5)
+    kept = x.clone()
+    lucid.compile(lambda x: x * weight, donate=0)(x).sum().backward()
+    np.testing.assert_array_equal(weight.grad.numpy(), kept.numpy())
+
+
+@reuses_memory
+def test_a_donated_tensor_that_a_gradient_needs_is_missed():
+    weight, x = lucid.ones(5, requires_grad=True), lucid.randn(5)
+    loss = (weight * x).sum()
+    lucid.compile(lambda x: x + 1, donate=0)(x)
+    with pytest.raises(RuntimeError, match="overwritten"):
+        loss.backward()

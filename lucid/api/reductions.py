@@ -389,7 +389,7 @@ def count_nonzero(input: Any, dim: Dims = None) -> Tensor:
     Tensor([2, 1])
     """
     x = lift(input)
-    return P.count_nonzero(x, dims=many_dims(dim, x.ndim, "count_nonzero"))
+    return P.count_nonzero(x, dims=many_dims(dim, x.ndim, "count_nonzero"), keepdim=False)
 
 
 @numpy_names

@@ -103,6 +103,7 @@ class Specialization:
         numbers = [i.operands[0].number for i in program.instructions if isinstance(i.primitive, Write)]
         self._written_inputs = [inputs[n] for n in numbers if n in inputs]
         self._written = [captured[n] for n in numbers if n in captured]
+        self._donated = [inputs[n.number] for n in program.donated]
         self._owners: set[int] = set()
         self._version = -1
         arrays = [t for _, t in program.captured]
@@ -122,7 +123,7 @@ class Specialization:
             if values is None:
                 return None
             captured += [Tensor._wrap(np.array(values[i], kind)) for i in used]
-        if (self._written or self._written_inputs) and self._overlap(inputs, captured):
+        if (self._written or self._written_inputs or self._donated) and self._overlap(inputs, captured):
             raise AliasedError
         return [self._run(inputs, captured, targets)]
 
@@ -201,6 +202,10 @@ class Specialization:
             return any(share_memory(t, captured[i]) for t in inputs for i in self._written)
         for i in self._written_inputs:
             others = [t for j, t in enumerate(inputs) if j != i and t is not inputs[i] and found[j] == found[i]]
+            if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
+                return True
+        for i in self._donated:
+            others = [t for j, t in enumerate(inputs) if j != i and found[j] == found[i]]
             if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
                 return True
         return False

@@ -49,6 +49,11 @@ class Emitter:
         self.readers = self._readers()
         self.notes: list[str] = []
         self.in_place: set[int] = set()  # values that loops write to memory from outside
+        self._when = {id(group): k for k, group in enumerate(self.order)}
+        self._last_read = self._last_reads()
+        # Nothing from outside is written before all that can fail has been done.
+        loops = (ELEMENTS, ROWS, FOLD, ASSEMBLY)
+        self._last_call = max([k for k, g in enumerate(self.order) if g.kind not in loops], default=-1)
 
     # --- what has to be stored ---------------------------------------------------------------------
 
@@ -64,6 +69,17 @@ class Emitter:
                         found.add(self.fused.base(o).number)
         wanted = [*self.simple.outputs, *[w.operands[1] for w in self.simple.writes]]
         found.update(self.fused.base(o).number for o in wanted if isinstance(o, Name))
+        return found
+
+    def _last_reads(self) -> dict[int, int]:
+        """The last group that reads each value; outputs, and what is written, are copied when all groups have run."""
+        found: dict[int, int] = {}
+        for k, group in enumerate(self.order):
+            for i in (*group.instructions, *group.folds):
+                found.update((self.fused.base(o).number, k) for o in i.operands if isinstance(o, Name))
+        for o in (*self.simple.outputs, *[w.operands[1] for w in self.simple.writes]):
+            if isinstance(o, Name):
+                found[self.fused.base(o).number] = len(self.order)
         return found
 
     def _give_results(self) -> None:
@@ -98,37 +114,43 @@ class Emitter:
             self.copy(place, self.layout.places[target.number])
 
     def _write_in_place(self) -> None:
-        """Let loops write to memory from outside themselves, where nobody reads what was there any more.
-
-        Nothing is written before all that can fail has been done: calls come first.
-        """
-        when = {id(group): k for k, group in enumerate(self.order)}
-        loops = (ELEMENTS, ROWS, FOLD, ASSEMBLY)
-        last_call = max([k for k, g in enumerate(self.order) if g.kind not in loops], default=-1)
-        last_read: dict[int, int] = {}
-        for k, group in enumerate(self.order):
-            for i in (*group.instructions, *group.folds):
-                for o in i.operands:
-                    if isinstance(o, Name):
-                        last_read[self.fused.base(o).number] = k
+        """Let loops write to memory from outside themselves, where nobody reads what was there any more."""
         captured = {n.number: t for n, t in self.program.captured}
         memories = Memories(captured.values())
         values = [w.operands[1] for w in self.simple.writes]
-        for o in (*self.simple.outputs, *values):  # which are copied when all groups have run
-            if isinstance(o, Name):
-                last_read[self.fused.base(o).number] = len(self.order)
         for write in self.simple.writes:
             target, value = write.operands
             maker = self.fused.group_of.get(value.number) if isinstance(value, Name) else None
-            if maker is None or maker.kind != ELEMENTS or value.number in self.layout.places or values.count(value) > 1:
+            if maker is None or value.number in self.layout.places or values.count(value) > 1:
                 continue
-            at = when[id(maker)]
-            if at < last_call or last_read.get(target.number, -1) > at or target.number not in captured:
+            if target.number not in captured or not self._replaces(maker, target):
                 continue
-            if not self._reads_in_step(maker, target) or len([*memories.beside(captured[target.number])]) > 1:
+            if len([*memories.beside(captured[target.number])]) > 1:
                 continue
             self.layout.places[value.number] = self.layout.places[target.number]
             self.in_place.add(value.number)
+
+    def _take_donated(self) -> None:
+        """Let outputs lie in memory of inputs that the caller has no more use for, where nobody reads these any more."""
+        written = {w.operands[0].number for w in self.simple.writes}
+        numbers = {n.number: k for k, n in enumerate(self.program.inputs)}
+        free = [n for n in self.program.donated if n.number not in written]
+        for output, place in zip(self.simple.outputs, self.outputs, strict=True):
+            if not isinstance(place, Place):
+                continue
+            maker = self.fused.group_of[output.number]
+            for name in free:
+                if (name.shape, name.dtype) == (output.shape, output.dtype) and self._replaces(maker, name):
+                    place.buffer.donor = numbers[name.number]
+                    free.remove(name)
+                    break
+
+    def _replaces(self, maker: Group, target: Name) -> bool:
+        """Whether a loop may write over a tensor from outside: all that can fail is over, and nobody reads that any more."""
+        at = self._when[id(maker)]
+        if maker.kind != ELEMENTS or at < self._last_call or self._last_read.get(target.number, -1) > at:
+            return False
+        return self._reads_in_step(maker, target)
 
     def _reads_in_step(self, group: Group, target: Name) -> bool:
         """Whether a loop reads each element of a tensor only where it writes it."""
@@ -144,6 +166,7 @@ class Emitter:
     def make_steps(self) -> None:
         self._give_results()
         self._write_in_place()
+        self._take_donated()
         for group in self.order:
             self._group(group)
         for output in self.outputs:

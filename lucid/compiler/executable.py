@@ -54,6 +54,7 @@ class Executable:
         }
         self._draws = generators_of(program)
         self._written = sorted({w.place for w in written.values()})
+        self._donated = [given[n.number] for n in program.donated]
         self._outputs = [
             written.get(o.number, c) if isinstance(o, Name) else c
             for o, c in zip(program.outputs, code.outputs, strict=True)
@@ -66,7 +67,8 @@ class Executable:
             if self.code is None:
                 return self.program.run(inputs, captured)
             given = (*inputs, *captured)
-            memories = [storage_of(given[k]) for k in self._written]  # which gives a tensor memory of its own
+            # Which gives a tensor memory of its own.
+            memories = [storage_of(given[k]) for k in (*self._written, *self._donated)]
             arrays = [t._array for t in given]
             apart = [k for k in self._written if not arrays[k].flags.c_contiguous]
             for k in apart:

@@ -218,7 +218,8 @@ class Compiled:
         assert all(a is b for a, b in zip(given, tensors, strict=True))
         for program in (found.program, found.inlined):
             program.fast = self.fast
-            program.donated = self._donated_names(program, args, kwargs)
+            if found.pulled is None:  # else a derivative may read what was given
+                program.donated = self._donated_names(program, args, kwargs)
         made = Specialization(found, walk)
         known = self._known.setdefault(key, [])
         known.append(made)
@@ -355,7 +356,8 @@ def compile(
 
     `static` names arguments, by name or position, that are compared as they are, containers included. The sizes of those
     in `dynamic` may vary without a warning: each has a program. The memory of those in `donate` may be used for
-    results. `fast=True` allows algebra that changes rounding. `verify=True` compares each call with `fn` itself.
+    results: their elements are lost. `fast=True` allows algebra that changes rounding. `verify=True` compares each call
+    with `fn` itself.
 
     >>> import lucid
     >>> weight = lucid.tensor([1.0, 2.0], requires_grad=True)

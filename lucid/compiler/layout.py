@@ -25,6 +25,7 @@ class Buffer:
         self.array = array  # stands for it; a constant's own
         self.index = -1
         self.offset = 0  # in the arena
+        self.donor = -1  # the input whose memory a result may lie in
         self.first = self.last = -1  # the steps that use it
 
     @property

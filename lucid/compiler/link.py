@@ -44,7 +44,7 @@ def linked(program: Program) -> Code:
         index,
         constants,
         1 + len(by_kind[CONSTANT]),
-        [(b.index, b.array.dtype, b.array.shape) for b in by_kind[RESULT]],
+        [(b.index, b.array.dtype, b.array.shape, b.donor) for b in by_kind[RESULT]],
         given,
         segments,
         native,

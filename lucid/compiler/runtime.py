@@ -35,7 +35,7 @@ class Machine:
         buffers: int,
         constants: list[tuple[int, Any]],
         given: int,
-        results: list[tuple[int, Any, tuple[int, ...]]],
+        results: list[tuple[int, Any, tuple[int, ...], int]],
         outputs: list[int],
         segments: list[Any],
         steps: Steps,

@@ -283,7 +283,7 @@ cdef class Machine:
             _arenas.clear()
 
     def run(self, list arrays):
-        """The outputs for arrays that are given: new arrays; None if a check has failed."""
+        """The outputs for arrays that are given: new arrays, or donated ones; None if a check has failed."""
         cdef Frame frame
         cdef bint is_done = True
         cdef Py_ssize_t k = self.given
@@ -300,7 +300,10 @@ cdef class Machine:
                 a = numpy.ascontiguousarray(a)
             frame.hold(k, <np.ndarray>a)
             k += 1
-        for index, dtype, sizes in self.results:
+        for index, dtype, sizes, donor in self.results:
+            if donor >= 0 and np.PyArray_ISWRITEABLE(<np.ndarray>frame.arrays[self.given + donor]):
+                frame.hold(index, frame.arrays[self.given + donor])
+                continue
             for d in range(len(<tuple>sizes)):
                 shape[d] = sizes[d]
             frame.hold(index, new_array(dtype, len(<tuple>sizes), shape, NULL))

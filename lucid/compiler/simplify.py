@@ -1,7 +1,7 @@
 """The first stage: what a program computes, without what changes nothing.
 
 Names for the same value become one, constants are computed, what stands there twice is computed once, and what nobody
-reads is dropped. Nothing is reordered that rounds: results stay the same to the last bit.
+reads is dropped. Nothing is reordered that rounds, unless the program allows it: results stay the same to the last bit.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.compiler.algebra import faster
 from lucid.compiler.rows import Rewriter, RowFunction
 from lucid.core.primitive import Primitive
 from lucid.ir import placeholders
@@ -46,6 +47,7 @@ class _Simplifier:
         self.constants: dict[int, Any] = {}
         self.known: dict[Any, tuple[Name, ...]] = {}  # results of instructions, by what these do
         self.out: list[Instruction] = []
+        self.makers: dict[int, Instruction] = {}  # the instruction that makes a value, by its number
         self._count = 1 << 40  # names of instructions that the program does not have
         self._rows = Rewriter(self._new, self._traced, can_repeat)
         self._constants: dict[Any, Name] = {}  # names of constants, by what they are
@@ -98,7 +100,22 @@ class _Simplifier:
             return
         if self._fold(instruction) or self._drop_product(instruction):
             return
+        if self.program.fast and primitive.is_scalar:
+            instruction = faster(instruction, self.makers, self._one_number, self._function_of)
         self._add_once(instruction)
+
+    def _one_number(self, operand: Any) -> float | None:
+        """The real number that an operand is, or that all of its elements are."""
+        constant = self.constants.get(operand.number) if isinstance(operand, Name) else operand
+        found = constant.value.item() if isinstance(constant, Uniform) else constant
+        return float(found) if isinstance(found, int | float) else None
+
+    def _function_of(self, primitive: Any, x: Name, place: Any) -> Name:
+        """The name of a function of x."""
+        made = Instruction(primitive, (x,), {}, (self._new(x.shape, x.dtype),), place)
+        self.add(made)
+        found: Name = self.resolved(made.results[0])
+        return found
 
     def _add_once(self, instruction: Instruction) -> None:
         """Add an instruction, or take what an earlier one has computed."""
@@ -110,6 +127,7 @@ class _Simplifier:
             return
         if key is not None:
             self.known[key] = instruction.results
+        self.makers.update((name.number, instruction) for name in instruction.results)
         self.out.append(instruction)
 
     def _parts(self, instruction: Instruction) -> list[Instruction]:

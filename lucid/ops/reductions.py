@@ -249,7 +249,7 @@ def _choice(name: str, dtype: np.dtype[Any], fold: Fold) -> Primitive:
     return Primitive(
         name,
         batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
-        abstract=lambda x, dims, keepdim=False: Abstract(without(x.shape, dims, keepdim), dtype),
+        abstract=lambda x, dims, keepdim: Abstract(without(x.shape, dims, keepdim), dtype),
         category="reduction",
         fold=fold,
     )

@@ -83,7 +83,7 @@ fill(
         "logsumexp": lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
         "all": lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim),
         "any": lambda x, dims, keepdim: np.any(x, axis=dims, keepdims=keepdim),
-        "count_nonzero": lambda x, dims: np.count_nonzero(x, axis=dims),
+        "count_nonzero": lambda x, dims, keepdim: np.count_nonzero(x, axis=dims, keepdims=keepdim),
         "argmax": lambda x, dim: np.argmax(x, axis=dim),
         "argmin": lambda x, dim: np.argmin(x, axis=dim),
         "running_positions": _running_positions,

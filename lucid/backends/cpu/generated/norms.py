@@ -39,7 +39,7 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
             addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, dtype, plan.cost, code
         )
 
-    found: Callable[..., Any] = launch_folds.with_keepdim(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
+    found: Callable[..., Any] = launch_folds.of_dims(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
     return found
 
 

@@ -15,16 +15,14 @@ from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
 
 _PART = 1 << 14  # elements of long rows that are put together first
-_WITH_KEEPDIM = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any")
-_WITHOUT = ("count_nonzero",)
+_OF_DIMS = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any", "count_nonzero")
 _OF_ONE_DIM = ("argmax", "argmin")
 
 
 def _make(primitive: Any, dtype: Any) -> Any:
     """The loops for elements of a type, or None where there is no code."""
-    kept = {"keepdim": False} if primitive.name in _WITH_KEEPDIM else {}
-    dims: dict[str, Any] = {"dim": 0} if primitive.name in _OF_ONE_DIM else {"dims": (0,)}
-    result = primitive.abstract(Abstract((1,), dtype), **dims, **kept).dtype
+    dims: dict[str, Any] = {"dim": 0} if primitive.name in _OF_ONE_DIM else {"dims": (0,), "keepdim": False}
+    result = primitive.abstract(Abstract((1,), dtype), **dims).dtype
     with lock:
         from lucid.codegen import bodies, compiled, folds  # loaded when first needed, and LLVM with it
 
@@ -41,7 +39,7 @@ def _make(primitive: Any, dtype: Any) -> Any:
 def of_reduction(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of a reduction by generated loops, and by the reference where there are none."""
     name = primitive.name
-    if name not in _WITH_KEEPDIM + _WITHOUT + _OF_ONE_DIM:
+    if name not in _OF_DIMS + _OF_ONE_DIM:
         return None
 
     def reference(x: Any, **params: Any) -> Any:
@@ -50,7 +48,7 @@ def of_reduction(primitive: Any) -> Callable[..., Any] | None:
     kernel = launch_folds.Kernel(partial(_make, primitive), reference)
     if name in _OF_ONE_DIM:
         return launch_folds.of_one_dim(kernel)
-    made = launch_folds.with_keepdim(kernel) if name in _WITH_KEEPDIM else launch_folds.without_keepdim(kernel)
+    made = launch_folds.of_dims(kernel)
     return made if primitive.row_body is None else _by_rows(primitive, made)
 
 

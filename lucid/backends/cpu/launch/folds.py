@@ -29,13 +29,8 @@ class Kernel:
         self.reference = reference
 
 
-def with_keepdim(kernel: Kernel) -> Callable[..., Any]:
+def of_dims(kernel: Kernel) -> Callable[..., Any]:
     """The kernel as a function of an array, `dims` and `keepdim`."""
-    return kernel.reference
-
-
-def without_keepdim(kernel: Kernel) -> Callable[..., Any]:
-    """The kernel as a function of an array and `dims`."""
     return kernel.reference
 
 

@@ -383,18 +383,10 @@ cdef class Kernel:
         return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim)
 
 
-def with_keepdim(Kernel kernel):
+def of_dims(Kernel kernel):
     def call(x, dims, keepdim=False):
         out = kernel.run(x, dims, keepdim)
         return kernel.reference(x, dims=dims, keepdim=keepdim) if out is None else out
-
-    return call
-
-
-def without_keepdim(Kernel kernel):
-    def call(x, dims):
-        out = kernel.run(x, dims, False)
-        return kernel.reference(x, dims=dims) if out is None else out
 
     return call
 
