@@ -16,6 +16,7 @@ import lucid
 from lucid.core import kernels
 from lucid.core.kernels import REFERENCE, Waiting
 from lucid.core.primitive import Primitive, registry
+from lucid.ops.fused import gradient_of
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL_FILES = sorted((ROOT / "lucid" / "backends" / REFERENCE).rglob("*.py"))
@@ -39,7 +40,7 @@ def made_up():
     for name in names:
         registry.pop(name, None)
         kernels.table.pop(name, None)
-        kernels._declared.pop(name, None)
+        kernels.declared.pop(name, None)
         for table in kernels.tables.values():
             table.pop(name, None)
 
@@ -155,3 +156,12 @@ def test_op_on_the_reference(row, check, dtype, reference):
     """The table on the reference alone; `test_ops` has it on all backends together."""
     with np.errstate(all="ignore"):
         check(row, dtype)
+
+
+def test_the_derivative_of_a_fused_primitive_keeps_its_kernel():
+    """Where a kernel keeps nothing for it, the reference of the derivative is derived; it is not taken everywhere then."""
+    derivative = gradient_of(registry["row_norm"], (True, False, False))
+    kernel = derivative.kernel
+    kernels.reference(derivative)
+    kernels.use(kernels.in_use[0])
+    assert derivative.kernel is kernel

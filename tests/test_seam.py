@@ -86,7 +86,7 @@ def forget():
     for name in ("made_up",):
         registry.pop(name, None)
         kernels.table.pop(name, None)
-        kernels._declared.pop(name, None)
+        kernels.declared.pop(name, None)
         kernels.tables[kernels.REFERENCE].pop(name, None)
 
 

@@ -27,7 +27,7 @@ generators: dict[str, Callable[[Any], Any]] = {}  # for a backend, what makes th
 _tried: set[tuple[str, str]] = set()  # backends and primitives of which they have a kernel, or cannot make one
 switched: list[Callable[[], object]] = []  # what is called when another backend is used
 scalar: Any = None  # makes a kernel of a function of single elements (`ops.expressions.Source`)
-_declared: dict[str, list[Any]] = {}
+declared: dict[str, list[Any]] = {}
 
 
 class WithBackward:
@@ -87,14 +87,14 @@ def load_all() -> None:
 
 def kernel_of(primitive: Any) -> Any:
     """The kernel of a primitive that is being declared."""
-    _declared.setdefault(primitive.name, []).append(primitive)
+    declared.setdefault(primitive.name, []).append(primitive)
     return _in_use(primitive.name) or Waiting(primitive)
 
 
 def generate(backend: str, rule: Callable[[Any], Any]) -> None:
     """Let a backend make kernels of declarations, each when it is first needed, where it has none of its own."""
     generators[backend] = rule
-    for name in list(_declared):
+    for name in list(declared):
         _bind(name)
 
 
@@ -152,7 +152,7 @@ def fill(kernels: Mapping[str, Any], backend: str = REFERENCE, has_frames: bool 
         if not isinstance(kernel, FunctionType | WithBackward) and not has_frames:
             kernel = framed(kernel, getattr(kernel, "nin", None))
         if name in tables[backend]:
-            for primitive in _declared.pop(name, ()):
+            for primitive in declared.pop(name, ()):
                 primitive.kernel = resolved(primitive)
         _tried.discard((backend, name))
         tables[backend][name] = kernel
@@ -164,7 +164,7 @@ def _in_use(name: str) -> Any:
     for backend in in_use:
         if name in tables[backend]:
             return tables[backend][name]
-        if backend in generators and name in _declared and (backend, name) not in _tried:
+        if backend in generators and name in declared and (backend, name) not in _tried:
             return None
     return None
 
@@ -175,7 +175,7 @@ def _bind(name: str) -> None:
     table.pop(name, None)
     if found is not None:
         table[name] = found
-    for primitive in _declared.get(name, ()):
+    for primitive in declared.get(name, ()):
         primitive.kernel = found or Waiting(primitive)
 
 

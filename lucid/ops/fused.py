@@ -14,7 +14,7 @@ from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.engine import run
-from lucid.core.kernels import WithBackward, has_own, reference
+from lucid.core.kernels import WithBackward, declared, has_own, reference
 from lucid.core.kind import Kind
 from lucid.core.levels import new_level
 from lucid.core.node import Node, array_of, raise_if_freed, tensor_of
@@ -139,6 +139,7 @@ class Gradient(Fused):
             abstract=self._abstract,
         )
         registry.pop(self.name)  # it belongs to programs, and is no operation that anybody calls by name
+        declared.pop(self.name)  # it keeps its kernel, whatever backends get under this name
         self.of, self.needs = of, needs
         self.multi = True
         self.kernel = WithBackward(self._forward, self._backward)
