@@ -578,6 +578,27 @@ def test_vmap_of_draws(name):
         assert len(np.unique(different.numpy())) == 12
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_compiled(name):
+    parameters, _, points = ALL[name]
+    kind = getattr(d, name)
+    given = [lucid.tensor(v) for v in parameters.values()]
+
+    def both(x, *ps):
+        made = kind(**dict(zip(parameters, ps, strict=True)))
+        return made.log_prob(x), made.sample((2,))
+
+    lucid.manual_seed(3)
+    log_prob, drawn = both(lucid.tensor(points), *given)
+    lucid.manual_seed(3)
+    compiled = lucid.compile(both)
+    got, draws = compiled(lucid.tensor(points), *given)
+    np.testing.assert_allclose(got.numpy(), log_prob.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(draws.numpy(), drawn.numpy(), rtol=1e-9)
+    if name not in COUNTED:
+        assert not lucid.equal(compiled(lucid.tensor(points), *given)[1], draws)
+
+
 def test_vmap_of_gradients_of_draws():
     a = t(0.5, 2.0, 7.0)
 
@@ -604,7 +625,7 @@ def test_programs_draw_anew_and_check_their_arguments():
     ("make", "message"),
     [
         (lambda: d.Normal(0.0, -1.0), r"Normal: scale must satisfy GreaterThan\(lower_bound=0.0\); 1 of 1"),
-        (lambda: d.Normal(lucid.tensor([0.0, math.nan]), 1.0), "Normal: loc must satisfy Real; 1 of 2"),
+        (lambda: d.Normal(lucid.tensor([0.0, math.nan]), 1.0), r"Normal: loc must satisfy Real\(\); 1 of 2"),
         (lambda: d.Uniform(1.0, 1.0), "Uniform: low must be less than high"),
         (lambda: d.Gamma(0.0, 1.0), "Gamma: concentration"),
         (lambda: d.Bernoulli(1.5), "Bernoulli: probs must satisfy Interval"),
@@ -632,6 +653,13 @@ def test_programs_draw_anew_and_check_their_arguments():
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_what_some_have_not():
+    assert d.Bernoulli(lucid.ones(3) / 2).param_shape == (3,)
+    assert not hasattr(d.Normal(0.0, 1.0), "param_shape")
+    with pytest.raises(NotImplementedError, match="StickBreakingTransform is no monotonous map"):
+        d.LogisticNormal(lucid.zeros(2), 1.0).icdf(lucid.ones(3) / 2)
 
 
 def test_wrong_arguments():

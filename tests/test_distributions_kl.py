@@ -29,12 +29,15 @@ NUMBERS = {
     d.Exponential: [(1.3,), (0.7,)],
     d.Gamma: [(2.5, 1.5), (1.7, 0.6)],
     d.Gumbel: [(0.5, 1.2), (-0.3, 1.6)],
+    d.HalfCauchy: [(0.8,), (1.4,)],
     d.HalfNormal: [(0.8,), (1.4,)],
+    d.InverseGamma: [(2.5, 1.5), (1.7, 0.6)],
     d.Laplace: [(0.4, 0.9), (-0.5, 1.3)],
     d.Normal: [(0.4, 0.9), (-0.5, 1.3)],
     d.Pareto: [(1.5, 3.5), (1.2, 2.2)],
     d.Uniform: [(0.2, 0.7), (0.1, 0.9)],
     d.Cauchy: [(0.4, 0.9), (-0.5, 1.3)],
+    d.Weibull: [(1.2, 1.6), (0.9, 2.3)],
 }
 PAIRS = [(p, q) for p, q in itertools.product(NUMBERS, NUMBERS) if (p, q) in module._RULES]
 
@@ -131,6 +134,25 @@ def test_divergence_of_dirichlets_by_draws():
     ratios = p.log_prob(x) - q.log_prob(x)
     error = 5 * ratios.std().item() / math.sqrt(100000)
     assert abs(d.kl_divergence(p, q).item() - ratios.mean().item()) < error
+
+
+def test_divergence_of_wisharts():
+    lucid.manual_seed(0)
+    a, b = lucid.tensor([[2.0, 0.3], [0.3, 1.0]], dtype=F64), lucid.tensor([[1.0, -0.2], [-0.2, 0.8]], dtype=F64)
+    p, q = d.Wishart(number(3.5), a), d.Wishart(number(2.7), precision_matrix=b)
+    x = p.sample((100000,))
+    ratios = p.log_prob(x) - q.log_prob(x)
+    error = 5 * ratios.std().item() / math.sqrt(100000)
+    assert abs(d.kl_divergence(p, q).item() - ratios.mean().item()) < error
+    np.testing.assert_allclose(d.kl_divergence(p, p).item(), 0, atol=1e-12)
+    assert d.kl_divergence(p.expand((3,)), q).shape == (3,)
+
+    def divergence(df, root, other_df):
+        return d.kl_divergence(d.Wishart(df, root @ root.T + lucid.eye(2, dtype=F64)), d.Wishart(other_df, b))
+
+    assert lucid.autograd.gradcheck(divergence, [x.clone().requires_grad_() for x in (number(3.5), a, number(2.7))])
+    with pytest.raises(ValueError, match="matrices of 2 and of 3 rows"):
+        d.kl_divergence(p, d.Wishart(number(4.0), lucid.eye(3, dtype=F64)))
 
 
 def test_divergence_of_what_is_made_of_others():

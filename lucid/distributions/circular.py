@@ -18,10 +18,10 @@ _FALL = 40.0  # the density beyond exp(-40) of its greatest value is left out
 
 
 @cache
-def _rule() -> tuple[Tensor, Tensor]:
-    """Gauss' and Legendre's nodes and weights on [0, 1]."""
+def _rule() -> tuple[np.ndarray, np.ndarray]:
+    """Gauss' and Legendre's nodes and weights on [0, 1], as arrays: a program makes constants of them."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return lucid.tensor((nodes + 1) / 2), lucid.tensor(weights / 2)
+    return (nodes + 1) / 2, weights / 2
 
 
 def _density(angle: Tensor, k: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ def _density(angle: Tensor, k: Tensor) -> Tensor:
 
 def _part(angle: Tensor, k: Tensor) -> Tensor:
     """∫ density from 0 to an angle between -π and π, by quadrature over the part where it matters; in double precision."""
-    nodes, weights = _rule()
+    nodes, weights = (lucid.tensor(x) for x in _rule())
     end = 2 * (_FALL / (2 * k.detach())).clamp(max=1).sqrt().asin()
     angle = lucid.minimum(lucid.maximum(angle, -end), end)
     points = angle.unsqueeze(-1) * nodes

@@ -37,7 +37,11 @@ class Constraint:
         raise NotImplementedError(f"{type(self).__name__} does not say what lies in it: define check(self, value)")
 
     def __repr__(self) -> str:
-        return type(self).__name__.strip("_")
+        return f"{type(self).__name__.strip('_')}({self._shown()})"
+
+    def _shown(self) -> str:
+        """What it was made with."""
+        return ""
 
 
 class _Dependent(Constraint):
@@ -118,11 +122,11 @@ class _Bounded(Constraint):
             parts.append(value % 1 == 0)
         return reduce(lucid.logical_and, parts)
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         # Messages are made before anything is checked, so tensors are not printed in them.
         bounds = {name: getattr(self, name) for name in self._bounds}
         shown = {k: f"<tensor of shape {x.shape}>" if isinstance(x, Tensor) else x for k, x in bounds.items()}
-        return f"{super().__repr__()}({', '.join(f'{k}={x}' for k, x in shown.items())})"
+        return ", ".join(f"{k}={x}" for k, x in shown.items())
 
 
 class _GreaterThan(_Bounded):
@@ -244,7 +248,7 @@ class _PositiveDefinite(_Symmetric):
 # --- of other constraints ----------------------------------------------------------------------
 
 
-class _Independent(Constraint):
+class _IndependentConstraint(Constraint):
     """All of the last dimensions together satisfy a constraint."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
@@ -257,8 +261,8 @@ class _Independent(Constraint):
             raise ValueError(f"{self} is about tensors of at least {self.event_dim} dimensions, not {value.ndim}")
         return _all_of_last(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
 
-    def __repr__(self) -> str:
-        return f"Independent({self.base_constraint}, {self.reinterpreted_batch_ndims})"
+    def _shown(self) -> str:
+        return f"{self.base_constraint}, {self.reinterpreted_batch_ndims}"
 
 
 class MixtureSameFamilyConstraint(Constraint):
@@ -277,8 +281,8 @@ class MixtureSameFamilyConstraint(Constraint):
     def check(self, value: Tensor) -> Tensor:
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
-    def __repr__(self) -> str:
-        return f"MixtureSameFamilyConstraint({self.base_constraint})"
+    def _shown(self) -> str:
+        return f"{self.base_constraint}"
 
 
 class _Joined(Constraint):
@@ -311,7 +315,7 @@ class _Stack(_Joined):
 
 dependent = _Dependent()
 independent, interval, half_open_interval, integer_interval = (
-    _Independent,
+    _IndependentConstraint,
     _Interval,
     _HalfOpenInterval,
     _IntegerInterval,

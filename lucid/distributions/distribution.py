@@ -311,7 +311,10 @@ class Parametric(Distribution):
     @property
     def _likelihood(self) -> Tensor:
         """The parameter that was chosen among several."""
-        found: Tensor = self.__dict__[next(name for name in self._choices if name in self._given)]
+        chosen = next((name for name in self._choices if name in self._given), None)
+        if chosen is None:
+            raise AttributeError(f"the parameters of {type(self).__name__} are given in one way alone")
+        found: Tensor = self.__dict__[chosen]
         return found
 
     @property

@@ -14,10 +14,11 @@ import lucid
 from lucid import Tensor, special
 from lucid.distributions.categorical import Categorical, Choices, OneHotCategorical
 from lucid.distributions.distribution import Distribution, ExponentialFamily, sum_last
-from lucid.distributions.gamma import Beta, Dirichlet, Gamma
+from lucid.distributions.gamma import Beta, Dirichlet, Gamma, InverseGamma
 from lucid.distributions.gaussian import Gaussian
-from lucid.distributions.location_scale import EULER, Cauchy, Gumbel, HalfNormal, Laplace, Normal, Uniform
-from lucid.distributions.tails import Exponential, Pareto
+from lucid.distributions.location_scale import EULER, Cauchy, Gumbel, HalfCauchy, HalfNormal, Laplace, Normal, Uniform
+from lucid.distributions.matrices import Wishart
+from lucid.distributions.tails import Exponential, Pareto, Weibull
 from lucid.distributions.transformed import Independent, TransformedDistribution
 from lucid.distributions.trials import (
     Bernoulli,
@@ -236,6 +237,27 @@ def _cauchys(p: Cauchy, q: Cauchy) -> Tensor:
     return ((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2).log() - (4 * p.scale * q.scale).log()
 
 
+@register_kl(HalfCauchy, HalfCauchy)
+def _half_cauchys(p: HalfCauchy, q: HalfCauchy) -> Tensor:
+    """That of the whole distributions around 0: both sides are the same."""
+    return 2 * (p.scale + q.scale).log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(InverseGamma, InverseGamma)
+def _inverse_gammas(p: InverseGamma, q: InverseGamma) -> Tensor:
+    """That of 1 / x, a bijection."""
+    return kl_divergence(*(Gamma(d.concentration, d.rate, validate_args=False) for d in (p, q)))
+
+
+@register_kl(Weibull, Weibull)
+def _weibulls(p: Weibull, q: Weibull) -> Tensor:
+    """With E[(x / q.scale)^k] = (p.scale / q.scale)^k Γ(1 + k / p.concentration), for k = q.concentration."""
+    ratio, k = p.scale / q.scale, q.concentration
+    power = k * ratio.log() + (1 + k / p.concentration).lgamma()
+    slope = (1 - k / p.concentration) * EULER
+    return (p.concentration / k).log() - k * ratio.log() - slope + power.exp() - 1
+
+
 # --- counts and choices --------------------------------------------------------------------------
 
 
@@ -297,6 +319,17 @@ def _gaussians(p: Gaussian, q: Gaussian) -> Tensor:
     trace = q._square(columns).sum(0)
     rest = trace + q._square(p.loc - q.loc) - p.event_shape[0]
     return q._log_volume() - p._log_volume() + 0.5 * rest
+
+
+@register_kl(Wishart, Wishart)
+def _wisharts(p: Wishart, q: Wishart) -> Tensor:
+    """By E[x] and E[log det x], of which the density of q is made."""
+    if p.event_shape != q.event_shape:
+        raise ValueError(f"kl_divergence: matrices of {p.event_shape[0]} and of {q.event_shape[0]} rows differ")
+    n = p.event_shape[0]
+    log_det = 2 * p._log_factor() + p._slopes()
+    cross = special.multigammaln(q.df / 2, n) + q.df * q._log_factor() - (q.df - n - 1) / 2 * log_det
+    return cross + p.df / 2 * q._trace_of(p.covariance_matrix) - p.entropy()
 
 
 # --- of others -----------------------------------------------------------------------------------

@@ -58,20 +58,32 @@ class Wishart(OfCovariance):
         """log 2^(n/2) |L|, of which a power belongs to each degree of freedom."""
         return self._event_shape[-1] / 2 * math.log(2) + self._log_volume()
 
-    def _log_prob(self, value: Tensor) -> Tensor:
+    def _trace_of(self, value: Tensor) -> Tensor:
+        """The trace of the inverse of the covariance times a symmetric matrix."""
         n = self._event_shape[-1]
         lower = self._tril.expand(*value.shape[:-2], n, n) if value.ndim > self._tril.ndim else self._tril
         solved = linalg.solve_triangular(lower, value, upper=False)
         solved = linalg.solve_triangular(lower, solved.transpose(-2, -1), upper=False)
-        trace = solved.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return solved.diagonal(dim1=-2, dim2=-1).sum(-1)
+
+    def _slopes(self) -> Tensor:
+        """Σ ψ((df - i) / 2), by which the expected log det of a draw is more than 2 log 2^(n/2) |L|."""
+        steps = lucid.arange(self._event_shape[-1], dtype=self._dtype)
+        return ((self.df.unsqueeze(-1) - steps) / 2).digamma().sum(-1)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        n = self._event_shape[-1]
         determinant = (self.df - n - 1) / 2 * linalg.slogdet(value)[1]
-        return determinant - trace / 2 - self.df * self._log_factor() - special.multigammaln(self.df / 2, n)
+        return (
+            determinant
+            - self._trace_of(value) / 2
+            - self.df * self._log_factor()
+            - special.multigammaln(self.df / 2, n)
+        )
 
     def entropy(self) -> Tensor:
         n = self._event_shape[-1]
-        steps = lucid.arange(n, dtype=self._dtype) / 2
-        slopes = (self.df.unsqueeze(-1) / 2 - steps).digamma().sum(-1)
-        rest = special.multigammaln(self.df / 2, n) - (self.df - n - 1) / 2 * slopes
+        rest = special.multigammaln(self.df / 2, n) - (self.df - n - 1) / 2 * self._slopes()
         return (n + 1) * self._log_factor() + rest + self.df * n / 2
 
     def _draw(self, shape: Shape) -> Tensor:

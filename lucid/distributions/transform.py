@@ -44,7 +44,6 @@ class Transform:
     bijective = False
     domain: Any
     codomain: Any
-    sign: Any
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -56,6 +55,10 @@ class Transform:
     def _arguments(self) -> tuple[Any, ...]:
         """What the transform was made of, besides `cache_size`; transforms of the same are equal."""
         return ()
+
+    @property
+    def sign(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} is no monotonous map of numbers: its slope has no sign")
 
     @property
     def event_dim(self) -> int:
