@@ -36,6 +36,8 @@ WHY = {
         "time.sleep(1000)  # the line that",
     ],
     "stop": ["waited 2 s in all_reduce(float32[1000], sum)", "rank 1 does not answer"],
+    "late": ["rank 0 (process", "waited 2 s in init_process_group", "rank 1 did not come", "# before the group"],
+    "apart": ["waited 2 s in new_group([0, 1])", "rank 1 did not come", "time.sleep(1000)  # the line that"],
 }
 
 

@@ -188,6 +188,14 @@ class Board:
                 self.failed.append(member)
             self.changed.notify_all()
 
+    def look_at_clock(self, grace: float) -> None:
+        """Note who waits for others past its time limit and cannot say so itself."""
+        for member in self.members.values():
+            limit = member.at[2]
+            if limit and not member.done and time.monotonic() - member.since > limit + grace:
+                member.raised = ["waited", f"waited {limit:g} s in {member.at[1]} for other processes"]
+                self.failed.append(member)
+
     def close(self) -> None:
         self.server.close()
         for member in self.members.values():

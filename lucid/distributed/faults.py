@@ -4,6 +4,8 @@ import atexit
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -36,6 +38,26 @@ def watch(engine: Engine) -> None:
 def report_to(line: Line) -> None:
     """Tell the launcher, too."""
     _line.append(line)
+
+
+@contextmanager
+def joining(what: str, limit: float) -> Iterator[None]:
+    """Around a call of an engine that only returns when others make it too: the launcher ends what takes longer.
+
+    It is told at once, since MPI keeps other threads of this process waiting while it starts.
+    """
+    progress.now[:] = progress.now[0] + 1, what, limit
+    _tell()
+    try:
+        yield
+    finally:
+        progress.now[2] = 0
+        _tell()
+
+
+def _tell() -> None:
+    for line in _line:
+        line.say(at=progress.now)
 
 
 def unwatch() -> None:

@@ -165,7 +165,8 @@ def init_process_group(
     limit = seconds_of(timeout, float(os.environ.get("LUCID_DISTRIBUTED_TIMEOUT") or DEFAULT_TIMEOUT))
     if backend is None:
         backend = "mpi" if _started_together() else "single"
-    engine = backend if isinstance(backend, Engine) else made(str(backend).lower())
+    with faults.joining("init_process_group", limit):
+        engine = backend if isinstance(backend, Engine) else made(str(backend).lower())
     expected = os.environ.get(SIZE, "1") if RESTARTS in os.environ else str(engine.size)
     if str(engine.size) != expected and isinstance(backend, str):
         raise RuntimeError(
@@ -309,10 +310,12 @@ def new_group(
     members = sorted(members)
     name = group_desc or f"group {_made[0]}"
     _made[0] += 1
-    engine = world.engine.part(members, name)
+    limit = seconds_of(timeout, world.timeout)
+    with faults.joining(f"new_group({members})", limit):
+        engine = world.engine.part(members, name)
     if engine is None:
         return group.NON_GROUP_MEMBER
-    _groups.append(ProcessGroup(engine, members, name, seconds_of(timeout, world.timeout), world.debug))
+    _groups.append(ProcessGroup(engine, members, name, limit, world.debug))
     return _groups[-1]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 __all__ = ["abandoned", "now", "where"]
 
-# How many collectives and messages were waited for, the last of them, and whether it is waited for now. Written before
-# and after each wait, read by the thread that reports to the launcher.
-now: list[Any] = [0, "nothing yet", False]
+# How many collectives and messages were waited for, the last of them, and for how many seconds it may be waited for now,
+# or 0. Written before and after each wait, read by the thread that reports to the launcher.
+now: list[Any] = [0, "nothing yet", 0]
 abandoned: list[Any] = []  # what was given up after its time limit: MPI may still write to the buffers that it holds
 
 

@@ -106,6 +106,7 @@ def _wait_for_failure(process: subprocess.Popen[Any], board: Board) -> None:
     """Wait until all have ended or one has failed."""
     while process.poll() is None:
         with board.changed:
+            board.look_at_clock(GRACE)
             if board.failed:
                 return
             board.changed.wait(0.1)

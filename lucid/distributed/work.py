@@ -32,11 +32,11 @@ class Work:
         """Wait until it is done. Past the time limit, of the group if none is given, it raises."""
         if not self._ended:
             limit = seconds_of(timeout, self.group.timeout)
-            progress.now[:] = progress.now[0] + 1, self.what, True
+            progress.now[:] = progress.now[0] + 1, self.what, limit
             if not self._moved(lambda: self._pending.wait(limit)):
                 progress.abandoned.append((self.what, self._pending))
                 self._raised(self._overdue(limit))
-            progress.now[2] = False
+            progress.now[2] = 0
         if self._error is not None:
             raise self._error
         return True

@@ -133,12 +133,18 @@ class _Job(Pending):
     def __init__(self, run: Callable[[], object]) -> None:
         self.run, self.ended = run, threading.Event()
         self.error: BaseException | None = None
+        self.cause = self  # the call whose error it is
+        self.is_known = False  # whether somebody was told of it
 
     def __call__(self) -> None:
         try:
             self.run()
         except BaseException as error:
             self.error = error
+        self.ended.set()
+
+    def fail_with(self, cause: "_Job") -> None:
+        self.cause, self.error = cause, cause.error
         self.ended.set()
 
     def done(self) -> bool:
@@ -148,21 +154,29 @@ class _Job(Pending):
         if not self.ended.wait(seconds):
             return False
         if self.error is not None:
+            self.cause.is_known = True
             raise self.error
         return True
 
 
 class _Helper:
-    """A thread that makes calls, one after another."""
+    """A thread that makes calls, one after another.
+
+    If one fails, those after it fail with the same error until somebody was told of it: other members may never make them.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.queue: SimpleQueue[_Job | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
         self.last: _Job | None = None
+        self.failed: _Job | None = None
 
     def busy(self) -> bool:
-        return self.last is not None and not self.last.ended.is_set()
+        return self.last is not None and (not self.last.ended.is_set() or self.hides_error())
+
+    def hides_error(self) -> bool:
+        return self.failed is not None and not self.failed.is_known
 
     def call(self, run: Callable[[], object]) -> _Job:
         if self.thread is None:
@@ -174,7 +188,12 @@ class _Helper:
 
     def _work(self) -> None:
         while (job := self.queue.get()) is not None:
+            if self.failed is not None and not self.failed.is_known:
+                job.fail_with(self.failed)
+                continue
             job()
+            if job.error is not None:
+                self.failed = job
 
     def end(self) -> None:
         if self.thread is not None:
