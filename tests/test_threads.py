@@ -142,7 +142,19 @@ def test_errors_of_shapes_are_the_same_where_products_are_large():
 
 
 def product_of_matrices():
-    return gemm.product(numbers(300, 200), numbers(200, 150, seed=1), None, True)
+    """Divided by panels and by rows, in one group of panels and several, and in parts of the depth; in all layouts."""
+    found = []
+    for rows, depth, columns in ((300, 200, 150), (100, 900, 610), (270, 410, 610)):
+        x, y = numbers(rows, depth), numbers(depth, columns, seed=1)
+        of_layouts = [gemm.product(a, b, None, True) for a in (x, turned(x)) for b in (y, turned(y))]
+        assert all(np.array_equal(of_layouts[0], other) for other in of_layouts)
+        found.append(of_layouts[0])
+    return found
+
+
+def turned(x):
+    """The same matrix, with its columns side by side in memory."""
+    return np.ascontiguousarray(x.T).T
 
 
 def attention():

@@ -1,21 +1,23 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """The products of gemm.py in loops.
 
-The columns of the second matrix are copied into panels, and each is multiplied with all rows of the first one while it is
-in the cache. Of the first one, rows whose elements do not lie side by side are copied into tiles. BLAS copies both matrices
+The columns of the second matrix are copied into panels, and some rows of the first one are multiplied with each while it is
+in the cache. Of the first one, rows whose elements do not lie side by side are copied into tiles. An element of the result
+is summed in the order of the depth, whoever does it: its bits depend on neither threads nor parts. BLAS copies both matrices
 always, which takes its time where they are not large, and divides a product evenly among its threads, so that all wait for
 the slowest.
 """
 
 cimport numpy as np
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
 
 import numpy as np
 
 from lucid.backends.cpu.scalar_math cimport real
 from lucid.backends.cpu.thread_pool cimport pool_size, share
-from lucid.backends.cpu.microkernel cimport DEPTH, LINE, LUCID_PANEL, LUCID_ROWS, pack, pack_rows, rows_by_panel
+from lucid.backends.cpu.microkernel cimport (
+    DEPTH, LINE, LUCID_PANEL, LUCID_ROWS, LUCID_TRANSPOSES_FLOATS, pack, pack_rows, rows_by_panel,
+)
 
 np.import_array()
 
@@ -39,7 +41,13 @@ cdef extern from *:
     const long long LUCID_MOST_ALONE, LUCID_MOST_SHARED
 
 cdef enum:
-    ROWS = 42  # of a part
+    TILES = 3  # of rows in a part, if there are many parts
+    FEW = 16  # parts for each thread
+    ROWS_AT_ONCE = 4  # of the second matrix
+    DEPTH_OF_PART = 32  # where threads fill panels together
+    GROUP = 16  # panels: so many stay in the cache with a part of the depth
+    BY_PANELS = 256  # rows: up to so many, a part is one panel
+    WIDE = 16  # panels, from which on it pays to copy rows that need not be
     SETS = 2048  # bytes: rows that are a multiple of this apart get into each other's way in the cache
     LEAST = 1 << 15  # multiplications
     LEAST_IN_STACK = 1 << 14  # for each matrix
@@ -47,35 +55,57 @@ cdef enum:
     MOST_KEPT = 1 << 26  # bytes of panels
     MOST_DIMS = 64
 
-# One product, or a stack of them. `kept` are the elements of panels of a thread, after which there is room for its tiles;
-# for each of its panels it remembers from which matrix that is, counting from 1.
+# One product, or a stack of them. A part are some rows of a matrix in a group of panels. Each thread has panels of its own,
+# makes them when it needs them first, and remembers from which matrix each is, counting from 1; or all threads share
+# those of one product, which are made before. `kept` are the elements of panels, `of_tiles` those of a thread's tiles.
 cdef struct Product:
     char* x
     char* y
     char* bias
     char* out
     char* room
+    char* tiles
     Py_ssize_t* sources
     Py_ssize_t* stack
     Py_ssize_t* x_steps
     Py_ssize_t* y_steps
-    Py_ssize_t x_down, x_right, y_down, y_right, rows, depth, columns, panel, panels, kept, own, parts
+    Py_ssize_t x_down, x_right, y_down, y_right, rows, depth, columns, panels, kept, of_tiles, part, parts, group, groups
     int stacked
-    bint by_panels, in_tiles, is_single
+    bint by_panels, in_tiles, is_shared, is_single
+
+
+cdef inline void make_panels(
+    Product* a, const real* y, real* room, Py_ssize_t panel, Py_ssize_t panels, Py_ssize_t k, Py_ssize_t end
+) noexcept nogil:
+    """Fill panels with a part of the depth. Where rows lie side by side, some at a time, since memory is read ahead."""
+    cdef int columns = LUCID_PANEL // sizeof(real)
+    cdef Py_ssize_t p, c, depth
+    while k < end:
+        depth = min(end - k, ROWS_AT_ONCE if a.y_right == 1 else end)
+        for p in range(panel, panel + panels):
+            c = p * columns
+            pack(
+                y + k * a.y_down + c * a.y_right, a.y_down, a.y_right, depth, min(a.columns - c, columns),
+                room + (p - panel) * columns * a.depth + k * columns, columns,
+            )
+        k += depth
 
 
 cdef inline void some_rows(
-    Product* a, const real* x, const real* y, real* out, real* room, Py_ssize_t* sources, Py_ssize_t source,
+    Product* a, const real* x, const real* y, real* out, real* room, real* tiles, Py_ssize_t* sources, Py_ssize_t source,
     Py_ssize_t panel, Py_ssize_t panels, Py_ssize_t start, Py_ssize_t end,
 ) noexcept nogil:
-    """Some rows of a result in some panels. Those are this thread's own, and made when they are needed first."""
+    """Some rows of a result in some panels."""
     cdef int columns = LUCID_PANEL // sizeof(real)
     cdef int tile = LUCID_ROWS
     cdef Py_ssize_t p, c, i, wanted, step, depth, k = 0
     cdef const real* first
-    cdef real* tiles = room + a.kept
     cdef real* target
     cdef real* w
+    room += 0 if a.by_panels else panel * columns * a.depth
+    if sources[panel] != source:
+        make_panels(a, y, room, panel, panels, 0, a.depth)
+        sources[panel] = 0 if a.by_panels else source
     while k == 0 or k < a.depth:
         depth = min(a.depth - k, DEPTH)
         if a.in_tiles:
@@ -84,11 +114,8 @@ cdef inline void some_rows(
             c = p * columns
             wanted = a.columns - c
             target = out + start * a.columns + c
-            w = room + (0 if a.by_panels else c * a.depth)
+            w = room + (p - panel) * columns * a.depth
             if k == 0:
-                if sources[p] != source:
-                    pack(y + c * a.y_right, a.y_down, a.y_right, a.depth, min(wanted, columns), w, columns)
-                    sources[p] = 0 if a.by_panels else source
                 first, step = NULL if a.bias == NULL else <real*>a.bias + c, 0
             elif wanted >= columns:
                 first, step = target, a.columns
@@ -112,30 +139,43 @@ cdef inline void some_rows(
 
 cdef void work(void* task, Py_ssize_t part, int who) noexcept nogil:
     cdef Product* a = <Product*>task
-    cdef Py_ssize_t which = part // a.parts, panel = 0, panels = a.panels, start = 0, end = a.rows, rest = which
+    cdef Py_ssize_t which = part // (a.groups * a.parts), panel, start, rest = which
     cdef char* x = a.x
     cdef char* y = a.y
-    cdef int d
-    part %= a.parts
-    if a.by_panels:
-        panel, panels = part, 1
-    else:
-        start = part * ROWS
-        end = min(start + ROWS, a.rows)
+    cdef int d, whose = 0 if a.is_shared else who
+    part %= a.groups * a.parts
+    panel = part // a.parts * a.group
+    start = part % a.parts * a.part
     for d in range(a.stacked - 1, -1, -1):
         x += rest % a.stack[d] * a.x_steps[d]
         y += rest % a.stack[d] * a.y_steps[d]
         rest //= a.stack[d]
     if a.is_single:
         some_rows(
-            a, <float*>x, <float*>y, <float*>a.out + which * a.rows * a.columns, <float*>a.room + who * a.own,
-            a.sources + who * a.panels, which + 1, panel, panels, start, end,
+            a, <float*>x, <float*>y, <float*>a.out + which * a.rows * a.columns, <float*>a.room + whose * a.kept,
+            <float*>a.tiles + who * a.of_tiles, a.sources + whose * a.panels, which + 1, panel,
+            min(a.group, a.panels - panel), start, min(start + a.part, a.rows),
         )
     else:
         some_rows(
-            a, <double*>x, <double*>y, <double*>a.out + which * a.rows * a.columns, <double*>a.room + who * a.own,
-            a.sources + who * a.panels, which + 1, panel, panels, start, end,
+            a, <double*>x, <double*>y, <double*>a.out + which * a.rows * a.columns, <double*>a.room + whose * a.kept,
+            <double*>a.tiles + who * a.of_tiles, a.sources + whose * a.panels, which + 1, panel,
+            min(a.group, a.panels - panel), start, min(start + a.part, a.rows),
         )
+
+
+cdef void work_on_panels(void* task, Py_ssize_t part, int who) noexcept nogil:
+    """A part of the depth of all panels, or one panel, whichever lies side by side in memory."""
+    cdef Product* a = <Product*>task
+    cdef Py_ssize_t k = part * DEPTH_OF_PART, end = min(k + DEPTH_OF_PART, a.depth), panel = 0, panels = a.panels
+    cdef char* room = a.room
+    if a.y_right != 1:
+        k, end, panel, panels = 0, a.depth, part, 1
+        room += part * a.depth * LUCID_PANEL
+    if a.is_single:
+        make_panels(a, <float*>a.y, <float*>room, panel, panels, k, end)
+    else:
+        make_panels(a, <double*>a.y, <double*>room, panel, panels, k, end)
 
 
 cdef bint multiply_into(
@@ -144,22 +184,31 @@ cdef bint multiply_into(
     Py_ssize_t y_right, bint is_single, char* bias, int most,
 ) noexcept nogil:
     cdef Product a
-    cdef Py_ssize_t size = sizeof(float) if is_single else sizeof(double), count = 1, kept
+    cdef Py_ssize_t size = sizeof(float) if is_single else sizeof(double), count = 1, panel = LUCID_PANEL // size, kept
     cdef char* room
     cdef int d
     a.stacked, a.stack, a.x_steps, a.y_steps = stacked, stack, x_steps, y_steps
     for d in range(stacked):
         count *= stack[d]
+    if count * rows * columns == 0:
+        return True
     a.rows, a.depth, a.columns = rows, depth, columns
-    a.panel = LUCID_PANEL // size
-    a.panels = (columns + a.panel - 1) // a.panel
-    a.in_tiles = rows >= 2 * ROWS and columns >= 4 * a.panel and (x_right != 1 or x_down * size % SETS == 0)
-    a.by_panels = count == 1 and columns > rows and not a.in_tiles
-    a.parts = a.panels if a.by_panels else (rows + ROWS - 1) // ROWS
-    most = <int>max(1, min(<Py_ssize_t>most, count * a.parts))
-    a.kept = (1 if a.by_panels else a.panels) * depth * a.panel
-    a.own = a.kept + ((ROWS + LUCID_ROWS) * DEPTH if a.in_tiles else 0)  # the last tile may be filled in part
-    kept = most * a.own * size
+    a.panels = (columns + panel - 1) // panel
+    a.in_tiles = rows >= 6 * LUCID_ROWS and columns >= 4 * panel and (
+        x_right != 1 or x_down * size % SETS == 0 or (is_single and columns >= WIDE * panel and LUCID_TRANSPOSES_FLOATS)
+    )
+    a.by_panels = count == 1 and columns > rows and rows <= BY_PANELS and not a.in_tiles
+    a.is_shared = count == 1 and most > 1 and not a.by_panels
+    a.group = 1 if a.by_panels else min(a.panels, <Py_ssize_t>GROUP)
+    a.groups = (a.panels + a.group - 1) // a.group
+    a.part = rows if a.by_panels else TILES * LUCID_ROWS
+    if not a.by_panels and count * a.groups * ((rows + a.part - 1) // a.part) < FEW * most:
+        a.part = LUCID_ROWS
+    a.parts = (rows + a.part - 1) // a.part
+    most = <int>max(1, min(<Py_ssize_t>most, count * a.groups * a.parts))
+    a.kept = (1 if a.by_panels else a.panels) * depth * panel
+    a.of_tiles = (a.part + LUCID_ROWS) * DEPTH if a.in_tiles else 0  # the last tile may be filled in part
+    kept = (a.kept * (1 if a.is_shared else most) + a.of_tiles * most) * size
     if kept > MOST_KEPT:
         return False
     a.bias, a.x, a.y, a.out = bias, x, y, out
@@ -168,9 +217,13 @@ cdef bint multiply_into(
     if room == NULL:
         return False
     a.room = room + (-<Py_ssize_t>room & (LINE - 1))
+    a.tiles = a.room + a.kept * (1 if a.is_shared else most) * size
     a.sources = <Py_ssize_t*>(a.room + kept)
-    memset(a.sources, 0, most * a.panels * sizeof(Py_ssize_t))
-    share(work, &a, count * a.parts, most)
+    for d in range(most * a.panels):
+        a.sources[d] = a.is_shared
+    if a.is_shared:
+        share(work_on_panels, &a, (depth + DEPTH_OF_PART - 1) // DEPTH_OF_PART if y_right == 1 else a.panels, most)
+    share(work, &a, count * a.groups * a.parts, most)
     free(room)
     return True
 

@@ -40,12 +40,16 @@ cdef extern from *:
     #define LUCID_TILE static inline __attribute__((always_inline))
     #define LUCID_UNROLLED _Pragma("GCC unroll 16")
     #define LUCID_PREFETCH(p) __builtin_prefetch(p)
+    #define LUCID_PREFETCH_TARGET(p) __builtin_prefetch(p, 1)
+    #define LUCID_OPAQUE(x) __asm__("" : "+r"(x))  /* The compiler does not compute it again from what it was made of. */
     #define LUCID_TILE_VECTOR(real) \\
         typedef real vector __attribute__((vector_size(LUCID_WIDTH), aligned(sizeof(real)), may_alias))
     #else
     #define LUCID_TILE static inline
     #define LUCID_UNROLLED
     #define LUCID_PREFETCH(p)
+    #define LUCID_PREFETCH_TARGET(p)
+    #define LUCID_OPAQUE(x)
     #define LUCID_TILE_VECTOR(real) typedef real vector
     #endif
 
@@ -54,7 +58,10 @@ cdef extern from *:
         (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
     /* Rows of a tile by a panel. */
     #define LUCID_ROWS LUCID_TALLEST(LUCID_WIDTH ? LUCID_PANEL / (LUCID_WIDTH ? LUCID_WIDTH : 1) : 64)
-    enum { LUCID_AHEAD = 8 /* rows that are fetched into the cache before they are needed */, LUCID_BLOCK = 16 };
+    /* Rows that are fetched into the cache before they are needed, bytes of one of its lines, a depth that takes longer than
+       fetching lines of the result, and rows of a block. Rows of a tile that are found from one pointer: each with a
+       pointer of its own, these would not fit into registers. */
+    enum { LUCID_AHEAD = 8, LUCID_OF_LINE = 64, LUCID_DEEP = 48, LUCID_BLOCK = 16, LUCID_GROUP = 5 };
 
     /* lucid_tile: some rows of x by a panel of so many columns, of which only some may be wanted in the result. The
        elements of x are `down` and `right` apart, rows of the result `stride`. To them rows from `first` on, `step` apart,
@@ -70,19 +77,30 @@ cdef extern from *:
             enum { LANES = sizeof(vector) / sizeof(real) };                                                           \\
             const int across = columns / LANES;                                                                       \\
             vector sums[32], panel[32];                                                                               \\
-            ptrdiff_t k;                                                                                              \\
+            const real *groups[8];                                                                                    \\
+            ptrdiff_t k, one = down, three = 3 * down;                                                                \\
             int i, j;                                                                                                 \\
+            LUCID_UNROLLED for (i = 0; i < rows; i += LUCID_GROUP) {                                                  \\
+                groups[i / LUCID_GROUP] = x + i * down;                                                               \\
+                LUCID_OPAQUE(groups[i / LUCID_GROUP]);                                                                \\
+            }                                                                                                         \\
+            LUCID_OPAQUE(three);                                                                                      \\
             LUCID_UNROLLED for (i = 0; i < rows; i++)                                                                 \\
                 LUCID_UNROLLED for (j = 0; j < across; j++)                                                           \\
                     sums[i * across + j] = first ? *(const vector *)(first + i * step + j * LANES) : (vector){0};     \\
-            for (k = 0; k < depth; k++) {                                                                             \\
+            LUCID_UNROLLED for (i = 0; i < rows && depth > LUCID_DEEP; i++)                                           \\
+                LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
+                    LUCID_PREFETCH_TARGET(out + i * stride + j);                                                      \\
+            for (k = 0; k < depth; k++, w += columns) {                                                               \\
                 if (right != 1) LUCID_PREFETCH(x + (k + LUCID_AHEAD) * right);                                        \\
-                LUCID_UNROLLED for (j = 0; j < across; j++)                                                           \\
-                    panel[j] = *(const vector *)(w + k * columns + j * LANES);                                        \\
+                LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
+                    LUCID_PREFETCH(w + LUCID_AHEAD * columns + j);                                                    \\
+                LUCID_UNROLLED for (j = 0; j < across; j++) panel[j] = *(const vector *)(w + j * LANES);              \\
                 LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
-                    real factor = x[i * down + k * right];                                                            \\
+                    real factor = groups[i / LUCID_GROUP][i % LUCID_GROUP == 3 ? three : i % LUCID_GROUP * one];      \\
                     LUCID_UNROLLED for (j = 0; j < across; j++) sums[i * across + j] += factor * panel[j];            \\
                 }                                                                                                     \\
+                LUCID_UNROLLED for (i = 0; i < rows; i += LUCID_GROUP) groups[i / LUCID_GROUP] += right;              \\
             }                                                                                                         \\
             if (wanted >= columns) {                                                                                  \\
                 LUCID_UNROLLED for (i = 0; i < rows; i++)                                                             \\
@@ -112,29 +130,36 @@ cdef extern from *:
         LUCID_TILE void lucid_pack_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n,           \\
                                                ptrdiff_t depth, real *out, const int tile) {                          \\
             ptrdiff_t k, i;                                                                                           \\
-            for (; n > 0; n -= tile, x += tile * down, out += tile * depth)                                           \\
-                for (k = 0; k < depth; k++) {                                                                         \\
+            for (; n > 0; n -= tile, x += tile * down, out += tile * depth) {                                         \\
+                k = 0;                                                                                                \\
+                if (right == 1 && n >= tile && tile <= LUCID_BLOCK && LUCID_TRANSPOSES(real))                         \\
+                    for (; k + LUCID_BLOCK <= depth; k += LUCID_BLOCK)                                                \\
+                        lucid_transpose((const float *)x + k, down, tile, (float *)out + k * tile, tile);             \\
+                for (; k < depth; k++) {                                                                              \\
                     if (down == 1 && n >= tile) memcpy(out + k * tile, x + k * right, tile * sizeof(real));           \\
                     else for (i = 0; i < tile && i < n; i++) out[k * tile + i] = x[i * down + k * right];             \\
                 }                                                                                                     \\
+            }                                                                                                         \\
         }                                                                                                             \\
                                                                                                                       \\
         LUCID_TILE void lucid_pack_##real(const real *w, ptrdiff_t down, ptrdiff_t right, ptrdiff_t depth,            \\
                                           ptrdiff_t columns, real *out, const int panel) {                            \\
             ptrdiff_t k, j, start, end;                                                                               \\
-            if (columns < panel) memset(out, 0, depth * panel * sizeof(real));                                        \\
-            else columns = panel;                                                                                     \\
-            if (right == 1) {                                                                                         \\
-                for (k = 0; k < depth; k++)                                                                           \\
-                    for (j = 0; j < columns; j++) out[k * panel + j] = w[k * down + j];                               \\
-                return;                                                                                               \\
+            if (columns >= panel) {                                                                                   \\
+                columns = panel;                                                                                      \\
+                for (k = 0; right == 1 && k < depth; k++) memcpy(out + k * panel, w + k * down, panel * sizeof(real));\\
+            } else {                                                                                                  \\
+                memset(out, 0, depth * panel * sizeof(real));                                                         \\
+                for (k = 0; right == 1 && k < depth; k++)                                                             \\
+                    memcpy(out + k * panel, w + k * down, columns * sizeof(real));                                    \\
             }                                                                                                         \\
+            if (right == 1) return;                                                                                   \\
             for (start = 0; start < depth; start = end) {                                                             \\
                 end = start + LUCID_BLOCK < depth ? start + LUCID_BLOCK : depth;                                      \\
                 j = 0;                                                                                                \\
                 if (down == 1 && end - start == LUCID_BLOCK && LUCID_TRANSPOSES(real))                                \\
                     for (; j + LUCID_BLOCK <= columns; j += LUCID_BLOCK)                                              \\
-                        lucid_transpose((const float *)w + start + j * right, right,                                  \\
+                        lucid_transpose((const float *)w + start + j * right, right, LUCID_BLOCK,                     \\
                                         (float *)out + start * panel + j, panel);                                     \\
                 for (; j < columns; j++)                                                                              \\
                     for (k = start; k < end; k++) out[k * panel + j] = w[k * down + j * right];                       \\
@@ -146,13 +171,14 @@ cdef extern from *:
             for (; n >= (rows); n -= (rows), x += (rows) * down, first += (rows) * step, out += (rows) * stride)      \\
                 lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wanted);
 
-    /* A block of 16 rows of 16 floats becomes one of columns. */
+    /* A block of 16 rows of 16 floats becomes one of columns. Of the rows there may be fewer. Columns are written one after
+       the other, and those closer than 16 numbers lie over the end of the one before. */
     #if defined(__AVX512F__)
-    #define LUCID_TRANSPOSES(real) (sizeof(real) == sizeof(float))
-    LUCID_TILE void lucid_transpose(const float *x, ptrdiff_t stride, float *out, ptrdiff_t out_stride) {
+    #define LUCID_TRANSPOSES_FLOATS 1
+    LUCID_TILE void lucid_transpose(const float *x, ptrdiff_t stride, const int rows, float *out, ptrdiff_t out_stride) {
         __m512 a[16], b[16];
         int i;
-        LUCID_UNROLLED for (i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * stride);
+        LUCID_UNROLLED for (i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + (i < rows ? i : 0) * stride);
         LUCID_UNROLLED for (i = 0; i < 16; i += 2) {
             b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
             b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
@@ -170,17 +196,19 @@ cdef extern from *:
             b[i + 12] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
         }
         LUCID_UNROLLED for (i = 0; i < 4; i++) {
-            _mm512_storeu_ps(out + i * out_stride, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
-            _mm512_storeu_ps(out + (i + 8) * out_stride, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
-            _mm512_storeu_ps(out + (i + 4) * out_stride, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
-            _mm512_storeu_ps(out + (i + 12) * out_stride, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+            a[i] = _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88);
+            a[i + 4] = _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88);
+            a[i + 8] = _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd);
+            a[i + 12] = _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd);
         }
+        LUCID_UNROLLED for (i = 0; i < 16; i++) _mm512_storeu_ps(out + i * out_stride, a[i]);
     }
     #else
-    #define LUCID_TRANSPOSES(real) 0
-    #define lucid_transpose(x, stride, out, out_stride)
+    #define LUCID_TRANSPOSES_FLOATS 0
+    #define lucid_transpose(x, stride, rows, out, out_stride)
     #endif
 
+    #define LUCID_TRANSPOSES(real) (LUCID_TRANSPOSES_FLOATS && sizeof(real) == sizeof(float))
     LUCID_TILES_OF(float)
     LUCID_TILES_OF(double)
     #endif
@@ -199,13 +227,13 @@ cdef extern from *:
     void lucid_pack_rows_double(
         const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int
     ) noexcept nogil
-    const int LUCID_PANEL, LUCID_ROWS
+    const int LUCID_PANEL, LUCID_ROWS, LUCID_TRANSPOSES_FLOATS
     void lucid_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*, int) noexcept nogil
     void lucid_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int) noexcept nogil
 
 cdef enum:
     LINE = 64  # bytes of a line of the cache
-    DEPTH = 256  # over which sums are taken at a time
+    DEPTH = 384  # over which sums are taken at a time
 
 
 cdef inline void rows_by_panel(
