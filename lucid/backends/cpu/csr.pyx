@@ -1,14 +1,15 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """The functions of csr.py as loops; see there what they do.
 
-Rows of dense factors are worked on in vectors of 64 bytes, which compilers divide into what the processor has; without
-vector types, a vector has one element. Those rows may lie anywhere, so that those of entries further ahead are asked for
-early. Each number is a sum in one order, whatever the number of threads.
+Rows of dense factors are worked on 64 bytes at a time, a line of the cache, in vectors as the processor has them. Those
+rows may lie anywhere, so that those of entries further ahead are asked for early. Each number is a sum in one order,
+whatever the number of threads.
 """
 
 cimport numpy as np
 from libc.string cimport memset
 
+from lucid.backends.cpu cimport simd
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -19,14 +20,6 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    #ifdef __GNUC__
-    #define LUCID_VECTOR_OF(real, name, size)                                                                         \\
-        typedef real name __attribute__((vector_size(size), aligned(sizeof(real)), may_alias))
-    #define LUCID_PREFETCH(p) __builtin_prefetch(p)
-    #else
-    #define LUCID_VECTOR_OF(real, name, size) typedef real name
-    #define LUCID_PREFETCH(p)
-    #endif
     enum { LUCID_AHEAD = 8 };
     #define LUCID_ASK(p) if (k + LUCID_AHEAD < end) LUCID_PREFETCH((p) + col[k + LUCID_AHEAD] * width)
 
@@ -37,23 +30,28 @@ cdef extern from *:
         ptrdiff_t rows, columns, width;
     } lucid_product;
     #define LUCID_READ(real, index)                                                                                   \\
-        LUCID_VECTOR_OF(real, vector, 64); LUCID_VECTOR_OF(real, half, 32); LUCID_VECTOR_OF(real, quarter, 16);       \\
-        enum { LANES = sizeof(vector) / sizeof(real) };                                                               \\
+        LUCID_VECTOR(real, vector, 64); LUCID_VECTOR(real, half, 32); LUCID_VECTOR(real, quarter, 16);                \\
+        enum { LANES = sizeof(vector) / sizeof(real), MANY = LUCID_MANY(64, vector), LINE = LANES * MANY };           \\
         const index *crow = a->crow, *col = a->col;                                                                   \\
         const ptrdiff_t width = a->width;                                                                             \\
-        ptrdiff_t i, j, k;                                                                                            \\
-        (void)crow, (void)col, (void)width, (void)j, (void)k;
+        ptrdiff_t i, j, k, c;                                                                                         \\
+        (void)crow, (void)col, (void)width, (void)j, (void)k, (void)c;
 
-    /* As many columns as a vector has elements, again and again. */
-    #define LUCID_COLUMNS(real, vector)                                                                               \\
-        for (; j + (ptrdiff_t)(sizeof(vector) / sizeof(real)) <= width; j += sizeof(vector) / sizeof(real)) {         \\
-            vector p = {0};                                                                                           \\
+    /* As many columns as some vectors have elements, again and again. */
+    #define LUCID_COLUMNS(real, vector, many) {                                                                       \\
+        enum { N = (many) * sizeof(vector) / sizeof(real), LINES = N > LINE ? N / LINE : 1 };                         \\
+        for (; j + N <= width; j += N) {                                                                              \\
+            vector sums[many];                                                                                        \\
+            LUCID_UNROLLED for (c = 0; c < (many); c++) sums[c] = (vector){0};                                        \\
             for (k = crow[i]; k < crow[i + 1]; k++) {                                                                 \\
-                LUCID_ASK(y + j);                                                                                     \\
-                p += values[k] * *(const vector *)(y + col[k] * width + j);                                           \\
+                const real value = values[k];                                                                         \\
+                const vector *row = (const vector *)(y + col[k] * width + j);                                         \\
+                LUCID_UNROLLED for (c = 0; c < LINES; c++) LUCID_ASK(y + j + c * LINE);                               \\
+                LUCID_UNROLLED for (c = 0; c < (many); c++) sums[c] += value * row[c];                                \\
             }                                                                                                         \\
-            *(vector *)(out + j) = p;                                                                                 \\
-        }
+            LUCID_UNROLLED for (c = 0; c < (many); c++) ((vector *)(out + j))[c] = sums[c];                           \\
+        }                                                                                                             \\
+    }
 
     /* out[i] = sum of values[k] * y[col[k]] */
     #define LUCID_FORTH(real, index, name)                                                                            \\
@@ -71,23 +69,11 @@ cdef extern from *:
             }                                                                                                         \\
             for (i = first; i < last; i++) {                                                                          \\
                 real *out = (real *)a->out + i * width;                                                               \\
-                for (j = 0; j + 4 * LANES <= width; j += 4 * LANES) {                                                 \\
-                    vector p = {0}, q = {0}, r = {0}, s = {0};                                                        \\
-                    for (k = crow[i]; k < crow[i + 1]; k++) {                                                         \\
-                        const real value = values[k];                                                                 \\
-                        const vector *row = (const vector *)(y + col[k] * width + j);                                 \\
-                        LUCID_ASK(y + j);                                                                             \\
-                        LUCID_ASK(y + j + LANES);                                                                     \\
-                        LUCID_ASK(y + j + 2 * LANES);                                                                 \\
-                        LUCID_ASK(y + j + 3 * LANES);                                                                 \\
-                        p += value * row[0]; q += value * row[1]; r += value * row[2]; s += value * row[3];           \\
-                    }                                                                                                 \\
-                    vector *to = (vector *)(out + j);                                                                 \\
-                    to[0] = p; to[1] = q; to[2] = r; to[3] = s;                                                       \\
-                }                                                                                                     \\
-                LUCID_COLUMNS(real, vector)                                                                           \\
-                LUCID_COLUMNS(real, half)                                                                             \\
-                LUCID_COLUMNS(real, quarter)                                                                          \\
+                j = 0;                                                                                                \\
+                LUCID_COLUMNS(real, vector, 4 * MANY)                                                                 \\
+                LUCID_COLUMNS(real, vector, MANY)                                                                     \\
+                LUCID_COLUMNS(real, half, LUCID_MANY(32, half))                                                       \\
+                LUCID_COLUMNS(real, quarter, 1)                                                                       \\
                 for (; j < width; j++) {                                                                              \\
                     real p = 0;                                                                                       \\
                     for (k = crow[i]; k < crow[i + 1]; k++) p += values[k] * y[col[k] * width + j];                   \\
@@ -113,7 +99,7 @@ cdef extern from *:
             for (i = 0; i < a->rows; i++) {                                                                           \\
                 const real *from = x + i * width;                                                                     \\
                 const ptrdiff_t stop = crow[i + 1];                                                                   \\
-                if (count < LANES) {                                                                                  \\
+                if (count < LINE) {                                                                                   \\
                     for (k = crow[i]; k < stop; k++) {                                                                \\
                         const real value = values[k];                                                                 \\
                         real *to = out + col[k] * width;                                                              \\
@@ -125,8 +111,9 @@ cdef extern from *:
                     const real value = values[k];                                                                     \\
                     real *to = out + col[k] * width;                                                                  \\
                     LUCID_ASK(out);                                                                                   \\
-                    for (j = 0; j + LANES <= count; j += LANES)                                                       \\
-                        *(vector *)(to + j) += value * *(const vector *)(from + j);                                   \\
+                    for (j = 0; j + LINE <= count; j += LINE)                                                         \\
+                        LUCID_UNROLLED for (c = 0; c < LINE; c += LANES)                                              \\
+                            *(vector *)(to + j + c) += value * *(const vector *)(from + j + c);                       \\
                     for (; j < count; j++) to[j] += value * from[j];                                                  \\
                 }                                                                                                     \\
             }                                                                                                         \\
@@ -143,16 +130,19 @@ cdef extern from *:
                 const real *left = x + i * width;                                                                     \\
                 for (k = crow[i]; k < crow[i + 1]; k++) {                                                             \\
                     const real *right = y + col[k] * width;                                                           \\
-                    vector sums = {0};                                                                                \\
-                    real *parts = (real *)&sums, rest = 0;                                                            \\
+                    vector sums[MANY];                                                                                \\
+                    real parts[LINE], rest = 0;                                                                       \\
                     LUCID_ASK(y);                                                                                     \\
-                    for (j = 0; j + LANES <= width; j += LANES)                                                       \\
-                        sums += *(const vector *)(left + j) * *(const vector *)(right + j);                           \\
+                    LUCID_UNROLLED for (c = 0; c < MANY; c++) sums[c] = (vector){0};                                  \\
+                    for (j = 0; j + LINE <= width; j += LINE)                                                         \\
+                        LUCID_UNROLLED for (c = 0; c < MANY; c++)                                                     \\
+                            sums[c] += ((const vector *)(left + j))[c] * ((const vector *)(right + j))[c];            \\
                     for (; j < width; j++) rest += left[j] * right[j];                                                \\
-                    if (width >= LANES)                                                                               \\
-                        for (j = LANES / 2; j > 0; j /= 2)                                                            \\
-                            for (ptrdiff_t c = 0; c < j; c++) parts[c] += parts[c + j];                               \\
-                    out[k] = width >= LANES ? parts[0] + rest : rest;                                                 \\
+                    LUCID_UNROLLED for (c = 0; c < MANY; c++) ((vector *)parts)[c] = sums[c];                         \\
+                    if (width >= LINE)                                                                                \\
+                        for (j = LINE / 2; j > 0; j /= 2)                                                             \\
+                            for (c = 0; c < j; c++) parts[c] += parts[c + j];                                         \\
+                    out[k] = width >= LINE ? parts[0] + rest : rest;                                                  \\
                 }                                                                                                     \\
             }                                                                                                         \\
         }

@@ -2,6 +2,7 @@
 
 cimport numpy as np
 
+from lucid.backends.cpu cimport simd
 from lucid.backends.cpu.scalar_math cimport real
 
 cdef extern from *:
@@ -15,47 +16,25 @@ cdef extern from *:
     #include <immintrin.h>
     #endif
 
-    /* Bytes of a vector, and how many there are. */
-    #if !defined(__GNUC__)
-    #define LUCID_WIDTH 0
-    #define LUCID_REGISTERS 0
-    #elif defined(__AVX512F__)
-    #define LUCID_WIDTH 64
-    #define LUCID_REGISTERS 32
-    #elif defined(__AVX__)
-    #define LUCID_WIDTH 32
-    #define LUCID_REGISTERS 16
-    #elif defined(__aarch64__)
-    #define LUCID_WIDTH 16
-    #define LUCID_REGISTERS 32
-    #else
-    #define LUCID_WIDTH 16
-    #define LUCID_REGISTERS 25  /* of which 9 are in memory */
-    #endif
-
     /* Bytes in a row of a panel. */
     #define LUCID_PANEL (LUCID_WIDTH == 64 ? 128 : 64)
 
     #ifdef __GNUC__
     #define LUCID_TILE static inline __attribute__((always_inline))
-    #define LUCID_UNROLLED _Pragma("GCC unroll 16")
-    #define LUCID_PREFETCH(p) __builtin_prefetch(p)
     #define LUCID_PREFETCH_TARGET(p) __builtin_prefetch(p, 1)
     #define LUCID_OPAQUE(x) __asm__("" : "+r"(x))  /* The compiler does not compute it again from what it was made of. */
-    #define LUCID_TILE_VECTOR(real) \\
-        typedef real vector __attribute__((vector_size(LUCID_WIDTH), aligned(sizeof(real)), may_alias))
     #else
     #define LUCID_TILE static inline
-    #define LUCID_UNROLLED
-    #define LUCID_PREFETCH(p)
     #define LUCID_PREFETCH_TARGET(p)
     #define LUCID_OPAQUE(x)
-    #define LUCID_TILE_VECTOR(real) typedef real vector
     #endif
 
     /* How many rows of a tile with so many vectors in a row leave registers for a row of the panel and for a factor. */
     #define LUCID_TALLEST(vectors) \\
         (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
+    /* Into how many parts so many vectors in a row are cut such that a tile has several rows. */
+    #define LUCID_PARTS(vectors) \\
+        (LUCID_TALLEST(vectors) >= 4 || (vectors) % 2 ? 1 : LUCID_TALLEST((vectors) / 2) >= 4 || (vectors) % 4 ? 2 : 4)
     /* Rows of a tile by a panel. */
     #define LUCID_ROWS LUCID_TALLEST(LUCID_WIDTH ? LUCID_PANEL / (LUCID_WIDTH ? LUCID_WIDTH : 1) : 64)
     /* Rows that are fetched into the cache before they are needed, bytes of one of its lines, a depth that takes longer than
@@ -63,17 +42,19 @@ cdef extern from *:
        pointer of its own, these would not fit into registers. */
     enum { LUCID_AHEAD = 8, LUCID_OF_LINE = 64, LUCID_DEEP = 48, LUCID_BLOCK = 16, LUCID_GROUP = 5 };
 
-    /* lucid_tile: some rows of x by a panel of so many columns, of which only some may be wanted in the result. The
-       elements of x are `down` and `right` apart, rows of the result `stride`. To them rows from `first` on, `step` apart,
-       are added, unless it is NULL, with a step of 0.
-       lucid_rows: the same for any number of rows.
+    /* lucid_tile: some rows of x by so many columns of a panel, of which only some may be wanted in the result. The
+       elements of x are `down` and `right` apart, rows of the panel `wide`, and of the result `stride`. To them rows from
+       `first` on, `step` apart, are added, unless it is NULL, with a step of 0.
+       lucid_part: the same for any number of rows.
+       lucid_rows: the same for all columns of a panel, in parts that leave registers for several rows.
        lucid_pack_rows: put rows of x into tiles, whose columns lie one after the other.
        lucid_pack: put columns of a matrix into a panel, which is filled up with zeros. */
     #define LUCID_TILES_OF(real)                                                                                      \\
         LUCID_TILE void lucid_tile_##real(const real *x, ptrdiff_t down, ptrdiff_t right, const real *w,              \\
                                           ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
-                                          ptrdiff_t stride, const int rows, const int columns, ptrdiff_t wanted) {    \\
-            LUCID_TILE_VECTOR(real);                                                                                  \\
+                                          ptrdiff_t stride, const int rows, const int columns, const int wide,        \\
+                                          ptrdiff_t wanted) {                                                         \\
+            LUCID_VECTOR(real, vector, 64);                                                                           \\
             enum { LANES = sizeof(vector) / sizeof(real) };                                                           \\
             const int across = columns / LANES;                                                                       \\
             vector sums[32], panel[32];                                                                               \\
@@ -91,10 +72,10 @@ cdef extern from *:
             LUCID_UNROLLED for (i = 0; i < rows && depth > LUCID_DEEP; i++)                                           \\
                 LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
                     LUCID_PREFETCH_TARGET(out + i * stride + j);                                                      \\
-            for (k = 0; k < depth; k++, w += columns) {                                                               \\
+            for (k = 0; k < depth; k++, w += wide) {                                                                  \\
                 if (right != 1) LUCID_PREFETCH(x + (k + LUCID_AHEAD) * right);                                        \\
                 LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
-                    LUCID_PREFETCH(w + LUCID_AHEAD * columns + j);                                                    \\
+                    LUCID_PREFETCH(w + LUCID_AHEAD * wide + j);                                                       \\
                 LUCID_UNROLLED for (j = 0; j < across; j++) panel[j] = *(const vector *)(w + j * LANES);              \\
                 LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
                     real factor = groups[i / LUCID_GROUP][i % LUCID_GROUP == 3 ? three : i % LUCID_GROUP * one];      \\
@@ -115,16 +96,27 @@ cdef extern from *:
             }                                                                                                         \\
         }                                                                                                             \\
                                                                                                                       \\
-        LUCID_TILE void lucid_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
+        LUCID_TILE void lucid_part_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
                                           ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
-                                          ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
-            LUCID_TILE_VECTOR(real);                                                                                  \\
+                                          ptrdiff_t stride, const int columns, const int wide, ptrdiff_t wanted) {    \\
+            LUCID_VECTOR(real, vector, 64);                                                                           \\
             const int most = LUCID_TALLEST((int)(columns * sizeof(real) / sizeof(vector)));                           \\
             LUCID_WHILE(real, most && !(most > 8 && n == 16), most)                                                   \\
             LUCID_WHILE(real, most > 8, 8)                                                                            \\
             LUCID_WHILE(real, most > 4, 4)                                                                            \\
             LUCID_WHILE(real, most > 2, 2)                                                                            \\
             LUCID_WHILE(real, most > 1, 1)                                                                            \\
+        }                                                                                                             \\
+                                                                                                                      \\
+        LUCID_TILE void lucid_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
+                                          ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
+                                          ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
+            LUCID_VECTOR(real, vector, 64);                                                                           \\
+            const int across = columns * sizeof(real) / sizeof(vector), part = columns / LUCID_PARTS(across);         \\
+            ptrdiff_t c;                                                                                              \\
+            for (c = 0; c < columns && c < wanted; c += part)                                                         \\
+                lucid_part_##real(x, down, right, n, w + c, depth, first ? first + c : first, step, out + c, stride,  \\
+                                  part, columns, wanted - c);                                                         \\
         }                                                                                                             \\
                                                                                                                       \\
         LUCID_TILE void lucid_pack_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n,           \\
@@ -169,7 +161,7 @@ cdef extern from *:
     #define LUCID_WHILE(real, condition, rows)                                                                        \\
         if (condition)                                                                                                \\
             for (; n >= (rows); n -= (rows), x += (rows) * down, first += (rows) * step, out += (rows) * stride)      \\
-                lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wanted);
+                lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wide, wanted);
 
     /* A block of 16 rows of 16 floats becomes one of columns. Of the rows there may be fewer. Columns are written one after
        the other, and those closer than 16 numbers lie over the end of the one before. */
