@@ -14,13 +14,37 @@ cdef extern from *:
         Py_XINCREF(frame);
         return frame;
     }
+
+    /* The last field of the objects is room for a dictionary, which the interpreter makes, visits and frees. */
+    static inline PyObject *give_attributes(PyObject *kind) {
+        PyTypeObject *type = (PyTypeObject *)kind;
+        type->tp_dictoffset = type->tp_basicsize - (Py_ssize_t)sizeof(PyObject *);
+        PyType_Modified(type);
+        Py_RETURN_NONE;
+    }
+
+    static inline PyObject *attributes_of(PyObject *o) {
+        PyObject **place = _PyObject_GetDictPtr(o);
+        PyObject *found = place == NULL || *place == NULL ? Py_None : *place;
+        Py_INCREF(found);
+        return found;
+    }
+
+    static inline PyObject *all_attributes_of(PyObject *o) { return PyObject_GenericGetDict(o, NULL); }
+    static inline int set_all_attributes(PyObject *o, PyObject *to) { return PyObject_GenericSetDict(o, to, NULL); }
     """
     cpdef object new_instance(object kind)
     cpdef object current_frame()
+    cpdef object give_attributes(object kind)
+    cpdef object attributes_of(object o)
+    cpdef object all_attributes_of(object o)
+    cpdef int set_all_attributes(object o, object to) except -1
 
 cdef extern from "Python.h":
     cpdef void PyObject_GC_Track(object o)
     cpdef void PyObject_GC_UnTrack(object o)
     cpdef bint PyObject_GC_IsTracked(object o)
+    cpdef bint PyObject_IS_GC(object o)
+    cpdef int PyObject_GenericSetAttr(object o, object name, object value) except -1
     cpdef object PyFrame_GetCode(object frame)
     cpdef int PyFrame_GetLasti(object frame)

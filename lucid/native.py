@@ -8,6 +8,7 @@ LUCID_PURE=1 in the environment, the sources run as they are and do the same, mo
 """
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -142,6 +143,8 @@ def compiled_first(path: list[str], package: str) -> None:
 new_instance = object.__new__
 current_frame = sys._getframe
 PyFrame_GetCode, PyFrame_GetLasti = attrgetter("f_code"), attrgetter("f_lasti")
+attributes_of = all_attributes_of = attrgetter("__dict__")  # compiled, the first is None where there are none
+PyObject_GenericSetAttr, PyObject_IS_GC = object.__setattr__, gc.is_tracked
 # Compiled objects that refer to no other ones need not be on the lists of the garbage collector.
 PyObject_GC_Track = ctypes.pythonapi.PyObject_GC_Track
 PyObject_GC_UnTrack = ctypes.pythonapi.PyObject_GC_UnTrack
@@ -149,6 +152,15 @@ PyObject_GC_IsTracked = ctypes.pythonapi.PyObject_GC_IsTracked
 PyObject_GC_IsTracked.argtypes = [ctypes.py_object]
 for _function in (PyObject_GC_Track, PyObject_GC_UnTrack):
     _function.argtypes, _function.restype = [ctypes.py_object], None
+
+
+def give_attributes(kind: type) -> None:
+    """Let the objects of a class have attributes beside their fields; compiled ones have a last field with room for them."""
+
+
+def set_all_attributes(o: Any, to: dict[str, Any]) -> None:
+    """Replace all attributes of an object that are not its fields."""
+    o.__dict__ = to
 
 
 def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from lucid.api import contractions
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.inplace import write
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of

@@ -9,7 +9,8 @@ import numpy as np
 
 from lucid.backends.numpy.precision import whole
 from lucid.core import arrays, dtypes
-from lucid.core.device import ArgumentError, as_device
+from lucid.core.device import as_device
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, of_class

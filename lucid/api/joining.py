@@ -9,7 +9,7 @@ import numpy as np
 
 from lucid.api import joining, shaping, splitting
 from lucid.core import dtypes
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, shape_from

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 from lucid.api import indexing
 from lucid.core import dtypes
+from lucid.core.errors import PositionError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, of_class, shape_of
 from lucid.ops import binary, unary
-from lucid.ops.dims import PositionError, many_dims, numpy_names, one_dim
+from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast, float_type_of
 from lucid.ops.reductions import count_at

@@ -9,8 +9,8 @@ import numpy as np
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.detachments import cut
-from lucid.core.device import ArgumentError
 from lucid.core.dual import Dual
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor, is_plain, shape_of

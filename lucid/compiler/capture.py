@@ -14,6 +14,7 @@ import numpy as np
 from lucid.compiler.places import MISSING, Found, Guard, Walk, is_own
 from lucid.core import engine, modes
 from lucid.core.arrays import ARRAY
+from lucid.core.fields import users_attributes
 from lucid.core.kind import NeedsValueError
 from lucid.core.node import Freed
 from lucid.core.primitive import P, edge_of
@@ -295,10 +296,12 @@ def captured(
         token = modes.autocast.set(None if casting is None else casting.anew())
         try:
             result = function(*args, **kwargs)
-            changes = list(_changes(walk))
+            changes = [*_changes(walk), *_first_attributes(trace, walk)]
         finally:
             modes.autocast.reset(token)
             restore(walk)
+            for place, *_ in _first_attributes(trace, walk):
+                vars(place.value).clear()
         found = _Assembly(trace, result, changes, walk).finish(leaves, structure)
     trace.values.clear()
     return found
@@ -555,6 +558,22 @@ def _changes(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
         for key, value in pairs:
             if value is not old.get(key, MISSING) and not _is_equal(value, old.get(key, MISSING)):
                 yield found, how, key, value
+
+
+def _first_attributes(trace: Capture, walk: Walk) -> list[tuple[Found, str, Any, Any]]:
+    """What has been assigned to tensors that had no attributes."""
+    known = {id(found.value) for found, _ in walk.contents}
+    arguments = [Found(None, "argument", i, t) for i, t in enumerate(trace.tensors)]
+    places = [
+        *arguments,
+        *[found[0] for key, found in walk.tensors.items() if key not in {id(t) for t in trace.tensors}],
+    ]
+    return [
+        (place, "attribute", name, value)
+        for place in places
+        if id(place.value) not in known
+        for name, value in (users_attributes(place.value) or {}).items()
+    ]
 
 
 def _is_closed(value: Any) -> bool:

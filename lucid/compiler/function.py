@@ -17,6 +17,7 @@ from lucid.compiler.capture import captured
 from lucid.compiler.places import Found, Walk, described, facts
 from lucid.compiler.verification import verified
 from lucid.core import dtypes, levels, modes
+from lucid.core.fields import users_attributes
 from lucid.core.forks import after_fork
 from lucid.core.kind import Kind
 from lucid.core.primitive import lift
@@ -230,11 +231,16 @@ class Compiled:
         return made
 
     def _roots(self, leaves: Sequence[Any]) -> list[Found]:
-        """From where everything is reached that the function can see: itself, and arguments that are no values."""
+        """From where everything is reached that the function can see: itself, and arguments that are no values.
+
+        Of tensors, only those that have attributes: what else is theirs goes with the argument.
+        """
         others = [v for v in leaves if not isinstance(v, Tensor | bool | int | float | str)]
+        tensors = [v for v in leaves if isinstance(v, Tensor)]
         return [
             Found(None, "root", self._name, self.function),
             *[Found(None, "root", "an argument", v) for v in others],
+            *[Found(None, "argument", i, t) for i, t in enumerate(tensors) if users_attributes(t)],
         ]
 
     def _donated_names(self, program: Program, args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from lucid.api.rng import Generator
 from lucid.core.dtypes import dtype as Dtype
+from lucid.core.fields import users_attributes
 from lucid.core.kind import Kind
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
@@ -119,6 +120,8 @@ class Walk:
             if len(self.names) == known:
                 break
         self.contents = [(found, _contents(found.value)) for found in self.containers.values()]
+        first = [places[0] for places in self.tensors.values()]
+        self.contents += [(f, dict(own)) for f in first if (own := users_attributes(f.value))]
 
     def _go_on(self, parent: Found, how: str, key: Any, value: Any) -> None:
         self._frontier.append(Found(parent, how, key, value))
@@ -151,6 +154,9 @@ class Walk:
             self._go_on(found, "slot", "_array", tensor._array)
             self._go_on(found, "slot", "_aux", tensor._aux)
             return
+        for name, item in (users_attributes(tensor) or {}).items():
+            if name in self.names:
+                self._go_on(found, "slot", name, item)
         if tensor._grad is not None:
             self._go_on(found, "grad", None, tensor._grad)
         if isinstance(tensor._meta, View) and tensor._meta.base is not None:

@@ -7,6 +7,8 @@ lists, together with what they keep. A cycle can arise only where something olde
 - A hook, a note on a node, a user's function or what a saved-tensor hook returned may refer to anything. Such an edge is
   `_open`, and so is every node that descends from it: none of these is hidden. If there are descendants already, they are
   looked for when the collector runs next.
+- An attribute that a user gives to a tensor may refer to anything too, unless it is a number or a string. Such a tensor
+  is open.
 - A gradient that has a history leads from its tensor to newer nodes: all of them are shown (`_shown`).
 - A leaf that stops to require grad can be written (`_held`). Nodes refer to it, and its new history may lead to them: it
   is shown too.
@@ -15,6 +17,7 @@ lists, together with what they keep. A cycle can arise only where something olde
 import gc
 from typing import Any
 
+from lucid.core import fields
 from lucid.core.fields import Edge, TensorFields, next_seq
 from lucid.core.storage import Saved
 from lucid.native import PyObject_GC_IsTracked, PyObject_GC_Track, in_use
@@ -69,6 +72,9 @@ def expose(edge: Any) -> None:
     _late = True
     if _open_descendants not in gc.callbacks:
         gc.callbacks.append(_open_descendants)
+
+
+fields.expose = expose
 
 
 def _open_descendants(phase: str, info: dict[str, Any]) -> None:

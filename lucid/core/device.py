@@ -5,9 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-
-class ArgumentError(ValueError, RuntimeError):
-    """Arguments that do not fit: NumPy's programs catch ValueError, and PyTorch's RuntimeError."""
+from lucid.core.errors import ArgumentError
 
 
 class device:

@@ -1,7 +1,7 @@
 # The C layout of the classes in fields.py.
 
 cimport cython
-from lucid.native cimport new_instance
+from lucid.native cimport PyObject_GenericSetAttr, PyObject_IS_GC, attributes_of, new_instance
 
 cdef long long _newest
 
@@ -20,7 +20,10 @@ cdef class TensorFields(Edge):
     cdef public object _array, _aux, _grad, _meta, _node
     cdef public long long _born, _level
     cdef public bint _held, _requires_grad
+    cdef void* _attributes  # the last field, see `native.give_attributes`
 
 
+cpdef open_tensor(TensorFields tensor)
+cpdef users_attributes(TensorFields tensor)
 @cython.locals(made=TensorFields)
 cpdef TensorFields new_tensor(object kind, object array, object aux=*, long long level=*)

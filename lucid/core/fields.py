@@ -7,7 +7,7 @@ hot paths say so in annotations. The methods are in `Tensor`, which stays an ord
 from itertools import count
 from typing import Any
 
-from lucid.native import new_instance
+from lucid.native import PyObject_GenericSetAttr, PyObject_IS_GC, attributes_of, in_use, new_instance
 
 _numbers = count(1)
 _newest = 0  # the number that the last transform was given: see `levels`
@@ -36,11 +36,11 @@ class TensorFields(Edge):
     `_array` is the array; in the other kinds of tensor, the tensor inside. `_meta` is None, the Storage of a tensor
     that was written or viewed, or the View of one seen through another. `_born` is the newest transform when the
     tensor was made. `_level` and `_aux` belong to the other kinds and stay unset here. Kinds add no slots, so that
-    a tensor can be promoted to another kind where it stands.
+    a tensor can be promoted to another kind where it stands. Attributes that are no fields are the user's.
     """
 
     __slots__ = (
-        "__weakref__", "_array", "_aux", "_born", "_grad", "_held", "_level", "_meta", "_node", "_requires_grad",
+        "__dict__", "__weakref__", "_array", "_aux", "_born", "_grad", "_held", "_level", "_meta", "_node", "_requires_grad",
     )  # fmt: skip
 
     _array: Any
@@ -52,6 +52,32 @@ class TensorFields(Edge):
     _meta: Any
     _node: Any
     _requires_grad: bool
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """The collector must know of attributes that may refer to newer things, and those are the user's."""
+        PyObject_GenericSetAttr(self, name, value)
+        if not self._open and PyObject_IS_GC(value) and name in (attributes_of(self) or ()):
+            open_tensor(self)
+
+
+if not in_use:
+    del TensorFields.__setattr__  # nothing is hidden from the collector
+
+
+expose: Any = None  # `collector.expose`
+
+
+def open_tensor(tensor: TensorFields) -> None:
+    """Say that a tensor may refer to newer ones."""
+    if tensor._held or (tensor._requires_grad and tensor._node is None):
+        expose(tensor)  # nodes may refer to it already
+    else:
+        tensor._open = True
+
+
+def users_attributes(tensor: TensorFields) -> dict[str, Any] | None:
+    """What a user has added to a tensor, or None."""
+    return attributes_of(tensor) or None
 
 
 def newest() -> int:

@@ -1,1 +1,1 @@
-from lucid.core.fields cimport TensorFields
+from lucid.core.fields cimport TensorFields, users_attributes

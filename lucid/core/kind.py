@@ -1,9 +1,10 @@
 # cython: annotation_typing=True
 """What the kinds of tensor that hold another tensor have in common."""
 
+from copy import deepcopy
 from typing import Any
 
-from lucid.core.fields import TensorFields
+from lucid.core.fields import TensorFields, users_attributes
 from lucid.core.primitive import apply, note_positions
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, View
@@ -22,7 +23,7 @@ class Kind(Tensor):
     """
 
     __slots__ = ()
-    _level = TensorFields._level  # type: ignore[misc]  # which `Tensor` hides behind its 0
+    _level = TensorFields._level  # which `Tensor` hides behind its 0
 
     @property
     def dtype(self) -> Any:
@@ -35,10 +36,13 @@ class Kind(Tensor):
         return self._array.np_dtype
 
     def __copy__(self) -> Tensor:
-        return self._copied(deep=False)
+        out = self._copied(deep=False)
+        out.__setstate__(users_attributes(self) or {})
+        return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         memo[id(self)] = out = self._copied(deep=True)
+        out.__setstate__(deepcopy(users_attributes(self) or {}, memo))
         return out
 
     def _copied(self, deep: bool) -> Tensor:

@@ -1,5 +1,6 @@
 cimport cython
-from lucid.core.fields cimport TensorFields, new_tensor, newest
+from lucid.core.fields cimport TensorFields, new_tensor, newest, open_tensor, users_attributes
+from lucid.native cimport all_attributes_of, give_attributes, set_all_attributes
 
 
 @cython.locals(fields=TensorFields)

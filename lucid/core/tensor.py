@@ -11,11 +11,13 @@ from lucid.core import dtypes, levels
 from lucid.core.arrays import ARRAY, address, is_contiguous, offset
 from lucid.core.collector import show_history
 from lucid.core.detachments import cut
-from lucid.core.device import CPU, ArgumentError, device
-from lucid.core.fields import TensorFields, new_tensor, newest
+from lucid.core.device import CPU, device
+from lucid.core.errors import ArgumentError
+from lucid.core.fields import TensorFields, new_tensor, newest, open_tensor, users_attributes
 from lucid.core.kernels import table
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, storage_of, thaw
+from lucid.native import all_attributes_of, give_attributes, in_use, set_all_attributes
 
 if TYPE_CHECKING:
     from lucid.core._methods import Methods
@@ -470,7 +472,27 @@ class Tensor(TensorFields, Methods):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if self._requires_grad and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be copied or pickled; detach() the tensor first")
-        return _rebuild, (self._concrete("pickling").copy("K"), self._requires_grad, self._grad, type(self))
+        contents = self._concrete("pickling").copy("K"), self._requires_grad, self._grad, type(self)
+        return _rebuild, contents, users_attributes(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    if in_use:
+
+        @property
+        def __dict__(self) -> dict[str, Any]:
+            open_tensor(self)
+            return all_attributes_of(self)
+
+        @__dict__.setter
+        def __dict__(self, value: dict[str, Any]) -> None:
+            open_tensor(self)
+            set_all_attributes(self, value)
+
+
+give_attributes(Tensor)
 
 
 def wrapped(array: Any) -> Any:

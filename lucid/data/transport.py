@@ -20,6 +20,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
+from lucid.core.fields import users_attributes
 from lucid.core.tensor import Tensor
 
 _CAN_SHARE = hasattr(os, "memfd_create")
@@ -135,7 +136,7 @@ def _reduce_tensor(t: Tensor) -> Any:
     if t._requires_grad:
         registered: Any = copyreg.dispatch_table.get(Tensor)
         return t.__reduce_ex__(5) if registered is None else registered(t)
-    return Tensor._wrap, (t._array,)  # without the copy that a pickle for keeps would need
+    return Tensor._wrap, (t._array,), users_attributes(t)  # without the copy that a pickle for keeps would need
 
 
 _reducers = ChainMap[Any, Any]({Tensor: _reduce_tensor}, copyreg.dispatch_table)

@@ -10,8 +10,8 @@ from lucid.api.creation import ones_like
 from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
-from lucid.core.device import ArgumentError
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.errors import ArgumentError
 from lucid.core.levels import active
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain

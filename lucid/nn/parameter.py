@@ -171,12 +171,12 @@ def is_persistent(buffer: Tensor) -> bool:
 
 def reduced(tensor: Tensor) -> tuple[Any, ...]:
     """How tensors are copied and pickled: marked ones stay marked, and leave their gradient behind."""
-    rebuild, found = tensor.__reduce_ex__(4)
+    rebuild, found, attributes = tensor.__reduce_ex__(4)
     mark = _marks.get(id(tensor))
     if mark is None:
-        return rebuild, found
+        return rebuild, found, attributes
     array, requires_grad, *_, of = found
-    return _rebuilt, (array, mark[1], requires_grad, mark[2], of)
+    return _rebuilt, (array, mark[1], requires_grad, mark[2], of), attributes
 
 
 def _rebuilt(array: Any, kind: type, requires_grad: bool, persistent: bool, of: type = Tensor) -> Tensor:

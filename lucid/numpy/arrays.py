@@ -9,7 +9,7 @@ import numpy as np
 from lucid.api import conversion, inplace, shaping
 from lucid.core.arrays import empty
 from lucid.core.dtypes import COMPLEX, FLOATING, as_numpy
-from lucid.core.fields import newest
+from lucid.core.fields import newest, users_attributes
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, wrapped_as
 from lucid.numpy.doors import AnyTensor, Door, NumPyLattice, door_of, port
@@ -213,7 +213,8 @@ port(ndarray)
 
 
 def reduced(array: Any) -> Any:
-    return _rebuilt, (type(array), array._concrete("pickling").copy("K"), array._requires_grad)
+    contents = type(array), array._concrete("pickling").copy("K"), array._requires_grad
+    return _rebuilt, contents, users_attributes(array)
 
 
 def _rebuilt(kind: Any, array: Any, requires_grad: bool) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import promotion

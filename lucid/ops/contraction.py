@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from lucid.core import modes
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import Primitive, apply, element_type
 from lucid.core.tensor import Tensor, shape_of

@@ -11,10 +11,6 @@ R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
-class PositionError(IndexError, ValueError, RuntimeError):
-    """A position outside of a tensor, or in one without elements: what NumPy's and PyTorch's programs catch."""
-
-
 def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
     """Accept `axis` and `keepdims` for `dim` and `keepdim`, and refuse a `keepdim` that is not a bool, as in sum(x, 0, 1)."""
     code = function.__code__

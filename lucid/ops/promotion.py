@@ -9,7 +9,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.arrays import as_array
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
@@ -28,10 +28,6 @@ KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
     return x if x.np_dtype == target else P.cast(x, dtype=target, source=x.np_dtype)
-
-
-class ElementTypeError(TypeError, RuntimeError):
-    """Tensors of types that an operation does not take: PyTorch's programs catch RuntimeError."""
 
 
 def raise_mixed(name: str, tensors: Sequence[Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.precision import NARROW
+from lucid.core.errors import PositionError
 from lucid.core.kernels import fill, table
-from lucid.ops.dims import PositionError
 
 
 def _linear_positions(positions: tuple[Any, ...], sizes: tuple[int, ...]) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import lucid
 from lucid.amp.autocasting import in_single_precision
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import P, apply
 from lucid.core.tensor import Tensor, is_plain
 from lucid.nn.functional.linear import linear

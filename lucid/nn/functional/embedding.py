@@ -4,11 +4,11 @@ import lucid
 from lucid import Tensor
 from lucid.core import dtypes
 from lucid.core.arrays import full
+from lucid.core.errors import ElementTypeError
 from lucid.core.primitive import P
 from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
-from lucid.ops.promotion import ElementTypeError
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 _NO_CLASS = -(1 << 63)
@@ -145,9 +145,9 @@ def _combined(rows: Tensor, counts: Tensor, mode: str) -> Tensor:
         if not rows.shape[1]:
             return rows.sum(1)
         largest = lucid.max(lucid.where(mask, rows, -lucid.inf), 1).values
-        return lucid.where(counts.any(1, keepdim=True), largest, 0)
+        return lucid.where(lucid.any(counts, 1, keepdim=True), largest, 0)
     total = lucid.where(mask, rows, 0).sum(1)
-    return total if mode == "sum" else total / counts.sum(1, keepdim=True).clamp(min=1).to(rows.dtype)
+    return total if mode == "sum" else total / lucid.sum(counts, 1, keepdim=True).clamp(min=1).to(rows.dtype)
 
 
 def _bags(input: Tensor, offsets: Tensor, include_last: bool) -> tuple[Tensor, int]:

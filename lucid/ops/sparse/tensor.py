@@ -5,11 +5,12 @@ sparse tensor is computed of them: its level is the innermost, so that it is ask
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, NoReturn, Self
 
 from lucid.core.arrays import question
 from lucid.core.dtypes import INT64
-from lucid.core.fields import TensorFields, new_tensor
+from lucid.core.fields import TensorFields, new_tensor, users_attributes
 from lucid.core.levels import INNERMOST
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
@@ -156,7 +157,7 @@ class Sparse(Tensor):
     """
 
     __slots__ = ()
-    _level = TensorFields._level  # type: ignore[misc]  # which `Tensor` hides behind its 0
+    _level = TensorFields._level  # which `Tensor` hides behind its 0
     _aux: Pattern
 
     @staticmethod
@@ -418,15 +419,18 @@ class Sparse(Tensor):
     # Copies.
 
     def __copy__(self) -> "Sparse":
-        return self.with_values(self._array)
+        out = self.with_values(self._array)
+        out.__setstate__(users_attributes(self) or {})
+        return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Sparse":
         values = self._array.detach().clone().requires_grad_(self._array.requires_grad)
         memo[id(self)] = out = self.with_values(values)
+        out.__setstate__(deepcopy(users_attributes(self) or {}, memo))
         return out
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return Sparse.make, (self._array, self._aux)
+        return Sparse.make, (self._array, self._aux), users_attributes(self)
 
     def __repr__(self) -> str:
         values = repr(self._array)

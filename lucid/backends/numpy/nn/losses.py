@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.precision import in_single
-from lucid.core.device import ArgumentError
+from lucid.core.errors import ArgumentError
 from lucid.core.kernels import fill
 
 
