@@ -172,7 +172,7 @@ def is_floating_point(input: Tensor) -> bool:
     >>> lucid.is_floating_point(lucid.tensor([1, 2]))
     False
     """
-    return input.is_floating_point()
+    return input.np_dtype in dtypes.FLOATING
 
 
 def is_complex(input: Tensor) -> bool:
@@ -182,7 +182,7 @@ def is_complex(input: Tensor) -> bool:
     >>> lucid.is_complex(lucid.tensor([1j]))
     True
     """
-    return input.is_complex()
+    return input.np_dtype in dtypes.COMPLEX
 
 
 def result_type(*operands: Any) -> dtypes.dtype:

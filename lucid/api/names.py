@@ -116,7 +116,7 @@ lucid.api.joining: lazy
     vsplit:method
 lucid.api.strides: lazy method
     as_strided as_strided_scatter diagonal_scatter empty_permuted:-method empty_strided:-method narrow_copy
-    new_empty_strided:unlisted select_scatter slice_scatter
+    new_empty_strided:unlisted select_scatter slice_scatter storage_offset:unlisted stride:unlisted
 lucid.api.copies: lazy
     alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy split_copy
     split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
@@ -144,7 +144,7 @@ lucid.api.creation: unlisted method
 lucid.api.dlpack:
     from_dlpack
 lucid.api.conversion:
-    is_complex is_floating_point is_tensor result_type numel:lazy
+    is_complex:method is_floating_point:method is_tensor result_type numel:method:methods=nelement
 lucid.api.conversion: lazy method
     get_device is_same_size is_signed is_pinned:unlisted is_shared:unlisted ndimension:unlisted new:unlisted
     type:unlisted cpu:unlisted numpy:unlisted:methods=to_numpy to:unlisted type_as:unlisted

@@ -11,6 +11,7 @@ import numpy as np
 from lucid.api.splitting import narrow
 from lucid.backends.numpy.strides import Ints, seen_array
 from lucid.core import dtypes
+from lucid.core.arrays import offset
 from lucid.core.device import as_device
 from lucid.core.geometry import overlaps
 from lucid.core.primitive import lift
@@ -272,3 +273,27 @@ def empty_permuted(
     for d in reversed(order):
         strides[d], step = step, step * sizes[d]
     return empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def stride(input: Tensor, dim: int | None = None) -> Any:
+    """How many elements apart neighbours are along each dimension, or one of them.
+
+    >>> import lucid
+    >>> x = lucid.zeros(2, 3)
+    >>> x.stride(), x.t().stride()
+    ((3, 1), (1, 3))
+    """
+    array = input._held_array("stride()")
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return strides if dim is None else strides[one_dim(dim, input.ndim, "stride")]
+
+
+def storage_offset(input: Tensor) -> int:
+    """How many elements lie before the first one in the memory that is shared.
+
+    >>> import lucid
+    >>> lucid.zeros(2, 3)[1].storage_offset()
+    3
+    """
+    array = input._held_array("storage_offset()")
+    return int(offset(array) // array.itemsize)

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Self, TypeVar
 
+from lucid.autograd.anomalies import raise_on_anomaly
 from lucid.core import modes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -214,7 +215,7 @@ class detect_anomaly(_Context):
 
     def _enter(self) -> Any:
         before = modes.anomaly.get(), modes.recording.get()
-        modes.anomaly.set(self.mode)
+        modes.anomaly.set(raise_on_anomaly if self.mode else None)
         modes.recording.set(modes.recording_state(bool(modes.recording.get())))
         return before
 

@@ -25,7 +25,7 @@ from lucid.core.hooks import Hooks
 from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kernels import table
 from lucid.core.kind import Kind
-from lucid.core.node import ABSENT, NONFINITE, Freed, Node, Pruned, accumulator, accumulators
+from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.primitive import Primitive, edge_of, pulled_by_tensors, synced
 from lucid.core.source_lines import here
 from lucid.core.storage import LARGE, copied, frozen, storage_of
@@ -231,7 +231,7 @@ def _sweep(
             grads = pull_back(acting, ct)
         if watch:
             visited.append(node)
-            _raise_on_anomaly(node, grads, visited, pending)
+            watch(node, grads, visited, pending)
         if freed is not None:
             kind = type(node.saved)
             if kind is Tensor or kind not in _NO_MEMORY:
@@ -650,37 +650,3 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
             table["add_into"](held._array, gradient._array)
         else:
             held._array = table["add"](held._array, gradient._array)
-
-
-def _raise_on_anomaly(node: Node, grads: Sequence[Any], visited: list[Node], pending: dict[int, list[Any]]) -> None:
-    for i, g in enumerate(grads):
-        for piece in g.values() if type(g) is dict else (g,):
-            array = piece._array if isinstance(piece, Tensor) else piece
-            if isinstance(array, Tensor) or array is None or table["is_finite"](array):
-                continue
-            what = "nan" if table["has_nan"](array) else "inf"
-            suspect = _first_nonfinite(visited + [held[0] for held in pending.values()])
-            if suspect is not None:
-                raise RuntimeError(
-                    f"`{suspect.name()}` at {suspect.place} gave nan or inf in the forward pass; "
-                    f"the gradient then became {what} in the derivative of `{node.name()}` at {node.place}"
-                )
-            raise RuntimeError(
-                f"the derivative of `{node.name()}` for its operand {i} is {what}; the operation ran at {node.place}"
-            )
-
-
-def _first_nonfinite(start: list[Node]) -> Node | None:
-    """The earliest recorded operation below `start` whose result was not finite."""
-    frontier: list[Any] = list(start)
-    seen: set[int] = set()
-    best = None
-    while frontier:
-        node = frontier.pop()
-        if node._seq in seen or not node._seq:
-            continue
-        seen.add(node._seq)
-        if node.hooks is not None and NONFINITE in node.hooks.metadata and (best is None or node._seq < best._seq):
-            best = node
-        frontier.extend(e for e in node.edges if e is not None)
-    return best

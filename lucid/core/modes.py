@@ -13,7 +13,7 @@ recording.set(True)  # a default is searched for each time, a value that was set
 saved_hooks: ContextVar[tuple[Any, ...]] = ContextVar("saved_hooks", default=())
 inference: ContextVar[bool] = ContextVar("inference", default=False)
 autocast: ContextVar[Any] = ContextVar("autocast", default=None)  # what lucid.amp.autocast makes of operands
-anomaly: ContextVar[bool] = ContextVar("anomaly", default=False)
+anomaly: ContextVar[Any] = ContextVar("anomaly", default=None)  # what looks at each node of a backward pass
 
 # A list of the tensors whose values NumPy code was given, while the derivative of a custom function runs.
 given_away: ContextVar[list[Any] | None] = ContextVar("given_away", default=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lucid.core import dtypes, levels
-from lucid.core.arrays import ARRAY, address, is_contiguous, offset
+from lucid.core.arrays import ARRAY, address, is_contiguous
 from lucid.core.collector import show_history
 from lucid.core.detachments import cut
 from lucid.core.device import CPU, device
@@ -126,7 +126,7 @@ class Tensor(TensorFields, Methods):
         >>> lucid.zeros(2, 3).nbytes
         24
         """
-        return self.numel() * self.itemsize
+        return prod(self.shape) * self.itemsize
 
     @property
     def requires_grad(self) -> bool:
@@ -283,44 +283,9 @@ class Tensor(TensorFields, Methods):
         """The number of dimensions."""
         return self.ndim
 
-    def numel(self) -> int:
-        """The number of elements.
-
-        >>> import lucid
-        >>> lucid.zeros(2, 3).numel()
-        6
-        """
-        return prod(self.shape)
-
-    nelement = numel
-
     def element_size(self) -> int:
         """Bytes of one element."""
         return self.itemsize
-
-    def stride(self, dim: int | None = None) -> Any:
-        """How many elements apart neighbours are along each dimension.
-
-        >>> import lucid
-        >>> x = lucid.zeros(2, 3)
-        >>> x.stride(), x.t().stride()
-        ((3, 1), (1, 3))
-        """
-        array = self._held_array("stride()")
-        strides = tuple(s // array.itemsize for s in array.strides)
-        if dim is not None and not -self.ndim <= dim < self.ndim:
-            raise IndexError(f"dim {dim} is out of range for a tensor with {self.ndim} dimensions")
-        return strides if dim is None else strides[dim]
-
-    def storage_offset(self) -> int:
-        """How many elements lie before the first one in the memory that is shared.
-
-        >>> import lucid
-        >>> lucid.zeros(2, 3)[1].storage_offset()
-        3
-        """
-        array = self._held_array("storage_offset()")
-        return int(offset(array) // array.itemsize)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -335,14 +300,6 @@ class Tensor(TensorFields, Methods):
         (True, False)
         """
         return bool(is_contiguous(self._held_array("is_contiguous()")))
-
-    def is_floating_point(self) -> bool:
-        """Whether the elements are real floats."""
-        return self.dtype.is_floating_point
-
-    def is_complex(self) -> bool:
-        """Whether the elements are complex."""
-        return self.dtype.is_complex
 
     def _held_array(self, wanted_by: str) -> Any:
         """The array, for what cannot be done with anything less; other kinds raise here."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from lucid.api import conversion, inplace, shaping
 from lucid.core.arrays import empty
-from lucid.core.dtypes import COMPLEX, FLOATING, as_numpy
+from lucid.core.dtypes import as_numpy
 from lucid.core.fields import newest, users_attributes
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, wrapped_as
@@ -24,14 +24,6 @@ class ArrayMethods:
     def dtype(self) -> Any:
         """The type of the elements, as NumPy has it."""
         return self.np_dtype  # type: ignore[attr-defined]  # of a tensor
-
-    def is_floating_point(self) -> bool:
-        """Whether the elements are real floats."""
-        return self.dtype in FLOATING
-
-    def is_complex(self) -> bool:
-        """Whether the elements are complex."""
-        return self.dtype in COMPLEX
 
     @property
     def size(self) -> int:

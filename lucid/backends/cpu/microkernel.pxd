@@ -32,9 +32,6 @@ cdef extern from *:
     /* How many rows of a tile with so many vectors in a row leave registers for a row of the panel and for a factor. */
     #define LUCID_TALLEST(vectors) \\
         (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
-    /* Into how many parts so many vectors in a row are cut such that a tile has several rows. */
-    #define LUCID_PARTS(vectors) \\
-        (LUCID_TALLEST(vectors) >= 4 || (vectors) % 2 ? 1 : LUCID_TALLEST((vectors) / 2) >= 4 || (vectors) % 4 ? 2 : 4)
     /* Rows of a tile by a panel. */
     #define LUCID_ROWS LUCID_TALLEST(LUCID_WIDTH ? LUCID_PANEL / (LUCID_WIDTH ? LUCID_WIDTH : 1) : 64)
     /* Rows that are fetched into the cache before they are needed, bytes of one of its lines, a depth that takes longer than
@@ -42,18 +39,16 @@ cdef extern from *:
        pointer of its own, these would not fit into registers. */
     enum { LUCID_AHEAD = 8, LUCID_OF_LINE = 64, LUCID_DEEP = 48, LUCID_BLOCK = 16, LUCID_GROUP = 5 };
 
-    /* lucid_tile: some rows of x by so many columns of a panel, of which only some may be wanted in the result. The
-       elements of x are `down` and `right` apart, rows of the panel `wide`, and of the result `stride`. To them rows from
-       `first` on, `step` apart, are added, unless it is NULL, with a step of 0.
-       lucid_part: the same for any number of rows.
-       lucid_rows: the same for all columns of a panel, in parts that leave registers for several rows.
+    /* lucid_tile: some rows of x by a panel of so many columns, of which only some may be wanted in the result. The
+       elements of x are `down` and `right` apart, rows of the result `stride`. To them rows from `first` on, `step` apart,
+       are added, unless it is NULL, with a step of 0.
+       lucid_rows: the same for any number of rows.
        lucid_pack_rows: put rows of x into tiles, whose columns lie one after the other.
        lucid_pack: put columns of a matrix into a panel, which is filled up with zeros. */
     #define LUCID_TILES_OF(real)                                                                                      \\
         LUCID_TILE void lucid_tile_##real(const real *x, ptrdiff_t down, ptrdiff_t right, const real *w,              \\
                                           ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
-                                          ptrdiff_t stride, const int rows, const int columns, const int wide,        \\
-                                          ptrdiff_t wanted) {                                                         \\
+                                          ptrdiff_t stride, const int rows, const int columns, ptrdiff_t wanted) {    \\
             LUCID_VECTOR(real, vector, 64);                                                                           \\
             enum { LANES = sizeof(vector) / sizeof(real) };                                                           \\
             const int across = columns / LANES;                                                                       \\
@@ -72,10 +67,10 @@ cdef extern from *:
             LUCID_UNROLLED for (i = 0; i < rows && depth > LUCID_DEEP; i++)                                           \\
                 LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
                     LUCID_PREFETCH_TARGET(out + i * stride + j);                                                      \\
-            for (k = 0; k < depth; k++, w += wide) {                                                                  \\
+            for (k = 0; k < depth; k++, w += columns) {                                                               \\
                 if (right != 1) LUCID_PREFETCH(x + (k + LUCID_AHEAD) * right);                                        \\
                 LUCID_UNROLLED for (j = 0; j < columns; j += LUCID_OF_LINE / (int)sizeof(real))                       \\
-                    LUCID_PREFETCH(w + LUCID_AHEAD * wide + j);                                                       \\
+                    LUCID_PREFETCH(w + LUCID_AHEAD * columns + j);                                                    \\
                 LUCID_UNROLLED for (j = 0; j < across; j++) panel[j] = *(const vector *)(w + j * LANES);              \\
                 LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
                     real factor = groups[i / LUCID_GROUP][i % LUCID_GROUP == 3 ? three : i % LUCID_GROUP * one];      \\
@@ -96,9 +91,9 @@ cdef extern from *:
             }                                                                                                         \\
         }                                                                                                             \\
                                                                                                                       \\
-        LUCID_TILE void lucid_part_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
+        LUCID_TILE void lucid_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
                                           ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
-                                          ptrdiff_t stride, const int columns, const int wide, ptrdiff_t wanted) {    \\
+                                          ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
             LUCID_VECTOR(real, vector, 64);                                                                           \\
             const int most = LUCID_TALLEST((int)(columns * sizeof(real) / sizeof(vector)));                           \\
             LUCID_WHILE(real, most && !(most > 8 && n == 16), most)                                                   \\
@@ -106,17 +101,6 @@ cdef extern from *:
             LUCID_WHILE(real, most > 4, 4)                                                                            \\
             LUCID_WHILE(real, most > 2, 2)                                                                            \\
             LUCID_WHILE(real, most > 1, 1)                                                                            \\
-        }                                                                                                             \\
-                                                                                                                      \\
-        LUCID_TILE void lucid_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n, const real *w, \\
-                                          ptrdiff_t depth, const real *first, ptrdiff_t step, real *out,              \\
-                                          ptrdiff_t stride, const int columns, ptrdiff_t wanted) {                    \\
-            LUCID_VECTOR(real, vector, 64);                                                                           \\
-            const int across = columns * sizeof(real) / sizeof(vector), part = columns / LUCID_PARTS(across);         \\
-            ptrdiff_t c;                                                                                              \\
-            for (c = 0; c < columns && c < wanted; c += part)                                                         \\
-                lucid_part_##real(x, down, right, n, w + c, depth, first ? first + c : first, step, out + c, stride,  \\
-                                  part, columns, wanted - c);                                                         \\
         }                                                                                                             \\
                                                                                                                       \\
         LUCID_TILE void lucid_pack_rows_##real(const real *x, ptrdiff_t down, ptrdiff_t right, ptrdiff_t n,           \\
@@ -161,7 +145,7 @@ cdef extern from *:
     #define LUCID_WHILE(real, condition, rows)                                                                        \\
         if (condition)                                                                                                \\
             for (; n >= (rows); n -= (rows), x += (rows) * down, first += (rows) * step, out += (rows) * stride)      \\
-                lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wide, wanted);
+                lucid_tile_##real(x, down, right, w, depth, first, step, out, stride, rows, columns, wanted);
 
     /* A block of 16 rows of 16 floats becomes one of columns. Of the rows there may be fewer. Columns are written one after
        the other, and those closer than 16 numbers lie over the end of the one before. */
