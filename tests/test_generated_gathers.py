@@ -33,7 +33,8 @@ def numbers(rng: Any, shape: Any, dtype: str) -> Any:
     kind = dtypes.bfloat16.numpy if dtype == "bfloat16" else np.dtype(dtype)
     if kind.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
-    return (rng.standard_normal(shape) * 3).astype(kind)
+    x = rng.standard_normal(shape) * 3
+    return (x.astype(np.int64) if kind.kind == "u" else x).astype(kind)  # C knows no negative number without a sign
 
 
 def layouts(x: Any) -> list[Any]:

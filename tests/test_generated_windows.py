@@ -42,6 +42,8 @@ def both(name, *arrays, maps):
 def some(shape, dtype, seed=0):
     rng = np.random.default_rng(seed)
     x = 10 * rng.standard_normal(shape)
+    if dtype == "u1":  # C knows no negative number without a sign
+        x = x.astype(np.int64)
     return (x + 1j * rng.standard_normal(shape) if dtype == "c8" else x).astype(dtype)
 
 
