@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lucid.nn  # noqa: F401  # declares what is computed of classes
 from lucid.backends.cpu import thread_pool
 from lucid.backends.cpu.generated import gathers, support
 from lucid.backends.cpu.launch import gathers as launch_gathers
