@@ -15,7 +15,7 @@ from lucid.core.primitive import P
 from lucid.func import grad, hessian, jacfwd, jacrev, jvp, make_graph, vmap
 
 RNG = np.random.default_rng(0)
-LAYOUTS = ("coo", "uncoalesced", "csr")
+LAYOUTS = ("coo", "uncoalesced", "csr", "csc")
 
 
 def matrix(rows=5, columns=4, density=0.4, dtype=np.float64):
@@ -26,6 +26,11 @@ def made(layout, values, like):
     """A sparse tensor of a layout with these values, one for each entry of a matrix."""
     if layout == "csr":
         return lucid.sparse_csr_tensor(like.indptr, like.indices, values, like.shape)
+    if layout == "csc":
+        numbers = sp.csr_array((np.arange(1, like.nnz + 1), like.indices, like.indptr), shape=like.shape).tocsc()
+        return lucid.sparse_csc_tensor(
+            numbers.indptr, numbers.indices, values[lucid.tensor(numbers.data.astype(np.int64) - 1)], like.shape
+        )
     coo = like.tocoo()
     order = np.arange(like.nnz) if layout == "coo" else np.random.default_rng(3).permutation(like.nnz)
     indices = np.stack([coo.row, coo.col]).astype(np.int64)[:, order]
@@ -418,3 +423,112 @@ def test_solvers_take_what_is_given():
         sparse.linalg.spsolve(lucid.ones(2, 3).to_sparse(), lucid.ones(2))
     with pytest.raises(RuntimeError, match="does not fit"):
         sparse.linalg.spsolve(a, lucid.ones(3))
+
+
+# --- compressed columns, and other shapes --------------------------------------------------------
+
+
+def test_layouts_become_each_other():
+    a = matrix()
+    values = lucid.tensor(a.data)
+    for one in LAYOUTS:
+        for other in (lucid.sparse_coo, lucid.sparse_csr, lucid.sparse_csc):
+            s = made(one, values, a)
+            found = s.to_sparse(layout=other)
+            assert found.layout is other and found.coalesce().values().shape == (a.nnz,)
+            np.testing.assert_array_equal(found.to_dense().numpy(), a.toarray())
+            assert gradcheck(lambda v, one=one, other=other: made(one, v, a).to_sparse(layout=other).coalesce().values(),
+                             (lucid.tensor(a.data, requires_grad=True),))  # fmt: skip
+    across = made("csr", values, a).T
+    assert across.is_sparse_csc and across.T.is_sparse_csr and not across.is_sparse_csr
+    assert across.values() is made("csr", values, a).values() or lucid.equal(across.values(), values)
+    columns = lucid.tensor(a.toarray()).to_sparse_csc()
+    want = a.tocsc()
+    np.testing.assert_array_equal(columns.ccol_indices().numpy(), want.indptr)
+    np.testing.assert_array_equal(columns.row_indices().numpy(), want.indices)
+    np.testing.assert_array_equal(columns.values().numpy(), want.data)
+    with pytest.raises(RuntimeError, match=r"ccol_indices\(\) is for tensors of layout lucid.sparse_csc"):
+        columns.T.ccol_indices()
+    with pytest.raises(RuntimeError, match="shape \\(3, 2\\) in compressed columns: ccol_indices must have 3 entries"):
+        lucid.sparse_csc_tensor([0, 1], [0], [1.0], (3, 2))
+
+
+def test_scipys_columns_are_taken_as_they_lie():
+    a = matrix().tocsc()
+    s = sparse.from_scipy(a)
+    assert s.layout is lucid.sparse_csc and np.shares_memory(s.values().numpy(), a.data)
+    back = sparse.to_scipy(s)
+    assert back.format == "csc" and np.shares_memory(back.data, a.data)
+    np.testing.assert_array_equal(back.toarray(), a.toarray())
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dia", "lil", "bsr", "dok"])
+def test_a_tensor_times_scipys_matrix_keeps_its_gradient(layout):
+    a = sp.csr_array(matrix()).asformat(layout)
+    x = tensor(3, 5, requires_grad=True)
+    y = x @ a
+    np.testing.assert_allclose(y.detach().numpy(), x.detach().numpy() @ a.toarray())
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.broadcast_to(a.toarray().sum(1), (3, 5)))
+    assert (lucid.ones(2, 5) @ a).dtype == lucid.float64  # as beside an array
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_shapes_and_slices(layout):
+    a = matrix()
+    dense = a.toarray()
+    values = lucid.tensor(a.data, requires_grad=True)
+    build = lambda v: made(layout, v, a)
+    chosen = lucid.tensor([3, 0, 3])
+    cases = {
+        "unsqueeze": (lambda s: s.unsqueeze(1), dense[:, None]),
+        "last": (lambda s: s.unsqueeze(-1), dense[..., None]),
+        "reshape": (lambda s: s.reshape(2, 10), dense.reshape(2, 10)),
+        "squeeze": (lambda s: s.unsqueeze(0).squeeze(), dense),
+        "rows": (lambda s: s.index_select(0, chosen), dense[[3, 0, 3]]),
+        "columns": (lambda s: s.index_select(1, chosen), dense[:, [3, 0, 3]]),
+        "none": (lambda s: s.index_select(1, chosen[:0]), dense[:, :0]),
+        "indexed": (lambda s: s[chosen], dense[[3, 0, 3]]),
+        "stack": (lambda s: lucid.stack([s, s * 2], 1), np.stack([dense, dense * 2], 1)),
+        "scaled": (lambda s: lucid.add(s, s, alpha=3), dense * 4),
+    }
+    for name, (f, want) in cases.items():
+        found = f(build(values))
+        assert isinstance(found, type(build(values))) and found.shape == want.shape, name
+        np.testing.assert_allclose(found.to_dense().detach().numpy(), want, err_msg=name)
+        if want.size:
+            assert gradcheck(lambda v, f=f: f(build(v)).to_dense(), (values,)), name
+    for f, want in ((lambda s: s.norm(), np.linalg.norm(dense)), (lambda s: s.norm(1), np.abs(dense).sum()),
+                    (lambda s: s.norm(keepdim=True), np.linalg.norm(dense, keepdims=True))):  # fmt: skip
+        np.testing.assert_allclose(f(build(values)).detach().numpy(), want)
+        assert gradcheck(lambda v, f=f: f(build(v)), (values,))
+    assert build(values).any().item() is True
+    with pytest.raises(NotImplementedError, match="does not become one of shape"):
+        lucid.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2)).reshape(6)
+
+
+def test_a_batch_of_sparse_matrices_times_dense_ones():
+    a = RNG.standard_normal((3, 4, 5)) * (RNG.random((3, 4, 5)) < 0.4)
+    y = tensor(3, 5, 2, requires_grad=True)
+    s = lucid.tensor(a).to_sparse()
+    np.testing.assert_allclose(lucid.bmm(s, y).detach().numpy(), a @ y.detach().numpy())
+    values = s.values().clone().requires_grad_()
+    assert gradcheck(lambda v, y: lucid.bmm(s.with_values(v), y), (values, y))
+
+
+def test_entries_with_dimensions_of_their_own():
+    s = lucid.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2))
+    assert s.unsqueeze(-1).shape == (3, 2, 1) and s.unsqueeze(-1).dense_dim() == 2
+    assert s.unsqueeze(1).sparse_dim() == 2
+    assert s.index_select(0, lucid.tensor([2, 1])).to_dense().tolist() == [[3, 4], [0, 0]]
+    np.testing.assert_allclose(s.norm().item(), 30**0.5)
+
+
+def test_resizing_in_place():
+    s = lucid.eye(2).to_sparse()
+    assert s.sparse_resize_((3, 4), 2, 0) is s and s.shape == (3, 4)
+    np.testing.assert_array_equal(s.to_dense().numpy(), np.eye(3, 4) * [1, 1, 0, 0])
+    with pytest.raises(RuntimeError, match="can grow"):
+        s.sparse_resize_((2, 4), 2, 0)
+    assert s.sparse_resize_and_clear_((5, 2, 3), 1, 2).shape == (5, 2, 3) and s._nnz() == 0
+    assert s.to_dense().shape == (5, 2, 3)

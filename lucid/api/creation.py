@@ -3,6 +3,7 @@
 import math
 import os
 import reprlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,10 @@ def _filled(
             array = np.empty(shape, kind) if value is None else _everywhere(shape, value, kind)
         out = _of_its_class(like, Tensor._wrap(array))
     return out.requires_grad_() if requires_grad else out
+
+
+# What makes tensors of things that are no arrays, by an attribute that these have: `lucid.interop` knows them.
+FOREIGN: dict[str, Callable[[Any], Tensor]] = {}
 
 
 def _array_from(data: Any, dtype: Any) -> Any:
@@ -175,6 +180,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = data.detach().clone()
         out = out if dtype is None else out.to(dtype)
         return out.requires_grad_() if requires_grad else out
+    for attribute, make in FOREIGN.items():
+        if hasattr(data, attribute):
+            return tensor(make(data), dtype=dtype, device=device, requires_grad=requires_grad)
     return _made(_array_from(data, dtype), None, requires_grad, device)
 
 

@@ -138,6 +138,7 @@ def operator_table() -> dict[str, Any]:
         "is_meta": property(lambda self: False, doc="Whether the tensor has no elements, only a shape."),
         "is_quantized": property(lambda self: False, doc="Whether small integers stand for the elements: never."),
         "is_sparse": property(lambda self: False, doc="Whether entries are stored with their coordinates."),
+        "is_sparse_csc": property(lambda self: False, doc="Whether entries are stored in compressed columns."),
         "is_sparse_csr": property(lambda self: False, doc="Whether entries are stored in compressed rows."),
         "layout": property(lambda self: strided, doc="How the elements are stored."),
         "real": _part(complex_parts.real),

@@ -169,7 +169,7 @@ lucid.core.dtypes:
 lucid.ops.promotion:
     finfo iinfo promote_types
 lucid.ops.sparse.layout:
-    layout sparse_coo sparse_csr strided
+    layout sparse_coo sparse_csc sparse_csr strided
 lucid.api.printing:
     set_printoptions
 math: standard
@@ -200,11 +200,11 @@ lucid.linalg.products: lazy
 lucid.linalg.solvers: lazy method
     inverse
 lucid.sparse.creation: lazy
-    sparse_coo_tensor sparse_csr_tensor
+    sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor
 lucid.sparse.functions: lazy
     spmm:of=mm
 lucid.sparse.conversion: lazy unlisted method
-    sparse_mask to_dense to_sparse to_sparse_coo to_sparse_csr
+    sparse_mask to_dense to_sparse to_sparse_coo to_sparse_csc to_sparse_csr
 lucid.signal.spectra: lazy method
     istft stft
 lucid.signal.windows: lazy

@@ -1,10 +1,11 @@
-"""SciPy's sparse matrices times tensors: `matrix @ x` is a tensor with a gradient, where SciPy alone would give an array."""
+"""SciPy's sparse matrices beside tensors: `matrix @ x` and `x @ matrix` are tensors with a gradient."""
 
 from typing import Any
 
 from scipy.sparse import _base  # type: ignore[import-untyped]  # SciPy has no types
 
 import lucid
+from lucid.api.creation import FOREIGN
 from lucid.core.tensor import Tensor
 
 _multiplied = _base._spbase._matmul_dispatch
@@ -18,3 +19,4 @@ def _product(self: Any, other: Any) -> Any:
 
 
 _base._spbase._matmul_dispatch = _product
+FOREIGN["tocoo"] = lambda matrix: lucid.sparse.from_scipy(matrix)  # of `x @ matrix`

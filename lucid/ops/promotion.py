@@ -75,7 +75,7 @@ def exact(value: Any) -> Tensor:
     if type(value) is float:
         return Tensor._wrap(as_array(value))
     found = lift(value)
-    if found.np_dtype not in _DIFFERENTIABLE:
+    if found._level or found.np_dtype not in _DIFFERENTIABLE:  # a level is that of another library's sparse matrix
         return found
     return Tensor.from_data(value, dtype=dtypes.complex128 if found.is_complex() else dtypes.float64)
 
@@ -89,6 +89,8 @@ def beside(value: Any, kind: np.dtype[Any]) -> Tensor:
     if isinstance(value, Tensor) or hasattr(value, "__array__"):
         return lift(value)
     found = exact(value)
+    if found._level:
+        return found
     category = dtypes.category(kind)
     if dtypes.category(found.np_dtype) <= category:
         return found if found.np_dtype == kind else Tensor.from_data(value, dtype=kind)

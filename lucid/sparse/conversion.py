@@ -8,8 +8,8 @@ from lucid.core.tensor import Tensor
 from lucid.ops.indexing import nonzero_positions
 from lucid.ops.rules import P
 from lucid.ops.sparse import rules as rules
-from lucid.ops.sparse.layout import sparse_coo, sparse_csr
-from lucid.ops.sparse.tensor import Coo, Csr, Sparse, held
+from lucid.ops.sparse.layout import sparse_coo, sparse_csc, sparse_csr
+from lucid.ops.sparse.tensor import Coo, Csc, Csr, Sparse, held
 
 as_scipy = question("as_scipy")  # (crow, col, values, columns): a matrix of SciPy over this memory
 
@@ -26,10 +26,11 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None, *, layout: Any = Non
            values=Tensor([2., 3.]),
            size=(2, 2), nnz=2, layout=lucid.sparse_coo)
     """
-    if layout not in (None, sparse_coo, sparse_csr):
-        raise RuntimeError(f"to_sparse: layout must be lucid.sparse_coo or lucid.sparse_csr, not {layout}")
+    if layout not in (None, sparse_coo, sparse_csr, sparse_csc):
+        raise RuntimeError(f"to_sparse: layout must be lucid.sparse_coo, sparse_csr or sparse_csc, not {layout}")
+    layout = sparse_coo if layout is None else layout
     if isinstance(input, Sparse):
-        return input.to_sparse_csr() if layout is sparse_csr else input.to_sparse_coo()
+        return input.in_layout(layout)
     count = input.ndim if sparse_dim is None else sparse_dim
     if not 0 < count <= input.ndim:
         raise RuntimeError(f"to_sparse: sparse_dim must lie between 1 and {input.ndim}, got {count}")
@@ -37,8 +38,7 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None, *, layout: Any = Non
     seen = seen if count == input.ndim else (seen != 0).reshape(*seen.shape[:count], -1).any(-1)
     positions = [Tensor._wrap(p) for p in nonzero_positions(held(seen, "to_sparse()"), False)]
     values = P.index(input, *positions)
-    out = Sparse.make(values, Coo(P.stack(*positions, dim=0), input.shape[:count], True))
-    return out.to_sparse_csr() if layout is sparse_csr else out
+    return Sparse.make(values, Coo(P.stack(*positions, dim=0), input.shape[:count], True)).in_layout(layout)
 
 
 def to_sparse_coo(input: Tensor) -> Tensor:
@@ -58,6 +58,20 @@ def to_sparse_csr(input: Tensor) -> Tensor:
     if input.ndim != 2:
         raise RuntimeError(f"to_sparse_csr: compressed rows are for matrices, not shape {input.shape}")
     return to_sparse(input, layout=sparse_csr)
+
+
+def to_sparse_csc(input: Tensor) -> Tensor:
+    """The elements of a matrix that are not 0, in compressed columns.
+
+    >>> import lucid
+    >>> lucid.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse_csc()
+    Tensor(ccol_indices=Tensor([0, 1, 2]),
+           row_indices=Tensor([1, 0]),
+           values=Tensor([3., 2.]), size=(2, 2), nnz=2, layout=lucid.sparse_csc)
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"to_sparse_csc: compressed columns are for matrices, not shape {input.shape}")
+    return to_sparse(input, layout=sparse_csc)
 
 
 def to_dense(input: Tensor, dtype: Any = None) -> Tensor:
@@ -90,18 +104,21 @@ def _whole(input: Tensor) -> Tensor:
 
 
 def from_scipy(matrix: Any) -> Sparse:
-    """A matrix or array of `scipy.sparse`: in compressed rows over the same memory, all others as coordinates.
+    """A matrix or array of `scipy.sparse`: in compressed rows or columns over the same memory, all others as coordinates.
 
     >>> import lucid
     >>> import scipy.sparse
     >>> lucid.sparse.from_scipy(scipy.sparse.eye_array(2, format="csr", dtype="float32")).values()
     Tensor([1., 1.])
     """
-    if getattr(matrix, "format", None) == "csr" and matrix.ndim == 2:
+    layout = getattr(matrix, "format", None)
+    if layout in ("csr", "csc") and matrix.ndim == 2:
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
         crow, col, values = (Tensor._wrap(a) for a in (matrix.indptr, matrix.indices, matrix.data))
+        if layout == "csc":
+            return Sparse.make(values, Csc(Csr(crow, col, matrix.shape[::-1])))
         return Sparse.make(values, Csr(crow, col, matrix.shape))
     if not hasattr(matrix, "tocoo"):
         raise TypeError(f"from_scipy: a sparse matrix or array of SciPy is needed, not a {type(matrix).__name__}")
@@ -112,7 +129,7 @@ def from_scipy(matrix: Any) -> Sparse:
 
 
 def to_scipy(input: Sparse) -> Any:
-    """A sparse matrix as a `scipy.sparse.csr_array`; in compressed rows, over the same memory.
+    """A sparse matrix as a `scipy.sparse.csr_array`, or `csc_array` for compressed columns, which share memory with it.
 
     >>> import lucid
     >>> lucid.sparse.to_scipy(lucid.eye(2).to_sparse_csr()).toarray().tolist()
@@ -122,6 +139,8 @@ def to_scipy(input: Sparse) -> Any:
         raise TypeError("to_scipy: a sparse matrix is needed")
     if input.requires_grad:
         raise RuntimeError("to_scipy: SciPy records no gradients; detach() the tensor first")
+    if isinstance(input._aux, Csc):
+        return to_scipy(input.with_pattern(input._aux.across)).T
     crow, col, values = input.to_sparse_csr().compressed()
     arrays = (t._concrete("to_scipy()") for t in (crow, col, values))
     return as_scipy(*arrays, input.shape[1])

@@ -10,7 +10,8 @@ from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.promotion import cast
 from lucid.ops.rules import P
-from lucid.ops.sparse.tensor import Coo, Csr, Sparse
+from lucid.ops.sparse.layout import sparse_csc, sparse_csr
+from lucid.ops.sparse.tensor import Coo, Csc, Csr, Sparse
 from lucid.sparse.conversion import index_tensor, to_sparse
 
 are_compressed = question("are_compressed")  # (crow, col, rows, columns)
@@ -103,19 +104,74 @@ def sparse_csr_tensor(
             [4., 0., 5.]])
     """
     as_device(device)
-    crow, col = (index_tensor(i, "sparse_csr_tensor") for i in (crow_indices, col_indices))
     numbers = _value_tensor(values, dtype, requires_grad)
+    return Sparse.make(numbers, _compressed("row", crow_indices, col_indices, numbers, size))
+
+
+def sparse_csc_tensor(
+    ccol_indices: Any,
+    row_indices: Any,
+    values: Any,
+    size: Sequence[int] | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Sparse:
+    """A matrix in compressed columns: the entries of column j are those from ccol_indices[j] to ccol_indices[j + 1].
+
+    The rows of a column are in order, each once.
+
+    >>> import lucid
+    >>> lucid.sparse_csc_tensor([0, 1, 1, 3], [1, 0, 1], [4.0, 3.0, 5.0], (2, 3)).to_dense()
+    Tensor([[0., 0., 3.],
+            [4., 0., 5.]])
+    """
+    as_device(device)
+    numbers = _value_tensor(values, dtype, requires_grad)
+    across = None if size is None else tuple(size)[::-1]
+    return Sparse.make(numbers, Csc(_compressed("col", ccol_indices, row_indices, numbers, across)))
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Any,
+    plain_indices: Any,
+    values: Any,
+    size: Sequence[int] | None = None,
+    *,
+    layout: Any,
+    **more: Any,
+) -> Sparse:
+    """A matrix in compressed rows or columns, by its `layout`: `sparse_csr_tensor` or `sparse_csc_tensor`.
+
+    >>> import lucid
+    >>> lucid.sparse_compressed_tensor([0, 1, 2], [1, 0], [3.0, 4.0], layout=lucid.sparse_csr).to_dense()
+    Tensor([[0., 3.],
+            [4., 0.]])
+    """
+    makers = {sparse_csr: sparse_csr_tensor, sparse_csc: sparse_csc_tensor}
+    if layout not in makers:
+        raise RuntimeError(f"sparse_compressed_tensor: layout must be lucid.sparse_csr or sparse_csc, not {layout}")
+    return makers[layout](compressed_indices, plain_indices, values, size, **more)
+
+
+def _compressed(what: str, starts: Any, places: Any, numbers: Tensor, size: Sequence[int] | None) -> Csr:
+    """Positions in compressed rows, checked; `what` says whether they are rows or those of the transpose."""
+    of_rows = what == "row"
+    name, compressed, plain = f"sparse_cs{what[0]}_tensor", f"c{what}_indices", f"{'col' if of_rows else 'row'}_indices"
+    crow, col = (index_tensor(i, name) for i in (starts, places))
     if crow.ndim != 1 or col.ndim != 1 or numbers.ndim != 1:
-        raise RuntimeError("sparse_csr_tensor: crow_indices, col_indices and values must be vectors")
+        raise RuntimeError(f"{name}: {compressed}, {plain} and values must be vectors")
     shape = (crow.shape[0] - 1, int(col.max()) + 1 if col.numel() else 0) if size is None else tuple(size)
-    plain = is_plain(crow) and is_plain(col)
-    if len(shape) != 2 or (plain and not are_compressed(crow._array, col._array, *shape)):
+    known = is_plain(crow) and is_plain(col)
+    if len(shape) != 2 or (known and not are_compressed(crow._array, col._array, *shape)):
         raise RuntimeError(
-            f"sparse_csr_tensor: the indices are not those of a matrix of shape {shape} in compressed rows: crow_indices must "
-            f"have {shape[0] + 1} entries and grow from 0 to {col.shape[0]}, and the columns of each row must be in order, "
-            "each once, and in range"
+            f"{name}: the indices are not those of a matrix of shape {shape if of_rows else shape[::-1]} in compressed "
+            f"{'rows' if of_rows else 'columns'}: {compressed} must have {shape[0] + 1} entries and grow from 0 to "
+            f"{col.shape[0]}, and {plain} between two of them must be in order, each once, and in range"
         )
-    return Sparse.make(numbers, Csr(crow, col, shape))
+    return Csr(crow, col, shape)
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Tensor:

@@ -42,7 +42,8 @@ def sampled_addmm(input: Sparse, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
     """
     if not isinstance(input, Sparse) or input.sparse_dim() != 2 or input.dense_dim():
         raise TypeError("sampled_addmm: input must be a sparse matrix")
-    whole = input.coalesce()
+    layout, whole = input.layout, input.coalesce()
+    whole = whole.to_sparse_csr() if whole.is_sparse_csc else whole
     crow, col, values = whole.compressed()
     shape = (mat1.shape[0], mat2.shape[1])
     if mat1.ndim != 2 or mat2.ndim != 2 or mat1.shape[1] != mat2.shape[0] or shape != whole.shape:
@@ -51,7 +52,7 @@ def sampled_addmm(input: Sparse, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
         )
     mat1, mat2, values = promote("sampled_addmm", (mat1, mat2, values), KEEP)
     found = P.csr_sample(crow, col, mat1, P.permute(mat2, dims=(1, 0)))
-    return whole.with_values(values * beta + found * alpha)
+    return whole.with_values(values * beta + found * alpha).in_layout(layout)
 
 
 def sum(input: Tensor, dim: int | tuple[int, ...] | list[int] | None = None, dtype: Any = None) -> Tensor:

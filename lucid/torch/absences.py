@@ -11,11 +11,8 @@ _REASONS = {
         bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7
         """,
-    "sparse tensors have coordinates or compressed rows, and no other layouts": """
-               sparse_bsc_tensor
-        sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor ccol_indices resize_as_sparse_
-        row_indices sparse_resize_ sparse_resize_and_clear_ to_padded_tensor to_sparse_bsc to_sparse_bsr
-        to_sparse_csc to_mkldnn
+    "sparse tensors have coordinates, compressed rows or columns, and no blocks": """
+        sparse_bsc_tensor sparse_bsr_tensor resize_as_sparse_ to_padded_tensor to_sparse_bsc to_sparse_bsr to_mkldnn
     """,
     "it belongs to the compilers of PyTorch, and programs are not read here": """
         import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema

@@ -203,6 +203,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         )
 
     coalesce = is_coalesced = indices = values = crow_indices = col_indices = _of_sparse_tensors
+    ccol_indices = row_indices = sparse_resize_ = sparse_resize_and_clear_ = _of_sparse_tensors
 
     def smm(self, mat: "Plain") -> Any:
         """`torch.smm`: a product as a sparse tensor."""

@@ -4,19 +4,31 @@ The result is sparse where it is 0 wherever no operand has an entry; the sum wit
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lucid.core.arrays import any_nonzero, full, question, zeros
+from lucid.core.arrays import any_nonzero, counted, full, question, zeros
 from lucid.core.dtypes import INT64
 from lucid.core.tensor import Tensor
 from lucid.ops.contraction import Labels, labelled
 from lucid.ops.rules import P, broadcast_to, conj, np_dtype
 from lucid.ops.sparse import products as products
-from lucid.ops.sparse.tensor import RULES, Coo, Csr, Sparse, distinct_positions, held, sparse_operands
+from lucid.ops.sparse.layout import sparse_coo, sparse_csr
+from lucid.ops.sparse.tensor import (
+    RULES,
+    Coo,
+    Csc,
+    Csr,
+    Sparse,
+    distinct_positions,
+    entries_by,
+    held,
+    same_elements,
+    sparse_operands,
+)
 
 common_positions = question("common_positions")  # (x, y, shape): where positions that both have stand in each
 joined_entries = question("joined_entries")  # (crow, col, crow of another): pairs whose products make up that of both
@@ -79,14 +91,14 @@ def _product(name: str, x: Any, y: Any) -> Sparse:
     x, y = x.coalesce(), y.coalesce()
     if x._aux == y._aux:
         return x.with_values(multiply(x._array, y._array))
-    back = Sparse.to_sparse_csr if x.is_sparse_csr else Sparse.to_sparse_coo
+    layout = x.layout
     x, y = x.to_sparse_coo(), y.to_sparse_coo()
     pattern = x._aux
     mine, theirs = common_positions(held(x._indices(), name), held(y._indices(), name), pattern.shape)
     mine, theirs = Tensor._wrap(mine), Tensor._wrap(theirs)
     values = multiply(P.index(x._array, mine), P.index(y._array, theirs))
     indices = P.stack(*[P.index(p, mine) for p in pattern.positions()], dim=0)
-    return back(Sparse.make(values, Coo(indices, pattern.shape, True)))
+    return Sparse.make(values, Coo(indices, pattern.shape, True)).in_layout(layout)
 
 
 RULES.update({name: partial(_product, name) for name in ("mul", "chain", "chain_both")})
@@ -118,11 +130,21 @@ def _joined(name: str, x: Sparse, y: Sparse) -> Sparse:
         raise RuntimeError(f"{name}: sparse tensors of shapes {x.shape} and {y.shape} do not fit")
     if x._aux is y._aux:
         return x.with_values(x._array + y._array)
-    compressed = x.is_sparse_csr and y.is_sparse_csr
+    layout = _common_layout((x, y))
     x, y = x.to_sparse_coo(), y.to_sparse_coo()
     indices = P.cat(x._indices(), y._indices(), dim=1)
-    out = Sparse.make(P.cat(x._array, y._array, dim=0), Coo(indices, x._aux.shape, False))
-    return out.to_sparse_csr() if compressed else out
+    return Sparse.make(P.cat(x._array, y._array, dim=0), Coo(indices, x._aux.shape, False)).in_layout(layout)
+
+
+def _common_layout(xs: Sequence[Sparse]) -> Any:
+    """How what is put together of some is stored: as all of them are, or by coordinates."""
+    first = xs[0].layout
+    return first if all(x.layout is first for x in xs) else sparse_coo
+
+
+@rule("add_scaled")
+def _sum_with_factor(x: Any, y: Any, alpha: Any) -> Any:
+    return _sum_of("add", x, P.mul(y, alpha))
 
 
 # --- sums and rows -----------------------------------------------------------------------------
@@ -139,7 +161,7 @@ def _sum(x: Sparse, dims: tuple[int, ...], keepdim: bool) -> Any:
         return P.reshape(total, shape=(*(1,) * count, *total.shape)) if keepdim else total
     if len(kept) == count:
         return x.with_values(values)
-    positions = x.to_sparse_coo()._aux.positions()
+    positions = [P.cast(p, dtype=INT64, source=np_dtype(p)) for p in x._aux.positions()]
     nothing = Tensor._wrap(zeros((x._nnz(),), INT64))
     rows = [positions[d] if d in kept else nothing for d in range(count) if keepdim or d in kept]
     shape = tuple([x.shape[d] if d in kept else 1 for d in range(count) if keepdim or d in kept])
@@ -188,8 +210,9 @@ def _permute(x: Sparse, dims: tuple[int, ...]) -> Sparse:
         raise _refuse("permute", "sparse and dense dimensions do not change places")
     pattern = x._aux
     if isinstance(pattern, Csr):
-        across, order = pattern.transposed()
-        return Sparse.make(P.index(x._array, order), across)
+        return x.with_pattern(Csc(pattern))
+    if isinstance(pattern, Csc):
+        return x.with_pattern(pattern.across)
     values = P.permute(x._array, dims=(0, *[d - count + 1 for d in dims[count:]]))
     if dims[:count] == tuple(range(count)):
         return x.with_values(values)
@@ -252,17 +275,102 @@ def _part(x: Sparse, index: tuple[Any, ...], bounds: list[tuple[int, int]], inne
 def _cat(*xs: Any, dim: int) -> Sparse:
     if not all(isinstance(x, Sparse) and dim < x.sparse_dim() for x in xs):
         raise _refuse("cat", "sparse tensors are joined with sparse ones, along sparse dimensions")
-    compressed = all(x.is_sparse_csr for x in xs)
+    layout = _common_layout(xs)
+    xs = tuple([x.to_sparse_coo() for x in xs])
     offset, columns = 0, []
-    for x in (x.to_sparse_coo() for x in xs):
+    for x in xs:
         places = x._aux.positions()
         places[dim] = places[dim] + offset
         columns.append(P.stack(*places, dim=0))
         offset += x.shape[dim]
     shape = xs[0]._aux.shape
     whole = Coo(P.cat(*columns, dim=1), (*shape[:dim], offset, *shape[dim + 1 :]), False)
-    out = Sparse.make(P.cat(*[x._array for x in xs], dim=0), whole)
-    return out.to_sparse_csr() if compressed else out
+    return Sparse.make(P.cat(*[x._array for x in xs], dim=0), whole).in_layout(layout)
+
+
+@rule("stack")
+def _stack(*xs: Any, dim: int) -> Sparse:
+    return _cat(
+        *[_reshape(x, (*x.shape[:dim], 1, *x.shape[dim:])) if isinstance(x, Sparse) else x for x in xs], dim=dim
+    )
+
+
+@rule("reshape")
+def _reshape(x: Sparse, shape: tuple[int, ...]) -> Sparse:
+    """Other dimensions of positions, and of entries: as many positions, and as many elements of each entry, as before."""
+    if shape == x.shape:
+        return x
+    size, each = math.prod(x._aux.shape), x._array.shape[1:]
+    fits = [k for k in range(1, len(shape) + 1) if math.prod(shape[:k]) == size]
+    fits = [k for k in fits if math.prod(shape[k:]) == math.prod(each) and (each or k == len(shape))]
+    if not fits or not size:
+        raise _refuse("reshape", f"a sparse tensor of shape {x.shape} does not become one of shape {shape}")
+    count = fits[-1]
+    x = x.to_sparse_coo()
+    values = P.reshape(x._array, shape=(x._nnz(), *shape[count:]))
+    return Sparse.make(values, Coo(_places(x._aux, shape[:count]), shape[:count], x._aux.coalesced))
+
+
+def _places(pattern: Any, shape: tuple[int, ...]) -> Tensor:
+    """The same elements in another shape: by their number, counted row by row."""
+    number: Any = 0
+    for place, n in zip(pattern.positions(), pattern.shape, strict=True):
+        number = number * n + place
+    found = []
+    for n in reversed(shape):
+        found.append(number % n)
+        number = number // n
+    return P.stack(*found[::-1], dim=0)
+
+
+@rule("index")
+def _index(x: Sparse, *index: Tensor) -> Sparse:
+    """Slices at the positions that a vector has along one sparse dimension; before it, all are asked for in order."""
+    *whole, chosen = index
+    dim = len(whole)
+    if (
+        dim >= x.sparse_dim()
+        or chosen.ndim != 1
+        or not all(_is_whole(i, n) for i, n in zip(whole, x.shape, strict=False))
+    ):
+        raise _refuse("indexing", "of a sparse tensor, one vector of positions along a sparse dimension shows slices")
+    layout, x = x.layout, x.to_sparse_coo()
+    pattern = x._aux
+    crow, order = entries_by(pattern.positions()[dim], pattern.shape[dim])
+    count = chosen.shape[0]
+    pairs = joined_entries(counted(count + 1, 0, 1, INT64), held(chosen, "index_select"), held(crow, "index_select"))
+    place, which = (Tensor._wrap(p) for p in pairs)
+    taken = P.index(order, which)
+    rows = [P.index(p, taken) for p in pattern.positions()]
+    rows[dim] = place
+    shape = (*pattern.shape[:dim], count, *pattern.shape[dim + 1 :])
+    return Sparse.make(P.index(x._array, taken), Coo(P.stack(*rows, dim=0), shape, False)).in_layout(layout)
+
+
+def _is_whole(index: Tensor, size: int) -> bool:
+    """Whether positions are all of a dimension, in order."""
+    return index.numel() == size == index.shape[0] and bool(
+        same_elements(held(P.reshape(index, shape=(size,)), "index_select"), counted(size, 0, 1, INT64))
+    )
+
+
+def _of_all(name: str, x: Sparse, dims: tuple[int, ...], keepdim: bool, **params: Any) -> Any:
+    """A reduction to which elements without an entry add nothing."""
+    if len(dims) != x.ndim:
+        raise _refuse(name, "it is known of all elements of a sparse tensor, and not along some dimensions")
+    values = x.coalesce()._array
+    found = getattr(P, name)(values, dims=tuple(range(values.ndim)), keepdim=False, **params)
+    return P.reshape(found, shape=(1,) * x.ndim) if keepdim else found
+
+
+RULES["any"] = partial(_of_all, "any")
+
+
+@rule("norm")
+def _norm(x: Sparse, p: float, dims: tuple[int, ...], keepdim: bool, **params: Any) -> Any:
+    if p <= 0:
+        raise _refuse("norm", f"elements without an entry count in the norm of order {p}")
+    return _of_all("norm", x, dims, keepdim, p=p, **params)
 
 
 # --- products ----------------------------------------------------------------------------------
@@ -274,10 +382,15 @@ def _contract(x: Any, y: Any, labels: Labels) -> Any:
         swapped = labelled(labels.right, labels.left, labels.out, labels.conj_right, labels.conj_left)
         return _contract(y, x, swapped)
     shared = [c for c in labels.left if c in labels.right]
+    if x.sparse_dim() == 3 and not x.dense_dim() and not isinstance(y, Sparse) and _is_batch(labels):
+        return _batch_product(x, y, labels)
     if x.dense_dim() or x.sparse_dim() != 2 or len(shared) != 1 or shared[0] in labels.out:
         raise _refuse("matmul", f"products of sparse matrices are over one dimension, not {labels}")
     if isinstance(y, Sparse):
         return _sparse_product(x, y, shared[0], labels)
+    if isinstance(x._aux, Csc):
+        turned = labelled(labels.left[::-1], labels.right, labels.out, labels.conj_left, labels.conj_right)
+        return _contract(x.with_pattern(x._aux.across), y, turned)
     (summed,) = shared
     free = labels.left.replace(summed, "")
     rest = labels.right.replace(summed, "")
@@ -295,11 +408,28 @@ def _contract(x: Any, y: Any, labels: Labels) -> Any:
     return out if order == tuple(range(out.ndim)) else P.permute(out, dims=order)
 
 
+def _is_batch(labels: Labels) -> bool:
+    """Whether it is the product of each matrix of a batch with its own."""
+    left, right = labels.left, labels.right
+    return len(right) == 3 and right[:2] == left[0] + left[2] and labels.out == left[:2] + right[2]
+
+
+def _batch_product(x: Sparse, y: Any, labels: Labels) -> Any:
+    """As the product of one matrix, with those of the batch along its diagonal, and one with more rows."""
+    size, rows, columns = x.shape
+    batch, row, col = x._aux.positions()
+    places = P.stack(batch * rows + row, batch * columns + col, dim=0)
+    whole = x.with_pattern(Coo(places, (size * rows, size * columns), x._aux.coalesced))
+    below = P.reshape(y, shape=(size * columns, y.shape[2]))
+    out = _contract(whole, below, labelled("ij", "jk", "ik", labels.conj_left, labels.conj_right))
+    return P.reshape(out, shape=(size, rows, y.shape[2]))
+
+
 def _sparse_product(x: Sparse, y: Sparse, summed: str, labels: Labels) -> Sparse:
     """The product of two sparse matrices, from the products of all pairs of entries that meet."""
     if y.dense_dim() or y.sparse_dim() != 2:
         raise _refuse("matmul", f"products of sparse tensors are those of matrices, not of shape {y.shape}")
-    compressed = x.is_sparse_csr
+    layout = sparse_coo if x.is_sparse else sparse_csr
     left = x if labels.left[1] == summed else _permute(x, (1, 0))
     right = y if labels.right[0] == summed else _permute(y, (1, 0))
     crow, col, values = left.compressed()
@@ -318,4 +448,4 @@ def _sparse_product(x: Sparse, y: Sparse, summed: str, labels: Labels) -> Sparse
         if labels.out == labels.left.replace(summed, "") + labels.right.replace(summed, "")
         else _permute(out, (1, 0))
     )
-    return out.to_sparse_csr() if compressed else out
+    return out.in_layout(layout)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NoReturn, Self
 
-from lucid.core.arrays import question
+from lucid.core.arrays import counted, question
 from lucid.core.dtypes import INT64
 from lucid.core.fields import TensorFields, new_tensor, users_attributes
 from lucid.core.levels import INNERMOST
@@ -42,6 +42,13 @@ def _in_rows(row: Tensor, col: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, 
     )
     order, crow = run(P.coo_order, row, col, rows=shape[0], columns=shape[1])
     return crow, run(P.index, col, order), order
+
+
+def entries_by(places: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Where the entries at each of the places along a dimension begin, and their order there."""
+    numbers = Tensor._wrap(counted(places.shape[0], 0, 1, INT64))
+    crow, _, order = _in_rows(places, numbers, (size, places.shape[0]))
+    return crow, order
 
 
 class Coo:
@@ -139,7 +146,40 @@ class Csr:
         return hash((self.shape, self.count))
 
 
-Pattern = Coo | Csr
+class Csc:
+    """Positions of the entries of a matrix, column by column: those of its transpose, `across`, row by row."""
+
+    layout = layouts.sparse_csc
+    coalesced = True
+
+    def __init__(self, across: Csr) -> None:
+        self.across, self.shape = across, across.shape[::-1]
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return self.across.count
+
+    def positions(self) -> list[Tensor]:
+        """The places of the entries along each dimension."""
+        return self.across.positions()[::-1]
+
+    def compressed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows and columns of the matrix in compressed rows, and the order of the entries in them."""
+        found, order = self.across.transposed()
+        return found.crow, found.col, order
+
+    def __reduce__(self) -> Any:
+        return Csc, (self.across,)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Csc) and self.across == other.across)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.count))
+
+
+Pattern = Coo | Csr | Csc
 
 
 def _same(x: Tensor, y: Tensor) -> bool:
@@ -176,6 +216,10 @@ class Sparse(Tensor):
         """Other values at the same positions."""
         return Sparse.make(values, self._aux)
 
+    def with_pattern(self, pattern: Pattern) -> "Sparse":
+        """The same values at other positions."""
+        return Sparse.make(self._array, pattern)
+
     def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
         rule = RULES.get(prim.name)
         if rule is None and prim.is_scalar:
@@ -207,6 +251,10 @@ class Sparse(Tensor):
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
         return isinstance(self._aux, Coo)
+
+    @property
+    def is_sparse_csc(self) -> bool:  # type: ignore[override]
+        return isinstance(self._aux, Csc)
 
     @property
     def is_sparse_csr(self) -> bool:  # type: ignore[override]
@@ -288,6 +336,24 @@ class Sparse(Tensor):
         """
         return of_class((self._array,), self._csr("col_indices").col)
 
+    def ccol_indices(self) -> Tensor:
+        """Where among the entries each column begins, and the last one ends.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csc().ccol_indices()
+        Tensor([0, 1, 3])
+        """
+        return of_class((self._array,), self._csc("ccol_indices").crow)
+
+    def row_indices(self) -> Tensor:
+        """The rows of the entries.
+
+        >>> import lucid
+        >>> lucid.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csc().row_indices()
+        Tensor([1, 0, 1])
+        """
+        return of_class((self._array,), self._csc("row_indices").col)
+
     def _raise_unless_coalesced(self, name: str) -> None:
         if not self._aux.coalesced:
             raise RuntimeError(f"{name}(): positions may occur twice in this tensor; call coalesce() first")
@@ -301,6 +367,11 @@ class Sparse(Tensor):
         if not isinstance(self._aux, Csr):
             raise RuntimeError(f"{name}() is for tensors of layout lucid.sparse_csr, not {self.layout}")
         return self._aux
+
+    def _csc(self, name: str) -> Csr:
+        if not isinstance(self._aux, Csc):
+            raise RuntimeError(f"{name}() is for tensors of layout lucid.sparse_csc, not {self.layout}")
+        return self._aux.across
 
     # Other forms.
 
@@ -336,6 +407,8 @@ class Sparse(Tensor):
         """The tensor with positions as coordinates."""
         if isinstance(self._aux, Coo):
             return self
+        if isinstance(self._aux, Csc):
+            return self.to_sparse_csr().to_sparse_coo()
         indices = P.stack(*[P.cast(p, dtype=INT64, source=p.np_dtype) for p in self._aux.positions()], dim=0)
         return Sparse.make(self._array, Coo(indices, self._aux.shape, True))
 
@@ -348,6 +421,21 @@ class Sparse(Tensor):
         whole = self.coalesce()
         crow, col, values = whole.compressed()
         return Sparse.make(values, Csr(crow, col, whole._aux.shape))
+
+    def to_sparse_csc(self) -> "Sparse":
+        """The matrix in compressed columns."""
+        if isinstance(self._aux, Csc):
+            return self
+        if self.sparse_dim() != 2:
+            raise RuntimeError(f"to_sparse_csc: compressed columns are for matrices, not shape {self.shape}")
+        rows = self.to_sparse_csr()
+        across, order = rows._csr("to_sparse_csc").transposed()
+        return Sparse.make(P.index(rows._array, order), Csc(across))
+
+    def in_layout(self, layout: layouts.layout) -> "Sparse":
+        """The same tensor, stored in another way."""
+        found: Sparse = getattr(self, f"to_{layout.name}")()
+        return found
 
     def compressed(self) -> tuple[Tensor, Tensor, Tensor]:
         """The rows, columns and values of a matrix in compressed rows; positions may occur twice."""
@@ -407,8 +495,41 @@ class Sparse(Tensor):
         kept = Coo(P.slice(self.to_sparse_coo()._indices(), index=(slice(None), slice(0, 0))), pattern.shape, True)
         values = P.slice(self._array, index=(slice(0, 0),)).detach()
         empty = Sparse.make(values, kept)
-        empty = empty if isinstance(pattern, Coo) else empty.to_sparse_csr()
+        empty = empty.in_layout(pattern.layout)
         self._array, self._aux = empty._array, empty._aux
+        return self
+
+    def sparse_resize_(self, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Self:
+        """Give the tensor another size, in place, in which all entries stay where they are.
+
+        >>> import lucid
+        >>> lucid.eye(2).to_sparse().sparse_resize_((3, 4), 2, 0).shape
+        (3, 4)
+        """
+        pattern, shape = self._coo("sparse_resize_"), tuple(int(n) for n in size)
+        same = (sparse_dim, dense_dim) == (self.sparse_dim(), self.dense_dim()) and len(shape) == self.ndim
+        if not same or any(new < old for new, old in zip(shape, self.shape, strict=False)):
+            raise RuntimeError(
+                f"sparse_resize_: a tensor of shape {self.shape} with {self.sparse_dim()} sparse dimensions can grow, but "
+                f"not become one of shape {shape} with {sparse_dim}; sparse_resize_and_clear_ drops its entries"
+            )
+        if shape[sparse_dim:] != self.shape[sparse_dim:]:
+            raise RuntimeError(f"sparse_resize_: entries keep their shape {self.shape[sparse_dim:]}")
+        self._aux = Coo(pattern.indices, shape[:sparse_dim], pattern.coalesced)
+        return self
+
+    def sparse_resize_and_clear_(self, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Self:
+        """Give the tensor another size, in place, and no entries."""
+        self._coo("sparse_resize_and_clear_")
+        shape = tuple(int(n) for n in size)
+        if sparse_dim + dense_dim != len(shape):
+            raise RuntimeError(
+                f"sparse_resize_and_clear_: {sparse_dim} and {dense_dim} dimensions are not those of {shape}"
+            )
+        none = P.reshape(P.slice(self._array.detach(), index=(slice(0, 0),)), shape=(0, *shape[sparse_dim:]))
+        indices = P.slice(self._aux.positions()[0], index=(slice(0, 0),))
+        self._array = none
+        self._aux = Coo(P.stack(*[indices] * sparse_dim, dim=0), shape[:sparse_dim], True)
         return self
 
     def _raise_if_read_only(self, name: str) -> None:
@@ -441,6 +562,8 @@ class Sparse(Tensor):
             [("indices", pattern.indices)]
             if isinstance(pattern, Coo)
             else [("crow_indices", pattern.crow), ("col_indices", pattern.col)]
+            if isinstance(pattern, Csr)
+            else [("ccol_indices", pattern.across.crow), ("row_indices", pattern.across.col)]
         )
         texts = [(name, repr(part)) for name, part in parts]
         texts = [(name, f"{kind}({text.partition('(')[2]}") for name, text in texts]
