@@ -45,26 +45,33 @@ class ZeroOptimizer(Optimizer):
         self.process_group = chosen(process_group)
         self.optim: Optimizer | None = None
         self._whole: dict[str, Any] | None = None
-        super().__init__(params, defaults)
-        self._make = optimizer_class
-        self._divide()
-
-    def _divide(self) -> None:
-        """Deal parameters out, the largest first, each to who has the least."""
-        groups = self.param_groups
-        loads = [0] * self.process_group.size()
+        self._loads = [0] * self.process_group.size()
         self._owners: dict[int, int] = {}
+        self._make = optimizer_class
+        self._is_made = False
+        super().__init__(params, defaults)
+        self._is_made = True
+        self._take(self.param_groups)
+
+    def _deal(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Deal parameters out, the largest first, each to who has the least; the groups of the own ones."""
         for p in sorted((p for g in groups for p in g["params"]), key=lambda p: -p.numel()):
-            owner = loads.index(min(loads))
-            loads[owner] += p.numel()
+            owner = self._loads.index(min(self._loads))
+            self._loads[owner] += p.numel()
             self._owners[id(p)] = owner
         mine = [{**g, "params": [p for p in g["params"] if self._is_mine(p)]} for g in groups]
-        given = [g for g in mine if g["params"]]
-        self.optim = self._make(given, **self.defaults) if given else None
-        if self.optim is not None:
-            self.state = self.optim.state
-            for group, local in self._pairs():
-                group.update({k: v for k, v in local.items() if k != "params"})
+        return [g for g in mine if g["params"]]
+
+    def _take(self, groups: list[dict[str, Any]]) -> None:
+        """Give the own part of some groups to the local optimizer, and the groups the settings that it has by default."""
+        for own in self._deal(groups):
+            if self.optim is None:
+                self.optim = self._make([own], **self.defaults)
+                self.state = self.optim.state
+            else:
+                self.optim.add_param_group(own)
+        for group, local in self._pairs():
+            group.update({k: v for k, v in local.items() if k != "params"})
 
     def _is_mine(self, p: Tensor) -> bool:
         return self._owners[id(p)] == self.process_group.rank()
@@ -77,10 +84,10 @@ class ZeroOptimizer(Optimizer):
         return list(zip(mine, self.optim.param_groups, strict=True))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, as when layers are unfrozen; those of before stay with who has them."""
+        """Add parameters, as when layers are unfrozen; those of before stay with who has them. All processes call it."""
         super().add_param_group(param_group)
-        if self.optim is not None:
-            raise NotImplementedError("ZeroOptimizer: give all groups at once; make another one for more parameters")
+        if self._is_made:
+            self._take(self.param_groups[-1:])
 
     def step(self, closure: Closure | None = None) -> Any:
         """Update the own parameters, and give all processes the new values of all."""

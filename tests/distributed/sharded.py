@@ -205,6 +205,29 @@ def check_divided_optimizer():
     same(model.state_dict(), whole.state_dict(), 1e-8)
 
 
+def check_groups_that_are_added_later():
+    def steps(model, optimizer, processes, number):
+        found = trained(model, optimizer, processes, number, 2)
+        optimizer.add_param_group({"params": late(model), "lr": 0.03})
+        return found + trained(model, optimizer, processes, number, 2, first=2)
+
+    def late(model):
+        inner = getattr(model, "module", model)
+        return [inner.tokens.weight, inner.scale]
+
+    whole = made()
+    wanted = steps(whole, AdamW(whole.blocks.parameters(), lr=0.01), 1, 0)
+    model = made()
+    optimizer = ZeroOptimizer(model.blocks.parameters(), AdamW, lr=0.01)
+    found = steps(DistributedDataParallel(model), optimizer, SIZE, RANK)
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+    same(model.state_dict(), whole.state_dict(), 1e-8)
+    assert [g["lr"] for g in optimizer.param_groups] == [0.01, 0.03]
+    held = lucid.tensor([sum(e["exp_avg"].numel() for e in optimizer.state.values())])
+    dist.all_reduce(held)
+    assert held.item() == sum(p.numel() for p in model.parameters())
+
+
 for name, check in list(globals().items()):
     if name.startswith("check_"):
         check()

@@ -44,7 +44,37 @@ def _own_part(whole: Tensor, dim: int, group: ProcessGroup, what: str) -> Parame
     return part
 
 
-class ColumnParallelLinear(Module):
+class _ParallelLinear(Module):
+    """A linear layer of which each process has a part of the weight, along `_dim`."""
+
+    _dim: int
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool,
+        sequence_parallel: bool,
+        process_group: ProcessGroup | None,
+        like: Linear | None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.sequence_parallel, self.process_group = sequence_parallel, chosen(process_group)
+        whole = like if like is not None else Linear(in_features, out_features, bias)
+        self.weight = _own_part(whole.weight, self._dim, self.process_group, type(self).__name__)
+        self.bias = None if whole.bias is None else self._own_bias(whole.bias)
+
+    def _own_bias(self, whole: Tensor) -> Parameter:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, parts={self.process_group.size()}"
+        )
+
+
+class ColumnParallelLinear(_ParallelLinear):
     """A linear layer of which each process computes a part of the outputs.
 
     Inputs are alike in all processes of the group, or with `sequence_parallel` parts of the sequence. With `gather_output`
@@ -59,6 +89,8 @@ class ColumnParallelLinear(Module):
     >>> dist.destroy_process_group()
     """
 
+    _dim = 0
+
     def __init__(
         self,
         in_features: int,
@@ -69,13 +101,11 @@ class ColumnParallelLinear(Module):
         process_group: ProcessGroup | None = None,
         like: Linear | None = None,
     ) -> None:
-        super().__init__()
-        self.in_features, self.out_features = in_features, out_features
-        self.gather_output, self.sequence_parallel = gather_output, sequence_parallel
-        self.process_group = chosen(process_group)
-        whole = like if like is not None else Linear(in_features, out_features, bias)
-        self.weight = _own_part(whole.weight, 0, self.process_group, "ColumnParallelLinear")
-        self.bias = None if whole.bias is None else _own_part(whole.bias, 0, self.process_group, "ColumnParallelLinear")
+        super().__init__(in_features, out_features, bias, sequence_parallel, process_group, like)
+        self.gather_output = gather_output
+
+    def _own_bias(self, whole: Tensor) -> Parameter:
+        return _own_part(whole, 0, self.process_group, "ColumnParallelLinear")
 
     def forward(self, input: Tensor) -> Tensor:
         """The own part of the outputs."""
@@ -84,13 +114,8 @@ class ColumnParallelLinear(Module):
         out = functional.linear(x, self.weight, self.bias)
         return joined(out, -1, group) if self.gather_output else out
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, parts={self.process_group.size()}"
-        )
 
-
-class RowParallelLinear(Module):
+class RowParallelLinear(_ParallelLinear):
     """A linear layer of which each process has a part of the inputs; the outputs are summed.
 
     With `input_is_parallel=False` each takes its part of inputs that are alike. With `sequence_parallel` each gets a part of
@@ -105,6 +130,8 @@ class RowParallelLinear(Module):
     >>> dist.destroy_process_group()
     """
 
+    _dim = 1
+
     def __init__(
         self,
         in_features: int,
@@ -115,13 +142,11 @@ class RowParallelLinear(Module):
         process_group: ProcessGroup | None = None,
         like: Linear | None = None,
     ) -> None:
-        super().__init__()
-        self.in_features, self.out_features = in_features, out_features
-        self.input_is_parallel, self.sequence_parallel = input_is_parallel, sequence_parallel
-        self.process_group = chosen(process_group)
-        whole = like if like is not None else Linear(in_features, out_features, bias)
-        self.weight = _own_part(whole.weight, 1, self.process_group, "RowParallelLinear")
-        self.bias = None if whole.bias is None else _alike(whole.bias, self.process_group)
+        super().__init__(in_features, out_features, bias, sequence_parallel, process_group, like)
+        self.input_is_parallel = input_is_parallel
+
+    def _own_bias(self, whole: Tensor) -> Parameter:
+        return _alike(whole, self.process_group)
 
     def forward(self, input: Tensor) -> Tensor:
         """The sum of what all processes compute."""
@@ -133,11 +158,6 @@ class RowParallelLinear(Module):
         if self.sequence_parallel:
             return reduce_scatter(out, dim=SEQUENCE, group=group) + replicate(self.bias, group)
         return reduce_once(out, group) + self.bias
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, parts={self.process_group.size()}"
-        )
 
 
 def _alike(whole: Tensor, group: ProcessGroup) -> Parameter:
