@@ -34,6 +34,16 @@ def test_saved_by_some_and_loaded_by_others(tmp_path):
 
 
 @needs_mpi
+@pytest.mark.parametrize("kind", ["sharded", "tensor"])
+def test_divided_models_are_saved_by_parts(tmp_path, kind):
+    folder = str(tmp_path / "saved")
+    all_well("divided.py", 2, "save", kind, folder)
+    assert lucid.load_parallel(folder)["model"]["first.weight"].shape == (6, 4)
+    for size in (1, 2, 3):
+        all_well("divided.py", size, "load", kind, folder)
+
+
+@needs_mpi
 def test_training_that_is_interrupted_ends_where_it_would_have(tmp_path):
     """Bit by bit: the restarted run goes on from the last checkpoint."""
     whole = run("resumed.py", 2, str(tmp_path / "whole"), "-1")

@@ -60,7 +60,7 @@ def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> 
         )
         for name, array in dense.items()
     }
-    sums = {name: _checksum(name, array.dtype.name, array.shape, array) for name, array in dense.items()}
+    sums = {name: checksum(name, array.dtype.name, array.shape, array) for name, array in dense.items()}
     sums[_OF_METADATA] = metadata_checksum(metadata)
     checked = {**metadata, CHECKSUMS: json.dumps(sums, separators=(",", ":"))}
     try:
@@ -73,7 +73,7 @@ def write(path: str, arrays: Mapping[str, Any], metadata: Mapping[str, str]) -> 
     _Header(path)  # a header that is too long to be read again must not take the place of a good file
 
 
-def _checksum(name: str, type_name: str, shape: tuple[int, ...], array: Any) -> int:
+def checksum(name: str, type_name: str, shape: tuple[int, ...], array: Any) -> int:
     """Of an array as it is stored, and of what is said about it."""
     return zlib.crc32(array.reshape(-1).view(np.uint8), zlib.crc32(repr((name, type_name, tuple(shape))).encode()))
 
@@ -144,7 +144,7 @@ class TensorFile:
         except ValueError as error:
             raise CheckpointError(f"{self.path}: array {name!r} cannot have shape {shape}: {error}") from None
         sums = self._checksums
-        if sums is not None and sums[name] != _checksum(name, dtype.name, shape, array):
+        if sums is not None and sums[name] != checksum(name, dtype.name, shape, array):
             raise CheckpointError(
                 f"{self.path}: array {name!r} is damaged: its bytes do not fit the checksum that was stored with them; "
                 "load an earlier checkpoint, or look at what is there with load(..., verify=False)"

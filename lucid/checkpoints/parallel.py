@@ -17,10 +17,11 @@ import numpy as np
 
 from lucid.autograd import no_grad
 from lucid.checkpoints.errors import CheckpointError
-from lucid.checkpoints.files import CHECKSUMS, TensorFile, metadata_checksum, write
+from lucid.checkpoints.files import CHECKSUMS, TensorFile, checksum, metadata_checksum, write
 from lucid.checkpoints.staging import exclusive, install, staging
 from lucid.checkpoints.structure import ARRAY_TYPES, Decoder, Encoder, as_tensor, paired
 from lucid.core.tensor import Tensor
+from lucid.distributed import parts as divided
 from lucid.distributed.groups import ProcessGroup, chosen, is_initialized
 from lucid.distributed.objects import all_gather_object
 
@@ -148,8 +149,10 @@ def save_parallel(state: Any, path: str | os.PathLike[str], *, group: Any = None
         return encoder.text(state), encoder.parts()
 
     (text, parts), _ = _together(own, prepare)
-    known = _everyone([os.urandom(8).hex(), [list(p) for p in parts]], own)
-    mark, everyone = known[0][0], [[_Part(*p) for p in parts] for _, parts in known]
+    sums = {p.name: _checksum(p, encoder) for p in parts if p.offsets is None} if divided.exist() else {}
+    known = _everyone([os.urandom(8).hex(), [list(p) for p in parts], sums], own)
+    mark, everyone = known[0][0], [[_Part(*p) for p in parts] for _, parts, _ in known]
+    _together(own, lambda: _raise_if_parts([sums for *_, sums in known]))
     tensors, _ = _together(own, lambda: _placed(everyone, mark))
     mine = {name: encoder.arrays[name] for name, where in tensors.items() for r, *_ in where["parts"] if r == rank}
     target = os.path.join(folder, _file_name(mark, rank, size))
@@ -173,6 +176,20 @@ def save_parallel(state: Any, path: str | os.PathLike[str], *, group: Any = None
             if not _names(folder, mark):
                 os.unlink(target)
         raise
+
+
+def _checksum(part: _Part, encoder: _Encoder) -> int:
+    return checksum(part.name, part.dtype, part.shape, encoder.arrays[part.name])
+
+
+def _raise_if_parts(sums: Sequence[Mapping[str, int]]) -> None:
+    """Where parameters are divided, what is said to be the same in all processes must be: else a part would be lost."""
+    for name, found in sums[0].items():
+        if any(other.get(name, found) != found for other in sums):
+            raise ValueError(
+                f"save_parallel: {name} is not the same in all processes. A part of a tensor is given as a Shard: "
+                "nn.parallel.sharded_state_dict and sharded_optimizer_state_dict give such states"
+            )
 
 
 def _file_name(mark: str, rank: int, size: int) -> str:

@@ -132,6 +132,8 @@ PATHS = {
     "distributed.fsdp": "lucid.nn.parallel",
     "distributed.fsdp.sharded_grad_scaler": "lucid.nn.parallel",
     "distributed.optim": "lucid.optim.zero",
+    "distributed.checkpoint": "lucid.torch.distributed_checkpoints",
+    "distributed.checkpoint.state_dict": "lucid.torch.distributed_checkpoints",
     "distributed.algorithms": "",
     "distributed.algorithms.ddp_comm_hooks": "",
     "distributed.algorithms.ddp_comm_hooks.default_hooks": "lucid.nn.parallel",

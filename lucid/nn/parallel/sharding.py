@@ -19,7 +19,7 @@ from lucid.core import modes
 from lucid.core.levels import tracing
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
-from lucid.distributed.parts import mark_as_part
+from lucid.distributed.parts import Place, mark_as_part
 from lucid.nn.module import Module
 from lucid.nn.parallel.agreement import broadcast_all, listed, raise_unless_equal
 from lucid.ops.tree import flatten, tree_map
@@ -122,7 +122,8 @@ class Unit:
                 p.data = table[rank * rows : (rank + 1) * rows].clone()
                 if gradient is not None:
                     p.grad = gradient.reshape(table.shape)[rank * rows : (rank + 1) * rows].clone()
-            mark_as_part(p, self.group)
+            first = min(rank * rows, len(table))
+            mark_as_part(p, self.group, Place((first, *[0] * (table.ndim - 1)), tuple(table.shape)))
             parts.append(_Part(tuple(where), p, shape, rows, start, count))
             start += count
         return parts

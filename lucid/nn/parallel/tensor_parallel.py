@@ -12,7 +12,7 @@ from lucid import Tensor, distributed, no_grad
 from lucid.distributed import DeviceMesh, ProcessGroup
 from lucid.distributed.functional import all_gather, reduce_once, reduce_scatter, replicate
 from lucid.distributed.groups import chosen
-from lucid.distributed.parts import mark_as_part
+from lucid.distributed.parts import Place, mark_as_part
 from lucid.nn import functional
 from lucid.nn.layers.embedding import Embedding
 from lucid.nn.layers.linear import Linear
@@ -40,7 +40,8 @@ def _own_part(whole: Tensor, dim: int, group: ProcessGroup, what: str) -> Parame
         if group.size() > 1:
             distributed.broadcast(value, group=group, group_src=0)
         part = Parameter(value.narrow(dim, group.rank() * length, length).contiguous().clone())
-    mark_as_part(part, group)
+    begin = tuple([group.rank() * length if d == dim else 0 for d in range(whole.ndim)])
+    mark_as_part(part, group, Place(begin, tuple(whole.shape)))
     return part
 
 
