@@ -214,7 +214,7 @@ cdef int pool_size() noexcept nogil:
 
 
 cdef void share(Work work, void* task, Py_ssize_t parts, int most) noexcept nogil:
-    lucid_share(work, task, parts, min(most, (parts + 1) // 2))  # waking somebody for one part does not pay
+    lucid_share(work, task, parts, most)
 
 
 cdef void _call(void* task, Py_ssize_t part, int who) noexcept with gil:

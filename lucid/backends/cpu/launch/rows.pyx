@@ -203,8 +203,8 @@ cdef class Rows:
             own = task.width
             if self.column_room[0]:
                 own = min(own, max(_NEAR // (self.column_room[0] * task.length), _LEAST))
-            if threads > 1:  # as many parts as threads, where other dimensions do not give them
-                own = min(own, max(task.width * (size // (task.width * task.length)) // threads, _LEAST))
+            if threads > 1:  # two parts for each thread, where other dimensions do not give them
+                own = min(own, max(task.width * (size // (task.width * task.length)) // (2 * threads), _LEAST))
             task.tile = min((max(own, self.lanes) + self.lanes - 1) // self.lanes * self.lanes, task.width)
             task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
