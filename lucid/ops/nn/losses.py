@@ -30,7 +30,7 @@ def _batch_squares(prim: Any, values: Any, batched: Any, size: int, params: Any)
 squares_primitive = Primitive(
     "sum_of_squares",
     operands=("x", "y"),
-    rules=(_pull_squares, lambda ct, x, y, dims, scale: -_pull_squares(ct, x, y, dims, scale)),
+    rules=(_pull_squares, lambda ct, x, y, dims, scale: _pull_squares(ct, y, x, dims, scale)),
     jvp=_push_squares,
     batch=_batch_squares,
     abstract=lambda x, y, dims, scale: Abstract(without(x.shape, dims), x.dtype),

@@ -43,13 +43,14 @@ cdef extern from *:
     typedef uint64_t LUCID_LOOSE lucid_of_8;
     typedef lucid_pair LUCID_LOOSE lucid_of_16;
 
-    /* Bytes that lie side by side. What the C library does with a few thousand of them takes up to a fifth longer. */
+    /* Bytes that lie side by side. What the C library does with a few thousand of them takes up to a fifth longer, and with
+       more of them a tenth to a third less. */
     #if defined(__GNUC__)
     typedef uint8_t lucid_line __attribute__((vector_size(64), aligned(1), may_alias));
 
     static void lucid_run(char *LUCID_ALONE to, const char *LUCID_ALONE from, ptrdiff_t size) {
         ptrdiff_t k = 0;
-        if (size >= 512) {
+        if (size >= 512 && size <= 8192) {
             memcpy(to, from, 64);
             for (k = 64 - (ptrdiff_t)((uintptr_t)to % 64); k + 256 <= size; k += 256) {
                 lucid_line a = *(const lucid_line *)(from + k), b = *(const lucid_line *)(from + k + 64);
