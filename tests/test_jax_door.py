@@ -685,3 +685,26 @@ def test_names_of_jax():
         names = [n for n in public if not inspect.ismodule(getattr(theirs, n, None))]
         missing = [n for n in names if not hasattr(ours, n)]
         assert len(missing) <= (1 - least) * len(names), (path, missing)
+
+
+def test_repeats_of_a_known_total():
+    x = jnp.arange(6.0).reshape(3, 2)
+    counts = jnp.array([1, 0, 2])
+    for run in (jnp.repeat, ljax.jit(jnp.repeat, static_argnames=("axis", "total_repeat_length"))):
+        for total in (2, 3, 5):
+            found = run(x, counts, axis=0, total_repeat_length=total)
+            want = np.repeat(np.asarray(x), [1, 0, 2], axis=0)
+            want = np.concatenate([want, np.repeat(np.asarray(x)[-1:], 9, axis=0)])[:total]
+            np.testing.assert_array_equal(found, want)
+    slope = ljax.grad(lambda x: jnp.repeat(x, counts, axis=0, total_repeat_length=3).sum())(x)
+    np.testing.assert_array_equal(slope, [[1, 1], [0, 0], [2, 2]])
+
+
+def test_comparisons_and_counts_are_arrays():
+    x = jnp.array([0.0, 1.0, jnp.nan])
+    assert isinstance(jnp.allclose(x, x, equal_nan=True), ljax.Array) and bool(jnp.allclose(x, x, equal_nan=True))
+    assert not jnp.allclose(x, x) and not jnp.array_equal(x, x) and not jnp.array_equal(x, x[:2])
+    assert jnp.array_equal(x, x, equal_nan=True) and jnp.array_equal(jnp.arange(2), [0, 1])
+    assert ljax.jit(lambda a: jnp.where(jnp.allclose(a, 1.0), 5, 6))(jnp.ones(2)) == 5
+    counts, edges = jnp.histogram(jnp.array([0.0, 1.0, 1.0]), 2)
+    assert counts.dtype == jnp.float32 and counts.tolist() == [1, 2] and edges.tolist() == [0, 0.5, 1]

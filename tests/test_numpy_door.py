@@ -352,6 +352,18 @@ def test_ufuncs():
     np.multiply.at(x, [2, 2], 2.0)
     np.subtract.at(x, slice(0, 2), 0.5)
     assert x.tolist() == [2.5, 2.5, 12]
+    table = np.zeros((2, 3))
+    np.add.at(table, ([0, 0, 1], [1, 1, 2]), [1.0, 2.0, 3.0])
+    np.add.at(table, (np.array([0, 0]), np.array([0, 0])), 1.0)
+    np.maximum.at(table, (slice(None), [2]), 2.5)
+    assert table.tolist() == [[2, 3, 2.5], [0, 0, 3]]
+    with pytest.raises(TypeError, match=r"negative\.at"):
+        np.negative.at(table, ([0], [0]))
+    table.flat[[0, 5]] = 7
+    table.T.flat[1] = -1
+    assert (table.tolist(), len(table.flat), table.flat[1:3].tolist()) == ([[7, 3, 2.5], [-1, 0, 7]], 6, [3, 2.5])
+    table.flat = [1, 2]
+    assert table.tolist() == [[1, 2, 1], [2, 1, 2]] and [*table.flat][:2] == [1, 2]
     out = np.zeros(3)
     assert np.add(x, 1, out=out) is out and out.tolist() == [3.5, 3.5, 13]
     same(np.add.reduceat(np.arange(8.0), [0, 4, 1]), onp.add.reduceat(onp.arange(8.0), [0, 4, 1]))

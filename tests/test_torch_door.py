@@ -916,3 +916,45 @@ def test_distributions_keep_the_class_and_have_the_paths_of_their_modules():
     assert kl_divergence(Normal(mean, torch.ones(3)), Normal(torch.ones(3), torch.ones(3))).tolist() == [0.5, 0.5, 0.5]
     choice = Categorical(logits=torch.zeros(4, 5))
     assert choice.log_prob(choice.sample()).shape == (4,)
+
+
+@pytest.mark.parametrize("path", ["nn", "nn.functional", "optim", "optim.lr_scheduler", "utils.data", "distributions"])
+def test_all_names_of_a_module_are_imported_by_a_star(path):
+    found: dict = {}
+    exec(f"from lucid.torch.{path} import *", found)
+    module = sys.modules[f"lucid.torch.{path}"]
+    public = [name for name in dir(module) if not name.startswith("_")]
+    assert len(public) > 10
+    assert all(found[name] is getattr(module, name) for name in public)
+
+
+def test_bytes_are_masks_where_they_index():
+    x = torch.arange(6.0).reshape(3, 2)
+    mask = torch.tensor([1, 0, 1], dtype=torch.uint8)
+    assert x[mask].tolist() == [[0, 1], [4, 5]]
+    assert x[mask, 0].tolist() == [0, 4]
+    assert x[(x > 2).byte()].tolist() == [3, 4, 5]
+    x[mask] = -1
+    x[:, torch.tensor([0, 1], dtype=torch.uint8)] *= 2
+    assert x.tolist() == [[-1, -2], [2, 6], [-1, -2]]
+    y = torch.ones(3, requires_grad=True)
+    (y[mask] * 3).sum().backward()
+    assert y.grad.tolist() == [3, 0, 3]
+    plain = lucid.arange(3.0)[lucid.tensor([1, 0, 1], dtype=lucid.uint8)]
+    assert plain.tolist() == [1, 0, 1]  # as in NumPy
+
+
+def test_hooks_of_the_older_form_are_pickled():
+    net = torch.nn.Linear(2, 1)
+    net._register_load_state_dict_pre_hook(_renames)
+    twin = pickle.loads(pickle.dumps(net))
+    twin.load_state_dict({"w": torch.ones(1, 2), "bias": torch.zeros(1)})
+    assert twin.weight.tolist() == [[1, 1]]
+
+
+def _renames(state, prefix, *rest):
+    state["weight"] = state.pop("w")
+
+
+def test_draws_of_one_probability_are_of_the_front_door():
+    assert repr(torch.zeros(2).bernoulli(1.0)) == "tensor([1., 1.])"

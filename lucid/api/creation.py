@@ -462,7 +462,7 @@ def arange(
     if not whole:
         start, end, step = (_bound(value, dtype) for value in (start, end, step))
     if step == 0:
-        raise ValueError("arange: the step must not be 0")
+        raise ArgumentError("arange: the step must not be 0")
     if (end - start) / step < 0:
         raise ArgumentError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
     if dtype is None:
@@ -482,7 +482,7 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     if steps < 0:
-        raise ValueError(f"linspace: the number of steps must not be negative, got {steps}")
+        raise ArgumentError(f"linspace: the number of steps must not be negative, got {steps}")
     if _is_followed(start) or _is_followed(end):
         return _cast_to(_spaced(start, end, steps, dtype, "linspace"), dtype, requires_grad, device)
     values = np.linspace(_bound(start, dtype), _bound(end, dtype), steps)
@@ -539,7 +539,7 @@ def logspace(
     Tensor([1., 2., 4., 8.])
     """
     if steps < 0:
-        raise ValueError(f"logspace: the number of steps must not be negative, got {steps}")
+        raise ArgumentError(f"logspace: the number of steps must not be negative, got {steps}")
     if _is_followed(start) or _is_followed(end):
         return _cast_to(base ** _spaced(start, end, steps, dtype, "logspace"), dtype, requires_grad, device)
     values = (base ** Tensor._wrap(np.linspace(_bound(start, dtype), _bound(end, dtype), steps)))._array
@@ -555,7 +555,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
             [0., 1., 0.]])
     """
     if n < 0 or (m is not None and m < 0):
-        raise ValueError(f"eye: sizes must not be negative, got {n} and {m}")
+        raise ArgumentError(f"eye: sizes must not be negative, got {n} and {m}")
     return _made(np.eye(n, m, dtype=_float_type(dtype)), None, requires_grad, device)
 
 
@@ -580,10 +580,12 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     kind = dtypes.as_numpy(dtype)
     size = memoryview(buffer).nbytes
     if not 0 <= offset < size:
-        raise ValueError(f"frombuffer: offset {offset} lies outside a buffer of {size} bytes")
+        raise ArgumentError(f"frombuffer: offset {offset} lies outside a buffer of {size} bytes")
     left = size - offset
     if (count < 0 and left % kind.itemsize) or count * kind.itemsize > left or count == 0:
-        raise ValueError(f"frombuffer: {left} bytes do not hold {count if count > 0 else 'whole'} elements of {dtype}")
+        raise ArgumentError(
+            f"frombuffer: {left} bytes do not hold {count if count > 0 else 'whole'} elements of {dtype}"
+        )
     out = Tensor._wrap(np.frombuffer(buffer, kind, count, offset))
     storage_of(out).expose(out._array)
     return out.requires_grad_() if requires_grad else out
@@ -611,7 +613,7 @@ def from_file(
     as_device(device)
     kind = _float_type(dtype)
     if size < 0:
-        raise ValueError(f"from_file: size must not be negative, got {size}")
+        raise ArgumentError(f"from_file: size must not be negative, got {size}")
     if not size:
         return empty(0, dtype=kind, requires_grad=requires_grad)
     held = os.path.getsize(filename) if os.path.exists(filename) else 0

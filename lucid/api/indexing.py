@@ -34,7 +34,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         kind = key[0].np_dtype.kind
         if kind == "b" and input.ndim >= rank:
             return P.index(input, *mask_positions(key[0], shape_of(input)[:rank]))
-        if kind in "iu" and input.ndim:
+        if kind in "iu" and input.ndim and not is_mask_of_bytes(key[0]):
             return P.index(input, in_range(key[0], shape_of(input)[0]))
     seen, positions, place = _resolve(input, key)
     if not positions:
@@ -171,6 +171,8 @@ def _index_item(item: Any) -> Any:
     if isinstance(item, Tensor):
         if item.np_dtype.kind not in "iub":
             raise IndexError(f"index tensors must be integers or booleans, not {item.dtype}")
+        if is_mask_of_bytes(item):
+            return P.ne(item, 0)
         known = None if item.ndim or item.np_dtype == dtypes.BOOL else known_number(item)
         return item if known is None else known
     if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
@@ -183,6 +185,11 @@ def _index_item(item: Any) -> Any:
     raise TypeError(
         f"cannot index with {type(item).__name__}; use integers, slices, None, ..., masks or integer arrays"
     )
+
+
+def is_mask_of_bytes(item: Tensor) -> bool:
+    """Whether the elements of an index are truths, of a class that keeps them in bytes."""
+    return item.bytes_are_masks and item.np_dtype == dtypes.uint8.numpy
 
 
 def _consumes(item: Any) -> int:

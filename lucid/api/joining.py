@@ -23,7 +23,7 @@ def _tensors(tensors: Any, name: str) -> list[Tensor]:
         tensors = tensors.unbind(0)
     found = list(tensors)
     if not found:
-        raise ValueError(f"{name}: expected at least one tensor")
+        raise ArgumentError(f"{name}: expected at least one tensor")
     return found if are_alike(found) else promote(name, lift_all(*found), KEEP)
 
 

@@ -14,9 +14,10 @@ from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
 from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
-from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ir.meta import abstract, without_elements
 from lucid.ops import binary, promotion
 from lucid.ops.abstract import Abstract
@@ -317,13 +318,13 @@ def _greatest(dtype: np.dtype[Any]) -> int:
 def _raise_if_outside(low: int, high: int, dtype: np.dtype[Any], name: str) -> None:
     """Bounds must make sense, and every number between them must exist in the type."""
     if low >= high:
-        raise ValueError(f"{name}: the range from {low} up to (not including) {high} is empty")
+        raise ArgumentError(f"{name}: the range from {low} up to (not including) {high} is empty")
     if dtype in dtypes.COMPLEX:
         raise TypeError(f"{name}: whole numbers are drawn into integer or floating-point types, not complex ones")
     most = _greatest(dtype)
     least = 0 if dtype.kind in "bu" else -most - (dtype.kind == "i")
     if low < least or high - 1 > most:
-        raise ValueError(f"{name}: {dtypes.of_numpy(dtype)} does not hold every number from {low} to {high - 1}")
+        raise ArgumentError(f"{name}: {dtypes.of_numpy(dtype)} does not hold every number from {low} to {high - 1}")
 
 
 def whole_numbers(
@@ -405,7 +406,7 @@ def randperm(
     kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
     count = _whole(n, "randperm")
     if count < 0:
-        raise ValueError(f"randperm: n must not be negative, got {n}")
+        raise ArgumentError(f"randperm: n must not be negative, got {n}")
     if count:
         _raise_if_outside(0, count, kind, "randperm")
 
@@ -420,7 +421,7 @@ def _raise_if_negative(value: Any, what: str, name: str) -> None:
     """Checked where the value is at hand; inside vmap it is not."""
     found = value._array if is_plain(value) else value
     if not isinstance(found, Tensor) and np.any(np.less(found, 0)):
-        raise ValueError(f"{name}: {what} must not be negative")
+        raise ArgumentError(f"{name}: {what} must not be negative")
 
 
 def normal(
@@ -464,7 +465,7 @@ def normal(
 def _raise_unless_probabilities(p: Any, name: str) -> None:
     found = p._array if is_plain(p) else p
     if not isinstance(found, Tensor) and not np.all(np.greater_equal(found, 0) & np.less_equal(found, 1)):
-        raise ValueError(f"{name}: probabilities must lie between 0 and 1")
+        raise ArgumentError(f"{name}: probabilities must lie between 0 and 1")
 
 
 def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: str) -> Tensor:
@@ -484,7 +485,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
     x = lift(input)
     if p is None and not x.is_floating_point():
         raise TypeError(f"bernoulli: probabilities must be floating-point, not {x.dtype}")
-    return _trials(x.shape, x if p is None else p, generator, "bernoulli").to(x.dtype)
+    return of_class((x,), _trials(x.shape, x if p is None else p, generator, "bernoulli")).to(x.dtype)
 
 
 def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
@@ -512,9 +513,9 @@ def multinomial(
     """
     x = lift(input).detach().double()
     if x.ndim not in (1, 2) or not x.shape[-1]:
-        raise ValueError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
+        raise ArgumentError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
     if num_samples <= 0:
-        raise ValueError(f"multinomial: the number of samples must be positive, got {num_samples}")
+        raise ArgumentError(f"multinomial: the number of samples must be positive, got {num_samples}")
     count = int(num_samples)
     source, shape = (rng.UNIFORM, (*x.shape[:-1], count)) if replacement else (rng.OPEN_UNIFORM, x.shape)
     if is_plain(x):

@@ -43,6 +43,7 @@ class Tensor(TensorFields, Methods):
     _level = 0  # of no transform
     __array_priority__ = 1000
     passed_on = False  # whether what is computed of a tensor of this class is of this class too
+    bytes_are_masks = False  # whether a tensor of uint8 that others are indexed with is a mask
 
     def __init__(self, data: Any = (), *, dtype: Any = None, requires_grad: bool = False) -> None:
         made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
@@ -354,7 +355,7 @@ class Tensor(TensorFields, Methods):
         """
         array = self._concrete("item()")
         if array.size != 1:
-            raise RuntimeError(
+            raise ArgumentError(
                 f"item() needs a tensor with exactly one element; this one has {array.size} (shape {self.shape})"
             )
         if self._requires_grad:

@@ -71,7 +71,7 @@ def updated(x: Tensor, index: Any, values: Any, ufunc: np.ufunc | None = None) -
     return shaping.reshape(out, tuple(x.shape))
 
 
-def write_at(ufunc: np.ufunc, x: Tensor, index: Any, values: Any) -> None:
+def write_at(ufunc: np.ufunc, x: Tensor, index: Any, values: Any = None) -> None:
     """`ufunc.at` on a tensor."""
     if ufunc not in _WAYS:
         raise TypeError(f"numpy.{ufunc.__name__}.at cannot write into a tensor; write x[index] = ... instead")

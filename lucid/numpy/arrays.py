@@ -2,7 +2,7 @@
 
 import copyreg
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,6 +13,44 @@ from lucid.core.fields import newest, users_attributes
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, wrapped_as
 from lucid.numpy.doors import AnyTensor, Door, NumPyLattice, door_of, port
+
+
+class Flat:
+    """The elements of an array in row-major order: to go through, to read and to write.
+
+    >>> import lucid.numpy as np
+    >>> x = np.zeros((2, 2))
+    >>> x.flat[1:3] = 5
+    >>> x.flat[2], list(x.flat[:2]), len(x.flat)
+    (5.0, [0.0, 5.0], 4)
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.base = array
+        self._rest = iter(array.ravel())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._rest)
+
+    def __len__(self) -> int:
+        return int(self.base.size)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.base.ravel()[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        places = np.arange(len(self))[key]
+        self.base[np.unravel_index(places, self.base.shape)] = value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.base.ravel(), dtype)
+
+    def copy(self) -> Any:
+        """The elements in one dimension."""
+        return self.base.flatten()
 
 
 class ArrayMethods:
@@ -44,7 +82,11 @@ class ArrayMethods:
     @property
     def flat(self) -> Any:
         """The elements in row-major order."""
-        return iter(self.ravel())  # type: ignore[attr-defined]
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[:] = np.resize(value, self.size)
 
     def item(self, *index: Any) -> Any:
         """One element as a Python number: the only one, or that at an index."""

@@ -174,7 +174,11 @@ class ufunc:
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """The function of elements of `a`, written where they stand; one that `indices` names twice changes twice."""
-        self._method("at", (a, indices) if b is None else (a, indices, b), {})
+        values = () if b is None else (self.door.joined(b) if isinstance(b, list | tuple) else b,)
+        if holds_tensors((a, *values)):  # the indices stay as they are: a tuple has one for each axis
+            array_ufunc(None, self.ufunc, "at", a, indices, *values)
+        else:
+            self.ufunc.at(a, indices, *values)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ufunc, name)

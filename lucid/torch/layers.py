@@ -92,7 +92,17 @@ class Module(lucid.nn.Module, metaclass=Adopting):
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Any:
         """The older form of `register_load_state_dict_pre_hook`, whose hooks get the module only if they ask for it."""
-        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *args: hook(*args))
+        return self.register_load_state_dict_pre_hook(hook if with_module else WithoutModule(hook))
+
+
+class WithoutModule:
+    """A hook that does not get the module; a class, so that modules that have one are pickled."""
+
+    def __init__(self, hook: Any) -> None:
+        self.hook = hook
+
+    def __call__(self, module: Any, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 class Distribution(lucid.distributions.Distribution, metaclass=Adopting):

@@ -205,6 +205,8 @@ def _looked_up(path: str, sources: list[str]) -> Callable[[str], Any]:
             home = RENAMED[full]
             module, _, own = (home or "").rpartition(".")
             value = None if home is None else converted(getattr(import_module(module), own))
+        elif name == "__all__":  # for `from torch.nn import *`
+            return dir(sys.modules[f"{ROOT}.{path}"])
         elif name.startswith("__"):
             raise no_attribute(f"torch.{path}", name)
         else:

@@ -54,7 +54,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
     """
 
     __slots__ = ()
-    passed_on = True
+    passed_on = bytes_are_masks = True
 
     def __init__(self, *data: Any, device: Any = None) -> None:
         lucid.device("cpu" if device is None else device)

@@ -234,6 +234,58 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     return counts.at[numbers].add(1 if weights is None else weights, mode="drop")
 
 
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None, **hints: Any
+) -> Any:
+    """Each element several times; with `total_repeat_length`, as many in all, also inside of transforms.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.repeat(jnp.arange(3), jnp.array([1, 0, 2]), total_repeat_length=4)
+    Array([0, 2, 2, 2], dtype=int32)
+    """
+    x = asarray(a)
+    if total_repeat_length is None:
+        return DOOR.function(np.repeat)(x, repeats, axis)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    size = x.shape[axis]
+    ends = DOOR.function(np.cumsum)(DOOR.function(np.broadcast_to)(asarray(repeats), (size,)))
+    places = DOOR.function(np.searchsorted)(ends, asarray(np.arange(total_repeat_length)), side="right")
+    return take(x, places, axis, mode="clip")
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
+    """How many elements lie in each bin, as floats, and the edges of the bins.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.histogram(jnp.array([0.0, 1.0, 1.0]), 2)
+    (Array([1., 2.], dtype=float32), Array([0. , 0.5, 1. ], dtype=float32))
+    """
+    counts, edges = DOOR.function(np.histogram)(asarray(a), bins, range, density, weights)
+    return asarray(counts).astype(asarray(edges).dtype), edges
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as an array."""
+    return DOOR.function(np.isclose)(asarray(a), asarray(b), rtol, atol, equal_nan).all()
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have the same shape and elements, as an array.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.array_equal(jnp.ones(2), jnp.ones(3))
+    Array(False, dtype=bool)
+    """
+    x, y = asarray(a1), asarray(a2)
+    if x.shape != y.shape:
+        return asarray(False)
+    same = x == y
+    if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
+        same = same | ((x != x) & (y != y))
+    return same.all()
+
+
 def permute_dims(a: Any, /, axes: Any) -> Any:
     """The dimensions in another order."""
     return DOOR.function(np.transpose)(asarray(a), axes)
