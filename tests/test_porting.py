@@ -5,13 +5,15 @@ import warnings
 
 import numpy as np
 import pytest
-from porting import autograd_style, idioms, jax_style, mathematics, sparsity, training, vision
+from porting import autograd_style, idioms, jax_style, mathematics, models, sparsity, training, vision
 
 import lucid.jax
 import lucid.numpy
 import lucid.torch
 
-PROGRAMS = training.PROGRAMS + mathematics.PROGRAMS + sparsity.PROGRAMS + vision.PROGRAMS + idioms.PROGRAMS
+PROGRAMS = [
+    program for module in (training, mathematics, sparsity, vision, idioms, models) for program in module.PROGRAMS
+]
 HAS_TORCH, HAS_JAX, HAS_AUTOGRAD = (importlib.util.find_spec(n) is not None for n in ("torch", "jax", "autograd"))
 
 

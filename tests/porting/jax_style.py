@@ -1,5 +1,6 @@
 """Programs as users of JAX write them, each a function of the namespace `jax`."""
 
+from collections import namedtuple
 from functools import partial
 from itertools import pairwise
 
@@ -462,6 +463,96 @@ def rules(jax):
     }
 
 
+def chained_updates(jax):
+    """An optimizer put together of parts that carry their state in nests, with a mask, a schedule and a None."""
+    jnp = jax.numpy
+    Part, Moments = namedtuple("Part", "init update"), namedtuple("Moments", "count mean square")
+
+    def chain(*parts):
+        def update(gradient, states, params):
+            news = []
+            for part, state in zip(parts, states, strict=True):
+                gradient, state = part.update(gradient, state, params)
+                news.append(state)
+            return gradient, tuple(news)
+
+        return Part(lambda params: tuple(part.init(params) for part in parts), update)
+
+    def clipped(most):
+        def update(gradient, state, params):
+            norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(gradient)))
+            return jax.tree.map(lambda g: g * jnp.minimum(1.0, most / (norm + 1e-6)), gradient), state
+
+        return Part(lambda params: (), update)
+
+    def adaptive(b1=0.9, b2=0.999):
+        def init(params):
+            zeros = jax.tree.map(jnp.zeros_like, params)
+            return Moments(jnp.zeros([], jnp.int32), zeros, zeros)
+
+        def update(gradient, state, params):
+            mean = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.mean, gradient)
+            square = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g**2, state.square, gradient)
+            count = state.count + 1
+            step = jax.tree.map(lambda m, v: m / (1 - b1**count) / (jnp.sqrt(v / (1 - b2**count)) + 1e-8), mean, square)
+            return step, Moments(count, mean, square)
+
+        return Part(init, update)
+
+    def decayed(rate):
+        def update(gradient, state, params):
+            mask = jax.tree.map(lambda p: p.ndim > 1, params)
+            return jax.tree.map(lambda g, p, m: g + rate * p if m else g, gradient, params, mask), state
+
+        return Part(lambda params: (), update)
+
+    def scheduled(rate):
+        return Part(
+            lambda params: jnp.zeros([], jnp.int32),
+            lambda gradient, count, params: (jax.tree.map(lambda g: -rate(count) * g, gradient), count + 1),
+        )
+
+    def rate(count):
+        return jnp.where(count < 3, 0.1 * (count + 1) / 3, 0.05 * (1 + jnp.cos(jnp.pi * count / 20)))
+
+    random = np.random.RandomState(0)
+    params = {
+        "w": [jnp.array(random.randn(3, 8) * 0.3), jnp.array(random.randn(8, 1) * 0.3)],
+        "b": jnp.zeros(8),
+        "no": None,
+    }
+    x = jnp.array(random.randn(16, 3))
+    y = x[:, :1] * 2 - x[:, 1:2] * x[:, 2:]
+
+    def loss(params):
+        error = jnp.tanh(x @ params["w"][0] + params["b"]) @ params["w"][1] - y
+        return jnp.mean(error**2), {"absolute": jnp.abs(error).mean()}
+
+    optimizer = chain(clipped(1.0), adaptive(), decayed(1e-3), scheduled(rate))
+
+    @jax.jit
+    def step(params, state):
+        (value, aux), gradient = jax.value_and_grad(loss, has_aux=True)(params)
+        updates, state = optimizer.update(gradient, state, params)
+        return jax.tree.map(lambda p, u: p + u, params, updates), state, (value, aux)
+
+    state, losses = optimizer.init(params), []
+    for _ in range(10):
+        params, state, (value, aux) = step(params, state)
+        losses.append([float(value), float(aux["absolute"])])
+    counts = jnp.array([2, 0, 1])
+    repeated = jax.jit(lambda n: jnp.repeat(x[:3], n, axis=0, total_repeat_length=4))(counts)
+    return {
+        "losses": losses,
+        "count": int(state[1].count),
+        "leaves": len(jax.tree.leaves((params, state))),
+        "weights": np.asarray(params["w"][0]),
+        "repeated": np.asarray(repeated),
+        "close": bool(jnp.allclose(params["b"], state[1].mean["b"])),
+    }
+
+
 PROGRAMS = [
+    chained_updates,
     mlp, scan_rnn, neural_ode, hmc, gaussian_process, per_example_gradients, maml, pinn, transformer, convolutions, rules,
 ]  # fmt: skip
