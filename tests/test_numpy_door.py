@@ -466,3 +466,19 @@ def test_other_classes_keep_their_promotion():
     assert onp.sin(lucid.tensor([1])).dtype is lucid.float32
     assert lucid.func.vmap(lambda x: x.sum(dim=0))(lucid.ones(2, 3)).tolist() == [3, 3]
     assert lucid.func.vmap(lambda x: (x.size(), x.max(0).values)[1])(lucid.ones(2, 3)).tolist() == [1, 1]
+
+
+def test_windows_and_strides():
+    from lucid.numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+    own = onp.lib.stride_tricks
+    for given, axis in ((3, 1), ((2, 3), None), ((2, 2), (1, 0)), ((2, 2), (1, 1)), (2, -1)):
+        same(sliding_window_view(np.array(A), given, axis), own.sliding_window_view(A, given, axis))
+    with pytest.raises(ValueError, match="axes"):
+        sliding_window_view(np.array(A), 2)
+    assert [*np.ndenumerate(np.array(A))] == [*onp.ndenumerate(A)]
+    x = np.arange(6.0)
+    same(as_strided(x, (3, 2), (8, 16)), own.as_strided(onp.arange(6.0), (3, 2), (8, 16)))
+    same(np.grad(lambda x: (np.lib.stride_tricks.sliding_window_view(x, 3) ** 2).sum())(x), 2 * x * [1, 2, 3, 3, 2, 1])
+    with pytest.raises(ValueError, match="multiples of 8"):
+        as_strided(x, (2,), (4,))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import contractions, creation, indexing, joining, reductions, scatter, shaping, sorting
+from lucid.api import contractions, creation, indexing, joining, reductions, scatter, shaping, sorting, splitting
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -349,7 +349,22 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
     return shaping.movedim(contractions.cross(x, y, -1), -1, axisc)
 
 
+def _sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: bool = False
+) -> Any:
+    """All windows of a shape, as dimensions behind those of the array."""
+    t = lift(x)
+    sizes = tuple(window_shape) if isinstance(window_shape, list | tuple) else (window_shape,)
+    axes = tuple(range(t.ndim)) if axis is None else tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+    if len(sizes) != len(axes):
+        raise ValueError(f"sliding_window_view: {len(sizes)} sizes of windows are given for {len(axes)} axes")
+    for d, size in zip(axes, sizes, strict=True):
+        t = splitting.unfold(t, d % lift(x).ndim, size, 1)
+    return t
+
+
 FUNCTIONS: dict[Any, Function] = {
+    np.lib.stride_tricks.sliding_window_view: _sliding_window_view,
     np.pad: _pad,
     np.partition: _partition,
     np.argpartition: _argpartition,

@@ -19,11 +19,13 @@ import numpy as _numpy
 
 from lucid.numpy import creation as _creation
 from lucid.numpy import fft as fft
+from lucid.numpy import lib as lib
 from lucid.numpy import linalg as linalg
 from lucid.numpy import random as random
 from lucid.numpy import reasons as _reasons
 from lucid.numpy.arrays import DOOR as _DOOR
 from lucid.numpy.arrays import ndarray as ndarray
+from lucid.numpy.arrays import ndenumerate as ndenumerate
 from lucid.numpy.differentiation import checkpoint as checkpoint
 from lucid.numpy.differentiation import elementwise_grad as elementwise_grad
 from lucid.numpy.differentiation import grad as grad

@@ -1,7 +1,7 @@
 """The array with NumPy's conventions: a class of Lucid's tensors, so whatever is computed of it is of it."""
 
 import copyreg
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -51,6 +51,17 @@ class Flat:
     def copy(self) -> Any:
         """The elements in one dimension."""
         return self.base.flatten()
+
+
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """The elements of an array in row-major order, each after its index.
+
+    >>> import lucid.numpy as np
+    >>> list(np.ndenumerate(np.array([[1.0, 2.0]])))
+    [((0, 0), 1.0), ((0, 1), 2.0)]
+    """
+    array = DOOR.array(arr)
+    return zip(np.ndindex(*array.shape), Flat(array), strict=True)
 
 
 class ArrayMethods:

@@ -22,9 +22,7 @@ REASONS = {
         _DATES,
     ),
     **dict.fromkeys(("asmatrix", "bmat", "matrix"), _MATRIX),
-    **dict.fromkeys(
-        ("core", "ctypeslib", "f2py", "lib", "test", "memmap", "nditer", "nested_iters", "ndenumerate"), _INSIDE
-    ),
+    **dict.fromkeys(("core", "ctypeslib", "f2py", "test", "memmap", "nditer", "nested_iters"), _INSIDE),
     **dict.fromkeys(("flatiter", "broadcast", "getbufsize", "setbufsize", "get_include", "show_runtime"), _INSIDE),
     "asfortranarray": "tensors are in row-major order",
     "ma": "lucid.masked has tensors with masks",

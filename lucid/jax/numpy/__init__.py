@@ -23,7 +23,7 @@ from lucid.numpy import reasons as _reasons
 # Names of NumPy's that JAX has not.
 _NOT_JAXS = frozenset(
     "put place putmask copyto random testing ctypeslib seterr geterr errstate save_ genfromtxt loadtxt savetxt fromregex"
-    " asarray_chkfinite require nditer typename vectorize_ info isfortran".split()
+    " asarray_chkfinite require lib nditer ndenumerate typename vectorize_ info isfortran".split()
 )
 _OWN = _functions.names()
 _NUMPYS = [name for name in _numpy.__all__ if name not in _reasons.REASONS and name not in _NOT_JAXS]
