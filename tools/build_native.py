@@ -37,8 +37,8 @@ SHORTER = (
     "-fno-tree-pta", "-fno-tree-pre", "-fno-gcse", "-fno-tree-vrp", "-fno-tree-dominator-opts", "-fno-tree-vectorize",
     "-fno-schedule-insns2", "-fno-ipa-cp", "-fno-ipa-icf", "-fno-ipa-sra", "-DCYTHON_CLINE_IN_TRACEBACK=0",
 )  # fmt: skip
-# For the order of instructions before registers are given out, which GCC knows on ARM alone, tiles of products are a register
-# too large.
+# GCC orders instructions before it allocates registers on ARM, and not on x86: tiles of products would need one more than
+# there are.
 IN_ORDER = "-fno-schedule-insns"
 # What runs once, when a module is imported, is not optimized.
 ONCE = '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))'
@@ -97,7 +97,7 @@ def flags(native: SimpleNamespace, module: str, sanitize: bool) -> list[str]:
     elif module in native.LOOPS:  # as fast as memory; a loop with a call in it is not vectorized
         found += ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
         found.append("-DCYTHON_INLINE=__inline__ __attribute__((__always_inline__))")
-        found += [IN_ORDER] if is_gcc() else ()
+        found += [IN_ORDER] if is_gcc() else []
     else:
         found.append("-O1" if is_gcc() and module.split(".")[0] in OF_MANY else "-O2")
         found += SHORTER if accepted(SHORTER) else ()
