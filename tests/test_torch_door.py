@@ -958,3 +958,21 @@ def _renames(state, prefix, *rest):
 
 def test_draws_of_one_probability_are_of_the_front_door():
     assert repr(torch.zeros(2).bernoulli(1.0)) == "tensor([1., 1.])"
+
+
+def test_layouts_and_shapes_of_sparse_tensors():
+    x = torch.eye(3)
+    sparse = x.to_sparse()
+    assert (repr(x.layout), repr(sparse.layout), repr(torch.sparse_csr)) == (
+        "torch.strided",
+        "torch.sparse_coo",
+        "torch.sparse_csr",
+    )
+    assert (
+        x.layout is torch.strided and sparse.layout is torch.sparse_coo and x.to_sparse_csr().layout == torch.sparse_csr
+    )
+    assert sparse.layout == lucid.sparse_coo and sparse.layout != torch.strided and lucid.eye(2).layout is lucid.strided
+    assert pickle.loads(pickle.dumps(torch.strided)) is torch.strided
+    assert sparse.shape.numel() == 9 and isinstance((sparse @ sparse).shape, torch.Size)
+    assert x.to_sparse(layout=torch.sparse_csr).layout is torch.sparse_csr
+    assert type(lucid.eye(2).to_sparse().shape) is tuple

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from lucid.core.dtypes import dtype
+from lucid.ops.sparse.layout import layout, named
 from lucid.torch.absences import WHY
 from lucid.torch.accelerators import SWITCHES
 from lucid.torch.element_types import giving_types, typed
@@ -183,6 +184,8 @@ def converted(value: Any) -> Any:
         return derived(value)
     if type(value) is dtype:
         return typed(value)
+    if isinstance(value, layout):
+        return named(value.name, "torch")
     if getattr(value, "__name__", None) in _GIVE_TYPES and value.__module__ in _HOMES_OF_TYPES:
         return giving_types(value)
     return making(value) if makes(value) else value

@@ -14,6 +14,7 @@ from lucid.core.fields import newest
 from lucid.ir.meta import Meta
 from lucid.nn.parameter import Parameter, Waiting, reduced
 from lucid.ops.dims import shape_from
+from lucid.ops.sparse.layout import named
 from lucid.ops.sparse.tensor import Sparse
 from lucid.torch import printing
 from lucid.torch.element_types import typed as of_front_door
@@ -268,6 +269,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
     is_sparse_csr = property(lambda self: False, doc="Whether rows are compressed: never.")
     name = property(lambda self: None, doc="Tensors have no names.")
     volatile = property(lambda self: False, doc="As tensors from before PyTorch 0.4.")
+    layout = property(lambda self: named("strided", "torch"), doc="How the elements are stored.")
     is_cpu = property(lambda self: True, doc="Whether the elements are in the processor's memory.")
     is_mps = property(lambda self: False, doc="Whether Apple's GPU has the elements.")
     is_nested = property(lambda self: False, doc="Whether rows have lengths of their own: never.")

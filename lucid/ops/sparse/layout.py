@@ -1,5 +1,8 @@
 """How the elements of a tensor are stored."""
 
+from functools import cache
+from typing import Any
+
 
 class layout:
     """How the elements of a tensor are stored: all of them by strides, or some of them with their positions.
@@ -9,17 +12,28 @@ class layout:
     (lucid.strided, lucid.sparse_coo)
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, home: str) -> None:
         self.name = name
+        self.home = home  # the library under whose name it is printed
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, layout) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
-        return f"lucid.{self.name}"
+        return f"{self.home}.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name, self.home)
 
 
-strided = layout("strided")
-sparse_coo = layout("sparse_coo")
-sparse_csr = layout("sparse_csr")
-sparse_csc = layout("sparse_csc")
+@cache
+def named(name: str, home: str = "lucid") -> layout:
+    """The layout of a name; the same one each time."""
+    return layout(name, home)
+
+
+strided, sparse_coo = named("strided"), named("sparse_coo")
+sparse_csr, sparse_csc = named("sparse_csr"), named("sparse_csc")

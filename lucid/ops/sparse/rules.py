@@ -139,7 +139,7 @@ def _joined(name: str, x: Sparse, y: Sparse) -> Sparse:
 def _common_layout(xs: Sequence[Sparse]) -> Any:
     """How what is put together of some is stored: as all of them are, or by coordinates."""
     first = xs[0].layout
-    return first if all(x.layout is first for x in xs) else sparse_coo
+    return first if all(x.layout == first for x in xs) else sparse_coo
 
 
 @rule("add_scaled")

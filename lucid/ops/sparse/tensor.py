@@ -234,7 +234,8 @@ class Sparse(Tensor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (*self._aux.shape, *self._array.shape[1:])
+        values = self._array.shape
+        return type(values)((*self._aux.shape, *values[1:]))  # a size where that of the values is one
 
     @property
     def dtype(self) -> Any:
@@ -246,7 +247,7 @@ class Sparse(Tensor):
 
     @property
     def layout(self) -> layouts.layout:  # type: ignore[override]  # properties of `Tensor` are stubs
-        return self._aux.layout
+        return layouts.named(self._aux.layout.name, self._array.layout.home)
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
