@@ -24,25 +24,13 @@ from lucid.core.tensor import Tensor
 from lucid.distributed import parts as divided
 from lucid.distributed.groups import ProcessGroup, chosen, is_initialized
 from lucid.distributed.objects import all_gather_object
+from lucid.distributed.parts import Shard as Shard
 
 __all__ = ["Shard", "load_parallel", "save_parallel"]
 
 INDEX, FORMAT = "checkpoint.parallel.json", "lucid.parallel.1"
 _FILE = re.compile(r"[0-9a-f]{16}-\d{5,}-of-\d{5,}\.safetensors")
 _SAVE = "lucid.save"
-
-
-class Shard(NamedTuple):
-    """A part of a tensor that is divided among processes: the part, where it begins, and the shape of the whole.
-
-    >>> import lucid
-    >>> lucid.Shard(lucid.ones(2, 3), (2, 0), (4, 3)).offsets
-    (2, 0)
-    """
-
-    tensor: Tensor
-    offsets: tuple[int, ...]
-    shape: tuple[int, ...]
 
 
 class _Part(NamedTuple):

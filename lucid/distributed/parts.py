@@ -9,6 +9,19 @@ from lucid.distributed import functional
 from lucid.distributed.groups import ProcessGroup
 
 
+class Shard(NamedTuple):
+    """A part of a tensor that is divided among processes: the part, where it begins, and the shape of the whole.
+
+    >>> import lucid
+    >>> lucid.Shard(lucid.ones(2, 3), (2, 0), (4, 3)).offsets
+    (2, 0)
+    """
+
+    tensor: Tensor
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
 class Place(NamedTuple):
     """Where in a whole tensor a part begins, and the shape of the whole."""
 

@@ -6,8 +6,7 @@ Each process writes and reads its own parts, and any other number of processes, 
 from typing import Any
 
 from lucid import Tensor
-from lucid.checkpoints.parallel import Shard
-from lucid.distributed.parts import place_of
+from lucid.distributed.parts import Shard, place_of
 from lucid.nn.module import Module
 
 __all__ = [
