@@ -53,7 +53,7 @@ def _of_tensors(m: Any, name: str, a: Any, x: np.ndarray, order: np.ndarray) -> 
     rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
     places = m.tensor(np.stack([rows, a.indices]).astype(np.int64)[:, order])
     s = m.sparse_csr_tensor(crow, col, values, a.shape)
-    across = m.sparse_coo_tensor(m.tensor(np.stack([a.indices, rows]).astype(np.int64)), values, a.shape[::-1])
+    across = s.t()
     ones = m.ones(a.shape[0], x.shape[1], dtype=dense.dtype)
 
     def with_gradients() -> Any:

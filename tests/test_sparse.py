@@ -453,6 +453,16 @@ def test_layouts_become_each_other():
         lucid.sparse_csc_tensor([0, 1], [0], [1.0], (3, 2))
 
 
+@pytest.mark.parametrize("width", [1, 7, 8, 20])
+def test_columns_times_factors_of_any_width(width):
+    a = matrix()
+    values = lucid.tensor(a.data, requires_grad=True)
+    x, y = tensor(4, width, requires_grad=True), tensor(width, 5, requires_grad=True)
+    np.testing.assert_allclose((made("csc", values, a) @ x).detach().numpy(), a @ x.detach().numpy())
+    assert gradcheck(lambda v, x: made("csc", v, a) @ x, (values, x))
+    assert gradcheck(lambda v, y: y @ made("csc", v, a), (values, y))
+
+
 def test_scipys_columns_are_taken_as_they_lie():
     a = matrix().tocsc()
     s = sparse.from_scipy(a)

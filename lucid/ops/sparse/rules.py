@@ -34,6 +34,9 @@ common_positions = question("common_positions")  # (x, y, shape): where position
 joined_entries = question("joined_entries")  # (crow, col, crow of another): pairs whose products make up that of both
 
 
+_WIDE = 8  # columns from which on bringing compressed columns into rows costs less than sums that meet in one row
+
+
 def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Say what primitives of these names make of sparse operands."""
 
@@ -388,7 +391,7 @@ def _contract(x: Any, y: Any, labels: Labels) -> Any:
         raise _refuse("matmul", f"products of sparse matrices are over one dimension, not {labels}")
     if isinstance(y, Sparse):
         return _sparse_product(x, y, shared[0], labels)
-    if isinstance(x._aux, Csc):
+    if isinstance(x._aux, Csc) and y.numel() < _WIDE * x.shape[labels.left.index(shared[0])]:
         turned = labelled(labels.left[::-1], labels.right, labels.out, labels.conj_left, labels.conj_right)
         return _contract(x.with_pattern(x._aux.across), y, turned)
     (summed,) = shared
