@@ -39,7 +39,6 @@ from lucid.core.node import (
 from lucid.core.storage import DETACHED, FROZEN, NORMAL, UNRECORDED, View, new_view, storage_of, thaw
 from lucid.core.tensor import Tensor, class_of, shape_of, wrapped, wrapped_as
 
-ndarray = np.ndarray
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
 _active = levels.active.get
@@ -343,13 +342,13 @@ def apply(prim: Primitive, args: Any, params: dict[str, Any]) -> Any:
             if tensor._level > highest:
                 highest = tensor._level
                 top = a
-        elif isinstance(a, ndarray):
+        elif isinstance(a, ARRAY):
             given = True
         elif a is not None:
             numbers = True
         bit += bit  # of the many operands of a variadic primitive each is asked again
     if given or not found:
-        args = [a if a is None or (found and not isinstance(a, ndarray)) else lift(a) for a in args]
+        args = [a if a is None or (found and not isinstance(a, ARRAY)) else lift(a) for a in args]
         return apply(prim, args, params)
     if tracing() and (taken := captured(args)) is not None:
         return apply(prim, taken, params)

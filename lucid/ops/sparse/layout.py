@@ -30,10 +30,10 @@ class layout:
 
 
 @cache
-def named(name: str, home: str = "lucid") -> layout:
+def named(name: str, home: str) -> layout:
     """The layout of a name; the same one each time."""
     return layout(name, home)
 
 
-strided, sparse_coo = named("strided"), named("sparse_coo")
-sparse_csr, sparse_csc = named("sparse_csr"), named("sparse_csc")
+strided, sparse_coo = named("strided", "lucid"), named("sparse_coo", "lucid")
+sparse_csr, sparse_csc = named("sparse_csr", "lucid"), named("sparse_csc", "lucid")
