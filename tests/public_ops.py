@@ -36,7 +36,8 @@ NOT_OPS: dict[str, str] = {
     """,
     "tells about types and shapes: test_dtypes, test_tensor": """
         __array_namespace_info__ broadcast_shapes can_cast device dtype finfo get_default_dtype iinfo is_complex
-        is_floating_point is_pinned is_shared is_tensor isdtype numel promote_types result_type set_default_dtype Tensor
+        is_floating_point is_pinned is_shared is_tensor isdtype nelement numel promote_types result_type set_default_dtype
+        storage_offset stride Tensor
     """,
     "modes and settings: test_modes, test_amp, test_threads": """
         autocast enable_grad get_num_threads GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad
@@ -56,7 +57,8 @@ NOT_OPS: dict[str, str] = {
     """,
     "takes a tensor off the tape: test_tape": "detach_",
     "makes or takes sparse tensors: test_sparse": """
-        layout sparse_coo_tensor sparse_csr_tensor sparse_mask spmm to_dense to_sparse to_sparse_coo to_sparse_csr
+        layout sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor sparse_mask spmm to_dense to_sparse
+        to_sparse_coo to_sparse_csc to_sparse_csr
     """,
 }
 WHY_NOT = {name: reason for reason, names in NOT_OPS.items() for name in names.split()}

@@ -144,7 +144,8 @@ lucid.api.creation: unlisted method
 lucid.api.dlpack:
     from_dlpack
 lucid.api.conversion:
-    is_complex:method is_floating_point:method is_tensor result_type numel:method:methods=nelement
+    is_complex:method is_floating_point:method is_tensor result_type numel:method
+    nelement:of=numel:method:unlisted
 lucid.api.conversion: lazy method
     get_device is_same_size is_signed is_pinned:unlisted is_shared:unlisted ndimension:unlisted new:unlisted
     type:unlisted cpu:unlisted numpy:unlisted:methods=to_numpy to:unlisted type_as:unlisted

@@ -22,7 +22,7 @@ class Flat:
     >>> x = np.zeros((2, 2))
     >>> x.flat[1:3] = 5
     >>> x.flat[2], list(x.flat[:2]), len(x.flat)
-    (5.0, [0.0, 5.0], 4)
+    (array(5.), [array(0.), array(5.)], 4)
     """
 
     def __init__(self, array: Any) -> None:
@@ -58,7 +58,7 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
 
     >>> import lucid.numpy as np
     >>> list(np.ndenumerate(np.array([[1.0, 2.0]])))
-    [((0, 0), 1.0), ((0, 1), 2.0)]
+    [((0, 0), array(1.)), ((0, 1), array(2.))]
     """
     array = DOOR.array(arr)
     return zip(np.ndindex(*array.shape), Flat(array), strict=True)
