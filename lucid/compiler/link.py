@@ -146,7 +146,7 @@ def _called(
     spent: tuple[int, ...],
 ) -> Call:
     views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
-    numbers = tuple([r.buffer.index for r in results])
+    numbers = tuple([(r.buffer.index, r.buffer.array.dtype) for r in results])
     keeps = id(instruction) if id(instruction) in of.kept else None
     return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses, spent)
 

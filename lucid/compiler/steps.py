@@ -38,7 +38,7 @@ class Call(NamedTuple):
     primitive: Any
     operands: tuple[Any, ...]  # views, and anything else as it is
     params: dict[str, Any]
-    results: tuple[int, ...]  # the numbers of buffers
+    results: tuple[tuple[int, Any], ...]  # the numbers of buffers, and the types of their elements
     takes_tensors: bool
     keeps: int | None  # under which number the residuals of a fused primitive are kept
     uses: int | None  # the number of those that a derivative uses
@@ -48,8 +48,8 @@ class Call(NamedTuple):
         for index in self.spent:
             frame.arrays[index] = None
         given = [o.of(frame) if type(o) is View else o for o in self.operands]
-        for index, array in zip(self.results, self._computed(given, frame), strict=True):
-            array = np.asarray(array)
+        for (index, dtype), array in zip(self.results, self._computed(given, frame), strict=True):
+            array = np.asarray(array, dtype)
             if not array.flags.c_contiguous or _is_shared(array, given):
                 array = np.array(array, order="C")
             frame.hold(index, array)

@@ -8,6 +8,7 @@ from lucid.core.tensor cimport wrapped
 cdef class Way:
     cdef public int kind
     cdef public object back, fn, push_fn
+    cdef public set refused
     cdef public tuple parameters
     cdef public Primitive chain
     cdef public Rule rule

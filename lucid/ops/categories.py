@@ -120,7 +120,6 @@ def _reader(partial: Partial | None) -> Callable[..., Any] | None:
     return partial
 
 
-BY_TENSORS = object()  # instead of a kernel, of a rule that is not one of single elements
 # How a change passes an operand, from the simplest derivative to the most general.
 SAME, NEGATED, NONE, HANDED_ON, FACTOR, CHANGE, SELECTED, LINEAR, PAIR = range(9)
 
@@ -134,6 +133,7 @@ class Way:
         self.push_fn: Any = None
         self.chain: Any = None  # the primitive, once it is declared
         self.back: Any = None  # the kernel for arrays
+        self.refused: set[Any] = set()  # types for which the rule is not one of single elements
         self.parameters: tuple[str, ...] = ()
         if isinstance(partial, int):
             self.kind = {1: SAME, -1: NEGATED, 0: NONE}[partial]
@@ -188,14 +188,14 @@ class Way:
             return self.chain.kernel(ct, derivative if is_real else conjugated(derivative))
         if self.back is None:
             self.back = self._made_of_rule(f"pull of {node.prim.name}")
-        if self.back is not BY_TENSORS:
+        if not self.refused or ct.dtype not in self.refused:
             values = [saved_at(node, k, ct) for k in self.rule.picks if type(k) is int]
             try:
                 if not self.parameters:
                     return self.back(ct, *values)
                 return self.back(ct, *values, **{k: node.params[k] for k in self.parameters})
             except (NotScalarError, NeedsValueError):
-                self.back = BY_TENSORS
+                self.refused.add(ct.dtype)
         return bare(self.pull(node, wrapped(ct)))
 
     def _made_of_rule(self, name: str) -> Any:
@@ -430,15 +430,16 @@ class Reduction(Primitive):
     tally: Impl | None = None
     back: Any = None  # the kernels for arrays
     count: Any = None
+    refused: frozenset[Any] = frozenset()  # types for which the weight is not one of single elements
 
     def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
         if isinstance(ct, TensorFields):
             return super().vjp(node, ct)
-        if ct.dtype.kind != "c" and self.back is not BY_TENSORS:
+        if ct.dtype.kind != "c" and ct.dtype not in self.refused:
             try:
                 return (self._pull_array(node, ct, **node.params),)
             except (NotScalarError, NeedsValueError):
-                self.back = BY_TENSORS
+                self.refused |= {ct.dtype}
         found = super().vjp(node, wrapped(ct))
         return [bare(g) for g in found]
 
