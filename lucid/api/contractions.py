@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.api import contractions
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
 from lucid.core.inplace import write
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor, shape_of
+from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
-from lucid.ops.contraction import LETTERS, Labels, contract, labelled
+from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled, mm, mv, raise_unless_of_rank
 from lucid.ops.contraction import matmul as matmul
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.out import takes_out
@@ -230,68 +229,6 @@ def _check_labels(equation: str, labels: list[str], result: str, shapes: tuple[S
         raise ArgumentError(f"einsum: {equation!r} has {', '.join(sorted(missing))} in the result but in no operand")
 
 
-def _expect(name: str, x: Tensor, ndim: int) -> None:
-    if x.ndim != ndim:
-        raise RuntimeError(f"{name}: expected a tensor with {ndim} dimensions, not shape {x.shape}")
-
-
-def mm(input: Any, mat2: Any) -> Tensor:
-    """Product of two matrices.
-
-    >>> import lucid
-    >>> lucid.mm(lucid.tensor([[1.0, 2.0]]), lucid.tensor([[3.0], [4.0]]))
-    Tensor([[11.]])
-    """
-    x, y = lift_all(input, mat2)
-    _expect("mm", x, 2)
-    _expect("mm", y, 2)
-    return matmul(x, y)
-
-
-def bmm(input: Any, mat2: Any) -> Tensor:
-    """Products of two stacks of matrices.
-
-    >>> import lucid
-    >>> lucid.bmm(lucid.ones(5, 2, 3), lucid.ones(5, 3, 4)).shape
-    (5, 2, 4)
-    """
-    x, y = lift_all(input, mat2)
-    _expect("bmm", x, 3)
-    _expect("bmm", y, 3)
-    if x.shape[0] != y.shape[0]:
-        raise RuntimeError(f"bmm: {x.shape[0]} matrices against {y.shape[0]}")
-    return matmul(x, y)
-
-
-def mv(input: Any, vec: Any) -> Tensor:
-    """Product of a matrix and a vector.
-
-    >>> import lucid
-    >>> lucid.mv(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, -1.0]))
-    Tensor([-1., -1.])
-    """
-    x, y = lift_all(input, vec)
-    _expect("mv", x, 2)
-    _expect("mv", y, 1)
-    return matmul(x, y)
-
-
-def dot(input: Any, tensor: Any) -> Tensor:
-    """Sum of the products of two vectors' elements.
-
-    >>> import lucid
-    >>> lucid.dot(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]))
-    Tensor(11.)
-    """
-    x, y = lift_all(input, tensor)
-    shape = shape_of(x)
-    if len(shape) != 1 or shape_of(y) != shape:
-        _expect("dot", x, 1)
-        _expect("dot", y, 1)
-        raise RuntimeError(f"dot: vectors of {x.shape[0]} and {y.shape[0]} elements")
-    return matmul(x, y)
-
-
 def inner(input: Any, other: Any) -> Tensor:
     """Sum of products over the last dimension of both.
 
@@ -316,8 +253,8 @@ def outer(input: Any, vec2: Any) -> Tensor:
             [6., 8.]])
     """
     x, y = lift_all(input, vec2)
-    _expect("outer", x, 1)
-    _expect("outer", y, 1)
+    raise_unless_of_rank("outer", x, 1)
+    raise_unless_of_rank("outer", y, 1)
     return _contracted(promote("outer", (x, y), KEEP), ("i", "j"), "ij")
 
 
@@ -397,7 +334,7 @@ def trace(input: Any) -> Tensor:
     Tensor(5.)
     """
     x = lift(input)
-    _expect("trace", x, 2)
+    raise_unless_of_rank("trace", x, 2)
     return P.diagonal(x, offset=0, dim1=0, dim2=1).sum()
 
 
@@ -449,7 +386,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> T
     >>> lucid.addmv(lucid.ones(2), lucid.eye(2), lucid.tensor([1.0, 2.0]), alpha=10)
     Tensor([11., 21.])
     """
-    return scaled_sum(input, contractions.mv(mat, vec), beta, alpha)
+    return scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
 @takes_out
@@ -463,7 +400,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     Tensor([[4., 5.],
             [7., 9.]])
     """
-    return scaled_sum(input, contractions.outer(vec1, vec2), beta, alpha)
+    return scaled_sum(input, outer(vec1, vec2), beta, alpha)
 
 
 @takes_out
@@ -492,7 +429,7 @@ def vdot(input: Any, other: Any) -> Tensor:
     Tensor(4.+0.j, dtype=lucid.complex64)
     """
     x = lift(input)
-    return contractions.dot(unary.conj(x) if x.is_complex() else x, other)
+    return dot(unary.conj(x) if x.is_complex() else x, other)
 
 
 def _in_place(function: Callable[..., Tensor], example: str) -> Callable[..., Tensor]:

@@ -72,8 +72,8 @@ lucid.ops.floating: method
     frexp:out isneginf isposinf ldexp:out:inplace=listed:numpy nextafter:inplace:standard signbit:standard:numpy
 lucid.ops.binary: method inplace=listed numpy
     gcd lcm
-lucid.ops.contraction: method out numpy
-    matmul
+lucid.ops.contraction: method out
+    bmm dot matmul:numpy mm mv
 lucid.ops.nn.softmax: method out special
     log_softmax softmax
 
@@ -93,7 +93,7 @@ lucid.api.differences: lazy
 lucid.api.distances: lazy method
     cdist:-method dist pdist:-method renorm renorm_:unlisted
 lucid.api.contractions: method out
-    addmm:inplace baddbmm:inplace bmm cross dot einsum:-method:-out inner kron mm mv outer/ger tensordot trace:-out
+    addmm:inplace baddbmm:inplace cross einsum:-method:-out inner kron outer/ger tensordot trace:-out
 lucid.api.contractions: lazy method
     addbmm addbmm_:unlisted addmv addmv_ addr addr_:unlisted vdot
 

@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
-from lucid.core.primitive import apply, lift
+from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, of_class, shape_of
 from lucid.ops import binary, unary
-from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.dims import all_dims, many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast, float_type_of
 from lucid.ops.reductions import count_at
 from lucid.ops.rules import P, kept_shape
 
 Dims = int | tuple[int, ...] | list[int] | None
+_FLOATS = dtypes.DIFFERENTIABLE
 
 
 class ValuesIndices(NamedTuple):
@@ -29,7 +30,7 @@ def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
     x = lift(input)
     if dtype is not None:
         x = x.to(dtype)
-    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+    if element_type(x) not in _FLOATS:
         raise RuntimeError(
             f"{name} needs a floating-point or complex tensor, not {x.dtype}; convert it, as in x.float()"
         )
@@ -38,7 +39,7 @@ def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
 
 def _ordered(input: Any, name: str) -> Tensor:
     x = lift(input)
-    if x.np_dtype.kind == "c":
+    if element_type(x).kind == "c":
         raise TypeError(f"{name} takes real tensors, not complex ones; take abs(), real or imag first")
     return x
 
@@ -51,7 +52,7 @@ def _widened(input: Any, dtype: Any) -> Tensor:
     x = lift(input)
     if dtype is not None:
         return x.to(dtype)
-    return x if x.np_dtype in _NOT_WIDENED else cast(x, dtypes.INT64)
+    return x if element_type(x) in _NOT_WIDENED else cast(x, dtypes.INT64)
 
 
 def _as_asked(out: Tensor, dtype: Any) -> Tensor:
@@ -72,9 +73,9 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     >>> lucid.sum(x, dim=0)
     Tensor([4., 6.])
     """
-    if dim is None and dtype is None and isinstance(input, Tensor) and input.np_dtype in dtypes.DIFFERENTIABLE:
+    if dim is None and dtype is None and isinstance(input, Tensor) and element_type(input) in _FLOATS:
         # The end of most losses, without the questions that the general way asks.
-        return apply(P.sum, (input,), {"dims": tuple(range(input.ndim)), "keepdim": keepdim})
+        return apply(P.sum, (input,), {"dims": all_dims(len(shape_of(input))), "keepdim": keepdim})
     x = _widened(input, dtype)
     return _as_asked(P.sum(x, dims=many_dims(dim, x.ndim, "sum"), keepdim=keepdim), dtype)
 
@@ -91,13 +92,13 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
             [3.5]])
     """
     x = _floats(input, "mean", dtype)
-    dims = many_dims(dim, x.ndim, "mean")
+    dims = many_dims(dim, len(shape_of(x)), "mean")
     return binary.true_divide(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), _count(x, dims))
 
 
 def _count(x: Tensor, dims: tuple[int, ...]) -> float:
     """The number of elements that are reduced; nan for none, as 0 / 0."""
-    return float(count_at(x.shape, dims)) or math.nan
+    return float(count_at(shape_of(x), dims)) or math.nan
 
 
 @numpy_names
@@ -122,7 +123,7 @@ def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
 
 def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
     x = _ordered(input, prim)
-    dims = many_dims(dim, x.ndim, prim)
+    dims = many_dims(dim, len(shape_of(x)), prim)
     _nonempty(x, dims, prim)
     return apply(getattr(P, prim), (x,), {"dims": dims, "keepdim": keepdim})
 

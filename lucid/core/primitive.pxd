@@ -36,6 +36,7 @@ cpdef object pulled_by_tensors(Node node, object ct)
 cpdef object bare(object found)
 @cython.locals(view=View, below=TensorFields)
 cpdef object synced(TensorFields tensor)
+cpdef object lift(object value)
 @cython.locals(
     tensor=TensorFields, view=View, highest=cython.longlong, needs=cython.longlong, bit=cython.longlong,
     found=cython.bint, given=cython.bint, need=cython.bint, numbers=cython.bint,

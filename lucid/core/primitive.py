@@ -478,7 +478,7 @@ def write_node(
                 shapes = shapes_of(args)
     else:
         others = edges_of(args)
-        if prim.broadcasts:
+        if prim.broadcasts and [a for a in args if shape_of(a) != shape]:
             shapes = shapes_of(args)
     alone = plan.alone
     if alone >= 0 and plan.source < 0:

@@ -1,11 +1,11 @@
 """Linear algebra: norms, factorizations, solvers and eigenvalues, all with derivatives."""
 
-from lucid.api.contractions import dot as dot
 from lucid.api.contractions import inner as inner
 from lucid.api.contractions import outer as outer
 from lucid.api.names import public as _public
 from lucid.backends.numpy import linalg as _kernels  # noqa: F401 -- they fill the table
 from lucid.native import compiled_first as _compiled_first
+from lucid.ops.contraction import dot as dot
 
 _compiled_first(__path__, "linalg")
 

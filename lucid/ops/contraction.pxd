@@ -1,3 +1,4 @@
+cimport cython
 from lucid.core.fields cimport TensorFields
 from lucid.core.primitive cimport Primitive, apply, element_type
 from lucid.core.tensor cimport shape_of
@@ -17,4 +18,8 @@ cpdef object pulled_left(object ct, object right, Labels labels)
 cpdef object pulled_right(object ct, object left, Labels labels)
 cdef bint _has_imaginary_part(object ct)
 cpdef object multiplied(object x, object y, Labels labels)
-cpdef Labels _matmul_labels(object rank, object other_rank)
+cdef dict _of_ranks
+@cython.locals(found=Labels)
+cpdef Labels _matmul_labels(Py_ssize_t rank, Py_ssize_t other_rank)
+@cython.locals(left=tuple, right=tuple, labels=Labels, broadcasts=cython.bint)
+cpdef object product(str name, object input, object other, Py_ssize_t rank=*, Py_ssize_t other_rank=*)

@@ -150,14 +150,15 @@ def mT(x: Any) -> Any:
     return P.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
 
-_of_ranks: dict[tuple[int, int], Labels] = {}
+_of_ranks: dict[int, Labels] = {}
 
 
 def _matmul_labels(rank: int, other_rank: int) -> Labels:
     """Those of the product of matrices, vectors where a rank is 1, and stacks of them."""
-    found = _of_ranks.get((rank, other_rank))
+    key = rank << 8 | other_rank
+    found = _of_ranks.get(key)
     if found is None:
-        found = _of_ranks[rank, other_rank] = _labels_of_ranks(rank, other_rank)
+        found = _of_ranks[key] = _labels_of_ranks(rank, other_rank)
     return found
 
 
@@ -179,6 +180,11 @@ def matmul(input: Any, other: Any) -> Tensor:
     >>> lucid.matmul(a, lucid.zeros(5, 2, 3)).shape
     (5, 2, 3)
     """
+    return product("matmul", input, other)
+
+
+def product(name: str, input: Any, other: Any, rank: int = 0, other_rank: int = 0) -> Any:
+    """The product of matrices, vectors or stacks of them, as users give them; ranks are those it must have, 0 for any."""
     if (casting := _autocast()) is not None:
         input, other = casting.low(input, other)
     if isinstance(input, Tensor) and isinstance(other, Tensor):
@@ -186,18 +192,69 @@ def matmul(input: Any, other: Any) -> Tensor:
     else:
         x, y = lift_all(input, other)
     if element_type(x) is not element_type(y):
-        x, y = promote("matmul", (x, y), KEEP)
+        x, y = promote(name, (x, y), KEEP)
     left, right = shape_of(x), shape_of(y)
+    if (rank and len(left) != rank) or (other_rank and len(right) != other_rank):
+        raise_unless_of_rank(name, x, rank)
+        raise_unless_of_rank(name, y, other_rank)
+    broadcasts = not rank
     rank, other_rank = len(left), len(right)
     if not rank or not other_rank:
-        raise RuntimeError(f"matmul: 0-d operands are not allowed; shapes {left} and {right}. Use * instead")
-    rows = right[0 if other_rank == 1 else -2]
-    if left[-1] != rows:
-        raise ArgumentError(f"matmul: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
+        raise RuntimeError(f"{name}: 0-d operands are not allowed; shapes {left} and {right}. Use * instead")
+    rows = right[0 if other_rank == 1 else other_rank - 2]
+    if left[rank - 1] != rows:
+        raise ArgumentError(f"{name}: shapes {left} and {right} do not fit: {left[-1]} columns against {rows} rows")
     labels = _matmul_labels(rank, other_rank)
     if rank > 2 and other_rank > 2 and left[:-2] != right[:-2]:
+        if not broadcasts:
+            raise RuntimeError(f"{name}: {left[0]} matrices against {right[0]}")
         return _matmul_of_stacks(x, y, labels)
     return apply(contract, (x, y), labels.params)
+
+
+def raise_unless_of_rank(name: str, x: Tensor, rank: int) -> None:
+    if x.ndim != rank:
+        raise RuntimeError(f"{name}: expected a tensor with {rank} dimensions, not shape {x.shape}")
+
+
+def mm(input: Any, mat2: Any) -> Tensor:
+    """Product of two matrices.
+
+    >>> import lucid
+    >>> lucid.mm(lucid.tensor([[1.0, 2.0]]), lucid.tensor([[3.0], [4.0]]))
+    Tensor([[11.]])
+    """
+    return product("mm", input, mat2, 2, 2)
+
+
+def bmm(input: Any, mat2: Any) -> Tensor:
+    """Products of two stacks of matrices.
+
+    >>> import lucid
+    >>> lucid.bmm(lucid.ones(5, 2, 3), lucid.ones(5, 3, 4)).shape
+    (5, 2, 4)
+    """
+    return product("bmm", input, mat2, 3, 3)
+
+
+def mv(input: Any, vec: Any) -> Tensor:
+    """Product of a matrix and a vector.
+
+    >>> import lucid
+    >>> lucid.mv(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1.0, -1.0]))
+    Tensor([-1., -1.])
+    """
+    return product("mv", input, vec, 2, 1)
+
+
+def dot(input: Any, tensor: Any) -> Tensor:
+    """Sum of the products of two vectors' elements.
+
+    >>> import lucid
+    >>> lucid.dot(lucid.tensor([1.0, 2.0]), lucid.tensor([3.0, 4.0]))
+    Tensor(11.)
+    """
+    return product("dot", input, tensor, 1, 1)
 
 
 _stacks: dict[Any, tuple[Any, Any, Labels]] = {}
