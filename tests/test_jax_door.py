@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.ndimage
 import scipy.special
 import scipy.stats
 
@@ -708,3 +709,53 @@ def test_comparisons_and_counts_are_arrays():
     assert ljax.jit(lambda a: jnp.where(jnp.allclose(a, 1.0), 5, 6))(jnp.ones(2)) == 5
     counts, edges = jnp.histogram(jnp.array([0.0, 1.0, 1.0]), 2)
     assert counts.dtype == jnp.float32 and counts.tolist() == [1, 2] and edges.tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("mode", ["constant", "nearest", "wrap", "mirror", "reflect"])
+@pytest.mark.parametrize("order", [0, 1])
+def test_values_between_elements(mode, order):
+    image = np.arange(12.0).reshape(3, 4) ** 2
+    points = np.array([[0.2, 1.6, -0.7, 2.9, 5.3], [0.4, 2.5, 1.1, -1.2, 3.3]])
+    if mode in ("constant", "wrap"):  # SciPy's edges of these modes are not JAX's
+        points = points[:, :2]
+    expected = scipy.ndimage.map_coordinates(image, points, order=order, mode=mode, cval=-1.0)
+    found = ljax.scipy.ndimage.map_coordinates(image, list(points), order, mode, cval=-1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_values_outside_of_an_array_and_their_gradients():
+    read = ljax.scipy.ndimage.map_coordinates
+    np.testing.assert_allclose(read(np.arange(3.0), [np.array([-0.5, 2.5, 9.0])], 1, cval=4.0), [2.0, 3.0, 4.0])
+    at = jnp.array([0.5, 1.25])
+    slopes = ljax.vmap(ljax.grad(lambda p: read(jnp.array([0.0, 1.0, 4.0]), [p], 1)))(at)
+    np.testing.assert_allclose(slopes, [1.0, 3.0])
+    for wrong in ({"order": 3}, {"order": 1, "mode": "there"}):
+        with pytest.raises(NotImplementedError):
+            read(jnp.ones(3), [at], **wrong)
+    with pytest.raises(ValueError, match="2 dimensions"):
+        read(jnp.ones((2, 2)), [at], 1)
+
+
+def test_minima():
+    for method in ("BFGS", "l-bfgs-experimental-do-not-rely-on-this"):
+        found = ljax.scipy.optimize.minimize(lambda x, a: ((x - a) ** 4).sum(), jnp.zeros(3), (2.0,), method=method)
+        np.testing.assert_allclose(found.x, 2 * np.ones(3), atol=0.05)
+        assert found.success and found.jac.shape == (3,) and found.hess_inv.shape == (3, 3) and found.nit > 1
+    with pytest.raises(ValueError, match="vector"):
+        ljax.scipy.optimize.minimize(lambda x: x.sum(), jnp.zeros((2, 2)), method="BFGS")
+    with pytest.raises(ValueError, match="method"):
+        ljax.scipy.optimize.minimize(lambda x: x.sum(), jnp.zeros(2), method="simplex")
+
+
+def test_errors_that_are_type_errors_in_jax():
+    for call in (
+        lambda: ljax.grad(lambda x: x * 2)(jnp.ones(2)),
+        lambda: ljax.grad(lambda x: x)(1),
+        lambda: ljax.jit(lambda x: 1 if x > 0 else 2)(1.0),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_transposes_of_functions_of_numbers():
+    np.testing.assert_allclose(ljax.linear_transpose(lambda x: 3 * x, 1.0)(2.0), [6.0])

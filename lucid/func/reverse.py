@@ -11,11 +11,10 @@ from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.errors import ArgumentError
 from lucid.core.levels import active
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain
-from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
+from lucid.func.arguments import ResultError, named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
 from lucid.ops import tree
 from lucid.ops.promotion import exact
@@ -148,14 +147,14 @@ def _seed_of(value: Any) -> Tensor:
         )
     shape, kind = value.shape, value.np_dtype
     if math.prod(shape) != 1:
-        raise ArgumentError(
+        raise ResultError(
             f"grad: the function must return one number, but its result has shape {shape}; "
             "reduce it, as with .sum(), or use jacrev or vjp"
         )
     if kind not in DIFFERENTIABLE:
         raise_if_not_differentiable(value, "grad", "the result")
     if kind.kind == "c":
-        raise ValueError(
+        raise ResultError(
             f"grad: the function must return a real number, but its result is {value.dtype}, which has no gradient; "
             "take its .real or .abs(), or use vjp with a cotangent"
         )

@@ -272,7 +272,8 @@ def linear_transpose(fun: Fun, *primals: Any) -> Fun:
     >>> jax.linear_transpose(lambda x: 3.0 * x, jnp.zeros(2))(jnp.ones(2))
     (Array([3., 3.], dtype=float32),)
     """
-    zeros = tree_map(lambda p: DOOR.wrapped(np.zeros(p.shape, p.dtype)), primals)
+    known = tree_map(lambda p: p if hasattr(p, "shape") else DOOR.array(p), primals)  # arrays, shapes or numbers
+    zeros = tree_map(lambda p: DOOR.wrapped(np.zeros(p.shape, p.dtype)), known)
     return vjp(fun, *zeros)[1]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from lucid.core.errors import PositionError
+
 A = ParamSpec("A")
 R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -48,7 +50,7 @@ def one_dim(dim: Any, ndim: int, name: str) -> int:
         number = dim.__index__()
     bound = max(ndim, 1)
     if not -bound <= number < bound:
-        raise IndexError(f"{name}: dim {number} is out of range for a tensor with {ndim} dimensions")
+        raise PositionError(f"{name}: dim {number} is out of range for a tensor with {ndim} dimensions")
     return int(number % bound)
 
 

@@ -329,12 +329,12 @@ approx_max_k = top_k
 
 def argmax(operand: Any, axis: int, index_dtype: Any = np.int32) -> Any:
     """Where the largest element stands."""
-    return reductions.argmax(_array(operand), axis).to(np.dtype(index_dtype))
+    return reductions.argmax(_array(operand), axis).to(canonical(np.dtype(index_dtype)))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any = np.int32) -> Any:
     """Where the smallest element stands."""
-    return reductions.argmin(_array(operand), axis).to(np.dtype(index_dtype))
+    return reductions.argmin(_array(operand), axis).to(canonical(np.dtype(index_dtype)))
 
 
 # --- folds -----------------------------------------------------------------------------------------
