@@ -9,13 +9,13 @@ from lucid.core import engine
 from lucid.core.arrays import as_array, from_numpy, full, zeros
 from lucid.core.dtypes import FLOATING
 from lucid.core.levels import active, tracing
-from lucid.core.primitive import synced
-from lucid.core.storage import freeze
+from lucid.core.primitive import element_type, synced
+from lucid.core.storage import LARGE, freeze
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ir.meta import without_elements
 from lucid.native import framed
 
-_run = framed(engine.run)
+_run = framed(engine.run)  # arguments by place: names would cost a fifth of a small pass
 _NUMBERS = (bool, int, float, complex)
 _ones: dict[Any, Any] = {}  # seeds of losses, by their types
 
@@ -58,7 +58,7 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
             return without_elements(root)
         seed = full(root.shape, 1, root.np_dtype)
     elif isinstance(seed, Tensor):
-        _check_seed(root, seed.shape, seed.np_dtype)
+        _check_seed(root, shape_of(seed), element_type(seed))
         if as_tensor or seed._level:
             return seed.to(root.np_dtype)
         seed = seed._array
@@ -69,19 +69,20 @@ def _seed(root: Tensor, seed: Any, implicit: bool, as_tensor: bool) -> Any:
     else:
         seed = from_numpy(seed)
         _check_seed(root, seed.shape, seed.dtype)
-    seed = as_array(seed, root.np_dtype)
+    if seed.dtype is not element_type(root):
+        seed = as_array(seed, root.np_dtype)
     return seed if not root._level and not as_tensor else Tensor._wrap(seed)
 
 
 def _check_seed(root: Tensor, shape: tuple[int, ...], dtype: Any) -> None:
-    if shape != root.shape:
+    if shape != shape_of(root):
         raise RuntimeError(f"the gradient given has shape {shape}, but the output has shape {root.shape}")
-    if dtype.kind == "c" and not root.is_complex():
+    if dtype is not element_type(root) and dtype.kind == "c" and not root.is_complex():
         raise RuntimeError(f"the gradient given is complex, but the output is {root.dtype}")
 
 
 def _prepare(roots: list[Tensor], seeds: list[Any], implicit: bool, create_graph: bool) -> list[Any]:
-    return [_seed(r, s, implicit, create_graph) for r, s in zip(roots, seeds, strict=True)]
+    return [_seed(r, s, implicit, create_graph) for r, s in zip(roots, seeds)]  # no strict=, as in the engine
 
 
 def _require(roots: Iterable[Tensor]) -> None:
@@ -119,14 +120,8 @@ def backward(
     for i, t in enumerate(wanted or ()):
         if not t.requires_grad:
             raise RuntimeError(f"backward: inputs[{i}] does not require grad")
-    _run(
-        roots,
-        _prepare(roots, seeds, False, create_graph),
-        wanted,
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        accumulate=True,
-    )
+    keep = create_graph if retain_graph is None else retain_graph
+    _run(roots, _prepare(roots, seeds, False, create_graph), wanted, keep, create_graph, True)
 
 
 def grad(
@@ -161,7 +156,7 @@ def grad(
             raise ValueError("materialize_grads=True gives zeros for unused inputs; allow_unused=False contradicts it")
         allow_unused = True
     for i, t in enumerate(wanted):
-        if not t.requires_grad:
+        if not synced(t)._requires_grad:
             raise RuntimeError(f"grad: inputs[{i}] does not require grad. Set requires_grad=True before it is used")
     if is_grads_batched:
         found = _batched(roots, wanted, seeds, keep, create_graph)
@@ -171,15 +166,7 @@ def grad(
             roots, seeds = [r for r, _ in live], [s for _, s in live]
         _require(roots)
         lent = None if create_graph or tracing() or active.get() else _lent(seeds)
-        found = _run(
-            roots,
-            _prepare(roots, seeds, True, create_graph),
-            wanted,
-            retain_graph=keep,
-            create_graph=create_graph,
-            accumulate=False,
-            lent=lent,
-        )
+        found = _run(roots, _prepare(roots, seeds, True, create_graph), wanted, keep, create_graph, False, lent)
     if materialize_grads:
         found = [
             Tensor._wrap(zeros(t.shape, t.np_dtype)) if g is None else g for g, t in zip(found, wanted, strict=True)
@@ -196,7 +183,8 @@ def grad(
 
 def _lent(seeds: list[Any]) -> list[Any]:
     """The memory of seeds that gradients may show."""
-    return [s._array for s in seeds if isinstance(s, Tensor) and not s._level and freeze(s)]
+    tensors = [s for s in seeds if isinstance(s, Tensor) and not s._level]
+    return [t._array for t in tensors if t._array.nbytes >= LARGE and freeze(t)]
 
 
 def _batched(
@@ -249,6 +237,6 @@ def backward_method(
         if seed is None and kind in FLOATING:
             seed = _ones[kind] = full((), 1, kind)
         if seed is not None:
-            _run((self,), (seed,), None, retain_graph=bool(retain_graph), create_graph=False, accumulate=True)
+            _run((self,), (seed,), None, bool(retain_graph), False, True)
             return
     backward(self, None if gradient is None else [gradient], retain_graph, create_graph, inputs)

@@ -3,7 +3,7 @@
 cimport cython
 from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node
-from lucid.core.primitive cimport Primitive, edge_of, pulled_by_tensors, synced
+from lucid.core.primitive cimport Primitive, edge_of, element_type, pulled_by_tensors, synced
 from lucid.core.storage cimport storage_of
 from lucid.core.tensor cimport class_of, of_class, wrapped, wrapped_as
 
@@ -32,5 +32,9 @@ cdef bint _can_take(object held, object new)
 @cython.locals(edge=Edge, held=list)
 cdef bint _add_to_operand(Node node, object ct, dict pending, dict leaves)
 cdef _sum(object a, object b)
+@cython.locals(edge=Edge, held=list)
+cdef object _result(TensorFields tensor, dict captured, dict leaves, object lent)
+cdef object _shown_at_no_cost(list held, object tensor, object lent)
+cpdef object _take(list held, object tensor)
 @cython.locals(leaf=TensorFields)
 cdef bint _into_plain_leaf(list held)

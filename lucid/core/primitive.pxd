@@ -31,6 +31,7 @@ cdef class Primitive:
     cdef public bint pulls_new, shows_elements, shows_part
 
 
+cpdef object lift(object value)
 cdef object _pulled(Rule rule, Node node, Edge edge, object ct, object lead, dict params)
 cpdef object pulled_by_tensors(Node node, object ct)
 cpdef object bare(object found)

@@ -377,8 +377,7 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
         result, residuals = prim.kernel.forward(*[array_in(a, kind) for a in args], **params)
     elif len(args) == 1:
         alone = args[0]
-        x = alone._array
-        result = prim.kernel(x, **params) if params else prim.kernel(x)
+        result = prim.kernel(alone._array, **params) if params else prim.kernel(alone._array)
     elif len(args) == 2:
         x, y = array_in(args[0], kind), array_in(args[1], kind)
         result = prim.kernel(x, y, **params) if params else prim.kernel(x, y)

@@ -15,6 +15,7 @@ from lucid.core.device import CPU, device
 from lucid.core.errors import ArgumentError
 from lucid.core.fields import TensorFields, new_tensor, newest, open_tensor, users_attributes
 from lucid.core.kernels import table
+from lucid.core.levels import tracing
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, storage_of, thaw
 from lucid.native import all_attributes_of, give_attributes, in_use, set_all_attributes
@@ -468,8 +469,9 @@ Tensor._wrap = staticmethod(wrapped)
 
 def is_plain(value: Any) -> bool:
     """Whether something is a tensor of no transform, and so holds an array; not one whose values a trace may not see."""
-    if not isinstance(value, TensorFields) or value._level or not levels.tracing():
-        return isinstance(value, TensorFields) and not value._level
+    fields: Any = value if isinstance(value, TensorFields) else None
+    if fields is None or fields._level or not tracing():
+        return fields is not None and not fields._level
     return (trace := levels.trace.get()) is None or not trace.is_symbolic(value)
 
 
