@@ -180,17 +180,17 @@ def draw(
     """
     if as_device(device).type == "meta":
         return abstract(shape, dtype or kind)
-    stream = _stream(generator)
+    stream = rng.default_generator() if generator is None else _given(generator)
     if levels.tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
         return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
     active = levels.active.get()
     if not active:
-        drawn = source.sample(stream, math.prod(shape), kind).reshape(shape)
+        drawn = source.drawn(stream, shape, kind)
         return wrapped(drawn if finish is None else finish(drawn))
     examples = _examples(caller, active, stream)
     whole = (*[e.size for e in examples], *shape)
-    drawn = source.sample(stream, math.prod(whole), kind).reshape(whole)
+    drawn = source.drawn(stream, whole, kind)
     return _spread(Tensor._wrap(drawn if finish is None else finish(drawn)), examples)
 
 
@@ -201,16 +201,16 @@ def _spread(drawn: Tensor, examples: list[Batch]) -> Tensor:
     return drawn
 
 
-def _stream(generator: Generator | None) -> Generator:
-    if generator is None:
-        return rng.default_generator()
+def _given(generator: Any) -> Generator:
     if not isinstance(generator, Generator):
         raise TypeError(f"generator must be a lucid.Generator, not {type(generator).__name__}")
     return generator
 
 
 def _floating(dtype: Any, name: str) -> np.dtype[Any]:
-    chosen = dtypes.default_float() if dtype is None else dtypes.as_numpy(dtype)
+    if dtype is None:
+        return dtypes.default_float()
+    chosen = dtypes.as_numpy(dtype)
     if chosen not in dtypes.DIFFERENTIABLE:
         raise TypeError(f"{name} makes floating-point or complex numbers, not {dtypes.of_numpy(chosen)}")
     return chosen

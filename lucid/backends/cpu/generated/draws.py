@@ -1,6 +1,5 @@
 """Random numbers by generated loops, anywhere in a stream."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from lucid.core.kernels import fill
 _COSTS = {"normal": 4.0}  # nanoseconds for an element
 
 
-@cache
 def _stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
+    """The loop for numbers of a recipe (`lucid.api.rng.Recipe`), or None where there is no code."""
     with lock:
         from lucid.codegen import bodies, compiled, draws  # loaded when first needed, and LLVM with it
 
@@ -26,12 +25,5 @@ def _stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
     return launch_draws.Stream(address, dtype, bits, _COSTS.get(name, 1.0), code)
 
 
-def draw(recipe: Any, seed: int, first: int, count: int) -> Any:
-    """Numbers as a recipe (`lucid.api.rng.Recipe`) says, from a block of the stream of a seed on; None without code."""
-    name, dtype, bits, digits, numbers = recipe
-    loop = _stream(name, dtype, bits, digits)
-    return None if loop is None else launch_draws.draw(loop, seed, first, count, numbers)
-
-
 if support.in_use:
-    fill({"draw_from_stream": draw}, "cpu", has_frames=True)
+    fill({"draw_from_stream": launch_draws.drawing(_stream)}, "cpu", has_frames=True)

@@ -3,6 +3,7 @@
 It belongs to compiled code (draws.pyx), as elementwise.py does.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -13,6 +14,9 @@ class Stream:
         pass
 
 
-def draw(loop: Stream, key: int, first: int, count: int, numbers: tuple[float, ...]) -> Any:
-    """So many numbers of the stream of a key, from the block `first` on."""
+def drawing(make: Callable[..., Stream | None]) -> Callable[..., Any]:
+    """`draw(recipe, key, first, shape)`: an array of the stream of a key, from the block `first` on; None without a loop.
+
+    `make` gives the loop for all that a recipe (`lucid.api.rng.Recipe`) says but its numbers.
+    """
     raise AssertionError("there is no compiled code")

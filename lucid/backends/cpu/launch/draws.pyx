@@ -6,7 +6,7 @@ Every element depends on its place in the stream alone, so threads take parts of
 
 cimport numpy as np
 from libc.stdint cimport uint64_t
-from lucid.backends.cpu.launch.elementwise cimport new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
@@ -46,20 +46,42 @@ cdef void _part(void* given, Py_ssize_t part, int who) noexcept nogil:
     )
 
 
-def draw(Stream loop, key, Py_ssize_t first, Py_ssize_t count, tuple numbers):
+def drawing(make):
+    cdef dict known = {}
+
+    def draw(recipe, key, Py_ssize_t first, tuple shape):
+        kind = recipe[:4]
+        found = known.get(kind, known)
+        if found is known:
+            found = known[kind] = make(*kind)
+        return None if found is None else _drawn(<Stream>found, key, first, shape, <tuple>recipe[4])
+
+    return draw
+
+
+cdef object _drawn(Stream loop, object key, Py_ssize_t first, tuple shape, tuple numbers):
     cdef Task task
-    cdef np.npy_intp shape = count
+    cdef np.npy_intp sizes[DIMS]
+    cdef Py_ssize_t count
     cdef int k
     if len(numbers) > NUMBERS:
         raise ValueError(f"at most {NUMBERS} numbers are taken, not {len(numbers)}")
     for k in range(len(numbers)):
         task.numbers[k] = numbers[k]
-    out = new_array(loop.dtype, 1, &shape, NULL)
+    if len(shape) > DIMS:
+        raise ValueError(f"an array has at most {DIMS} dimensions, not {len(shape)}")
+    for k in range(len(shape)):
+        sizes[k] = shape[k]
+    out = new_array(loop.dtype, len(shape), sizes, NULL)
+    count = np.PyArray_SIZE(out)
     if count == 0:
         return out
     ran(<void*>loop.inner)
     task.inner, task.out, task.key = loop.inner, <char*>np.PyArray_DATA(out), key
     task.first, task.count, task.size, task.per_block = first, count, np.PyArray_ITEMSIZE(out), loop.per_block
+    if count <= PART and loop.cost * count < LEAST_WORK:
+        _part(&task, 0, 0)
+        return out
     with nogil:
         share(_part, &task, (count + PART - 1) // PART, threads_for(loop.cost * count))
     return out
