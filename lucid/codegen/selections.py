@@ -49,13 +49,13 @@ def select(plan: SelectionPlan, name: str) -> Function:
     lanes, size = plan.lanes, plan.element.bytes
     turn = f.spread(f.convert(f.argument("turn"), plan.key), lanes)
     chosen = _List(f, plan, k)
-    buffer, keys = f.room(_BLOCK, plan.element), f.room(lanes, plan.key)
-    f.clear(buffer, _BLOCK * size)
+    buffer, keys = f.room(_BLOCK + lanes, plan.element), f.room(lanes, plan.key)
     is_dense = stride.equals(size)
 
     def block(done: Value) -> Sequence[Value]:
         chunk = f.minimum(count - done, _BLOCK)
-        is_direct = is_dense & chunk.equals(_BLOCK)
+        is_direct = is_dense & (chunk & (lanes - 1)).equals(0)
+        f.clear(f.beyond(buffer, (chunk & -lanes) * size), lanes * size)  # behind the last element
         spaced(f, x, stride, plan.element, buffer, done, f.select(is_direct, 0, chunk))
         source = f.select(is_direct, f.beyond(x, done * size), buffer)
 
