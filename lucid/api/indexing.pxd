@@ -1,8 +1,12 @@
 from lucid.core.fields cimport TensorFields
 from lucid.core.inplace cimport write_part
-from lucid.core.primitive cimport apply, constant, element_type
-from lucid.core.tensor cimport wrapped
+from lucid.core.primitive cimport apply, constant, element_type, lift
+from lucid.core.tensor cimport is_plain, shape_of, wrapped
+from lucid.ops.dims cimport one_dim
+from lucid.ops.indexing cimport in_range
 
 
 cdef bint _is_basic(tuple key)
 cpdef object _basic(object x, tuple key)
+cpdef list along(object positions, tuple sizes, Py_ssize_t dim)
+cpdef object counting(Py_ssize_t n, Py_ssize_t dim, Py_ssize_t ndim)

@@ -1,3 +1,19 @@
 from lucid.core.primitive cimport apply, element_type, lift
-from lucid.core.tensor cimport shape_of
-from lucid.ops.dims cimport all_dims, many_dims
+from lucid.core.tensor cimport is_plain, of_class, shape_of
+from lucid.ops.dims cimport many_dims, one_dim
+
+
+cdef object _floats(object input, object name, object dtype=*)
+cdef object _ordered(object input, object name)
+cdef object _widened(object input, object dtype)
+cdef object _as_asked(object out, object dtype)
+cdef object _count(object x, tuple dims)
+cdef object _nonempty(object x, tuple dims, object name)
+cpdef object chosen_at(object values, object indices)
+cdef object _flat(object x)
+cpdef object _extreme(object input, object dim, bint keepdim, object prim)
+cdef object _chosen(object x, object positions, Py_ssize_t dim, bint keepdim)
+cpdef object _max_or_min(object input, object dim, bint keepdim, object which)
+cdef object _positions(object x, Py_ssize_t dim, object prim)
+cpdef object _argument(object input, object dim, bint keepdim, object prim)
+cpdef object norm_over(object x, object p, tuple dims, bint keepdim)

@@ -11,7 +11,7 @@ import numpy as np
 from lucid.api.indexing import Put, along, is_common, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
-from lucid.core.primitive import constant, element_type, lift
+from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
@@ -23,7 +23,7 @@ from lucid.ops.scatter import overwritten
 
 
 def _same_type(x: Tensor, source: Tensor, name: str) -> None:
-    if source.np_dtype != x.np_dtype:
+    if element_type(source) is not element_type(x) and source.np_dtype != x.np_dtype:
         raise RuntimeError(
             f"{name}: values of {source.dtype} for a tensor of {x.dtype}; the types must agree, "
             f"as with .to(lucid.{x.dtype.name})"
@@ -81,7 +81,7 @@ def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bo
 
 def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str) -> Tensor:
     """The part of `src` that an index of this shape covers."""
-    source = beside(src, x.np_dtype)
+    source = src if isinstance(src, Tensor) else beside(src, x.np_dtype)
     _same_type(x, source, name)
     if shape_of(source) == shape:
         return source
@@ -105,7 +105,7 @@ def gather(input: Any, dim: int, index: Any) -> Tensor:
     """
     x, i = lift(input), lift(index)
     shape, positions = _grid(x, dim, i, "gather")
-    found = P.index(x if shape_of(x) else P.reshape(x, shape=(1,)), *positions)
+    found = apply(P.index, (x if shape_of(x) else P.reshape(x, shape=(1,)), *positions), {})
     wanted = shape_of(i)
     return found if shape == wanted else P.reshape(found, shape=wanted)
 
@@ -128,7 +128,8 @@ def _scattered(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name
     if not shape_of(x):
         return P.reshape(_scattered(P.reshape(x, shape=(1,)), dim, index, src, accumulate, name), shape=())
     shape, positions = _grid(x, dim, index, name)
-    return P.index_put(x, _scatter_source(x, shape, src, name), *positions, accumulate=accumulate)
+    operands = (x, _scatter_source(x, shape, src, name), *positions)
+    return apply(P.index_put, operands, {"accumulate": accumulate})
 
 
 def _spread(source: Tensor, index: Any) -> Tensor:
@@ -315,7 +316,7 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
         if positions[0].shape != (1,):
             raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {positions[0].shape[0]}")
         return P.clone(x)
-    return P.index(x, *positions)
+    return apply(P.index, (x, *positions), {})
 
 
 def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:

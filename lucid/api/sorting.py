@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from lucid.api import indexing
-from lucid.api.reductions import ValuesIndices
+from lucid.api.indexing import along
+from lucid.api.reductions import ValuesIndices, chosen_at
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, is_plain, of_class
+from lucid.core.primitive import apply, element_type, lift
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.promotion import KEEP, cast, lift_all, promote
@@ -24,17 +25,18 @@ from lucid.ops.rules import P
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
     """The tensor as one that can be sorted along `dim`; 0-d tensors as vectors of one element."""
     x = lift(input)
-    if x.np_dtype.kind == "c":
+    if element_type(x).kind == "c":
         raise RuntimeError(f"{name}: complex numbers have no order; sort by x.abs() or another real value")
-    return (x if x.ndim else P.reshape(x, shape=(1,))), one_dim(dim, x.ndim, name)
+    rank = len(shape_of(x))
+    return (x if rank else P.reshape(x, shape=(1,))), one_dim(dim, rank, name)
 
 
 def _read(x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None) -> ValuesIndices:
     """The elements at positions along `dim`, in `shape` if given."""
-    values = P.index(x, *indexing.along(positions, x.shape, dim))
-    if shape is None or values.shape == shape:
-        return ValuesIndices(values, positions)
-    return ValuesIndices(P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
+    values = apply(P.index, (x, *along(positions, shape_of(x), dim)), {})
+    if shape is None or shape_of(values) == shape:
+        return chosen_at(values, positions)
+    return chosen_at(P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
 
 
 def _reduced_shape(input: Any, dim: int, keepdim: bool) -> tuple[int, ...]:
@@ -90,10 +92,11 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     Tensor([3., 2.])
     """
     x, d = _ordered(input, dim, "topk")
-    if not 0 <= k <= x.shape[d]:
-        raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {x.shape[d]}")
-    positions = P.topk(x, dim=d, k=int(k), largest=largest)
-    return _read(x, positions, d, () if k and not lift(input).ndim else None)
+    size = shape_of(x)[d]
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {size}")
+    positions = apply(P.topk, (x,), {"dim": d, "k": int(k), "largest": largest})
+    return _read(x, positions, d, () if k and not shape_of(lift(input)) else None)
 
 
 @numpy_names

@@ -10,9 +10,10 @@ import math
 from typing import Any
 
 from lucid.api import reductions
+from lucid.api.reductions import norm_over
 from lucid.core import dtypes
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.primitive import element_type, lift
+from lucid.core.tensor import Tensor, shape_of
 from lucid.linalg.eigen import svdvals
 from lucid.linalg.operands import matrix_operand, square_operand
 from lucid.ops import promotion, unary
@@ -43,19 +44,19 @@ def _of_vectors(x: Any, ord: Any, dim: Dims, keepdim: bool, dtype: Any) -> Tenso
     if isinstance(ord, bool) or not isinstance(ord, int | float):
         raise TypeError(f"linalg.vector_norm: ord must be a number, not {ord!r}; for 'nuc' see linalg.matrix_norm")
     operand = _in_dtype("vector_norm", x, dtype)
-    dims = many_dims(dim, operand.ndim, "linalg.vector_norm")
+    dims = many_dims(dim, len(shape_of(operand)), "linalg.vector_norm")
     if (ord < 0 or ord == math.inf) and 0 in [operand.shape[d] for d in dims]:
         raise RuntimeError(
             f"linalg.vector_norm: no elements over dims {dims} of shape {operand.shape}, and the norm of order {ord} "
             "of nothing is not defined"
         )
-    return reductions.norm_over(operand, ord, dims, keepdim)
+    return norm_over(operand, ord, dims, keepdim)
 
 
 def _in_dtype(name: str, x: Any, dtype: Any) -> Tensor:
     """The operand, converted to `dtype` if that is wide enough for it."""
     operand = lift(x)
-    if operand.np_dtype not in dtypes.DIFFERENTIABLE:
+    if element_type(operand) not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             f"linalg.{name} needs a floating-point or complex tensor, not {operand.dtype}; use x.float()"
         )

@@ -1,2 +1,2 @@
-cpdef tuple many_dims(object dim, Py_ssize_t ndim, str name)
-cpdef tuple all_dims(Py_ssize_t ndim)
+cpdef object one_dim(object dim, Py_ssize_t ndim, object name)
+cpdef tuple many_dims(object dim, Py_ssize_t ndim, object name)

@@ -11,6 +11,7 @@ from lucid.core.errors import PositionError
 A = ParamSpec("A")
 R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+_ALL = tuple([tuple(range(ndim)) for ndim in range(8)])  # the dimensions of most tensors
 
 
 def numpy_names(function: Callable[A, R]) -> Callable[A, R]:
@@ -61,25 +62,17 @@ def real_dim(x: Any, dim: Any, name: str) -> int:
     return one_dim(dim, x.ndim, name)
 
 
-_ALL = [tuple(range(n)) for n in range(9)]
-
-
-def all_dims(ndim: int) -> tuple[int, ...]:
-    """The dimensions of a tensor that has so many."""
-    return _ALL[ndim] if ndim < 9 else tuple(range(ndim))
-
-
 def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
     """Dimensions to reduce: None and () mean all of them."""
     if type(dim) is int and -ndim <= dim < ndim:  # most calls; to find out about sequences takes longer
         return (dim if dim >= 0 else dim + ndim,)
     if dim is None:
-        return all_dims(ndim)
+        return _ALL[ndim] if ndim < len(_ALL) else tuple(range(ndim))
     if type(dim) is int or (type(dim) is not tuple and not isinstance(dim, Sequence)):
         number = one_dim(dim, ndim, name)
         return (number,) if ndim else ()
     if not dim:
-        return all_dims(ndim)
+        return tuple(range(ndim))
     dims = [one_dim(d, ndim, name) for d in dim]
     if len(dims) > 1:
         dims.sort()

@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes, kernels
+from lucid.core import dtypes
 from lucid.core.arrays import question, steps, zeros
+from lucid.core.kernels import table
 from lucid.core.primitive import Primitive
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tensor import Tensor, is_plain, wrapped
 from lucid.ops.abstract import Abstract, broadcast, of_type, same
 from lucid.ops.categories import Check, Variadic, each
 from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
 
+_INT64 = dtypes.INT64
 index_into = question("index_into")  # (x, values, positions, accumulate): x[positions] = values, or += in their order
 nonzero_positions = question("nonzero_positions")  # (x, as_rows): an array for each dimension, or one with a row each
 
@@ -136,11 +138,12 @@ in_range_primitive = Primitive(
 
 def in_range(positions: Tensor, size: int, name: str = "indexing", negative: bool = True) -> Tensor:
     """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
+    fields: Any = positions
     plain = is_plain(positions)
-    array = positions._array
-    if (array.dtype if plain else positions.np_dtype).kind not in "iu":
+    kind = fields._array.dtype if plain else positions.np_dtype
+    if kind is not _INT64 and kind.kind not in "iu":
         raise RuntimeError(f"{name}: index tensors must be integers, not {positions.dtype}; convert with .long()")
     if not plain:
         return P.in_range(positions, size=size, name=name, negative=negative)
-    found = kernels.table["in_range_or_same"](array, size, name, negative)
-    return positions if found is array else Tensor._wrap(found)
+    found = table["in_range_or_same"](fields._array, size, name, negative)
+    return positions if found is fields._array else wrapped(found)
