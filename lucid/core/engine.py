@@ -220,7 +220,7 @@ def _sweep(
                     continue
         splits = False
         if acting.prim is WRITE_VIEW and hooks is None and type(ct) is ARRAY and acting.left is not None:
-            grads = WRITE_VIEW.split(acting, ct if own and _can_take(ct, ct) else table["copy"](ct))
+            grads = WRITE_VIEW.split(acting, ct if own and table["takes"](ct, ct) else table["copy"](ct))
             splits = True
         elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
             grads = _take_out(acting, ct)
@@ -302,25 +302,14 @@ def _add(held: list[Any], new: Any, own: bool) -> None:
     before = held[1]
     if before is None:
         held[1], held[2] = new, own
-    elif held[2] and _can_take(before, new):
+    elif held[2] and table["takes"](before, new):
         table["add_into"](before, new)
-    elif own and _can_take(new, before):
+    elif own and table["takes"](new, before):
         table["add_into"](new, before)
         held[1], held[2] = new, True
     else:
         held[1] = _sum(before, new)
         held[2] = True
-
-
-def _can_take(held: Any, new: Any) -> bool:
-    """Whether an array may be added to in place, as far as one can see by itself."""
-    return (
-        type(held) is ARRAY
-        and type(new) is ARRAY
-        and held.dtype is new.dtype
-        and table["owns_memory"](held)
-        and table["is_writable"](held)
-    )
 
 
 def _add_to_operand(node: Any, ct: Any, pending: dict[int, list[Any]], leaves: dict[int, list[Any]]) -> bool:
@@ -334,7 +323,7 @@ def _add_to_operand(node: Any, ct: Any, pending: dict[int, list[Any]], leaves: d
         return False
     if type(ct) is not ARRAY and not isinstance(ct, Tensor):
         ct = table["as_array"](ct)  # rules may give a number for an array without dimensions
-    if not held[2] or not _can_take(held[1], ct):
+    if not held[2] or not table["takes"](held[1], ct):
         return False
     part = node.prim.kernel(held[1], **node.params)
     if not table["shares_memory"](held[1], part) or not table["is_writable"](part):  # or elements are seen twice
@@ -417,7 +406,7 @@ def _own_array(held: list[Any], shape: tuple[int, ...], ct: Any) -> Any:
     before = held[1]
     if before is None:
         held[1] = table["zeros"](shape, ct.dtype)
-    elif not held[2] or not _can_take(before, ct) or not table["is_contiguous"](before):
+    elif not held[2] or not table["takes"](before, ct) or not table["is_contiguous"](before):
         held[1] = table["copy"](before, np.result_type(before.dtype, ct.dtype))
     held[2] = True
     return held[1]

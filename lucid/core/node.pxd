@@ -41,6 +41,7 @@ cpdef object _check(Node node, Saved saved)
 cdef class Plan:
     cdef public tuple keeps
     cdef public int alone, rest, size, source
+    cdef public bint pair
 
 
 @cython.locals(beside=TensorFields)

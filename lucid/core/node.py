@@ -417,7 +417,8 @@ class Plan:
     `keeps` has triples of a place among the `size` names of the primitive and what goes there: an operand, a result or
     the shape of an operand, by its number. `rest` is the first of any number of operands that are kept in their own
     places, or -1. Residuals of the kernel stand behind them. `alone` is the place of a value that is kept by itself, -1
-    if that is not so, `source` its number among the operands, or -1 for the result.
+    if that is not so, `source` its number among the operands, or -1 for the result. `pair` says that two operands are
+    all that is kept.
     """
 
     def __init__(self, keeps: tuple[tuple[int, str, int], ...], size: int, rest: int = -1) -> None:
@@ -428,6 +429,7 @@ class Plan:
         if len(keeps) == 1 and keeps[0][1] is not SHAPE:
             self.alone = keeps[0][0]
             self.source = keeps[0][2] if keeps[0][1] is OPERAND else -1
+        self.pair = keeps == ((0, OPERAND, 0), (1, OPERAND, 1)) and rest < 0
 
 
 def saved_at(node: Node, place: int, ct: Any) -> Any:

@@ -486,6 +486,8 @@ def write_node(
         saved = save_input(args[plan.source])
     elif alone >= 0 and kind is not None:
         saved = array_in(args[plan.source], kind)  # a constant
+    elif plan.pair and not residuals and isinstance(args[0], TensorFields) and isinstance(args[1], TensorFields):
+        saved = (save_input(args[0]), save_input(args[1]))
     else:
         saved = kept(plan, args, kind, out, residuals)
         alone = -1

@@ -13,6 +13,7 @@ from lucid.backends.numpy.arithmetic import add_into as add_into
 from lucid.backends.numpy.arithmetic import chain as chain
 from lucid.backends.numpy.arithmetic import chain_both as chain_both
 from lucid.backends.numpy.arithmetic import square as square
+from lucid.backends.numpy.memory import takes as takes
 
 add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.true_divide
 negative = np.negative

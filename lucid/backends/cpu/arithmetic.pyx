@@ -2,6 +2,7 @@
 """See arithmetic.py. What is not small, contiguous and of one floating-point type goes to generated loops."""
 
 import numpy
+from lucid.backends.numpy.memory import takes as _takes
 from lucid.native import framed
 
 cimport numpy as np
@@ -222,6 +223,15 @@ cpdef object negative(object x):
 cpdef object square(object x):
     out = unary(SQUARE, x)
     return general("square")(x) if out is None else out
+
+
+cpdef bint takes(object x, object y):
+    if not np.PyArray_CheckExact(x) or not np.PyArray_CheckExact(y):
+        return False
+    cdef np.ndarray a = <np.ndarray>x, b = <np.ndarray>y
+    if np.PyArray_DESCR(a) is not np.PyArray_DESCR(b) or not np.PyArray_ISWRITEABLE(a):
+        return False
+    return np.PyArray_BASE(a) is NULL or _takes(x, y)
 
 
 cpdef object add_into(object x, object y):

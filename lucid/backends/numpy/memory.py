@@ -54,6 +54,12 @@ def _owns_memory(x: Any) -> bool:
     return whole and _holders(x) == _ALONE
 
 
+def takes(x: Any, y: Any) -> bool:
+    """Whether `y` may be added to `x` in place, as far as one can see by itself."""
+    alike = type(x) is ndarray and type(y) is ndarray and x.dtype is y.dtype
+    return alike and _owns_memory(x) and x.flags.writeable
+
+
 def _shares_memory(a: Any, b: Any) -> bool:
     owner = b.base
     if b is a or (owner is not None and (owner is a or owner is a.base)):
@@ -169,6 +175,7 @@ fill(
         "as_array": lambda value, dtype=None: np.asarray(value, dtype),
         "to_numpy": lambda x: x,
         "owns_memory": _owns_memory,
+        "takes": takes,
         "shares_memory": _shares_memory,
         "is_writable": lambda x: x.flags.writeable,
         "is_contiguous": lambda x: x.flags.c_contiguous,
