@@ -63,6 +63,19 @@ def test_normal_numbers_are_those_of_the_reference_but_for_rounding(dtype, ulps,
         np.testing.assert_array_max_ulp(found[0], wanted[0], ulps)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+@pytest.mark.parametrize("source", [rng.UNIFORM, rng.NORMAL])
+def test_draws_of_any_shape_are_samples(source, dtype):
+    for shape in ((), (0, 3), (1,), (7, 9), (2, 3, 5), (100, 101)):
+        for offset in (0, 7, (1 << 62) + 1):
+            found, wanted = (
+                drawn(sample, count, dtype, offset)
+                for sample, count in ((source.drawn, shape), (source.sample, int(np.prod(shape))))
+            )
+            assert found[1] == wanted[1] and found[0].shape == shape
+            np.testing.assert_array_equal(found[0].reshape(-1), wanted[0])
+
+
 def test_normal_numbers_are_normal():
     stats = pytest.importorskip("scipy.stats")
     for dtype in (lucid.float32, lucid.float64):

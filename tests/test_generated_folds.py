@@ -75,6 +75,21 @@ def test_bits_do_not_depend_on_strides_and_alignment(name: str) -> None:
         np.testing.assert_array_equal(reduced(name, x[:, ::-1][:, ::-1], (1,)), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("name", ["sum", "amax"])
+def test_dimensions_in_any_order_are_taken_as_they_lie(name: str, dtype: str) -> None:
+    """What is dense in memory is one row, however its dimensions are called; others are not what they seem."""
+    for shape in ((70, 130), (5, 70, 33), (2, 3, 4, 700)):
+        x = numbers(shape, dtype)
+        everything, order = tuple(range(x.ndim)), tuple(reversed(range(x.ndim)))
+        for axes in (order, (order[0], *range(x.ndim - 1)), (*range(1, x.ndim), 0)):
+            np.testing.assert_array_equal(reduced(name, x.transpose(axes), everything), reduced(name, x, everything))
+        for view in (x.T[::-1], x.T[..., ::2], np.broadcast_to(x[:1], x.shape).T, x[..., 1:].T):
+            for dims in (everything, everything[:2], everything[-2:]):
+                wanted = REFERENCES[name](view.astype(np.float64), axis=dims)
+                np.testing.assert_allclose(reduced(name, view, dims), wanted, 1e-5)
+
+
 @pytest.mark.parametrize("name", ["sum", "logsumexp", "amax"])
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)])
 def test_bits_do_not_depend_on_threads(name: str, dims: tuple[int, ...]) -> None:

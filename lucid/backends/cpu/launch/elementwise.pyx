@@ -31,7 +31,7 @@ cdef extern from *:
 
     #define LUCID_LINE 64
     #define LUCID_PAGE 4096
-    #define LUCID_HUGE (1 << 22)  /* from which on NumPy asks for huge pages too */
+    #define LUCID_HUGE (1 << 21)  /* from which on huge pages are asked for; NumPy does so from twice as many bytes on */
 
     static void *lucid_allocate(void *unused, size_t size) {
         void *found = NULL;

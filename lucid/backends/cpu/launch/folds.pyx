@@ -103,6 +103,26 @@ cdef inline void _add(Dims* dims, Py_ssize_t size, Py_ssize_t stride) noexcept n
     dims.count += 1
 
 
+cdef void _put_in_order(Dims* dims) noexcept nogil:
+    """Sort dimensions by how far they step, the nearest last, and join those that then go on as one."""
+    cdef Dims found
+    cdef int d, e
+    cdef Py_ssize_t size, stride
+    for d in range(dims.count):
+        if dims.strides[d] <= 0:
+            return  # backwards, or the same element again
+    for d in range(1, dims.count):
+        size, stride, e = dims.shape[d], dims.strides[d], d
+        while e > 0 and dims.strides[e - 1] < stride:
+            dims.shape[e], dims.strides[e] = dims.shape[e - 1], dims.strides[e - 1]
+            e -= 1
+        dims.shape[e], dims.strides[e] = size, stride
+    found.count = 0
+    for d in range(dims.count):
+        _add(&found, dims.shape[d], dims.strides[d])
+    dims[0] = found
+
+
 cdef void _merge_one(Task* task, Py_ssize_t result, Py_ssize_t piece, char** states) noexcept nogil:
     cdef Py_ssize_t first
     if task.width == 0:
@@ -295,6 +315,8 @@ cdef class Reduction:
                 kept += 1
         if np.PyArray_SIZE(x) == 0:
             return None
+        if reduced.count > 1:
+            _put_in_order(&reduced)
         ran(<void*>task.run)
         out = new_array(self.result, kept, shape, NULL)
         task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
