@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import lucid
+
 mp = pytest.importorskip("mpmath")
 pytest.importorskip("llvmlite")
 
@@ -322,6 +324,21 @@ def test_special_values(name, of, kernels):
     is_special |= (np.abs(expected) <= 2) & (np.round(expected) == expected)
     wrong = is_special & ~same(got, expected)
     assert not wrong.any(), [[*(a[i] for a in arrays), got[i], expected[i]] for i in np.flatnonzero(wrong)]
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_square_roots_are_rounded_once(of):
+    """Also of squares, of numbers beside those, and of numbers whose roots lie nearly between two others."""
+    kind, info, rng = KINDS[of], np.finfo(KINDS[of]), np.random.default_rng(3)
+    whole = rng.integers(1 << info.nmant, 2 << info.nmant, 30_000).astype(np.longdouble)
+    squares = np.concatenate([whole**2, (whole + np.longdouble(0.5)) ** 2]).astype(kind)
+    spread = np.exp2(rng.uniform(info.minexp - 5, info.maxexp, 30_000)).astype(kind)
+    special = np.array(
+        [0, -0.0, 1, 4, INF, NAN, -1, -INF, info.smallest_subnormal, info.smallest_normal, info.max], kind
+    )
+    x = np.concatenate([squares, np.nextafter(squares, kind(0)), np.nextafter(squares, kind(INF)), spread, special])
+    with np.errstate(all="ignore"):
+        assert same(lucid.sqrt(lucid.tensor(x)).numpy(), np.sqrt(x)).all()
 
 
 # --- lanes and processors -------------------------------------------------------------------------

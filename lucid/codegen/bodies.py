@@ -8,6 +8,7 @@ import numpy as np
 from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.functions.complexes import OF_COMPLEX, Complex, as_complex, part_of, select
 from lucid.codegen.functions.remainders import REMAINDERS
+from lucid.codegen.functions.roots import sqrt
 from lucid.codegen.vectors import Function, Number, Type, Value
 from lucid.core import dtypes
 from lucid.native import processor_levels
@@ -144,7 +145,7 @@ OF_RESULT: dict[str, Writer] = {
     "div": lambda f, x, y: x / y,
     "neg": _neg,
     "abs": _abs,
-    "sqrt": lambda f, x: f.sqrt(x),
+    "sqrt": sqrt,
     "maximum": lambda f, x, y: f.maximum(x, y),
     "minimum": lambda f, x, y: f.minimum(x, y),
     "fmax": _fmax,

@@ -13,7 +13,8 @@ _NAMES = {
     "exponentials": "exp exp2 expm1 tanh sigmoid sinh cosh erf erfc ndtr gelu",
     "logarithms": "log log2 log10 log1p log_sigmoid asinh acosh atanh",
     "trigonometry": "sin cos tan asin acos atan atan2",
-    "powers": "pow rsqrt cbrt hypot",
+    "powers": "pow cbrt hypot",
+    "roots": "rsqrt",
 }
 
 

@@ -1,4 +1,4 @@
-"""Powers and roots.
+"""Powers, and roots but for square ones.
 
 `# minimax …` beside a table of coefficients stands for `python tools/minimax.py …`, the command that computes them.
 """
@@ -38,11 +38,6 @@ CBRT = {
     ),
 }
 TWO_THIRDS = parts(quotient(2, 3), 2)["double"]
-
-
-def rsqrt(f: Function, x: Value) -> Value:
-    """1 / √x."""
-    return 1.0 / f.sqrt(x)
 
 
 def hypot(f: Function, x: Value, y: Value) -> Value:
