@@ -50,7 +50,8 @@ EXACT = (
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",
-    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "compiler.runtime",
+    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "backends.cpu.table_rows",
+    "compiler.runtime",
 )  # fmt: skip
 # Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}

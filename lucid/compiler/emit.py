@@ -1,18 +1,20 @@
 """The fourth stage: groups become steps, with the machine code of their loops."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu.entry_points import Entry, Lowering, lowerings
 from lucid.codegen import fused
 from lucid.codegen.bodies import NARROW, NotGeneratedError
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_body, of_fold, of_rows
-from lucid.compiler.fuse import ASSEMBLY, CALL, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
+from lucid.compiler.fuse import ASSEMBLY, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
 from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
-from lucid.compiler.products import product_step
+from lucid.compiler.products import can_multiply, matrices_step, product_step
 from lucid.compiler.rows import Joined, RowFunction, room_of
 from lucid.compiler.rows import Part as RowPart
 from lucid.compiler.scans import scan_steps
@@ -24,6 +26,7 @@ from lucid.ir.effects import Memories
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction, Name
 from lucid.ops.expressions import Constant, Operand
+from lucid.ops.fused import Gradient
 
 _GRAIN = 1024  # elements that a thread takes at least
 
@@ -44,6 +47,8 @@ class Emitter:
         self.steps: list[dict[str, Any]] = []
         self.calls: list[Any] = []
         self.kept: set[int] = set()  # applications of fused primitives of which a derivative uses residuals
+        self.residuals: dict[int, Any] = {}  # the places of those of lowered ones
+        self.can_check = self.can_repeat
         # Names of functions by what they compute, with what writes them; those of a loop's body are among the others.
         self.functions = {} if functions is None else functions
         self.readers = self._readers()
@@ -92,8 +97,7 @@ class Emitter:
                 continue
             number = output.number
             group = self.fused.group_of.get(number)
-            made = group is not None and (group.kind != CALL or group.instructions[0].primitive.name == "scan")
-            if made and number not in taken and number not in self.layout.places:
+            if group is not None and number not in taken and number not in self.layout.places:
                 self.layout.places[number] = self.layout.new(RESULT, output.shape, output.dtype.numpy)
                 taken.add(number)
                 self.outputs.append(self.layout.places[number])
@@ -180,7 +184,7 @@ class Emitter:
         elif group.kind == ROWS:
             self._rows(group)
         elif group.kind == CHECK:
-            self.step("check", [self.layout.place(group.instructions[0].operands[0])], work=0.0)
+            self.check(self.layout.place(group.instructions[0].operands[0]))
         elif group.kind == FOLD:
             self._fold_alone(group)
         elif group.kind == ASSEMBLY:
@@ -190,7 +194,7 @@ class Emitter:
         ):
             pass
         else:
-            self._call(group.instructions[0])
+            self._lower_or_call(group.instructions[0])
 
     def _elements(self, group: Group) -> None:
         shape = group.shape
@@ -321,13 +325,13 @@ class Emitter:
         """The elements of one place to another of the same shape."""
         self._loop(target.array.shape, [source], (), [("read", 0)], [target])
 
-    def _add_into(self, source: Place, target: Place) -> None:
+    def add_into(self, source: Place, target: Place) -> None:
         kind = target.array.dtype
         plan = new_plan(P.add, [kind, kind], {})
         operation = Operation(plan, (("read", 0), ("read", 1)))
         self._loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
 
-    def _clear(self, place: Place) -> None:
+    def clear(self, place: Place) -> None:
         self.step("fill", [place], units=place.buffer.size, work=0.0)
 
     def _fill(self, place: Place, value: Any) -> None:
@@ -446,14 +450,14 @@ class Emitter:
                 self.copy(g, out.shown(array[(*before, k, ...)]))
         elif name in ("slice_back", "pad"):
             if params.get("value", 0) == 0:
-                self._clear(out)
+                self.clear(out)
             else:
                 self._fill(out, params["value"])
             self._copy_into(given[0], out.shown(_part(array, params["index"])))
         elif name == "parts_back":
-            self._clear(out)
+            self.clear(out)
             for g, place in zip(given, params["places"], strict=True):
-                self._add_into(g, out.shown(placed(array, place)))
+                self.add_into(g, out.shown(placed(array, place)))
         elif name == "write_view":
             self.copy(given[0], out)
             self._copy_into(given[1], out.shown(params["through"].kernel(array, **params["settings"])))
@@ -469,7 +473,7 @@ class Emitter:
             [target],
         )
 
-    # --- products and calls ------------------------------------------------------------------------
+    # --- products ----------------------------------------------------------------------------------
 
     def _product(self, instruction: Instruction) -> bool:
         labels = instruction.params["labels"]
@@ -507,7 +511,7 @@ class Emitter:
         reads = [p.shown(_by_labels(p.array, own, order, shape)) for p, own in ((x, labels.left), (y, labels.right))]
         operations = (Operation(plan, (("read", 0), ("read", 1))),)
         if 0 in shape:
-            self._clear(out)
+            self.clear(out)
             return True
         if not inner:
             self._loop(shape, reads, operations, [("result", 0)], [out])
@@ -527,12 +531,79 @@ class Emitter:
 
     def in_order(self, operand: Any) -> Place:
         """An operand as it lies in row-major order, in a place of its own if it does not."""
-        place = self.layout.place(operand)
+        return self.ordered(self.layout.place(operand))
+
+    # --- kernels that are compiled C: the steps of `entry_points.Steps` -------------------------------
+
+    def _lower_or_call(self, instruction: Instruction) -> None:
+        before = set(self.layout.places)
+        if self._lower(instruction):
+            self.notes.append(f"native {instruction.primitive.name}")
+            return
+        for name in instruction.results:  # it lies where the call puts it
+            if name.number not in before:
+                self.layout.places.pop(name.number, None)
+        self._call(instruction)
+
+    def _lower(self, instruction: Instruction) -> bool:
+        """The steps of a kernel in place of its call; False if there are none for these operands."""
+        primitive: Any = instruction.primitive
+        is_gradient = isinstance(primitive, Gradient)
+        lowering = lowerings.get(primitive.of.name if is_gradient else primitive.name)
+        if lowering is None or not isinstance(primitive, Primitive):
+            return False
+        given = [self.layout.place(o) if isinstance(o, Name) else o for o in instruction.operands]
+        outs = [self.layout.place(name) for name in instruction.results]
+        if isinstance(primitive, Gradient):
+            return self._lower_gradient(instruction, lowering, given, outs)
+        residuals = lowering.forward(self, outs, *given, **instruction.params)
+        self.residuals[id(instruction)] = residuals
+        return residuals is not None
+
+    def _lower_gradient(
+        self, instruction: Instruction, lowering: Lowering, given: list[Any], outs: list[Place]
+    ) -> bool:
+        primitive, forward = instruction.primitive, self.fused.forward_of(instruction)
+        known = None if forward is None else self.residuals.get(id(forward.instructions[0]))
+        if known is None or lowering.backward is None:
+            return False
+        count, found = len(primitive.of.results), iter(outs)
+        needed = [next(found) if need else None for need in primitive.needs]
+        return lowering.backward(self, needed, given[:count], given[count:], known, **instruction.params)
+
+    def new(self, shape: tuple[int, ...], dtype: Any) -> Place:
+        return self.layout.new(ARENA, shape, np.dtype(dtype))
+
+    def constant(self, array: Any) -> Place:
+        return self.layout.constant(array)
+
+    def ordered(self, place: Place) -> Place:
         if place.array.flags.c_contiguous:
             return place
         own = self.layout.new(ARENA, place.array.shape, place.array.dtype)
         self.copy(place, own)
         return own
+
+    def can_multiply(self, dtype: Any) -> bool:
+        return can_multiply(dtype)
+
+    def multiply(self, x: Place, y: Place, out: Place) -> None:
+        found = matrices_step(x, y, out)
+        if found is None:
+            found = matrices_step(self.ordered(x), self.ordered(y), out)
+        if found is None:  # there is nothing to sum up
+            self.clear(out)
+            return
+        facts, places = found
+        self.step("product", places, **facts)
+
+    def enter(self, entry: Entry, places: Sequence[Place | None]) -> None:
+        self.step("entry", list(places), entry=entry, work=0.0)
+
+    def check(self, place: Place) -> None:
+        self.step("check", [place], work=0.0)
+
+    # --- calls -------------------------------------------------------------------------------------
 
     def _call(self, instruction: Instruction) -> None:
         takes_tensors = not isinstance(instruction.primitive, Primitive) or instruction.primitive.is_call
@@ -541,6 +612,8 @@ class Emitter:
         self.step("call", [o for o in operands if o is not None] + results, work=0.0)
         forward = self.fused.forward_of(instruction)
         uses = None if forward is None else id(forward.instructions[0])
+        if uses is not None and self.residuals.get(uses) is not None:
+            uses = None  # steps have kept nothing for a call
         if uses is not None:
             self.kept.add(uses)
         self.calls.append((len(self.steps) - 1, instruction, operands, results, takes_tensors, uses))
@@ -559,9 +632,10 @@ class Emitter:
             self.functions[key] = (f"{kind.partition(' ')[0]}{len(self.functions)}", write)
         return self.functions[key][0]
 
-    def step(self, kind: str, places: list[Place], **facts: Any) -> None:
+    def step(self, kind: str, places: Sequence[Place | None], **facts: Any) -> None:
         for place in places:
-            place.buffer.used(len(self.steps))
+            if place is not None:
+                place.buffer.used(len(self.steps))
         self.steps.append({"kind": kind, "places": places, **facts})
 
 

@@ -80,6 +80,11 @@ class Layout:
         self.buffers.append(buffer)
         return Place(buffer, buffer.array)
 
+    def constant(self, array: Any) -> Place:
+        buffer = Buffer(CONSTANT, np.ascontiguousarray(array).reshape(array.shape))
+        self.buffers.append(buffer)
+        return Place(buffer, buffer.array)
+
     def place(self, name: Name) -> Place:
         """Where a value lies; one that nobody has placed yet gets a place in the arena."""
         found = self.places.get(name.number)
@@ -88,10 +93,8 @@ class Layout:
             if constant is None:
                 found = self.new(ARENA, name.shape, name.dtype.numpy)
             else:
-                one = constant.value if isinstance(constant, Uniform) else constant
-                buffer = Buffer(CONSTANT, np.ascontiguousarray(one).reshape(one.shape))
-                self.buffers.append(buffer)
-                found = Place(buffer, np.broadcast_to(buffer.array, name.shape))
+                found = self.constant(constant.value if isinstance(constant, Uniform) else constant)
+                found = found.shown(np.broadcast_to(found.array, name.shape))
             self.places[name.number] = found
         return found
 

@@ -86,7 +86,7 @@ def _native(of: Emitter, addresses: dict[str, int], native: list[Any]) -> None:
 
 def _facts(step: dict[str, Any], addresses: dict[str, int], native: list[Any]) -> dict[str, Any]:
     """A step as the runtime wants it; the steps of a loop inside of it are added."""
-    places = [(p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
+    places = [(-1, 0) if p is None else (p.buffer.index, p.buffer.offset + p.offset) for p in step["places"]]
     facts = {**step, "places": places}
     if step["kind"] == "loop":
         facts["address"] = addresses[step["name"]]

@@ -21,19 +21,28 @@ def gemm_address(kind: str) -> int:
     return blas.address([name.format(kind) for name in _NAMES])
 
 
+def can_multiply(dtype: Any) -> bool:
+    """Whether there are products of matrices of a type."""
+    kind = _KINDS.get(dtype.str[1:])
+    return kind is not None and bool(gemm_address(kind))
+
+
 def product_step(x: Place, y: Place, out: Place, labels: Any) -> tuple[dict[str, Any], list[Place]] | None:
     """What makes the product of two places; None if it is no product of matrices as they lie in memory."""
     dtype = out.array.dtype
-    kind = _KINDS.get(dtype.str[1:])
-    if kind is None or x.array.dtype != dtype or y.array.dtype != dtype or not gemm_address(kind):
+    if not can_multiply(dtype) or x.array.dtype != dtype or y.array.dtype != dtype:
         return None
     steps = labels.steps
     if steps is None:
         steps = labels.steps = Steps(labels)
     found = _matrices(x, y, steps)
-    if found is None:
-        return None
-    a, b = found
+    return None if found is None else matrices_step(*found, out)
+
+
+def matrices_step(a: Place, b: Place, out: Place) -> tuple[dict[str, Any], list[Place]] | None:
+    """What makes the products of stacks of matrices; None if BLAS cannot read them as they lie in memory."""
+    dtype = out.array.dtype
+    kind = _KINDS[dtype.str[1:]]
     stack = np.broadcast_shapes(a.array.shape[:-2], b.array.shape[:-2])
     a, b = [p.shown(np.broadcast_to(p.array, (*stack, *p.array.shape[-2:]))) for p in (a, b)]
     size = dtype.itemsize

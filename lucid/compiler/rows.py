@@ -31,7 +31,7 @@ from lucid.ops.nn.normalization import affine_back, normalized, normalized_back,
 from lucid.ops.nn.rows import LENGTH, Row, RowBody
 from lucid.ops.promotion import cast
 
-_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _TRUTH = np.dtype(np.bool_)
 _PLACES = dtypes.int32  # of elements in rows
 _MOST_ROOM = 1 << 18  # bytes that a row may need beside its memory
@@ -76,7 +76,7 @@ def row_plan(instruction: Instruction) -> RowPlan | None:
     """How a function of rows is computed; None where there is no code for it."""
     types = [o.dtype.numpy for o in instruction.operands if isinstance(o, Name)]
     shape = instruction.results[0].shape
-    if len(types) < len(instruction.operands) or types[0] not in _TYPES or 0 in shape:
+    if len(types) < len(instruction.operands) or types[0] not in TYPES or 0 in shape:
         return None
     if any(t not in (types[0], _PLACES.numpy) for t in types):
         return None

@@ -21,9 +21,10 @@ cdef enum:
     LINE = 64  # bytes to which memory is aligned
 
 cdef enum:
-    LOOP, PRODUCT, FILL, REPEAT, CHECK
+    LOOP, PRODUCT, FILL, REPEAT, CHECK, ENTRY
 
 ctypedef void (*Part)(char** data, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
+ctypedef void (*Entry)(const void* task, char** data) noexcept nogil
 ctypedef void (*Gemm)(
     int order, int flip_x, int flip_y, long long rows, long long columns, long long depth, float alpha, const void* x,
     long long x_step, const void* y, long long y_step, float beta, void* out, long long out_step,
@@ -55,6 +56,8 @@ cdef struct Step:
     int kind, first, pointers, begin, end, moves
     Move* moved
     Part part
+    Entry entry
+    const char* task  # that of an entry point
     Py_ssize_t units, grain
     double work
     Matrices matrices
@@ -144,7 +147,7 @@ cdef class Steps:
     def __init__(self, list steps, kept):
         cdef int k, j, d, pointers = 0
         cdef Step* step
-        self.kept = kept
+        self.kept = kept, [s["entry"] for s in steps if s["kind"] == "entry"]
         self.count = len(steps)
         cdef Matrices* m
         for s in steps:
@@ -173,6 +176,10 @@ cdef class Steps:
                 step.kind, step.units = FILL, s["units"]
             elif s["kind"] == "check":
                 step.kind = CHECK
+            elif s["kind"] == "entry":
+                step.kind = ENTRY
+                address, task = s["entry"]
+                step.entry, step.task = <Entry><void*><size_t>address, <bytes>task
             elif s["kind"] == "repeat":
                 step.kind, step.units = REPEAT, s["units"]
                 step.begin, step.end = s["range"]
@@ -198,15 +205,18 @@ cdef class Steps:
         """Whether all steps were done, and no check has failed."""
         cdef char* data[MOST]
         cdef Step* step
-        cdef int k, j
+        cdef int k, j, buffer
         for k in range(begin, end):
             step = &self.steps[k]
             for j in range(step.pointers):
-                data[j] = table[self.buffers[step.first + j]] + self.offsets[step.first + j]
+                buffer = self.buffers[step.first + j]
+                data[j] = NULL if buffer < 0 else table[buffer] + self.offsets[step.first + j]
             if step.kind == LOOP:
                 _loop(step, data)
             elif step.kind == PRODUCT:
                 _product(step, data)
+            elif step.kind == ENTRY:
+                step.entry(step.task, data)
             elif step.kind == REPEAT:
                 if not self.repeat(step, table):
                     return False

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.compiler.algebra import faster
-from lucid.compiler.rows import Rewriter, RowFunction
+from lucid.compiler.rewrites import Making, rewritten
+from lucid.compiler.rows import Check, Rewriter, RowFunction
 from lucid.core.primitive import Primitive
 from lucid.ir import placeholders
 from lucid.ir.effects import lasts
@@ -50,6 +51,7 @@ class _Simplifier:
         self.makers: dict[int, Instruction] = {}  # the instruction that makes a value, by its number
         self._count = 1 << 40  # names of instructions that the program does not have
         self._rows = Rewriter(self._new, self._traced, can_repeat)
+        self._making = Making(self._new, self._traced, can_repeat)
         self._constants: dict[Any, Name] = {}  # names of constants, by what they are
         for name, tensor in program.constants:
             self._set(name, _constant(tensor._held_array("lucid.compile")))
@@ -80,12 +82,15 @@ class _Simplifier:
         if isinstance(primitive, RowFunction):
             self._add_once(instruction)
             return
+        if isinstance(primitive, Check) and self._one_number(operands[0]) == 0:
+            return
         if lasts(instruction) or not isinstance(primitive, Primitive):
             self.out.append(instruction)
             return
-        rows = self._rows.written(instruction)
-        if rows is not None:
-            for part in rows:
+        written = self._rows.written(instruction)
+        written = rewritten(instruction, self._making) if written is None else written
+        if written is not None:
+            for part in written:
                 self.add(part)
             return
         result = instruction.results[0]

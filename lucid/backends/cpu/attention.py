@@ -35,3 +35,15 @@ def backward(
     if needs[2]:
         dv = np.matmul(p.swapaxes(-1, -2), g)
     return dq, dk, dv
+
+
+def forward_entry(q: Any, k: Any, v: Any, out: Any, scale: float, causal: bool, threads: int) -> tuple[Any, ...]:
+    """The entry point of `forward`: its address, its task, and how many numbers room and weights are."""
+    raise RuntimeError("entry points need compiled code")
+
+
+def backward_entry(
+    g: Any, q: Any, k: Any, v: Any, dq: Any, dk: Any, dv: Any, scale: float, causal: bool, threads: int
+) -> tuple[Any, ...]:
+    """The entry point of `backward`: its address, its task, and how many numbers room is."""
+    raise RuntimeError("entry points need compiled code")

@@ -163,19 +163,46 @@ cdef struct Heads:
     char* room
     Py_ssize_t width, count, parts, room_size
     double scale
-    bint causal, is_single, is_back
+    int threads  # for which there is room
+    bint causal, is_single, is_back, is_shared
 
 
-cdef Heads heads_of(np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal):
+cdef Heads heads_of(np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal, bint is_back):
     cdef Heads a
+    cdef double weights
     memset(&a, 0, sizeof(Heads))
     a.q, a.k, a.v = stack(q), stack(k), stack(v)
-    a.scale, a.causal = scale, causal
+    a.scale, a.causal, a.is_back = scale, causal, is_back
     a.width = filled_up(a.q.rows)
     if a.width % ALIASED == 0:
         a.width += COLUMNS
     a.count = q.shape[0] * q.shape[1]
+    a.parts = min(a.count, MOST_PARTS)
     a.is_single = np.PyArray_TYPE(q) == np.NPY_FLOAT
+    # The number of multiplications for each weight.
+    weights = <double>a.count * a.q.rows * a.k.rows * (0.5 if causal else 1)
+    a.is_shared = weights * ((2 if is_back else 1) * (a.q.columns + a.v.columns) + PER_WEIGHT) > LEAST_SHARED
+    return a
+
+
+cdef Heads forward_heads(np.ndarray q, np.ndarray k, np.ndarray v, np.ndarray out, double scale, bint causal):
+    cdef Heads a = heads_of(q, k, v, scale, causal, False)
+    a.out = stack(out)
+    a.room_size = COLUMNS + a.q.columns * a.width + a.k.rows * (filled_up(a.v.columns) + COLUMNS)
+    return a
+
+
+cdef Heads backward_heads(np.ndarray g, np.ndarray q, np.ndarray k, np.ndarray v, dq, dk, dv, double scale, bint causal):
+    cdef Heads a = heads_of(q, k, v, scale, causal, True)
+    cdef Py_ssize_t size = filled_up(a.q.columns), values = filled_up(a.v.columns)
+    a.g = stack(g)
+    if dq is not None:
+        a.dq = stack(dq)
+    if dk is not None:
+        a.dk = stack(dk)
+    if dv is not None:
+        a.dv = stack(dv)
+    a.room_size = COLUMNS + (a.k.rows + a.v.columns) * a.width + a.k.rows * size + a.q.rows * max(size, values)
     return a
 
 
@@ -193,15 +220,30 @@ cdef void some_heads(void* task, Py_ssize_t part, int who) noexcept nogil:
         run(a, first, last, <double*>a.room + who * a.room_size)
 
 
-cdef share_heads(Heads* a, np.ndarray q, Py_ssize_t products):
-    """Do the work of all heads; `products` is the number of multiplications for each weight."""
-    cdef double weights = <double>a.count * a.q.rows * a.k.rows * (0.5 if a.causal else 1)
-    cdef int most = pool_size() if weights * (products + PER_WEIGHT) > LEAST_SHARED else 1
-    a.parts = min(a.count, MOST_PARTS)
-    cdef np.ndarray room = aligned(most * a.room_size, q.dtype)
-    a.room = np.PyArray_BYTES(room)
+cdef void all_heads(const void* task, char** data) noexcept nogil:
+    """The entry point: q, k, v, p, the result, its cotangent, dq, dk, dv, and room."""
+    cdef Heads a = (<const Heads*>task)[0]
+    a.q.start, a.k.start, a.v.start, a.p, a.out.start = data[0], data[1], data[2], data[3], data[4]
+    a.g.start, a.dq.start, a.dk.start, a.dv.start, a.room = data[5], data[6], data[7], data[8], data[9]
+    share(some_heads, &a, a.parts, min(pool_size(), a.threads) if a.is_shared else 1)
+
+
+cdef do_heads(Heads* a, tuple arrays, kind):
+    """Do the work of all heads now."""
+    cdef char* data[10]
+    cdef int i
+    a.threads = pool_size()
+    cdef np.ndarray room = aligned((a.threads if a.is_shared else 1) * a.room_size, kind)
+    for i in range(9):
+        data[i] = NULL if arrays[i] is None else np.PyArray_BYTES(arrays[i])
+    data[9] = np.PyArray_BYTES(room)
     with nogil:
-        share(some_heads, a, a.parts, most)
+        all_heads(a, data)
+
+
+cdef entry(Heads* a, threads):
+    a.threads = threads
+    return <size_t><void*>all_heads, (<char*>a)[: sizeof(Heads)], (threads if a.is_shared else 1) * a.room_size
 
 
 cdef inline Panel panel_at(Heads* a, Py_ssize_t c, Py_ssize_t stride) noexcept nogil:
@@ -327,30 +369,28 @@ cdef np.ndarray side_by_side(np.ndarray x, Py_ssize_t rows, Py_ssize_t columns):
 
 def forward(np.ndarray q, np.ndarray k, np.ndarray v, double scale, bint causal):
     q, k, v = in_rows(q), in_rows(k), in_rows(v)
-    cdef Heads heads = heads_of(q, k, v, scale, causal)
     cdef np.ndarray out = side_by_side(q, q.shape[2], v.shape[3])
+    cdef Heads heads = forward_heads(q, k, v, out, scale, causal)
     cdef np.ndarray p = aligned(heads.count * k.shape[2] * heads.width, q.dtype)
-    heads.out, heads.p = stack(out), np.PyArray_BYTES(p)
-    heads.room_size = COLUMNS + q.shape[3] * heads.width + k.shape[2] * (filled_up(v.shape[3]) + COLUMNS)
-    share_heads(&heads, q, q.shape[3] + v.shape[3])
+    do_heads(&heads, (q, k, v, p, out, None, None, None, None), q.dtype)
     return out, p
 
 
 def backward(np.ndarray g, np.ndarray q, np.ndarray k, np.ndarray v, np.ndarray p, double scale, bint causal, needs):
     g, q, k, v = in_rows(g), in_rows(q), in_rows(k), in_rows(v)
-    cdef Heads heads = heads_of(q, k, v, scale, causal)
-    cdef Py_ssize_t size = filled_up(q.shape[3]), values = filled_up(v.shape[3])
-    heads.is_back = True
-    heads.g, heads.p = stack(g), np.PyArray_BYTES(p)
     dq, dk, dv = [
         side_by_side(x, x.shape[2], x.shape[3]) if need else None for x, need in zip((q, k, v), needs, strict=True)
     ]
-    if dq is not None:
-        heads.dq = stack(dq)
-    if dk is not None:
-        heads.dk = stack(dk)
-    if dv is not None:
-        heads.dv = stack(dv)
-    heads.room_size = COLUMNS + (k.shape[2] + v.shape[3]) * heads.width + k.shape[2] * size + q.shape[2] * max(size, values)
-    share_heads(&heads, q, 2 * (q.shape[3] + v.shape[3]))
+    cdef Heads heads = backward_heads(g, q, k, v, dq, dk, dv, scale, causal)
+    do_heads(&heads, (q, k, v, p, None, g, dq, dk, dv), q.dtype)
     return dq, dk, dv
+
+
+def forward_entry(np.ndarray q, np.ndarray k, np.ndarray v, np.ndarray out, double scale, bint causal, threads):
+    cdef Heads heads = forward_heads(q, k, v, out, scale, causal)
+    return *entry(&heads, threads), heads.count * k.shape[2] * heads.width
+
+
+def backward_entry(np.ndarray g, np.ndarray q, np.ndarray k, np.ndarray v, dq, dk, dv, double scale, bint causal, threads):
+    cdef Heads heads = backward_heads(g, q, k, v, dq, dk, dv, scale, causal)
+    return entry(&heads, threads)

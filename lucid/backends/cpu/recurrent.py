@@ -49,6 +49,20 @@ def backward(
         ct[...] = ct + product if cell == "gru" else product
 
 
+def forward_entry(
+    cell: str, steps: Any, gates: Any, kept: Any, w_hh: Any, w_hr: Any, h: Any, c: Any, y: Any
+) -> tuple[Any, ...]:
+    """The entry point of `forward`: its address, its task, and how many numbers its room is."""
+    raise RuntimeError("entry points need compiled code")
+
+
+def backward_entry(
+    cell: str, steps: Any, gates: Any, kept: Any, w_hh: Any, w_hr: Any, dy: Any, dh: Any, dc: Any, dz: Any, dr: Any
+) -> tuple[Any, ...]:
+    """The entry point of `backward`: its address, its task, and how many numbers its room is."""
+    raise RuntimeError("entry points need compiled code")
+
+
 def _sigmoid(x: Any) -> None:
     """σ(x) = (tanh(x/2) + 1)/2, in place."""
     x *= 0.5

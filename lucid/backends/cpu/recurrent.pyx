@@ -6,14 +6,13 @@ loops go over one row at a time, which stays in the nearest cache, and have few 
 """
 
 cimport numpy as np
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from lucid.backends.cpu.scalar_math cimport real, sigmoid, tanh
 from lucid.backends.cpu.microkernel cimport aligned, pack, rows_by_panel
-
-from lucid.backends.cpu.parallel import in_parts
+from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
 
@@ -36,6 +35,7 @@ cdef extern from *:
 
 cdef enum:
     SHARE = 4  # Threads get sequences by so many, the rows of the largest tile.
+    LEAST_SHARED = 10_000_000  # multiplications, which take about twice as long as waking a thread
 
 cdef enum Cell:
     TANH, RELU, LSTM, GRU
@@ -49,7 +49,7 @@ cdef struct Rows:
 # A matrix in panels of COLUMNS columns, the last one filled up with zeros.
 cdef struct Panels:
     char* start
-    Py_ssize_t count, depth
+    Py_ssize_t columns, count, depth
 
 
 cdef inline void* at(Rows rows, Py_ssize_t row) noexcept nogil:
@@ -217,81 +217,124 @@ cdef void gru_back(const real* gates, const real* kept, real* dy, real* dz, Py_s
 # --- all steps -----------------------------------------------------------------------------------
 
 
-cdef class Layer:
-    """Where the numbers of a layer are; going back, results, states and memories stand for their cotangents."""
+# Where the numbers of a layer are; going back, results, states and memories stand for their cotangents.
+cdef struct Layer:
+    Cell cell
+    bint is_single, is_back, is_shared
+    Py_ssize_t size, out_size, sequences, count, parts
+    np.npy_intp* steps
+    Panels w, w_hr
+    Rows gates, kept, results, states, memories, of_gates, of_results
+    char* bias
+    char* products  # of each sequence with the weights
+    char* whole  # its result before it is projected, or that result's cotangent
+    char* projections
 
-    cdef Cell cell
-    cdef bint is_single
-    cdef Py_ssize_t size, out_size, sequences, count
-    cdef np.npy_intp* steps
-    cdef Panels w, w_hr
-    cdef Rows gates, kept, results, states, memories, of_gates, of_results
-    cdef char* bias
-    cdef object kind
-    cdef list own
 
-    def __init__(
-        self, str cell, np.ndarray steps, w_hh, w_hr, np.ndarray gates, np.ndarray kept, results, np.ndarray states, memories
-    ):
-        self.cell, many = CELLS[cell]
-        self.kind, self.own = gates.dtype, []
-        self.is_single = np.PyArray_TYPE(gates) == np.NPY_FLOAT
-        if not self.is_single and np.PyArray_TYPE(gates) != np.NPY_DOUBLE:
-            raise TypeError(f"the loops of cells are for single and double precision, not {gates.dtype}")
-        self.size = gates.shape[1] // many
-        self.sequences, self.out_size = states.shape[0], states.shape[1]
-        self.count, self.steps = steps.shape[0], <np.npy_intp*>np.PyArray_DATA(steps)
-        self.w, self.w_hr = self.packed(w_hh), Panels(NULL, 0, 0) if w_hr is None else self.packed(w_hr)
-        self.gates, self.kept = rows_of(gates), rows_of(kept)
-        self.results, self.states, self.memories = rows_of(results), rows_of(states), rows_of(memories)
+cdef Layer layer_of(
+    str cell, np.ndarray steps, np.ndarray w_hh, w_hr, np.ndarray gates, np.ndarray kept, np.ndarray results,
+    np.ndarray states, np.ndarray memories, of_gates, of_results,
+):
+    cdef Layer a
+    memset(&a, 0, sizeof(Layer))
+    a.cell, many = CELLS[cell]
+    a.is_single, a.is_back = np.PyArray_TYPE(gates) == np.NPY_FLOAT, of_gates is not None
+    if not a.is_single and np.PyArray_TYPE(gates) != np.NPY_DOUBLE:
+        raise TypeError(f"the loops of cells are for single and double precision, not {gates.dtype}")
+    a.size = gates.shape[1] // many
+    a.sequences, a.out_size, a.count = states.shape[0], states.shape[1], steps.shape[0]
+    a.parts = (a.sequences + SHARE - 1) // SHARE
+    a.is_shared = gates.shape[0] * <double>w_hh.size > LEAST_SHARED
+    # Going forward, states are multiplied by transposed weights.
+    a.w = panels_of(w_hh, a.is_back)
+    if w_hr is not None:
+        a.w_hr = panels_of(w_hr, a.is_back)
+    a.gates, a.kept, a.results = rows_of(gates), rows_of(kept), rows_of(results)
+    a.states, a.memories = rows_of(states), rows_of(memories)
+    if a.is_back:
+        a.of_gates, a.of_results = rows_of(of_gates), rows_of(of_results)
+    return a
 
-    cdef Panels packed(self, np.ndarray w):
-        cdef Py_ssize_t down = w.strides[0] // w.itemsize, right = w.strides[1] // w.itemsize, columns = w.shape[1]
-        cdef Panels panels = Panels(NULL, (columns + COLUMNS - 1) // COLUMNS, w.shape[0])
-        panels.start = self.room(panels.count * panels.depth * COLUMNS)
-        if self.is_single:
-            pack(<float*>np.PyArray_DATA(w), down, right, panels.depth, columns, <float*>panels.start, COLUMNS)
+
+cdef Panels panels_of(np.ndarray w, bint is_back):
+    cdef Py_ssize_t columns = w.shape[1 if is_back else 0]
+    return Panels(NULL, columns, (columns + COLUMNS - 1) // COLUMNS, w.shape[0 if is_back else 1])
+
+
+cdef inline Py_ssize_t size_of(Panels panels) noexcept nogil:
+    return panels.count * panels.depth * COLUMNS
+
+
+cdef Py_ssize_t room_of(Layer* a) noexcept nogil:
+    """The numbers of all panels, and of what belongs to sequences."""
+    cdef Py_ssize_t each = (a.w.count + a.w_hr.count) * COLUMNS + (0 if a.is_back else a.size)
+    return size_of(a.w) + size_of(a.w_hr) + a.sequences * each
+
+
+cdef void run_layer(const void* task, char** data) noexcept nogil:
+    """The entry point: steps, gates, kept, results, states, memories, bias, of_gates, of_results, weights, w_hr, room."""
+    cdef Layer a = (<const Layer*>task)[0]
+    a.steps = <np.npy_intp*>data[0]
+    a.gates.start, a.kept.start, a.results.start, a.states.start, a.memories.start = data[1], data[2], data[3], data[4], data[5]
+    a.bias, a.of_gates.start, a.of_results.start = data[6], data[7], data[8]
+    if a.is_single:
+        lay_out(&a, <float*>data[9], <float*>data[10], <float*>data[11])
+    else:
+        lay_out(&a, <double*>data[9], <double*>data[10], <double*>data[11])
+    cdef int threads = pool_size() if a.is_shared else 1
+    a.parts = min(a.parts, threads)
+    share(run_part, &a, a.parts, threads)
+
+
+cdef inline real* put(const real* w, Panels* panels, bint is_back, real* room) noexcept nogil:
+    """Put a matrix in row-major order, or, going forward, its transpose, into panels; gives where the next begin."""
+    panels.start = <char*>room
+    if is_back:
+        pack(w, panels.columns, 1, panels.depth, panels.columns, room, COLUMNS)
+    else:
+        pack(w, 1, panels.depth, panels.depth, panels.columns, room, COLUMNS)
+    return room + size_of(panels[0])
+
+
+cdef void lay_out(Layer* a, const real* w, const real* w_hr, real* room) noexcept nogil:
+    """Put weights into panels, and give everything its room."""
+    room = put(w, &a.w, a.is_back, room)
+    if a.w_hr.count:
+        room = put(w_hr, &a.w_hr, a.is_back, room)
+    a.products = <char*>room
+    a.projections = <char*>(room + a.sequences * a.w.count * COLUMNS)
+    a.whole = a.projections
+    if not a.is_back:
+        a.whole += a.sequences * a.w_hr.count * COLUMNS * sizeof(real)
+
+
+cdef void run_part(void* task, Py_ssize_t part, int who) noexcept nogil:
+    """All steps of some sequences; going back, from the last to the first."""
+    cdef Layer* a = <Layer*>task
+    cdef Py_ssize_t shares = (a.sequences + SHARE - 1) // SHARE
+    cdef Py_ssize_t first = shares * part // a.parts * SHARE
+    cdef Py_ssize_t last = min(shares * (part + 1) // a.parts * SHARE, a.sequences)
+    if a.is_single:
+        if a.is_back:
+            run_back(a, first, last, <float*>a.products, <float*>a.whole)
         else:
-            pack(<double*>np.PyArray_DATA(w), down, right, panels.depth, columns, <double*>panels.start, COLUMNS)
-        return panels
-
-    cdef char* room(self, Py_ssize_t size):
-        """A place for so many numbers that lasts as long as the layer."""
-        cdef np.ndarray made = aligned(size, self.kind)
-        self.own.append(made)
-        return <char*>np.PyArray_DATA(made)
-
-    def run(self, Py_ssize_t first, Py_ssize_t last):
-        """All steps of some sequences."""
-        cdef Py_ssize_t n = last - first
-        cdef char* product = self.room(n * self.w.count * COLUMNS)
-        cdef char* whole = self.room(n * self.size)
-        cdef char* projection = self.room(n * self.w_hr.count * COLUMNS)
-        with nogil:
-            if self.is_single:
-                run(self, first, last, <float*>product, <float*>whole, <float*>projection)
-            else:
-                run(self, first, last, <double*>product, <double*>whole, <double*>projection)
-
-    def run_back(self, Py_ssize_t first, Py_ssize_t last):
-        """All steps of some sequences, from the last to the first."""
-        cdef Py_ssize_t n = last - first
-        cdef char* product = self.room(n * self.w.count * COLUMNS)
-        cdef char* whole = self.room(n * self.w_hr.count * COLUMNS)
-        with nogil:
-            if self.is_single:
-                run_back(self, first, last, <float*>product, <float*>whole)
-            else:
-                run_back(self, first, last, <double*>product, <double*>whole)
+            run(a, first, last, <float*>a.products, <float*>a.whole, <float*>a.projections)
+    elif a.is_back:
+        run_back(a, first, last, <double*>a.products, <double*>a.whole)
+    else:
+        run(a, first, last, <double*>a.products, <double*>a.whole, <double*>a.projections)
 
 
 cdef void run(
-    Layer a, Py_ssize_t first, Py_ssize_t last, real* product, real* whole, real* projection
+    Layer* a, Py_ssize_t first, Py_ssize_t last, real* product, real* whole, real* projection
 ) noexcept nogil:
     cdef real* h = <real*>at(a.states, first)
     cdef real* y
     cdef real* out
     cdef Py_ssize_t t, n, i, row, wide = a.w.count * COLUMNS, projected = a.w_hr.count * COLUMNS
+    product += first * wide
+    whole += first * a.size
+    projection += first * projected
     for t in range(a.count):
         row = a.steps[2 * t] + first
         n = min(a.steps[2 * t + 1], last) - first
@@ -309,7 +352,7 @@ cdef void run(
         copy(h, y, n * a.out_size)
 
 
-cdef inline void run_cell(Layer a, Py_ssize_t row, Py_ssize_t sequence, const real* product, real* out) noexcept nogil:
+cdef inline void run_cell(Layer* a, Py_ssize_t row, Py_ssize_t sequence, const real* product, real* out) noexcept nogil:
     cdef real* z = <real*>at(a.gates, row)
     cdef real* kept = <real*>at(a.kept, row)
     cdef real* bias = <real*>a.bias
@@ -321,9 +364,11 @@ cdef inline void run_cell(Layer a, Py_ssize_t row, Py_ssize_t sequence, const re
         plain(a.cell, z, product, bias, out, a.size)
 
 
-cdef void run_back(Layer a, Py_ssize_t first, Py_ssize_t last, real* product, real* whole) noexcept nogil:
+cdef void run_back(Layer* a, Py_ssize_t first, Py_ssize_t last, real* product, real* whole) noexcept nogil:
     cdef real* dh = <real*>at(a.states, first)
     cdef Py_ssize_t t, n, i, row, wide = a.w.count * COLUMNS, projected = a.w_hr.count * COLUMNS
+    product += first * wide
+    whole += first * projected
     for t in range(a.count - 1, -1, -1):
         row = a.steps[2 * t] + first
         n = min(a.steps[2 * t + 1], last) - first
@@ -343,7 +388,7 @@ cdef void run_back(Layer a, Py_ssize_t first, Py_ssize_t last, real* product, re
                 copy(dh + i * a.out_size, product + i * wide, a.out_size)
 
 
-cdef inline void run_cell_back(Layer a, Py_ssize_t row, Py_ssize_t sequence, real* dy) noexcept nogil:
+cdef inline void run_cell_back(Layer* a, Py_ssize_t row, Py_ssize_t sequence, real* dy) noexcept nogil:
     cdef real* z = <real*>at(a.gates, row)
     cdef real* kept = <real*>at(a.kept, row)
     cdef real* dz = <real*>at(a.of_gates, row)
@@ -355,22 +400,36 @@ cdef inline void run_cell_back(Layer a, Py_ssize_t row, Py_ssize_t sequence, rea
         plain_back(a.cell, z, dy, dz, a.size)
 
 
-cdef in_shares(work, Py_ssize_t sequences, multiplications):
-    """Call work(first, last) on ranges that together cover the sequences, in several threads if that pays."""
-    in_parts(
-        lambda some: work(some.start * SHARE, min(some.stop * SHARE, sequences)),
-        (sequences + SHARE - 1) // SHARE,
-        multiplications,
-    )
+cdef entry_of(Layer* a):
+    return <size_t><void*>run_layer, (<char*>a)[: sizeof(Layer)], room_of(a)
 
 
-def forward(cell, steps, gates, kept, np.ndarray bias, w_hh, w_hr, h, c, y):
-    cdef Layer layer = Layer(cell, steps, w_hh.T, None if w_hr is None else w_hr.T, gates, kept, y, h, c)
-    layer.bias = <char*>np.PyArray_DATA(bias)
-    in_shares(layer.run, len(h), len(gates) * w_hh.size)
+cdef do_layer(Layer* a, tuple arrays, kind):
+    cdef char* data[12]
+    cdef int i
+    cdef np.ndarray room = aligned(room_of(a), kind)
+    for i in range(11):
+        data[i] = NULL if arrays[i] is None else np.PyArray_BYTES(arrays[i])
+    data[11] = np.PyArray_BYTES(room)
+    with nogil:
+        run_layer(a, data)
+
+
+def forward(cell, steps, gates, kept, bias, w_hh, w_hr, h, c, y):
+    cdef Layer layer = layer_of(cell, steps, w_hh, w_hr, gates, kept, y, h, c, None, None)
+    do_layer(&layer, (steps, gates, kept, y, h, c, bias, None, None, w_hh, w_hr), gates.dtype)
 
 
 def backward(cell, steps, gates, kept, w_hh, w_hr, dy, dh, dc, dz, dr):
-    cdef Layer layer = Layer(cell, steps, w_hh, w_hr, gates, kept, dy, dh, dc)
-    layer.of_gates, layer.of_results = rows_of(dz), rows_of(dr)
-    in_shares(layer.run_back, len(dh), len(gates) * w_hh.size)
+    cdef Layer layer = layer_of(cell, steps, w_hh, w_hr, gates, kept, dy, dh, dc, dz, dr)
+    do_layer(&layer, (steps, gates, kept, dy, dh, dc, None, dz, dr, w_hh, w_hr), gates.dtype)
+
+
+def forward_entry(cell, steps, gates, kept, w_hh, w_hr, h, c, y):
+    cdef Layer layer = layer_of(cell, steps, w_hh, w_hr, gates, kept, y, h, c, None, None)
+    return entry_of(&layer)
+
+
+def backward_entry(cell, steps, gates, kept, w_hh, w_hr, dy, dh, dc, dz, dr):
+    cdef Layer layer = layer_of(cell, steps, w_hh, w_hr, gates, kept, dy, dh, dc, dz, dr)
+    return entry_of(&layer)

@@ -10,6 +10,7 @@ for _name in (
     "attention",
     "convolution",
     "cross_entropy",
+    "embedding",
     "linear",
     "losses",
     "normalization",

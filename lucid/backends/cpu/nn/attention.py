@@ -9,6 +9,7 @@ import numpy as np
 
 from lucid.backends.cpu import attention as kernels
 from lucid.backends.cpu import rowwise
+from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.numpy.views import sum_to
 from lucid.core.kernels import WithBackward, fill
 
@@ -81,6 +82,49 @@ def _backward(cts: Any, arrays: Any, residuals: Any, needs: Any, scale: float, c
     return [dq, dk, dv, dmask, None]
 
 
+# --- in compiled programs --------------------------------------------------------------------------
+
+
+def _shown(steps: Steps, place: Any) -> Any:
+    """A place as (batch, heads, rows, columns), whose rows can be read as they lie."""
+    size = place.array.itemsize
+    if place.array.strides[-1] != size or any(s % size for s in place.array.strides):
+        place = steps.ordered(place)
+    place = steps.ordered(place) if place.array.ndim > 4 else place
+    return place.shown(_stacked(place.array))
+
+
+def _forward_steps(
+    steps: Steps, outs: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causal: bool
+) -> Any:
+    (out,) = outs
+    if not _is_for_heads(q.array, k.array, v.array, mask, keep):
+        return None
+    q, k, v, out = [_shown(steps, p) for p in (q, k, v, out)]
+    address, task, room, weights = kernels.forward_entry(
+        q.array, k.array, v.array, out.array, scale, causal, most_threads()
+    )
+    p, own = [steps.new((n,), q.array.dtype) for n in (weights, room)]
+    steps.enter(Entry(address, task), (q, k, v, p, out, None, None, None, None, own))
+    return (p,)
+
+
+def _backward_steps(
+    steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, scale: float, causal: bool
+) -> bool:
+    (g,), (q, k, v, *_), (p,) = cts, operands, residuals
+    g, q, k, v = [_shown(steps, x) for x in (g, q, k, v)]
+    found = [x if x is None else _shown(steps, x) for x in outs[:3]]
+    dq, dk, dv = [x if x is None else x.array for x in found]
+    address, task, room = kernels.backward_entry(
+        g.array, q.array, k.array, v.array, dq, dk, dv, scale, causal, most_threads()
+    )
+    own = steps.new((room,), q.array.dtype)
+    steps.enter(Entry(address, task), (q, k, v, p, None, g, *found, own))
+    return True
+
+
+lower({"attention": Lowering(_forward_steps, _backward_steps)})
 fill(
     {
         "attention": WithBackward(_forward, _backward),

@@ -1,7 +1,4 @@
-"""Losses that are sums over all elements, by generated functions of rows.
-
-Sums of the parts are to be replaced by generated code, too.
-"""
+"""Losses that are sums over all elements, by generated functions of rows."""
 
 from typing import Any
 
@@ -18,26 +15,27 @@ from lucid.ops.nn.losses import squares_primitive
 from lucid.ops.nn.rows import Row
 from lucid.ops.rules import P
 
-_LONGEST = 8192  # elements that are summed up as one row
+LONGEST_ROW = 8192  # elements that are summed up as one row
 
 
-def _squared_distance(row: Row, x: Any, y: Any) -> Any:
+def squared_distance(row: Row, x: Any, y: Any) -> Any:
+    """Σ (x - y)² of a row."""
     return row.sum(*squares_primitive.fold(1.0).lift(x, y, None))
 
 
-_squares = row_kernel(_squared_distance)
+_squares = row_kernel(squared_distance)
 
 
 def _sum_of_squares(x: Any, y: Any, dims: tuple[int, ...], scale: float) -> Any:
     size = x.size
     if x.shape == y.shape and len(dims) == x.ndim and size and x.flags.c_contiguous and y.flags.c_contiguous:
         # Rows of one length, and what is left of them.
-        whole = size - size % _LONGEST
+        whole = size - size % LONGEST_ROW
         flat = x.reshape(-1), y.reshape(-1)
-        cuts = [[v[:whole].reshape(-1, _LONGEST) for v in flat], [v[None, whole:] for v in flat]]
+        cuts = [[v[:whole].reshape(-1, LONGEST_ROW) for v in flat], [v[None, whole:] for v in flat]]
         parts = [_squares.run(tuple(cut), 1, {}) for cut in cuts if cut[0].size]
         if parts[0] is not None:
-            total = sum(np.add.reduce(part, axis=None) for part in parts)
+            total = sum([P.sum.kernel(p, dims=(0, 1), keepdim=False) if len(p) > 1 else p[0, 0] for p in parts])
             return np.asarray(total * total.dtype.type(scale), x.dtype)
     return kernels.reference(squares_primitive)(x, y, dims=dims, scale=scale)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu import recurrent as kernels
+from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.constants import ones
 from lucid.core.kernels import WithBackward, fill
@@ -191,6 +192,166 @@ def _gru_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, sizes: Size
     return [_product(of_state, w_ih) if needs[0] else None, dw_ih, dw_hh, db_ih, db_hh, dh]
 
 
+# --- in compiled programs --------------------------------------------------------------------------
+
+
+def _is_lowered(
+    steps: Steps, gates: int, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, c0: Any, sizes: Sizes
+) -> bool:
+    """Whether there are steps for these: operands of one type, and sequences of one length."""
+    first, kind = len(h0.array), x.array.dtype
+    x, w_ih, w_hh, b_ih, b_hh, h0, c0 = [p if p is None else p.array for p in (x, w_ih, w_hh, b_ih, b_hh, h0, c0)]
+    try:
+        _check_shapes(gates, x, w_ih, w_hh, b_ih, b_hh, h0, c0, None, sizes)
+    except ValueError:  # which the kernel raises again
+        return False
+    same = all(a is None or a.dtype == kind for a in (w_ih, w_hh, b_ih, b_hh, h0, c0))
+    return same and first == sizes[0] == sizes[-1] > 0 and bool(x.size) and steps.can_multiply(kind)
+
+
+def _transposed(place: Any) -> Any:
+    return place.shown(place.array.T)
+
+
+def _run_steps(
+    steps: Steps, cell: str, order: Any, outs: Any, x: Any, w_ih: Any, w_hh: Any, bias: Any, h0: Any, c0: Any, kept: int
+) -> tuple[Any, ...]:
+    """`_run`: the places of gates and of what is kept. The results and last states are `outs`."""
+    n, kind = len(x.array), x.array.dtype
+    gates, room = steps.new((n, w_ih.array.shape[0]), kind), steps.new((n, kept), kind)
+    y, h, c = outs if len(outs) > 2 else (*outs, steps.new((len(h0.array), 0), kind))
+    steps.multiply(x, _transposed(w_ih), gates)
+    steps.copy(h0, h)
+    if c0 is not None:
+        steps.copy(c0, c)
+    w_hh = steps.ordered(w_hh)
+    address, task, size = kernels.forward_entry(
+        cell, order, gates.array, room.array, w_hh.array, None, h.array, c.array, y.array
+    )
+    own = steps.new((size,), kind)
+    places = (steps.constant(order), gates, room, y, h, c, bias, None, None, w_hh, None, own)
+    steps.enter(Entry(address, task), places)
+    return gates, room
+
+
+def _run_back_steps(
+    steps: Steps,
+    cell: str,
+    order: Any,
+    cts: Any,
+    gates: Any,
+    kept: Any,
+    w_hh: Any,
+    h0: Any,
+    c0: Any,
+    of: Any,
+    width: int,
+) -> Any:
+    """`_run_back`: the place of the cotangents of what makes the gates; those of the first states are `of`."""
+    n, kind = len(gates.array), gates.array.dtype
+    out = h0.array.shape[1]
+    dh, dc = [
+        steps.new((len(h0.array), 0) if s is None else s.array.shape, kind) if o is None else o
+        for s, o in zip((h0, c0), of, strict=True)
+    ]
+    for ct, target in zip(cts[1:], (dh, dc)):
+        if ct is None:
+            steps.clear(target)
+        else:
+            steps.copy(ct, target)
+    if cts[0] is None:
+        dy = steps.new((n, out), kind)
+        steps.clear(dy)
+    else:
+        dy = steps.ordered(cts[0])
+    w_hh, dz, dr = steps.ordered(w_hh), steps.new((n, width), kind), steps.new((n, 0), kind)
+    address, task, size = kernels.backward_entry(
+        cell, order, gates.array, kept.array, w_hh.array, None, dy.array, dh.array, dc.array, dz.array, dr.array
+    )
+    own = steps.new((size,), kind)
+    steps.enter(Entry(address, task), (steps.constant(order), gates, kept, dy, dh, dc, None, dz, dr, w_hh, None, own))
+    return dz
+
+
+def _before_steps(steps: Steps, y: Any, first: Any, reverse: bool) -> Any:
+    """`_before` for sequences of one length."""
+    n, out = len(first.array), steps.new(y.array.shape, y.array.dtype)
+    inner = slice(None, -n), slice(n, None)
+    start, rest = (slice(-n, None), inner[0]) if reverse else (slice(None, n), inner[1])
+    steps.copy(first, out.shown(out.array[start]))
+    steps.copy(y.shown(y.array[inner[1] if reverse else inner[0]]), out.shown(out.array[rest]))
+    return out
+
+
+def _of_operands_steps(steps: Steps, outs: Any, dz: Any, x: Any, w_ih: Any, before: Any) -> None:
+    """`_of_operands`, whose results are those of `outs` that are wanted."""
+    dx, dw_ih, dw_hh, db_ih, db_hh = outs
+    if dx is not None:
+        steps.multiply(dz, w_ih, dx)
+    for dw, of in ((dw_ih, x), (dw_hh, before)):
+        if dw is not None:
+            steps.multiply(_transposed(dz), of, dw)
+    one = steps.constant(ones(len(dz.array), dz.array.dtype))
+    for db in (db_ih, db_hh):
+        if db is not None:
+            steps.multiply(one.shown(one.array[None]), dz, db.shown(db.array[None]))
+
+
+def _total_steps(steps: Steps, biases: Sequence[Any], size: int, kind: Any) -> Any:
+    """`_total`."""
+    out = steps.new((size,), kind)
+    steps.clear(out)
+    for b in biases:
+        if b is not None:
+            steps.add_into(b, out)
+    return out
+
+
+def _rnn_steps(
+    steps: Steps, outs: Any, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any,
+    sizes: Sizes, reverse: bool, relu: bool,
+) -> Any:  # fmt: skip
+    if not _is_lowered(steps, 1, x, w_ih, w_hh, b_ih, b_hh, h0, None, sizes):
+        return None
+    bias = _total_steps(steps, (b_ih, b_hh), len(w_hh.array), x.array.dtype)
+    _run_steps(steps, _PLAIN[relu], _steps(sizes, reverse), outs, x, w_ih, w_hh, bias, h0, None, 0)
+    return (outs[0],)
+
+
+def _rnn_back_steps(
+    steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, sizes: Sizes, reverse: bool, relu: bool
+) -> bool:
+    (x, w_ih, w_hh, _, _, h0), (y,) = operands, residuals
+    kept, order = steps.new((len(y.array), 0), y.array.dtype), _steps(sizes, reverse)
+    of = (outs[5], None)
+    dz = _run_back_steps(steps, _PLAIN[relu], order, cts, y, kept, w_hh, h0, None, of, y.array.shape[1])
+    _of_operands_steps(steps, outs[:5], dz, x, w_ih, _before_steps(steps, y, h0, reverse))
+    return True
+
+
+def _lstm_steps(
+    steps: Steps, outs: Any, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, c0: Any, w_hr: Any,
+    sizes: Sizes, reverse: bool,
+) -> Any:  # fmt: skip
+    if w_hr is not None or not _is_lowered(steps, 4, x, w_ih, w_hh, b_ih, b_hh, h0, c0, sizes):
+        return None
+    bias = _total_steps(steps, (b_ih, b_hh), len(w_hh.array), x.array.dtype)
+    size = c0.array.shape[1]
+    known = _run_steps(steps, "lstm", _steps(sizes, reverse), outs, x, w_ih, w_hh, bias, h0, c0, 2 * size)
+    return (*known, outs[0])
+
+
+def _lstm_back_steps(
+    steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, sizes: Sizes, reverse: bool
+) -> bool:
+    (x, w_ih, w_hh, _, _, h0, c0, _), (gates, kept, y) = operands, residuals
+    width = 4 * c0.array.shape[1]
+    dz = _run_back_steps(steps, "lstm", _steps(sizes, reverse), cts, gates, kept, w_hh, h0, c0, outs[5:7], width)
+    _of_operands_steps(steps, outs[:5], dz, x, w_ih, _before_steps(steps, y, h0, reverse))
+    return True
+
+
+lower({"rnn": Lowering(_rnn_steps, _rnn_back_steps), "lstm": Lowering(_lstm_steps, _lstm_back_steps)})
 fill(
     {
         "rnn": WithBackward(_rnn_forward, _rnn_backward),

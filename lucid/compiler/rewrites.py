@@ -1,0 +1,128 @@
+"""Instructions in place of one that loops can compute, and that has a kernel of its own for eager calls."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lucid.backends.cpu.nn.losses import LONGEST_ROW, squared_distance
+from lucid.compiler.rows import TYPES, Check, RowFunction, row_plan
+from lucid.core import dtypes
+from lucid.core.primitive import P
+from lucid.ir.values import Instruction, Name
+from lucid.ops.nn.rows import Row
+from lucid.ops.promotion import cast
+
+
+class Making(NamedTuple):
+    """What rules make instructions with."""
+
+    new: Callable[..., Name]  # a name of a shape and type
+    traced: Callable[..., list[Instruction]]  # the instructions of a function of names, with the names of its results
+    can_check: bool  # whether a run may be given up
+
+
+Rule = Callable[[Instruction, Making], list[Instruction] | None]
+
+
+def rewritten(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """The instructions in place of one; None if it is left as it is."""
+    rule = _RULES.get(instruction.primitive.name)
+    found = rule is not None and all(isinstance(o, Name) and 0 not in o.shape for o in instruction.operands)
+    return rule(instruction, making) if rule is not None and found else None
+
+
+def _in_range(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    (positions,), (result,), params = instruction.operands, instruction.results, instruction.params
+    if not making.can_check:
+        return None
+    size, negative = params["size"], params["negative"]
+    bad = making.new((), dtypes.bool_)
+
+    def read(t: Any) -> Any:
+        wrong = P.logical_or(P.lt(t, -size if negative else 0), P.ge(t, size))
+        return P.any(wrong, dims=tuple(range(t.ndim)), keepdim=False) if t.ndim else wrong
+
+    made: list[Instruction] = []
+    if positions.dtype != dtypes.int64:
+        whole = result if not negative else making.new(result.shape, dtypes.int64)
+        made += making.traced(lambda t: cast(t, dtypes.int64.numpy), [positions], [whole], instruction.place)
+        positions = whole
+    made += making.traced(read, [positions], [bad], instruction.place)
+    made.append(Instruction(Check(), (bad,), {}, (), instruction.place))
+    if negative:
+        made += making.traced(
+            lambda t: P.where(P.lt(t, 0), P.add(t, size), t), [positions], [result], instruction.place
+        )
+    elif positions is not result:
+        made.append(Instruction(P.alias, (positions,), {}, (result,), instruction.place))
+    return made
+
+
+def _difference_and_squares(row: Row, x: Any, y: Any) -> tuple[Any, Any]:
+    return x - y, squared_distance(row, x, y)
+
+
+def _square_of_difference(x: Any, y: Any) -> Any:
+    difference = P.sub(x, y)
+    return P.mul(difference, difference)
+
+
+_SQUARES = RowFunction("sum_of_squares", _difference_and_squares)
+
+
+def _sum_of_squares(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """As the kernel sums up: by rows of one length, and what is left of them."""
+    (x, y), (result,), params = instruction.operands, instruction.results, instruction.params
+    if x.shape != y.shape or len(params["dims"]) != len(x.shape) or x.dtype != y.dtype or x.dtype.numpy not in TYPES:
+        return None
+    size = math.prod(x.shape)
+    whole = size - size % LONGEST_ROW
+    parts = [(slice(0, whole), LONGEST_ROW)] if whole else []
+    parts += [(slice(whole, size), size - whole)] if whole < size else []
+    made: list[Instruction] = []
+    sums = []
+    for part, length in parts:
+        count = (part.stop - part.start) // length
+
+        def rows(v: Any, part: slice = part, shape: Any = (count, length)) -> Any:
+            flat = P.reshape(v, shape=(size,))
+            return P.reshape(P.slice(flat, index=(part,)) if len(parts) > 1 else flat, shape=shape)
+
+        given = [making.new((count, length), x.dtype) for _ in range(2)]
+        for v, row in zip((x, y), given, strict=True):
+            made += making.traced(rows, [v], [row], instruction.place)
+        sums.append(making.new((count, 1), x.dtype))
+        if length == 1:
+            made += making.traced(_square_of_difference, given, [sums[-1]], instruction.place)
+            continue
+        results = (making.new((count, length), x.dtype), sums[-1])
+        made.append(Instruction(_SQUARES, tuple(given), {}, results, instruction.place))
+        if row_plan(made[-1]) is None:
+            return None
+
+    def total(*sums: Any) -> Any:
+        found = [P.sum(s, dims=(0, 1), keepdim=False) if s.shape[0] > 1 else P.reshape(s, shape=()) for s in sums]
+        return P.mul(found[0] if len(found) == 1 else P.add(*found), params["scale"])
+
+    return made + making.traced(total, sums, [result], instruction.place)
+
+
+def _resample(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """Sums over whole dimensions, or their transposes."""
+    (x,), maps = instruction.operands, instruction.params["maps"]
+    known = [m for m in maps if m is not None]
+    if x.dtype.numpy not in TYPES or not known:
+        return None
+    if all(m.is_spread for m in known):
+        shape = instruction.results[0].shape
+        function = lambda x: P.broadcast_to(x, shape=shape)  # noqa: E731 -- one of two
+    elif all(m.is_sum for m in known):
+        first = len(x.shape) - len(maps)
+        dims = tuple([first + k for k, m in enumerate(maps) if m is not None])
+        function = lambda x: P.sum(x, dims=dims, keepdim=True)  # noqa: E731
+    else:
+        return None
+    return making.traced(function, [x], instruction.results, instruction.place)
+
+
+_RULES: dict[str, Rule] = {"in_range": _in_range, "sum_of_squares": _sum_of_squares, "resample": _resample}
