@@ -236,3 +236,117 @@ def test_squares_are_summed_as_by_the_kernel(dtype, shape):
 @pytest.mark.parametrize("dtype", REAL)
 def test_means_over_all_places(dtype):
     check(pulled(nn.AdaptiveAvgPool2d(1), (0,)), values(dtype, 3, 4, 5, 6))
+
+
+# --- convolution and batch norm --------------------------------------------------------------------
+
+
+GEOMETRIES = [
+    {},
+    {"padding": 1},
+    {"padding": 1, "stride": 2},
+    {"padding": 2, "dilation": 2},
+    {"groups": 2, "stride": (1, 2)},
+    {"padding": (0, 3), "stride": 3},
+]
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("options", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("channels", [(4, 6), (6, 4), (4, 20)])
+def test_convolution(dtype, options, channels):
+    inputs, results = channels
+    x = values(dtype, 2, inputs, 17, 19)
+    w = values(dtype, results, inputs // options.get("groups", 1), 3, 3, seed=1)
+    function = lambda x, w: F.conv2d(x, w, **options)
+    check(pulled(function, (0, 1)), x, w)
+    check(pulled(function, (0,)), x, w)
+    check(pulled(function, (1,)), x, w)
+    biased = lambda x, w, b: F.conv2d(x, w, b, **options)
+    for wanted in ((0, 1, 2), (0, 2), (2,), (1,)):
+        check(pulled(biased, wanted), x, w, values(dtype, results, seed=2))
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_convolution_in_other_dimensions(dims):
+    x, w = values("float32", 3, 4, *[9] * dims, 64)[..., 0], values("float32", 5, 4, *[3] * dims, seed=1)
+    x = x if dims == 3 else values("float32", 3, 4, 90)
+    check(pulled(lambda x, w: getattr(F, f"conv{dims}d")(x, w, padding=1), (0, 1)), x, w)
+
+
+def test_convolution_of_one_place_at_a_time():
+    x, w = values("float32", 3, 8, 9, 9), values("float32", 6, 8, 1, 1, seed=1)
+    check(pulled(lambda x, w: F.conv2d(x, w), (0,)), x, w, exactly=False)
+
+
+def test_convolution_of_views():
+    x, w = values("float64", 17, 19, 4, 2), values("float64", 3, 3, 4, 6, seed=1)
+    check(pulled(lambda x, w: F.conv2d(x.permute(3, 2, 0, 1), w.permute(3, 2, 0, 1), padding=1), (0, 1)), x, w)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_windows_out(threads):
+    before = size()
+    x, w = values("float32", 8, 16, 16, 16), values("float32", 32, 16, 3, 3, seed=1)
+    function = pulled(lambda x, w: F.conv2d(x, w, stride=2, padding=1), (0, 1))
+    try:
+        set_size(1)
+        want = function(x, w)
+        set_size(threads)
+        check(function, x, w)
+        assert_same(want, function(x, w))
+    finally:
+        set_size(before)
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("shape", [(4, 3, 24, 24), (70, 16, 4), (8, 3, 10, 3, 7)], ids=str)
+@pytest.mark.parametrize("affine", [False, True])
+def test_batch_norm(dtype, shape, affine):
+    layer = {3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}[len(shape)]
+    kind = getattr(lucid, dtype)
+    layers = [layer(shape[1], affine=affine).to(kind) for _ in range(2)]
+    x, g = values(dtype, *shape) * 3 + 1, values(dtype, *shape, seed=1)
+
+    def step(layer, x, g):
+        layer.zero_grad()
+        x = x.detach().requires_grad_()
+        out = layer(x)
+        (out * g).sum().backward()
+        return out, x.grad, *[p.grad for p in layer.parameters()]
+
+    compiled = lucid.compile(lambda x, g: step(layers[1], x, g))
+    for _ in range(2):
+        assert_same(step(layers[0], x, g), compiled(x, g))
+        assert_same(list(layers[0].buffers()), list(layers[1].buffers()))
+    assert not calls_of(compiled)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30, np.inf, np.nan, 0.0])
+def test_batch_norm_of_numbers_that_need_care(scale):
+    x = values("float32", 4, 3, 24, 24) * scale
+    function = pulled(lambda x: F.batch_norm(x, None, None, training=True, eps=0.0), (0,))
+    with np.errstate(all="ignore"):
+        assert_same(function(x), lucid.compile(function)(x))
+
+
+def test_training_steps_call_nothing_back():
+    lucid.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 12, 3, padding=1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 5),
+    )  # fmt: skip
+    optimizer = lucid.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    @lucid.compile
+    def step(x, target):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, target = values("float32", 16, 3, 16, 16), lucid.arange(16) % 5
+    losses = [step(x, target).item() for _ in range(5)]
+    assert losses[-1] < losses[0]
+    assert not calls_of(step)

@@ -69,7 +69,8 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
 
     monkeypatch.setattr(kernels, "in_parts", in_three)
     monkeypatch.setattr(windows, "correlate", lambda *given: False)
-    monkeypatch.setattr(windows, "weigh", lambda *given: None)
+    monkeypatch.setattr(windows, "weigh", lambda *given: False)
+    monkeypatch.setattr(windows, "spread", lambda *given: False)
     for want, (prim, a, b) in zip(alone, calls, strict=True):
         np.testing.assert_allclose(prim(a, b, geometry=g).numpy(), want, 1e-10, 1e-10)
     assert counts == [5, 5, 5]
@@ -110,7 +111,8 @@ def test_loops_give_what_products_give(examples, channels, results, geometry, dt
         by_threads.append(found())
     lucid.set_num_threads(counts)
     monkeypatch.setattr(windows, "correlate", lambda *given: False)
-    monkeypatch.setattr(windows, "weigh", lambda *given: None)
+    monkeypatch.setattr(windows, "weigh", lambda *given: False)
+    monkeypatch.setattr(windows, "spread", lambda *given: False)
     tolerance = 1e-4 if dtype == lucid.float32 else 1e-11
     for want, first, *others in zip(found(), *by_threads, strict=True):
         np.testing.assert_allclose(first, want, tolerance, 10 * tolerance)

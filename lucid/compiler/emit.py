@@ -584,6 +584,12 @@ class Emitter:
         self.copy(place, own)
         return own
 
+    def sum(self, place: Place, dims: tuple[int, ...], out: Place) -> None:
+        kind = place.array.dtype
+        folds = [(FoldPlan(P.sum.fold, kind, kind), kind, out, "sum")]
+        if not self._folded(folds, dims, place.array.shape, [place], (), [], [], [("read", 0)]):
+            raise ValueError(f"sums are over dimensions that follow each other, not {dims}")
+
     def can_multiply(self, dtype: Any) -> bool:
         return can_multiply(dtype)
 

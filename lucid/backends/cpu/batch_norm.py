@@ -77,3 +77,13 @@ def affine(x: Any, scale: Any, shift: Any, y: Any) -> None:
     """y = x·scale + shift, with one number of each for every channel."""
     np.multiply(x, scale[:, None], out=y)
     y += shift[:, None]
+
+
+def entry(x: Any, eps: float, low: float, high: float, is_back: bool, is_shared: bool) -> tuple[int, bytes]:
+    """The entry point of `normalize` for channels, or of `normalize_back`: its address and its task.
+
+    A flag becomes 1 if a variance, or, going back, a factor of scale is not between two numbers. Forward it is given x,
+    weight, mean, 1/√(variance + eps), flag, bias, y, variance, and mean and variance in the type of x; back the first five,
+    g, dx, zeros, dweight, dbias, and room for two numbers of each channel.
+    """
+    raise RuntimeError("entry points need compiled code")

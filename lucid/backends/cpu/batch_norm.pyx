@@ -1,11 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Normalisation by statistics of channels: see batch_norm.py for what each function computes."""
 
-from libc.math cimport sqrt
+from libc.math cimport INFINITY, sqrt
 from libc.string cimport memset
 
 cimport numpy as np
 from lucid.backends.cpu.scalar_math cimport real
+from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
 
@@ -267,6 +268,94 @@ def normalize_back(
             normalize_all_back(
                 &a, <double*>cotangent, <double*>source, <double*>w, m, s, bm, bv, <double*>target, dw, db
             )
+
+
+# --- the entry point: a layer of channels, forward or back, in compiled programs -----------------------
+
+
+cdef struct Layer:
+    Layout all
+    double eps, low, high  # of variances that kernels do not compute again, or, going back, of factors of scale
+    Py_ssize_t parts
+    bint is_single, is_back, is_shared
+    char** data
+
+
+cdef enum:
+    X, WEIGHT, MEAN, RSTD, FLAG, BIAS, Y, VARIANCE, MEAN_OUT, VARIANCE_OUT  # what an entry point is given
+    G = BIAS, DX = Y, ZEROS = VARIANCE, DWEIGHT = MEAN_OUT, DBIAS = VARIANCE_OUT, SUMS = 10  # and what one going back
+
+
+cdef void normalize_some(Layer* a, Layout* some, Py_ssize_t first, const real* x) noexcept nogil:
+    cdef char** data = a.data
+    cdef double* mean = <double*>data[MEAN] + first
+    cdef double* rstd = <double*>data[RSTD] + first
+    cdef double* variance = <double*>data[VARIANCE] + first
+    cdef real* mean_out = <real*>data[MEAN_OUT] + first
+    cdef real* variance_out = <real*>data[VARIANCE_OUT] + first
+    cdef Py_ssize_t k, at = first * some.per_channel
+    normalize_all(
+        some, x + at, <real*>data[WEIGHT] + first, <real*>data[BIAS] + first, a.eps, <real*>data[Y] + at, mean, variance
+    )
+    for k in range(some.sets):
+        rstd[k] = 1 / sqrt(variance[k] + a.eps)
+        mean_out[k], variance_out[k] = <real>mean[k], <real>variance[k]
+        if not (variance[k] + a.eps >= a.low and variance[k] <= a.high):
+            data[FLAG][0] = 1
+
+
+cdef void normalize_some_back(Layer* a, Layout* some, Py_ssize_t first, const real* x) noexcept nogil:
+    cdef char** data = a.data
+    cdef double* rstd = <double*>data[RSTD] + first
+    cdef double* zeros = <double*>data[ZEROS] + first
+    cdef double* dw = <double*>data[SUMS] + 2 * first
+    cdef double* db = dw + some.sets
+    cdef real* dx = NULL if data[DX] == NULL else <real*>data[DX] + first * some.per_channel
+    cdef Py_ssize_t k, at = first * some.per_channel
+    normalize_all_back(
+        some, <real*>data[G] + at, x + at, <real*>data[WEIGHT] + first, <double*>data[MEAN] + first, rstd, zeros, zeros,
+        dx, dw, db,
+    )
+    for k in range(some.sets):
+        if data[DWEIGHT] != NULL:
+            (<real*>data[DWEIGHT])[first + k] = <real>dw[k]
+        if data[DBIAS] != NULL:
+            (<real*>data[DBIAS])[first + k] = <real>db[k]
+        if rstd[k] > 0 and rstd[k] < INFINITY and not (rstd[k] >= a.low and rstd[k] <= a.high):
+            data[FLAG][0] = 1
+
+
+cdef void some_channels(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Layer* a = <Layer*>task
+    cdef Layout some = a.all
+    cdef Py_ssize_t first = a.all.sets * part // a.parts
+    some.sets = a.all.sets * (part + 1) // a.parts - first
+    if a.is_single:
+        if a.is_back:
+            normalize_some_back(a, &some, first, <float*>a.data[X])
+        else:
+            normalize_some(a, &some, first, <float*>a.data[X])
+    elif a.is_back:
+        normalize_some_back(a, &some, first, <double*>a.data[X])
+    else:
+        normalize_some(a, &some, first, <double*>a.data[X])
+
+
+cdef void all_channels(const void* task, char** data) noexcept nogil:
+    cdef Layer a = (<const Layer*>task)[0]
+    cdef int threads = pool_size() if a.is_shared else 1
+    a.data, data[FLAG][0] = data, 0
+    a.parts = min(a.all.sets, 8 * threads if threads > 1 else 1)
+    share(some_channels, &a, a.parts, threads)
+
+
+def entry(np.ndarray x, double eps, double low, double high, bint is_back, bint is_shared):
+    cdef Layer a
+    memset(&a, 0, sizeof(Layer))
+    a.all = layout(x, 0)
+    a.eps, a.low, a.high, a.is_back, a.is_shared = eps, low, high, is_back, is_shared
+    a.is_single = np.PyArray_TYPE(x) == np.NPY_FLOAT
+    return <size_t><void*>all_channels, (<char*>&a)[: sizeof(Layer)]
 
 
 cdef void affine_all(Layout* a, const real* x, const real* scale, const real* shift, real* y) noexcept nogil:

@@ -47,6 +47,9 @@ class Steps(Protocol):
     def add_into(self, source: Any, target: Any) -> None:
         """target += source, of one type."""
 
+    def sum(self, place: Any, dims: tuple[int, ...], out: Any) -> None:
+        """The sums over dimensions that follow each other, of float32 or float64, as `P.sum` makes them."""
+
     def can_multiply(self, dtype: Any) -> bool:
         """Whether there are products of matrices of a type."""
 

@@ -16,7 +16,7 @@ from lucid.backends.cpu.thread_pool import call_parts, size
 from lucid.native import in_use
 
 # Waking a thread takes up to 0.05 ms; a core multiplies so much in twice that time.
-_LEAST_WORK = 10_000_000
+LEAST_WORK = 10_000_000
 _LEAST_ELEMENTS = 20_000  # of a library's function, which takes some 30 ns for each
 
 
@@ -25,7 +25,7 @@ def in_parts(work: Callable[[slice], Any], count: int, multiplications: float, e
 
     With several for each, who is done takes the next one, so that nobody waits long for a slower thread.
     """
-    blas = library() if in_use and multiplications > _LEAST_WORK and count > 1 else None
+    blas = library() if in_use and multiplications > LEAST_WORK and count > 1 else None
     if blas is None or (not one_thread.inside and blas.threads() < 2):
         return [work(slice(0, count))]
     threads = min(one_thread.enter(blas), count)

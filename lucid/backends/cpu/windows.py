@@ -1,4 +1,4 @@
-"""Windows of an input as columns and back (im2col, col2im), and depthwise convolution.
+"""Windows of an input as columns and back (im2col, col2im), depthwise convolution, and loops for others.
 
 A geometry `g` is that of `lucid.ops.nn.convolution`; columns are (examples, channels · taps, places). The loops of
 windows.pyx need arrays of one type whose rows are contiguous, and do without copies of padded inputs and without
@@ -53,10 +53,20 @@ def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
 
 
 def correlate(x: Any, w: Any, bias: Any, g: Any, out: Any) -> bool:
-    """Write a convolution by loops, if there are such."""
+    """Write a convolution by loops, if there are such. Weights are (groups · results, channels · taps)."""
     return False
 
 
-def weigh(x: Any, y: Any, g: Any) -> Any:
-    """The gradient of the weights of a convolution, (groups, channels · taps, results), by loops; None without such."""
+def weigh(x: Any, y: Any, g: Any, out: Any) -> bool:
+    """Write the gradient of the weights of a convolution by loops, if there are such."""
+    return False
+
+
+def spread(y: Any, w: Any, g: Any, out: Any) -> bool:
+    """Write the gradient of the input of a convolution by loops, if there are such."""
+    return False
+
+
+def entry(what: str, x: Any, y: Any, w: Any, g: Any, bias: Any, threads: int) -> tuple[int, bytes, int] | None:
+    """The entry point of one of these: its address, its task, and how many bytes its room is; None without loops."""
     return None

@@ -6,11 +6,13 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as np
 
-from lucid.backends.cpu.microkernel cimport DEPTH, LINE, LUCID_PANEL, pack, rows_by_panel
+from lucid.backends.cpu.microkernel cimport DEPTH, LINE, LUCID_PANEL, aligned, pack, rows_by_panel
 from lucid.backends.cpu.scalar_math cimport real
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
+
+cdef np.dtype _BYTE = np.dtype("uint8")
 
 
 ctypedef fused element:
@@ -314,6 +316,7 @@ def depthwise_weight(np.ndarray x, np.ndarray y, g, np.ndarray out):
 
 cdef enum:
     RUNS = 128  # places that are laid out at a time
+    SUM_PARTS = 8  # of channels and taps, whose sums are added up
     PARTS = 16  # of the sums of the gradient of weights, whatever the number of threads
     FEW_PARTS = 4
     MOST_SUMS = 1 << 22  # elements of more parts than a few
@@ -321,16 +324,25 @@ cdef enum:
     LEAST_SHARED = 1 << 20  # multiplications
 
 
+cdef enum Task:
+    CONVOLVE  # the convolution itself
+    WEIGH  # the gradient of its weights
+    SPREAD  # that of its input
+
+
 cdef struct Convolution:
     Slide s
+    Task task
     char* x
     char* y
-    char* w
+    char* w  # the weights, or their gradient
     char* bias  # a row for each result, of the width of a panel
+    char* sums  # those of the gradient of weights, for each part
     char* room
     Py_ssize_t* taps  # where the windows of each tap begin
-    Py_ssize_t examples, groups, channels, results, depth, places, plane, chunks, own, wide
-    bint is_single
+    Py_ssize_t examples, groups, channels, results, depth, places, plane, chunks, own, wide, size
+    int threads  # for which there is room
+    bint is_single, is_shared, is_biased
 
 
 cdef struct Run:
@@ -424,6 +436,7 @@ cdef inline void weigh_some(
     cdef real* panels = windows + a.depth * RUNS
     cdef const real* results
     cdef real* target
+    memset(totals + part * a.groups * a.depth * a.wide, 0, a.groups * a.depth * a.wide * sizeof(real))
     for n in range(a.examples * part // a.chunks, a.examples * (part + 1) // a.chunks):
         for g in range(a.groups):
             copy_planes(a, x + (n * a.groups + g) * a.channels * input, room)
@@ -441,90 +454,203 @@ cdef inline void weigh_some(
                     )
 
 
-cdef void correlate_part(void* task, Py_ssize_t part, int who) noexcept nogil:
+cdef inline void add_up(Convolution* a, real* totals, real* out, Py_ssize_t part) noexcept nogil:
+    """The sums of all parts, for some channels and taps of each group, as (groups, results, channels · taps)."""
+    cdef Py_ssize_t g, d, r, i, all = a.groups * a.depth * a.wide
+    cdef Py_ssize_t first = a.depth * part // SUM_PARTS, last = a.depth * (part + 1) // SUM_PARTS
+    cdef real* row
+    for g in range(a.groups):
+        for d in range(first, last):
+            row = totals + (g * a.depth + d) * a.wide
+            for i in range(1, a.chunks):
+                for r in range(a.results):
+                    row[r] += row[i * all + r]
+        for r in range(a.results):
+            row = totals + g * a.depth * a.wide + r
+            for d in range(first, last):
+                out[(g * a.results + r) * a.depth + d] = row[d * a.wide]
+
+
+cdef inline void spread_some(
+    Convolution* a, real* x, const real* y, const real* w, real* room, Py_ssize_t n
+) noexcept nogil:
+    """What an example's input has of the cotangents of its results: windows, each a product with weights, are added up."""
+    cdef Py_ssize_t columns = LUCID_PANEL // sizeof(real), taps = a.depth // a.channels
+    cdef Py_ssize_t g, p, c, t, z, row, wanted, input = a.s.size[0] * a.s.size[1] * a.s.size[2]
+    cdef Slide* s = &a.s
+    cdef real* panel = room + a.channels * a.plane
+    cdef real* windows = panel + a.results * columns
+    cdef real* target
+    cdef const real* source
+    cdef Run runs[RUNS]
+    cdef int found, r
+    for g in range(a.groups):
+        memset(room, 0, a.channels * a.plane * sizeof(real))
+        p = 0
+        while p < a.places:
+            wanted = min(columns, a.places - p)
+            pack(y + (n * a.groups + g) * a.results * a.places + p, a.places, 1, a.results, wanted, panel, <int>columns)
+            rows_by_panel(
+                w + g * a.results * a.depth, 1, a.depth, a.depth, panel, a.results, NULL, 0, windows, columns,
+                <int>columns, columns,
+            )
+            found = runs_of(a, p, wanted, runs)
+            source = windows
+            for c in range(a.channels):
+                for t in range(taps):
+                    target = room + c * a.plane + a.taps[t]
+                    for r in range(found):
+                        add(source + runs[r].target, target + runs[r].source, runs[r].count)
+                    source += columns
+            p += columns
+        target = x + (n * a.groups + g) * a.channels * input
+        memset(target, 0, a.channels * input * sizeof(real))
+        for c in range(a.channels):
+            for z in range(s.seen[0]):
+                for row in range(s.seen[1]):
+                    collect(
+                        s, room + c * a.plane + ((s.target[0] + z) * s.reach[1] + s.target[1] + row) * s.row,
+                        target + ((s.source[0] + z) * s.size[1] + s.source[1] + row) * s.size[2] + s.source[2],
+                    )
+            target += input
+
+
+cdef inline void do_part(
+    Convolution* a, real* x, real* y, real* w, real* sums, real* bias, real* room, Py_ssize_t part
+) noexcept nogil:
+    if a.task == CONVOLVE:
+        correlate_some(a, x, w, bias, y, room, part)
+    elif a.task == WEIGH:
+        weigh_some(a, x, y, sums, room, part)
+    else:
+        spread_some(a, x, y, w, room, part)
+
+
+cdef void convolve_part(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Convolution* a = <Convolution*>task
+    cdef char* room = a.room + who * a.own * a.size
+    if a.is_single:
+        do_part(a, <float*>a.x, <float*>a.y, <float*>a.w, <float*>a.sums, <float*>a.bias, <float*>room, part)
+    else:
+        do_part(a, <double*>a.x, <double*>a.y, <double*>a.w, <double*>a.sums, <double*>a.bias, <double*>room, part)
+
+
+cdef void add_up_part(void* task, Py_ssize_t part, int who) noexcept nogil:
     cdef Convolution* a = <Convolution*>task
     if a.is_single:
-        correlate_some(a, <float*>a.x, <float*>a.w, <float*>a.bias, <float*>a.y, <float*>a.room + who * a.own, part)
+        add_up(a, <float*>a.sums, <float*>a.w, part)
     else:
-        correlate_some(a, <double*>a.x, <double*>a.w, <double*>a.bias, <double*>a.y, <double*>a.room + who * a.own, part)
+        add_up(a, <double*>a.sums, <double*>a.w, part)
 
 
-cdef void weigh_part(void* task, Py_ssize_t part, int who) noexcept nogil:
-    cdef Convolution* a = <Convolution*>task
-    if a.is_single:
-        weigh_some(a, <float*>a.x, <float*>a.y, <float*>a.w, <float*>a.room + who * a.own, part)
-    else:
-        weigh_some(a, <double*>a.x, <double*>a.y, <double*>a.w, <double*>a.room + who * a.own, part)
+cdef inline Py_ssize_t lines(Py_ssize_t bytes) noexcept nogil:
+    return (bytes + LINE - 1) // LINE * LINE
 
 
-cdef bint read(Convolution* a, np.ndarray x, np.ndarray y, g) except -1:
-    """The geometry and the arrays; False if there are no loops for their types, or planes are too large for them."""
+cdef bint plan(Convolution* a, Task task, np.ndarray x, np.ndarray y, np.ndarray w, g, bias) except -1:
+    """What there is to do; False if there are no loops for these types, or planes are too large for them."""
     cdef int kind = np.PyArray_TYPE(x)
-    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or np.PyArray_TYPE(y) != kind or len(g.size) > 3:
+    cdef Py_ssize_t columns
+    memset(a, 0, sizeof(Convolution))
+    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or len(g.size) > 3:
+        return False
+    if np.PyArray_TYPE(y) != kind or np.PyArray_TYPE(w) != kind:
         return False
     fill(&a.s, g, 0, g.out[0])
-    a.x, a.y, a.is_single = np.PyArray_BYTES(x), np.PyArray_BYTES(y), kind == np.NPY_FLOAT
+    a.task, a.is_single, a.size, a.is_biased = task, kind == np.NPY_FLOAT, np.PyArray_ITEMSIZE(x), bias is not None
     a.examples, a.groups, a.channels, a.results = x.shape[0], g.groups, x.shape[1] // g.groups, y.shape[1] // g.groups
     a.depth, a.places = a.channels * g.taps, a.s.out[0] * a.s.out[1] * a.s.out[2]
     a.plane = a.s.reach[0] * a.s.reach[1] * a.s.row
-    return a.channels * a.plane <= MOST_PLANES
+    columns = LUCID_PANEL // a.size
+    if a.channels * a.plane > MOST_PLANES or (task != WEIGH and a.places < columns):
+        return False
+    a.own = a.channels * a.plane
+    if task == CONVOLVE:
+        a.chunks = 1 if a.examples > 1 else min((a.places + columns - 1) // columns, <Py_ssize_t>2 * pool_size())
+        a.own += a.depth * columns
+    elif task == WEIGH:
+        a.wide = (a.results + columns - 1) // columns * columns
+        a.chunks = max(<Py_ssize_t>FEW_PARTS, min(<Py_ssize_t>PARTS, MOST_SUMS // (a.groups * a.depth * a.wide)))
+        a.chunks = min(a.examples, a.chunks)
+        a.own += (a.depth + a.wide) * RUNS
+    else:
+        a.own += (a.results + a.depth) * columns
+    a.own = lines(a.own * a.size) // a.size
+    a.is_shared = <double>a.examples * a.groups * a.results * a.depth * a.places >= LEAST_SHARED
+    return True
 
 
-cdef int run(Convolution* a, bint weighs, Py_ssize_t size) except -1:
-    """Do the parts, in threads if that pays."""
+cdef Py_ssize_t room_of(Convolution* a, int threads) noexcept nogil:
+    """The bytes of workspace for so many threads."""
+    cdef Py_ssize_t rows = a.groups * a.results * LUCID_PANEL if a.is_biased else 0
+    cdef Py_ssize_t sums = a.chunks * a.groups * a.depth * a.wide * a.size if a.task == WEIGH else 0
+    a.threads = threads if a.is_shared else 1
+    return lines(a.depth // a.channels * sizeof(Py_ssize_t)) + lines(rows) + lines(sums) + a.threads * a.own * a.size
+
+
+cdef void convolve(const void* given, char** data) noexcept nogil:
+    """The entry point: x, y, weights, bias, room."""
+    cdef Convolution a = (<const Convolution*>given)[0]
     cdef Slide* s = &a.s
-    cdef double work = <double>a.examples * a.groups * a.results * a.depth * a.places
-    cdef int most = <int>min(<Py_ssize_t>pool_size() if work >= LEAST_SHARED else 1, a.examples * a.chunks)
-    cdef Py_ssize_t t = 0, kx, ky, kz, line = LINE // size, columns = LUCID_PANEL // size
-    most = max(most, 1)
-    a.own = a.channels * a.plane + a.depth * (RUNS if weighs else columns) + (a.wide * RUNS if weighs else 0)
-    a.own = (a.own + line - 1) // line * line
-    cdef char* memory = <char*>calloc(most * a.own * size + LINE, 1)
-    a.taps = <Py_ssize_t*>calloc(max(a.depth // a.channels, 1), sizeof(Py_ssize_t))
-    if memory == NULL or a.taps == NULL:
-        free(memory)
-        free(a.taps)
-        raise MemoryError
-    a.room = memory + (-<Py_ssize_t>memory & (LINE - 1))
+    cdef Py_ssize_t t = 0, kx, ky, kz, parts, columns = LUCID_PANEL // a.size
+    cdef int threads = min(pool_size(), a.threads) if a.is_shared else 1, who
+    a.x, a.y, a.w = data[0], data[1], data[2]
+    a.taps = <Py_ssize_t*>data[4]
+    a.room = data[4] + lines(a.depth // a.channels * sizeof(Py_ssize_t))
     for kz in range(s.kernel[0]):
         for ky in range(s.kernel[1]):
             for kx in range(s.kernel[2]):
                 a.taps[t] = (kz * s.dilation[0] * s.reach[1] + ky * s.dilation[1]) * s.row + place(s, kx * s.dilation[2])
                 t += 1
-    with nogil:
-        share(weigh_part if weighs else correlate_part, a, a.chunks if weighs else a.examples * a.chunks, most)
-    free(memory)
-    free(a.taps)
-    return 0
+    if a.is_biased:
+        a.bias = a.room
+        a.room += lines(a.groups * a.results * LUCID_PANEL)
+        for t in range(a.groups * a.results):
+            for kx in range(columns):
+                memcpy(a.bias + t * LUCID_PANEL + kx * a.size, data[3] + t * a.size, a.size)
+    parts = a.examples
+    if a.task == CONVOLVE:
+        parts *= a.chunks
+    elif a.task == WEIGH:
+        parts, a.sums = a.chunks, a.room
+        a.room += lines(a.chunks * a.groups * a.depth * a.wide * a.size)
+    for who in range(threads if a.task != SPREAD else 0):  # the zeros around planes
+        memset(a.room + who * a.own * a.size, 0, a.channels * a.plane * a.size)
+    share(convolve_part, &a, parts, threads)
+    if a.task == WEIGH:
+        share(add_up_part, &a, SUM_PARTS, threads)
 
 
-def correlate(np.ndarray x, np.ndarray w, bias, g, np.ndarray out):
+cdef bint do(Task task, np.ndarray x, np.ndarray y, np.ndarray w, g, bias) except -1:
+    """Do it now, if there are loops for it."""
     cdef Convolution a
-    cdef np.ndarray rows
-    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), columns = LUCID_PANEL // size
-    if np.PyArray_TYPE(w) != np.PyArray_TYPE(x) or not read(&a, x, out, g) or a.places < columns:
+    cdef char* data[5]
+    if not plan(&a, task, x, y, w, g, bias):
         return False
-    a.w, a.bias, a.wide = np.PyArray_BYTES(w), NULL, 0
-    if bias is not None:
-        rows = np.PyArray_ContiguousFromAny(bias.reshape(-1, 1).repeat(columns, 1).astype(x.dtype), np.PyArray_TYPE(x), 2, 2)
-        a.bias = np.PyArray_BYTES(rows)
-    a.chunks = 1 if a.examples > 1 else min((a.places + columns - 1) // columns, <Py_ssize_t>2 * pool_size())
-    run(&a, False, size)
+    cdef np.ndarray room = aligned(room_of(&a, pool_size()), _BYTE)
+    data[0], data[1], data[2] = np.PyArray_BYTES(x), np.PyArray_BYTES(y), np.PyArray_BYTES(w)
+    data[3] = NULL if bias is None else np.PyArray_BYTES(bias)
+    data[4] = np.PyArray_BYTES(room)
+    with nogil:
+        convolve(&a, data)
     return True
 
 
-def weigh(np.ndarray x, np.ndarray y, g):
+def correlate(x, w, bias, g, out):
+    return do(CONVOLVE, x, out, w, g, bias)
+
+
+def weigh(x, y, g, out):
+    return do(WEIGH, x, y, out, g, None)
+
+
+def spread(y, w, g, out):
+    return do(SPREAD, out, y, w, g, None)
+
+
+def entry(what, x, y, w, g, bias, int threads):
     cdef Convolution a
-    cdef np.npy_intp[4] shape
-    cdef np.ndarray totals
-    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x), columns = LUCID_PANEL // size
-    if not read(&a, x, y, g):
+    if not plan(&a, {"correlate": CONVOLVE, "weigh": WEIGH, "spread": SPREAD}[what], x, y, w, g, bias):
         return None
-    a.wide = (a.results + columns - 1) // columns * columns
-    a.chunks = max(<Py_ssize_t>FEW_PARTS, min(<Py_ssize_t>PARTS, MOST_SUMS // (a.groups * a.depth * a.wide)))
-    a.chunks = min(a.examples, a.chunks)
-    shape[0], shape[1], shape[2], shape[3] = a.chunks, a.groups, a.depth, a.wide
-    totals = np.PyArray_ZEROS(4, shape, np.PyArray_TYPE(x), 0)
-    a.w, a.bias = np.PyArray_BYTES(totals), NULL
-    run(&a, True, size)
-    return totals.sum(0)[:, :, : a.results]
+    cdef Py_ssize_t room = room_of(&a, threads)
+    return <size_t><void*>convolve, (<char*>&a)[: sizeof(Convolution)], room

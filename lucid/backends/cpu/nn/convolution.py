@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.backends.cpu import windows
+from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.nn.convolution import in_wide_type
 from lucid.core.kernels import WithBackward, fill
+from lucid.core.primitive import P
 from lucid.ops.nn.convolution import Geometry, geometry
 
 # Elements of windows that are laid out at a time: 1 MB in single precision, which a core's own cache holds beside the
@@ -22,6 +24,7 @@ _BLOCK = 1 << 18
 
 
 _FEW = 128  # windows of an example
+_REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,8 +115,10 @@ def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
         out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
         return out
     x = np.ascontiguousarray(x)
-    if not (g.is_product or _is_depthwise(w.shape[1], g)) and windows.correlate(x, weight, bias, g, out):
-        return out
+    if not (g.is_product or _is_depthwise(w.shape[1], g)):
+        added = None if bias is None else np.ascontiguousarray(bias, x.dtype)
+        if windows.correlate(x, weight, added, g, out):
+            return out
     work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
     in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
     return out
@@ -141,9 +146,14 @@ def _convolution_input_array(y: Any, w: Any, g: Geometry) -> Any:
     inputs, results = w.shape[1], w.shape[0] // g.groups
     if not _turns(g, inputs, results, len(y)):
         return _scattered(y, w, g)
-    grouped = w.reshape(g.groups, results, inputs, *g.kernel)
-    flipped = np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
-    return _convolution_array(y, flipped.reshape(g.groups * inputs, results, *g.kernel), _turned(g))
+    flipped = _flipped(w, g).reshape(g.groups * inputs, results, *g.kernel)
+    return _convolution_array(y, flipped, _turned(g))
+
+
+def _flipped(w: Any, g: Geometry) -> Any:
+    """Weights turned around, (groups, inputs, results, taps): a view of them."""
+    grouped = w.reshape(g.groups, w.shape[0] // g.groups, *w.shape[1:])
+    return np.flip(grouped, tuple(range(3, grouped.ndim))).swapaxes(1, 2)
 
 
 def _turns(g: Geometry, inputs: int, results: int, examples: int) -> bool:
@@ -173,6 +183,8 @@ def _scattered(y: Any, w: Any, g: Geometry) -> Any:
         out[...] = 0
         return out
     y = np.ascontiguousarray(y)
+    if not _is_depthwise(w.shape[1], g) and windows.spread(y, weight, g, out):
+        return out
     work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
     in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
     return out
@@ -203,9 +215,9 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
     if not (x.size and y.size):
         return np.zeros(shape, x.dtype)
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
-    total = None if g.is_product or _is_depthwise(inputs, g) else windows.weigh(x, y, g)
-    if total is not None:
-        return total.swapaxes(1, 2).reshape(shape)
+    total = np.empty(shape, x.dtype)
+    if not (g.is_product or _is_depthwise(inputs, g)) and windows.weigh(x, y, g, total):
+        return total
     work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
     totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps, 2)
     for other in totals[1:]:
@@ -251,14 +263,119 @@ def _biased_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, geometry
     return [
         _convolution_input_array(ct, _conj(w), geometry) if needs[0] else None,
         _convolution_weight_array(_conj(x), ct, geometry) if needs[1] else None,
-        np.add.reduce(ct, axis=(0, *range(2, ct.ndim))) if needs[2] else None,
+        _sums(ct) if needs[2] else None,
     ]
+
+
+def _sums(ct: Any) -> Any:
+    """The sum of each channel: over places, then over examples."""
+    if ct.dtype not in _REAL or not ct.size:
+        return np.add.reduce(ct, axis=(0, *range(2, ct.ndim)))
+    each = P.sum.kernel(ct, dims=tuple(range(2, ct.ndim)), keepdim=False)
+    return P.sum.kernel(each, dims=(0,), keepdim=False)
 
 
 def _conj(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
+# --- in compiled programs --------------------------------------------------------------------------
+
+
+def _enter(steps: Steps, what: str, x: Any, y: Any, w: Any, g: Geometry, bias: Any = None) -> bool:
+    """Call loops over windows, if there are some for these: one of the places is written."""
+    kind = x.array.dtype
+    if any(p.array.dtype != kind or not p.array.size for p in (x, y, w, bias) if p is not None):
+        return False
+    found = windows.entry(what, x.array, y.array, w.array, g, bias if bias is None else bias.array, most_threads())
+    if found is None:
+        return False
+    address, task, size = found
+    places = [p if p is None else steps.ordered(p) for p in (x, y, w, bias)]
+    steps.enter(Entry(address, task), (*places, steps.new((size,), np.uint8)))
+    return True
+
+
+def _convolution_steps(steps: Steps, outs: Any, x: Any, w: Any, geometry: Geometry) -> Any:
+    return _biased_steps(steps, outs, x, w, None, geometry)
+
+
+def _biased_steps(steps: Steps, outs: Any, x: Any, w: Any, bias: Any, geometry: Geometry) -> Any:
+    (out,), g = outs, geometry
+    if _is_depthwise(w.array.shape[1], g):
+        return None
+    if not g.is_product:
+        return () if _enter(steps, "correlate", x, out, w, g, bias) else None
+    kind = x.array.dtype
+    if not (steps.can_multiply(kind) and kind == w.array.dtype and x.array.size and out.array.size):
+        return None
+    x, w = steps.ordered(x), steps.ordered(w)
+    weight = w.array.reshape(g.groups, w.array.shape[0] // g.groups, -1)
+    steps.multiply(w.shown(weight), _by_groups(x, g), _by_groups(out, g))
+    if bias is not None:
+        each = bias.array.reshape(-1, *(1,) * len(g.out))
+        steps.add_into(bias.shown(np.broadcast_to(each, out.array.shape)), out)
+    return ()
+
+
+def _by_groups(place: Any, g: Geometry) -> Any:
+    """An array over places as (examples, groups, channels, places)."""
+    array = place.array
+    return place.shown(array.reshape(len(array), g.groups, array.shape[1] // g.groups, math.prod(g.out)))
+
+
+def _input_steps(steps: Steps, outs: Any, y: Any, w: Any, geometry: Geometry) -> Any:
+    (out,), g = outs, geometry
+    inputs, results = w.array.shape[1], w.array.shape[0] // g.groups
+    kind = y.array.dtype
+    if _is_depthwise(inputs, g) or kind != w.array.dtype or not (y.array.size and out.array.size and w.array.size):
+        return None
+    turned = _turned(g) if _turns(g, inputs, results, len(y.array)) else None
+    if turned is None:
+        return () if _enter(steps, "spread", out, y, w, g) else None
+    flipped = steps.new((g.groups, inputs, results, *g.kernel), kind)
+    weight = flipped.shown(flipped.array.reshape(g.groups * inputs, results, *g.kernel))
+    found = None if turned.is_product else windows.entry("correlate", y.array, out.array, weight.array, turned, None, 1)
+    if found is None and not (turned.is_product and steps.can_multiply(kind)):
+        return None
+    w = steps.ordered(w)
+    steps.copy(w.shown(_flipped(w.array, g)), flipped)
+    return _convolution_steps(steps, outs, y, weight, turned)
+
+
+def _biased_back_steps(steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, geometry: Geometry) -> bool:
+    (dx, dw, db), (g,), (x, w, _) = outs, cts, operands
+    kind = g.array.dtype
+    # What the loops of windows do not serve is left to the kernel as a whole.
+    if kind not in _REAL or geometry.is_product or not (g.array.size and x.array.size):
+        return False
+    if dw is not None and windows.entry("weigh", x.array, g.array, dw.array, geometry, None, 1) is None:
+        return False
+    if dx is not None and _input_steps(steps, [dx], g, w, geometry) is None:
+        return False
+    if dw is not None:
+        _weight_steps(steps, [dw], x, g, geometry)
+    if db is not None:
+        each = steps.new(g.array.shape[:2], kind)
+        steps.sum(g, tuple(range(2, g.array.ndim)), each)
+        steps.sum(each, (0,), db)
+    return True
+
+
+def _weight_steps(steps: Steps, outs: Any, x: Any, y: Any, geometry: Geometry) -> Any:
+    if geometry.is_product or _is_depthwise(x.array.shape[1] // geometry.groups, geometry):
+        return None
+    return () if _enter(steps, "weigh", x, y, outs[0], geometry) else None
+
+
+lower(
+    {
+        "convolution": Lowering(_convolution_steps),
+        "convolution_input": Lowering(_input_steps),
+        "convolution_weight": Lowering(_weight_steps),
+        "biased_convolution": Lowering(_biased_steps, _biased_back_steps),
+    }
+)
 fill(
     {
         "convolution": _convolution_array,

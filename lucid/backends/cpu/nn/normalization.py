@@ -11,10 +11,11 @@ import numpy as np
 
 from lucid.backends.cpu import batch_norm
 from lucid.backends.cpu.arithmetic import add, within
+from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.launch.rows import GROUP
-from lucid.backends.cpu.parallel import in_parts
+from lucid.backends.cpu.parallel import LEAST_WORK, in_parts
 from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
@@ -390,6 +391,72 @@ def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[
     return [_scaled(cts[0], scale, None) if needs[0] else None, *only[1:]]
 
 
+# --- batch norm in compiled programs ---------------------------------------------------------------
+
+
+def _planes_of(steps: Steps, place: Any) -> Any:
+    """`_as_channels`."""
+    x = steps.ordered(place)
+    x = x.shown(x.array.reshape(*x.array.shape[:2], math.prod(x.array.shape[2:])))
+    if x.array.shape[2] >= _FEW:
+        return x
+    examples, channels, length = x.array.shape
+    beside = steps.new((1, channels, examples * length), x.array.dtype)
+    steps.copy(x.shown(x.array.swapaxes(0, 1)), beside.shown(beside.array.reshape(channels, examples, length)))
+    return beside
+
+
+def _batch_steps(steps: Steps, outs: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    kind, channels = x.array.dtype, x.array.shape[1]
+    if not steps.can_check or kind not in _WIDE or not x.array.size or _channel_dim(x.array) >= 0:
+        return None
+    if any(v is not None and v.array.dtype != kind for v in (weight, bias)):
+        return None
+    planes = _planes_of(steps, x)
+    y = outs[0] if len(planes.array) == len(x.array) else steps.new(planes.array.shape, kind)
+    w = steps.constant(ones(channels, kind)) if weight is None else steps.ordered(weight)
+    b = steps.constant(np.zeros(channels, kind)) if bias is None else steps.ordered(bias)
+    mean, rstd, variance = [steps.new((channels,), np.float64) for _ in range(3)]
+    flag, (low, high) = steps.new((), np.bool_), safe_sums(kind)
+    found = batch_norm.entry(planes.array, eps, float(low), float(high), False, _is_shared(planes))
+    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, b, y, variance, *outs[1:]))
+    steps.check(flag)  # numbers that need care are the kernel's
+    if y is not outs[0]:
+        _copy_back(steps, y, outs[0])
+    return mean, rstd
+
+
+def _batch_back_steps(steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, eps: float) -> bool:
+    (x, weight, _), (mean, rstd), (g, *others) = operands, residuals, cts
+    kind, channels = x.array.dtype, x.array.shape[1]
+    if g is None or any(c is not None for c in others):
+        return False
+    planes, g = _planes_of(steps, x), _planes_of(steps, g)
+    dx, dw, db = outs
+    target = dx if dx is None or len(planes.array) == len(x.array) else steps.new(planes.array.shape, kind)
+    w = steps.constant(ones(channels, kind)) if weight is None else steps.ordered(weight)
+    flag, sums = steps.new((), np.bool_), steps.new((2 * channels,), np.float64)
+    zeros = steps.constant(np.zeros(channels))
+    found = batch_norm.entry(planes.array, eps, *moderate_sizes(kind), True, _is_shared(planes))
+    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, g, target, zeros, dw, db, sums))
+    steps.check(flag)
+    if target is not dx:
+        _copy_back(steps, target, dx)
+    return True
+
+
+def _is_shared(planes: Any) -> bool:
+    return bool(planes.array.size * _PER_ELEMENT > LEAST_WORK)
+
+
+def _copy_back(steps: Steps, planes: Any, out: Any) -> None:
+    """`_from_channels`."""
+    shape = (out.array.shape[1], out.array.shape[0], *out.array.shape[2:])
+    steps.copy(planes.shown(planes.array.reshape(shape).swapaxes(0, 1)), out)
+
+
+_WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+lower({"batch_norm": Lowering(_batch_steps, _batch_back_steps)})
 if support.in_use:
     fill(
         {
