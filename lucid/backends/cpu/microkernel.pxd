@@ -29,6 +29,27 @@ cdef extern from *:
     #define LUCID_OPAQUE(x)
     #endif
 
+    /* A factor of a whole vector, and sum += factor * row. GCC would leave products in the registers of factors, and then
+       move each sum back to its own. */
+    #if defined(__GNUC__) && defined(__x86_64__) && defined(__AVX2__) && defined(__FMA__)
+    #ifdef __AVX512F__
+    #define LUCID_REGISTER "v"
+    #else
+    #define LUCID_REGISTER "x"
+    #endif
+    #define LUCID_OF_float "s"
+    #define LUCID_OF_double "d"
+    #define LUCID_FACTOR(real, name, p) \\
+        vector name;                    \\
+        __asm__("vbroadcasts" LUCID_OF_##real " %1, %0" : "=" LUCID_REGISTER(name) : "m"(*(p)))
+    #define LUCID_ADD_PRODUCT(real, sum, factor, row)            \\
+        __asm__("vfmadd231p" LUCID_OF_##real " %2, %1, %0"       \\
+                : "+" LUCID_REGISTER(sum) : LUCID_REGISTER(factor), LUCID_REGISTER(row))
+    #else
+    #define LUCID_FACTOR(real, name, p) real name = *(p)
+    #define LUCID_ADD_PRODUCT(real, sum, factor, row) (sum) += (factor) * (row)
+    #endif
+
     /* How many rows of a tile with so many vectors in a row leave registers for a row of the panel and for a factor. */
     #define LUCID_TALLEST(vectors) \\
         (LUCID_REGISTERS < 2 * (vectors) + 1 ? 1 : (LUCID_REGISTERS - 1 - (vectors)) / (vectors))
@@ -73,8 +94,10 @@ cdef extern from *:
                     LUCID_PREFETCH(w + LUCID_AHEAD * columns + j);                                                    \\
                 LUCID_UNROLLED for (j = 0; j < across; j++) panel[j] = *(const vector *)(w + j * LANES);              \\
                 LUCID_UNROLLED for (i = 0; i < rows; i++) {                                                           \\
-                    real factor = groups[i / LUCID_GROUP][i % LUCID_GROUP == 3 ? three : i % LUCID_GROUP * one];      \\
-                    LUCID_UNROLLED for (j = 0; j < across; j++) sums[i * across + j] += factor * panel[j];            \\
+                    LUCID_FACTOR(real, factor,                                                                        \\
+                                 groups[i / LUCID_GROUP] + (i % LUCID_GROUP == 3 ? three : i % LUCID_GROUP * one));   \\
+                    LUCID_UNROLLED for (j = 0; j < across; j++)                                                       \\
+                        LUCID_ADD_PRODUCT(real, sums[i * across + j], factor, panel[j]);                              \\
                 }                                                                                                     \\
                 LUCID_UNROLLED for (i = 0; i < rows; i += LUCID_GROUP) groups[i / LUCID_GROUP] += right;              \\
             }                                                                                                         \\

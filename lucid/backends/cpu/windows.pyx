@@ -138,6 +138,21 @@ cdef inline void collect(Slide* s, const element* phases, element* row) noexcept
         row[i] += phases[place(s, s.target[2] + i)]
 
 
+cdef inline void rejoin(Slide* s, const element* phases, element* row) noexcept nogil:
+    """The elements of phases to the row that they are of."""
+    cdef Py_ssize_t i, stride = s.stride[2], pairs = s.seen[2] // 2 if stride == 2 else 0
+    cdef const element* even = phases + place(s, s.target[2])
+    cdef const element* odd = phases + place(s, s.target[2] + 1)
+    if stride == 1:
+        copy(even, row, s.seen[2])
+        return
+    for i in range(pairs):
+        row[2 * i] = even[i]
+        row[2 * i + 1] = odd[i]
+    for i in range(stride * pairs, s.seen[2]):
+        row[i] = phases[place(s, s.target[2] + i)]
+
+
 cdef inline element total_product(
     const element* x, Py_ssize_t step, const element* y, Py_ssize_t rows, Py_ssize_t n
 ) noexcept nogil:
@@ -490,11 +505,11 @@ cdef inline void spread_some(
         while p < a.places:
             wanted = min(columns, a.places - p)
             pack(y + (n * a.groups + g) * a.results * a.places + p, a.places, 1, a.results, wanted, panel, <int>columns)
+            found = runs_of(a, p, wanted, runs)
             rows_by_panel(
                 w + g * a.results * a.depth, 1, a.depth, a.depth, panel, a.results, NULL, 0, windows, columns,
                 <int>columns, columns,
             )
-            found = runs_of(a, p, wanted, runs)
             source = windows
             for c in range(a.channels):
                 for t in range(taps):
@@ -504,11 +519,12 @@ cdef inline void spread_some(
                     source += columns
             p += columns
         target = x + (n * a.groups + g) * a.channels * input
-        memset(target, 0, a.channels * input * sizeof(real))
         for c in range(a.channels):
+            if s.seen[0] * s.seen[1] * s.seen[2] < input:
+                memset(target, 0, input * sizeof(real))
             for z in range(s.seen[0]):
                 for row in range(s.seen[1]):
-                    collect(
+                    rejoin(
                         s, room + c * a.plane + ((s.target[0] + z) * s.reach[1] + s.target[1] + row) * s.row,
                         target + ((s.source[0] + z) * s.size[1] + s.source[1] + row) * s.size[2] + s.source[2],
                     )
