@@ -2,6 +2,8 @@
 
 This is a stand-in for `table_rows.pyx`: eager calls are those of gathers and scatters (`backends.cpu.generated.embeddings`),
 which give the same bits.
+
+To be replaced by generated code: the loops of programs read and write no places that positions name.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Rows of a table in compiled programs; `backends.cpu.generated.embeddings` has the kernels."""
+"""Rows of a table in compiled programs; `backends.cpu.generated.embeddings` has the kernels.
+
+To be replaced by generated code: the loops of programs read and write no places that positions name.
+"""
 
 import math
 from typing import Any

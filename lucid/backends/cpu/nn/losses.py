@@ -1,4 +1,7 @@
-"""Losses that are sums over all elements, by generated functions of rows."""
+"""Losses that are sums over all elements, by generated functions of rows.
+
+What cuts arrays into rows is to be replaced by generated code, too.
+"""
 
 from typing import Any
 
