@@ -291,10 +291,11 @@ def _of_operands_steps(steps: Steps, outs: Any, dz: Any, x: Any, w_ih: Any, befo
     for dw, of in ((dw_ih, x), (dw_hh, before)):
         if dw is not None:
             steps.multiply(_transposed(dz), of, dw)
-    one = steps.constant(ones(len(dz.array), dz.array.dtype))
-    for db in (db_ih, db_hh):
-        if db is not None:
-            steps.multiply(one.shown(one.array[None]), dz, db.shown(db.array[None]))
+    biases = [db for db in (db_ih, db_hh) if db is not None]
+    if biases:
+        steps.sum(dz, (0,), biases[0])
+    for db in biases[1:]:
+        steps.copy(biases[0], db)
 
 
 def _total_steps(steps: Steps, biases: Sequence[Any], size: int, kind: Any) -> Any:
