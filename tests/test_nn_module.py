@@ -955,7 +955,7 @@ def test_parameter_list():
     assert list(held.state_dict()) == ["0", "1", "2", "3", "4"]
     held[1] = lucid.zeros(9)
     assert held[1].shape == (9,) and [q.shape for q in held[1:3]] == [(9,), (1,)]
-    assert "(0): Parameter of shape (2,), lucid.float32" in repr(held)
+    assert "(0): Parameter containing: [lucid.float32 of size 2]" in repr(held)
     with pytest.raises(TypeError, match="tensors"):
         held.append(3)
     sum(q.sum() for q in held).backward()
@@ -974,7 +974,7 @@ def test_parameter_dict():
     held |= {"e": lucid.zeros(5)}
     assert list(held.copy()) == ["a", "b", "e"]
     assert list(ParameterDict.fromkeys(["x", "y"], lucid.zeros(1))) == ["x", "y"]
-    assert "(b): Parameter of shape (2,), lucid.float32" in repr(held)
+    assert "(b): Parameter containing: [lucid.float32 of size 2]" in repr(held)
     with pytest.raises(KeyError):
         ParameterDict().popitem()
 

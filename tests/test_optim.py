@@ -918,7 +918,7 @@ def test_an_optimizer_of_the_users_own():
 def test_repr_shows_the_options():
     text = repr(make("Adam", [leaf([1.0, 2.0])], lr=0.5))
     assert text.splitlines()[:2] == ["Adam (", "Parameter Group 0"]
-    assert "    lr: 0.5" in text and "    params: 1 tensors, 2 elements" in text
+    assert "    lr: 0.5" in text and "params" not in text
 
 
 def test_parameters_without_gradients_are_left_alone():

@@ -120,7 +120,7 @@ class _Listed(_Held):
             self.append(value)
         return self
 
-    def insert(self, index: int, module: Any) -> None:
+    def insert(self, index: int, module: Any) -> Any:
         """Add an entry before the one at `index`."""
         values = self._values()
         if not -len(values) <= index <= len(values):
@@ -184,6 +184,11 @@ class Sequential(_Listed):
 
     __rmul__ = __mul__
 
+    def insert(self, index: int, module: Any) -> Self:
+        """Add a module before the one at `index`; gives the container, as `append` does."""
+        super().insert(index, module)
+        return self
+
     def __imul__(self, times: int) -> Self:
         return self.extend(self._values() * (_times(times) - 1))
 
@@ -244,11 +249,14 @@ class _OfParameters(_Held):
         return Parameter(value)
 
     def extra_repr(self) -> str:
-        """The shapes and types of the parameters."""
-        return "\n".join(
-            f"({name}): None" if value is None else f"({name}): Parameter of shape {value.shape}, {value.dtype}"
-            for name, value in self._entries()
-        )
+        """The types and sizes of the parameters."""
+        return "\n".join(f"  ({name}): {_described(value)}" for name, value in self._entries())
+
+
+def _described(parameter: Parameter | None) -> str:
+    if parameter is None:
+        return "None"
+    return f"Parameter containing: [{parameter.dtype} of size {'x'.join(map(str, parameter.shape))}]"
 
 
 class ParameterList(_OfParameters, _Listed):
@@ -261,10 +269,11 @@ class ParameterList(_OfParameters, _Listed):
     [(2,), (3,)]
     """
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
+    def __init__(self, values: Iterable[Any] | None = None, *, parameters: Iterable[Any] | None = None) -> None:
         super().__init__()
-        if values is not None:
-            self.extend(values)
+        for given in (values, parameters):
+            if given is not None:
+                self.extend(given)
 
 
 class _Mapped(_Held):

@@ -162,6 +162,10 @@ class Registry(Generic[M]):
         return Registered(self, BUFFER, TEMPORARY)
 
     @property
+    def _non_persistent_buffers_set(self) -> set[str]:
+        return {name for name, _ in self._own(TEMPORARY)}
+
+    @property
     def _modules(self) -> "Registered":
         return Registered(self, MODULE)
 

@@ -62,8 +62,8 @@ class _MomentumCycle(LRScheduler):
 
     cycle_momentum: bool
 
-    def _begin_momentum(self, largest: Any, smallest: Any, fresh: bool) -> None:
-        """Note the limits of momentum in each group, and begin at the upper one."""
+    def _begin_momentum(self, largest: Any, smallest: Any, fresh: bool) -> tuple[list[float], list[float]]:
+        """Note the limits of momentum in each group, and begin at the upper one; gives both limits of all groups."""
         optimizer = self.optimizer
         if not {"momentum", "betas"} & set(optimizer.defaults):
             raise ValueError(
@@ -71,12 +71,12 @@ class _MomentumCycle(LRScheduler):
                 "give cycle_momentum=False"
             )
         self.use_beta1 = "betas" in optimizer.defaults
-        self.max_momentums = for_each_group("max_momentum", optimizer, largest)
-        self.base_momentums = for_each_group("base_momentum", optimizer, smallest)
-        limits = zip(optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True)
-        for group, high, low in limits if fresh else ():
+        highest = for_each_group("max_momentum", optimizer, largest)
+        lowest = for_each_group("base_momentum", optimizer, smallest)
+        for group, high, low in zip(optimizer.param_groups, highest, lowest, strict=True) if fresh else ():
             self._set_momentum(group, high)
             group["max_momentum"], group["base_momentum"] = high, low
+        return highest, lowest
 
     def _set_momentum(self, group: Group, value: float) -> None:
         if self.use_beta1:
@@ -139,7 +139,8 @@ class CyclicLR(_MomentumCycle):
         self.scale_mode = scale_mode if scale_fn is not None else _SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._begin_momentum(max_momentum, base_momentum, last_epoch == -1)
+            limits = self._begin_momentum(max_momentum, base_momentum, last_epoch == -1)
+            self.max_momentums, self.base_momentums = limits
         for group, rate in zip(optimizer.param_groups, base_lrs, strict=True) if last_epoch == -1 else ():
             set_rate(group, rate)
         super().__init__(optimizer, last_epoch)

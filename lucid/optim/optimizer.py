@@ -274,13 +274,13 @@ class Optimizer:
             storage.writer = writer
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key not in ("params", "param_names")]
-            count = sum(p.numel() for p in group["params"])
-            lines.append(f"    params: {len(group['params'])} tensors, {count} elements")
-        return "\n".join([*lines, ")"])
+        groups = [
+            "\n".join(
+                [f"Parameter Group {number}", *(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")]
+            )
+            for number, group in enumerate(self.param_groups)
+        ]
+        return f"{type(self).__name__} (\n" + "\n\n".join(groups) + "\n)"
 
 
 def _is_part(p: Tensor) -> bool:

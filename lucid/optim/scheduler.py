@@ -133,9 +133,9 @@ def whole_number(owner: object, name: str, value: Any, least: int) -> int:
 
 
 class FactorLR(LRScheduler):
-    """Schedules of the form rate = floor + (initial rate - floor) · factor(epoch).
+    """Schedules of the form rate = floor + (initial rate - floor) · factor_at(epoch).
 
-    A step multiplies what the rate has above the floor by factor(epoch) / factor(epoch - 1), so that schedules can be
+    A step multiplies what the rate has above the floor by factor_at(epoch) / factor_at(epoch - 1), so that schedules can be
     combined, and a rate that somebody else has changed stays changed in proportion.
     """
 
@@ -143,23 +143,23 @@ class FactorLR(LRScheduler):
         """The floor of each group."""
         return [0.0] * len(self.base_lrs)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
-        raise NotImplementedError(f"{type(self).__name__} has no factor method; define factor(self, epoch)")
+        raise NotImplementedError(f"{type(self).__name__} has no factor_at method; define factor_at(self, epoch)")
 
     def get_lr(self) -> list[Any]:
         """The learning rate of each group at `last_epoch`, from the present one."""
         epoch, rates = self.last_epoch, self._rates()
         if self._is_initial and epoch:
             return rates
-        before, now = self.factor(epoch - 1) if epoch else 1.0, self.factor(epoch)
+        before, now = self.factor_at(epoch - 1) if epoch else 1.0, self.factor_at(epoch)
         if before == 0:
             values = zip(rates, self.base_lrs, self._floors(), strict=True)
             return [rate + (base - floor) * now for rate, base, floor in values]
         return [floor + (rate - floor) * (now / before) for rate, floor in zip(rates, self._floors(), strict=True)]
 
     def _get_closed_form_lr(self) -> list[Any]:
-        now = self.factor(self.last_epoch)
+        now = self.factor_at(self.last_epoch)
         return [floor + (base - floor) * now for base, floor in zip(self.base_lrs, self._floors(), strict=True)]
 
 
@@ -180,7 +180,7 @@ class StepLR(FactorLR):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
         return float(self.gamma ** (epoch // self.step_size))
 
@@ -204,7 +204,7 @@ class MultiStepLR(FactorLR):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
         return float(self.gamma ** bisect_right(sorted(self.milestones.elements()), epoch))
 
@@ -224,7 +224,7 @@ class ExponentialLR(FactorLR):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
         return float(self.gamma**epoch)
 
@@ -247,13 +247,13 @@ class ConstantLR(FactorLR):
     ) -> None:
         if not 0 <= factor <= 1:
             raise ValueError(f"ConstantLR: factor must be between 0 and 1, not {factor}")
-        self.initial_factor = factor
+        self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
-        return self.initial_factor if epoch < self.total_iters else 1.0
+        return self.factor if epoch < self.total_iters else 1.0
 
 
 class LinearLR(FactorLR):
@@ -284,7 +284,7 @@ class LinearLR(FactorLR):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
         if epoch >= self.total_iters:
             return self.end_factor
@@ -307,7 +307,7 @@ class PolynomialLR(FactorLR):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""
         return float((1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power)
 
@@ -334,7 +334,7 @@ class CosineAnnealingLR(FactorLR):
     def _floors(self) -> list[Any]:
         return [self.eta_min] * len(self.base_lrs)
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the rate above `eta_min` at an epoch."""
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 

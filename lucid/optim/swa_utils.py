@@ -236,7 +236,7 @@ class SWALR(FactorLR):
     def _floors(self) -> list[Any]:
         return [group["swa_lr"] for group in self.optimizer.param_groups]
 
-    def factor(self, epoch: int) -> float:
+    def factor_at(self, epoch: int) -> float:
         """What is left of the way to `swa_lr` at an epoch."""
         part = min(1.0, epoch / self.anneal_epochs) if self.anneal_epochs else 1.0
         return float(ANNEALING[self._anneal_strategy](1.0, 0.0, part))

@@ -41,11 +41,4 @@ class DataLoader(data.DataLoader[Any]):
         self.collate_fn = ours.get(self.collate_fn, self.collate_fn)
 
 
-class DistributedSampler(data.Sampler[int]):
-    """Refused: there is one process."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("DistributedSampler: Lucid trains in one process; use RandomSampler or shuffle=True")
-
-
-__all__ = ["DataLoader", "DistributedSampler", "default_collate", "default_convert"]
+__all__ = ["DataLoader", "default_collate", "default_convert"]
