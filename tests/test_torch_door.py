@@ -1,5 +1,7 @@
 """`lucid.torch`: PyTorch's names and conventions over the same engine."""
 
+import argparse
+import contextlib
 import copy
 import doctest
 import importlib
@@ -10,9 +12,9 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import lucid.torch.nn as nn
 import lucid.torch.nn.functional as F
@@ -757,7 +759,9 @@ def test_files_hold_what_was_saved(tmp_path):
         assert found["t"][0, 0] == 99  # tensors that shared memory share it again
 
 
-@pytest.mark.parametrize("value", [len, np.ones(2), nn.Linear(1, 1), object()], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [len, np.array([object()]), nn.Linear(1, 1), object()], ids=lambda v: type(v).__name__
+)
 def test_other_objects_are_refused_by_name(value):
     with pytest.raises(TypeError, match=f"cannot hold a .*{type(value).__qualname__}"):
         torch.save({"x": value}, io.BytesIO())
@@ -786,6 +790,57 @@ def storage(size, stride, offset=0, count=4):
         + bytes([count]) + b"tQK" + bytes([offset]) + b"(" + b"".join(b"K" + bytes([n]) for n in size) + b"t("
         + b"".join(b"K" + bytes([n]) for n in stride) + b"t\x89}tR."
     )  # fmt: skip
+
+
+class Settings:
+    """A class of a program."""
+
+
+def test_attributes_and_numbers_of_numpy_are_kept():
+    tagged, parameter = torch.ones(2), nn.Parameter(torch.zeros(1))
+    tagged.tag, parameter.no_decay = "x", torch.tensor(1.0)
+    nest = {
+        "tagged": tagged,
+        "parameter": parameter,
+        "arguments": argparse.Namespace(lr=0.1, more=SimpleNamespace(w=torch.ones(1))),
+        "counts": Counter("aab"),
+        "array": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
+        "number": np.float32(2.5),
+    }
+    found = torch.load(saved(nest))
+    assert found["tagged"].tag == "x" and found["parameter"].no_decay.item() == 1
+    assert isinstance(found["parameter"], nn.Parameter) and not hasattr(torch.load(saved(torch.ones(1))), "tag")
+    assert type(found["arguments"]) is argparse.Namespace and found["arguments"].lr == 0.1
+    assert type(found["arguments"].more.w) is Tensor
+    assert found["counts"] == nest["counts"] and type(found["counts"]) is Counter
+    np.testing.assert_array_equal(found["array"], nest["array"])
+    assert found["array"].dtype == ">i4" and found["number"] == 2.5
+
+
+def test_classes_that_a_program_names_may_be_in_files():
+    settings = Settings()
+    settings.w, settings.name = torch.ones(2), "a"
+    with pytest.raises(TypeError, match="Settings"):
+        torch.save(settings, io.BytesIO())
+    with torch.serialization.safe_globals([Settings]):
+        file = saved([settings, settings])
+        first, second = torch.load(file)
+        assert first is second and type(first) is Settings and type(first.w) is Tensor
+        assert torch.serialization.get_safe_globals() == [Settings]
+    file.seek(0)
+    with pytest.raises(CheckpointError, match=r"Settings.*add_safe_globals"):
+        torch.load(file)
+    torch.serialization.add_safe_globals([(Settings, f"{Settings.__module__}.Settings")])
+    torch.serialization.clear_safe_globals()
+    assert torch.serialization.get_safe_globals() == []
+
+
+def test_a_file_cannot_change_a_class():
+    # The class itself is given an attribute, by a state of slots.
+    pickled = b"\x80\x02cargparse\nNamespace\nN}X\x04\x00\x00\x00evilK\x01s\x86b."
+    with contextlib.suppress(CheckpointError):
+        torch.load(archive(pickled))
+    assert not hasattr(argparse.Namespace, "evil")
 
 
 def test_nothing_in_a_file_is_run():
@@ -837,6 +892,7 @@ def test_safetensors_are_read_too(tmp_path):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:.*quantiz", "ignore:.*TypedStorage")
 def test_files_are_those_of_pytorch():
     import torch as original
 
@@ -852,6 +908,37 @@ def test_files_are_those_of_pytorch():
     ours.load_state_dict(state["net"])
     torch.optim.Adam(ours.parameters()).load_state_dict(state["optimizer"])
     assert np.array_equal(ours[0].weight.detach().numpy(), net[0].weight.detach().numpy())
+    odd = original.full((2,), 1 + 2j)
+    named = original.ones(2)
+    named.tag = 3
+    others = {
+        "conj": odd.conj(),
+        "neg": odd.clone().conj().imag,
+        "coo": original.eye(2).to_sparse(),
+        "csr": original.eye(2).to_sparse_csr(),
+        "meta": original.ones(2, device="meta"),
+        "many": defaultdict(int, a=1),
+        "named": named,
+        "number": np.float64(0.5),
+    }
+    file = io.BytesIO()
+    original.save(others, file)
+    file.seek(0)
+    found = torch.load(file)
+    assert found["conj"].tolist() == [1 - 2j] * 2 and found["neg"].tolist() == [-2, -2]
+    assert found["coo"].to_dense().tolist() == found["csr"].to_dense().tolist() == [[1, 0], [0, 1]]
+    assert found["meta"].device.type == "meta" and found["many"]["b"] == 0 and found["named"].tag == 3
+    assert found["number"] == 0.5
+    assert original.load(saved({"t": found["named"]}), weights_only=True)["t"].tag == 3
+    for refused, why in (
+        (original.quantize_per_tensor(original.ones(1), 0.1, 0, original.qint8), "quantized"),
+        (original.ones(1).to(original.float8_e4m3fn), "8 for floats"),
+    ):
+        file = io.BytesIO()
+        original.save(refused, file)
+        file.seek(0)
+        with pytest.raises(CheckpointError, match=why):
+            torch.load(file)
     back = original.load(saved(ours.state_dict()), weights_only=True)
     net.load_state_dict(back)
     file = io.BytesIO()

@@ -4,6 +4,7 @@
 are after a permutation.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,11 @@ def empty_permuted(
     return empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def _in_order(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor that lies in order; NumPy has none where there are no elements."""
+    return tuple(math.prod(max(n, 1) for n in shape[d + 1 :]) for d in range(len(shape)))
+
+
 def stride(input: Tensor, dim: int | None = None) -> Any:
     """How many elements apart neighbours are along each dimension, or one of them.
 
@@ -284,7 +290,7 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
     ((3, 1), (1, 3))
     """
     array = input._held_array("stride()")
-    strides = tuple(s // array.itemsize for s in array.strides)
+    strides = tuple(s // array.itemsize for s in array.strides) if array.size else _in_order(array.shape)
     return strides if dim is None else strides[one_dim(dim, input.ndim, "stride")]
 
 

@@ -15,7 +15,7 @@ from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, shape_error
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, refusal
 from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
 from lucid.ops.unary import LOG2, square
 
@@ -537,7 +537,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     try:
         return apply(where_primitive, (test, x, y), {})
     except ValueError as error:
-        raise shape_error("where", (test, x, y), error) from None
+        raise refusal("where", (test, x, y), error) from None
 
 
 def _lerp(x: Any, y: Any, weight: Any) -> Any:

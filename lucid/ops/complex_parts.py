@@ -14,7 +14,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, as_complex, real_part, same
 from lucid.ops.categories import Elementwise, Pair, linear, view
 from lucid.ops.elementwise import unary
-from lucid.ops.promotion import BOOL, KEEP, lift_all, shape_error
+from lucid.ops.promotion import BOOL, KEEP, lift_all, refusal
 from lucid.ops.rules import P, is_complex, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
@@ -214,7 +214,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     try:
         out: Tensor = apply(complex_primitive, (x, y), {})
     except ValueError as error:
-        raise shape_error("complex", (x, y), error) from None
+        raise refusal("complex", (x, y), error) from None
     return out
 
 

@@ -14,7 +14,7 @@ from lucid.core.storage import View
 from lucid.ops.abstract import of_type
 from lucid.ops.categories import Elementwise, Partial
 from lucid.ops.out import into
-from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, shape_error
+from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, refusal
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -64,8 +64,8 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
         if inside:
             return apply(prim, args, params)
         return run_plain(prim, args, kind if numbers else None, need, needs, params)
-    except ValueError as error:
-        raise shape_error(prim.name, args, error) from None
+    except (ValueError, TypeError) as error:
+        raise refusal(prim.name, args, error) from None
 
 
 Abstraction = Callable[..., Any] | None

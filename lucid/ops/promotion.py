@@ -209,14 +209,14 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
             raise_if_outside(a, _type_beside(operands), prim.name)
     try:
         return apply(prim, operands, params)
-    except ValueError as error:
-        raise shape_error(prim.name, operands, error) from None
+    except (ValueError, TypeError) as error:
+        raise refusal(prim.name, operands, error) from None
 
 
 def raise_if_complex(prim: Elementwise, kind: np.dtype[Any]) -> None:
     """Refuse complex numbers to a function of ordered ones; NumPy would compare real parts first."""
     if kind.kind == "c":
-        raise TypeError(f"{prim.name} takes real tensors, not complex ones; take abs(), real or imag first")
+        raise ElementTypeError(f"{prim.name} takes real tensors, not complex ones; take abs(), real or imag first")
 
 
 def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:
@@ -224,8 +224,14 @@ def _type_beside(operands: Sequence[Any]) -> np.dtype[Any]:
     return next(a.np_dtype for a in operands if isinstance(a, Tensor))
 
 
-def shape_error(name: str, operands: Sequence[Any], error: ValueError) -> Exception:
-    """The error for operands that do not broadcast, or the original one if they do."""
+def refusal(name: str, operands: Sequence[Any], error: Exception) -> Exception:
+    """The error for truth values that an operation does not take, or for operands that do not broadcast, or the original one."""
+    if isinstance(error, TypeError):
+        if all(type(a) is bool or (isinstance(a, Tensor) and a.np_dtype.kind == "b") for a in operands):
+            return ElementTypeError(
+                f"{name} does not take tensors of bool; use ~, ^ or logical_not, or convert them, as in x.int()"
+            )
+        return error
     shapes = [shape_of(a) for a in operands]
     try:
         np.broadcast_shapes(*shapes)
@@ -344,10 +350,13 @@ class finfo:
         self.max = float(info.max)
         self.min = float(info.min)
         self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.resolution = float(str(info.resolution))  # 0.001, not the nearest number of the type
 
     def __repr__(self) -> str:
-        return f"finfo(dtype={self.dtype}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype.name})"
+        )
 
 
 class iinfo:
@@ -366,4 +375,4 @@ class iinfo:
         self.bits, self.min, self.max = info.bits, info.min, info.max
 
     def __repr__(self) -> str:
-        return f"iinfo(dtype={self.dtype}, min={self.min}, max={self.max})"
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

@@ -4,17 +4,18 @@ import codecs
 import io
 import pickle
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 import numpy as np
 
 import lucid
 from lucid.checkpoints.structure import little_endian
+from lucid.core.fields import users_attributes
 from lucid.nn.parameter import Parameter
 from lucid.torch.sizes import Size
 from lucid.torch.tensors import Plain
-from lucid.torch.unpickling import STORAGES
+from lucid.torch.unpickling import ATTRIBUTES, STORAGES, TRUSTED
 
 # What the pickle module writes by itself; the last are the functions by which it writes some of the others.
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes, complex, dict, list, tuple, set, frozenset))
@@ -75,7 +76,8 @@ class Writer(_Base):  # type: ignore[misc]  # which has no types
 
     def reducer_override(self, value: Any) -> Any:
         """The function and the arguments that make a value again."""
-        if type(value) in _PLAIN or isinstance(value, Global) or any(value is w for w in _WRITERS):
+        known = (*ATTRIBUTES.values(), *TRUSTED.values())
+        if type(value) in (*_PLAIN, Global, *known) or any(value is w for w in (*_WRITERS, *known)):
             return NotImplemented
         if isinstance(value, Call):
             return value.function, value.arguments
@@ -87,6 +89,13 @@ class Writer(_Base):  # type: ignore[misc]  # which has no types
             return Global("torch.device"), (str(value),)
         if type(value) is OrderedDict:
             return Global("collections.OrderedDict"), (), vars(value) or None, None, iter(value.items())
+        if type(value) is np.ndarray and not value.dtype.hasobject:
+            parts: Any = value.__reduce__()
+            return Global("numpy._core.multiarray._reconstruct"), (Global("numpy.ndarray"), *parts[1][1:]), parts[2]
+        if isinstance(value, np.dtype):
+            return Global("numpy.dtype"), *value.__reduce__()[1:]
+        if type(value) is Counter:
+            return Global("collections.Counter"), (dict(value),)
         raise TypeError(
             f"save: a checkpoint cannot hold a {type(value).__module__}.{type(value).__qualname__}; it takes tensors, "
             "dicts, lists and plain data, such as a state_dict()"
@@ -108,10 +117,17 @@ class Writer(_Base):  # type: ignore[misc]  # which has no types
         place = start // array.itemsize, array.shape, tuple(s // array.itemsize for s in array.strides)
         storage = Storage(kind, number, memory.size)
         wants = bool(tensor.requires_grad and tensor.is_leaf)
-        if not isinstance(tensor, Parameter):
-            return Call("torch._utils._rebuild_tensor_v2", storage, *place, wants, OrderedDict())
-        data = Call("torch._utils._rebuild_tensor_v2", storage, *place, False, OrderedDict())
-        return Call("torch._utils._rebuild_parameter", data, wants, OrderedDict())
+        attributes = users_attributes(tensor)
+        if isinstance(tensor, Parameter):
+            data = Call("torch._utils._rebuild_tensor_v2", storage, *place, False, OrderedDict())
+            if not attributes:
+                return Call("torch._utils._rebuild_parameter", data, wants, OrderedDict())
+            return Call("torch._utils._rebuild_parameter_with_state", data, wants, OrderedDict(), dict(attributes))
+        made: tuple[Any, ...] = (storage, *place, wants, OrderedDict())
+        if not attributes:
+            return Call("torch._utils._rebuild_tensor_v2", *made)
+        rebuild, kind_of = Global("torch._utils._rebuild_tensor_v2"), Global("torch.Tensor")
+        return Call("torch._tensor._rebuild_from_type_v2", rebuild, kind_of, made, dict(attributes))
 
     def write_global(self, value: Global) -> None:
         """The name of a function or type, as protocol 2 has it."""

@@ -277,6 +277,10 @@ class Tensor(Plain, metaclass=_AnyTensor):
     def __repr__(self) -> str:
         return printing.describe(self)
 
+    def __reversed__(self) -> Any:
+        """The tensor with its first dimension in reverse."""
+        return self.flip(0) if self.ndim else self
+
     def __format__(self, spec: str) -> str:
         """A tensor without dimensions is formatted as the number that it is."""
         return repr(self) if self.ndim or isinstance(self, Parameter) else format(self.item(), spec)

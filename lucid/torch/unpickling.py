@@ -3,11 +3,15 @@
 A file is a zip archive: `data.pkl` is a pickle of the nest, in which tensors stand as calls of PyTorch's functions with
 references to *storages*, and `data/0`, `data/1`, … are the bytes of those. A pickle is a program that may call anything
 it names. The reader here resolves the few names below, to objects that do nothing but note their arguments; every
-other name is refused. Tensors are made of the notes afterwards.
+other name is refused, but for classes that the program has named by `torch.serialization.add_safe_globals`. Tensors are made
+of the notes afterwards.
 """
 
+import _compat_pickle
+import argparse
 import io
 import pickle
+import types
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
@@ -20,8 +24,10 @@ from lucid.checkpoints import CheckpointError
 from lucid.core import dtypes
 from lucid.core.tensor import wrapped_as
 from lucid.nn.parameter import Parameter
+from lucid.torch.absences import WHY
+from lucid.torch.element_types import typed as of_front_door
 from lucid.torch.sizes import Size
-from lucid.torch.tensors import Tensor, typed
+from lucid.torch.tensors import Tensor, adopted, typed
 
 STORAGES = {f"{name.removesuffix('Tensor')}Storage": kind.dtype for name, kind in typed().items()}
 _DTYPES = {kind.name: kind for kind in dtypes._BY_NUMPY.values()}
@@ -30,14 +36,22 @@ _DTYPES = {kind.name: kind for kind in dtypes._BY_NUMPY.values()}
 class Note:
     """A call that the pickle asked for and that is made later, if it is one of those below."""
 
-    __slots__ = ("arguments", "name")
+    __slots__ = ("arguments", "name", "state")
 
     arguments: tuple[Any, ...]
     name: str
+    state: Any
 
     def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "arguments", arguments)
+        object.__setattr__(self, "state", None)
+
+    def __setstate__(self, state: Any) -> None:
+        """What belongs to a value of NumPy's beside the arguments that make it."""
+        if self.name not in _NUMPYS:
+            raise pickle.UnpicklingError(f"a pickle sets the state of {self.name}")
+        object.__setattr__(self, "state", state)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise pickle.UnpicklingError(f"a pickle sets the attribute {name!r} of {self.name}")
@@ -64,16 +78,33 @@ class Named:
 _AT_ONCE: dict[str, Callable[..., Any]] = {
     "collections.OrderedDict": OrderedDict,
     "collections.Counter": lambda *a: Counter(*a),
-    "collections.defaultdict": lambda *a: defaultdict(),
+    "collections.defaultdict": lambda *a: defaultdict(_FACTORIES[a[0].name] if a else None),
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.complex": complex,
     "builtins.slice": slice,
     "_codecs.encode": lambda text, code="latin1": text.encode("latin1"),
 }
+# What a defaultdict may make its values with.
+_FACTORIES: dict[str, Any] = {
+    f"builtins.{kind.__name__}": kind for kind in (int, float, bool, str, list, dict, set, tuple)
+}
+# How NumPy's types, numbers and arrays are written, in the places that its versions have them in.
+_NUMPYS = {
+    "numpy.dtype",
+    "numpy.ndarray",
+    *(f"numpy.{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")),
+}
 _REBUILDS = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
 _KNOWN = {
     *_AT_ONCE,
+    *_NUMPYS,
+    *_FACTORIES,
+    "torch._tensor._rebuild_from_type_v2",
+    "torch._utils._rebuild_meta_tensor_no_storage",
+    "torch._utils._rebuild_parameter_with_state",
+    "torch._utils._rebuild_sparse_tensor",
+    "torch.Tensor",
     *(f"torch._utils.{name}" for name in _REBUILDS),
     *(f"torch.{name}" for name in (*STORAGES, *_DTYPES, "Size", "device")),
     "torch.storage.UntypedStorage",
@@ -82,13 +113,41 @@ _KNOWN = {
 }
 
 
+# Classes whose objects are their attributes, by name.
+ATTRIBUTES: dict[str, type] = {"argparse.Namespace": argparse.Namespace, "types.SimpleNamespace": types.SimpleNamespace}
+# Those that the program trusts: pickles may make their objects and fill them.
+TRUSTED: dict[str, type] = {}
+
+
+# Tensors that there are not here, and why.
+_ABSENT = {
+    "torch._utils._rebuild_qtensor": WHY["quantize_per_tensor"],
+    **{f"torch.{name}": why for name, why in WHY.items() if name.startswith("float8_")},
+}
+
+
+class Attributes:
+    """An object of nothing but attributes, as the pickle fills it: of a class of its own, which the pickle may spoil."""
+
+    kind: type
+
+
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        full = f"{module.replace('__builtin__', 'builtins')}.{name}"
+        # Pickles have the names of Python 2.
+        here = _compat_pickle.IMPORT_MAPPING.get(module, module), name
+        full = ".".join(_compat_pickle.NAME_MAPPING.get((module, name), here))
+        if full in ATTRIBUTES:
+            return type(name, (Attributes,), {"kind": ATTRIBUTES[full]})
+        if full in TRUSTED:
+            return TRUSTED[full]
+        if full in _ABSENT:
+            raise CheckpointError(f"the file holds a tensor by {full}: {_ABSENT[full]}")
         if full not in _KNOWN:
             raise CheckpointError(
                 f"the file holds an object of {full}, which cannot be loaded without running code; known are tensors, "
-                "parameters, dicts, lists and plain data. Save a state_dict() instead"
+                "parameters, dicts, lists and plain data. Save a state_dict() instead, or, if you trust the file, name the "
+                "class by torch.serialization.add_safe_globals"
             )
         return Named(full)
 
@@ -134,7 +193,7 @@ class _Archive:
         if isinstance(value, Named):
             made = self._named(value.name)
         elif isinstance(value, Note):
-            made = self._called(value.name.rpartition(".")[2], value.arguments)
+            made = _of_numpy(value) if value.name in _NUMPYS else self._called(value.name, value.arguments)
         elif isinstance(value, dict):
             made = self._done[id(value)] = (value, value)
             for key in list(value):
@@ -146,6 +205,11 @@ class _Archive:
             return value
         elif type(value) is tuple:
             made = tuple([self._made(v) for v in value])
+        elif isinstance(value, Attributes) or (type(value) in TRUSTED.values() and hasattr(value, "__dict__")):
+            made = value.kind() if isinstance(value, Attributes) else value
+            self._done[id(value)] = (value, made)
+            vars(made).update({name: self._made(v) for name, v in vars(value).items()})
+            return made
         else:
             return value
         self._done[id(value)] = (value, made)  # with what was read, so that no other object gets its id
@@ -154,10 +218,11 @@ class _Archive:
     def _named(self, name: str) -> Any:
         kind = name.rpartition(".")[2]
         if kind in _DTYPES:
-            return _DTYPES[kind]
+            return of_front_door(_DTYPES[kind])
         raise CheckpointError(f"the file holds {name} itself, which is no data")
 
-    def _called(self, name: str, arguments: tuple[Any, ...]) -> Any:
+    def _called(self, full: str, arguments: tuple[Any, ...]) -> Any:
+        name = full.rpartition(".")[2]
         if name == "Size":
             return Size(*arguments)
         if name == "device":
@@ -167,7 +232,29 @@ class _Archive:
             return Parameter(self._made(data), bool(requires_grad))
         if name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3"):
             return self._tensor(*arguments)
-        raise CheckpointError(f"the file calls {name}, which gives no data")
+        if name == "_rebuild_meta_tensor_no_storage":
+            kind, size, _, requires_grad = arguments
+            return adopted(lucid.empty(tuple(size), dtype=self._made(kind), device="meta", requires_grad=requires_grad))
+        if name == "_rebuild_sparse_tensor":
+            return self._sparse(arguments[0].arguments[0], *(self._made(part) for part in arguments[1]))
+        if name == "_rebuild_parameter_with_state":
+            return self._with_attributes(self._called("_rebuild_parameter", arguments[:2]), arguments[3])
+        if name == "_rebuild_from_type_v2" and isinstance(arguments[0], Named):
+            return self._with_attributes(self._called(arguments[0].name, arguments[2]), arguments[3])
+        raise CheckpointError(f"the file calls {full}, which gives no data")
+
+    def _with_attributes(self, tensor: Any, state: Any) -> Any:
+        """A tensor with what the program had put on it."""
+        for name, value in (state if isinstance(state, dict) else {}).items():
+            setattr(tensor, name, self._made(value))
+        return tensor
+
+    def _sparse(self, layout: str, *parts: Any) -> Any:
+        """A sparse tensor: where elements are, what they are, and the shape."""
+        make = _SPARSE.get(layout)
+        if make is None:
+            raise CheckpointError(f"the file holds a tensor of the layout {layout}; known are {', '.join(_SPARSE)}")
+        return adopted(make(*parts))
 
     def _tensor(
         self,
@@ -177,12 +264,14 @@ class _Archive:
         stride: Any,
         requires_grad: bool = False,
         hooks: Any = None,
-        kind: Any = None,
-        *_: Any,
+        *rest: Any,
     ) -> Any:
         if not isinstance(storage, Note) or storage.name != "storage":
             raise CheckpointError("a tensor in the file has no storage")
         storage_kind, key = storage.arguments
+        # The third form has a type, which the first storages had by their class; both may say what is still to be done.
+        kind = next((a for a in rest if isinstance(a, Named)), None)
+        pending = next((a for a in rest if isinstance(a, dict)), {})
         named = self._named(kind.name).numpy if isinstance(kind, Named) else None
         dtype = named or (STORAGES[storage_kind].numpy if storage_kind in STORAGES else np.dtype(np.uint8))
         array = self._storage(key, dtype)
@@ -195,6 +284,10 @@ class _Archive:
         steps = tuple(s * array.itemsize for s in stride)
         start = array[offset:] if 0 not in size else array[:0]
         seen = np.lib.stride_tricks.as_strided(start, size, steps)
+        seen = np.conjugate(seen) if pending.pop("conj", False) else seen
+        seen = np.negative(seen) if pending.pop("neg", False) else seen
+        if pending:
+            raise CheckpointError(f"a tensor in the file has the properties {', '.join(map(str, pending))}")
         out = wrapped_as(Tensor, seen)
         return out.requires_grad_() if requires_grad else out
 
@@ -213,6 +306,32 @@ class _Archive:
             raise CheckpointError(f"the storage {key} has {raw.size} bytes, which are no whole number of {dtype.name}")
         found = raw.view(dtype)
         return found if self._order == "little" else found.byteswap()
+
+
+_SPARSE: dict[str, Callable[..., Any]] = {
+    "torch.sparse_coo": lambda indices, values, size, *done: lucid.sparse_coo_tensor(indices, values, tuple(size)),
+    "torch.sparse_csr": lambda rows, columns, values, size: lucid.sparse_csr_tensor(rows, columns, values, tuple(size)),
+    "torch.sparse_csc": lambda columns, rows, values, size: lucid.sparse_csc_tensor(columns, rows, values, tuple(size)),
+}
+
+
+def _of_numpy(note: Any) -> Any:
+    """A type, a number or an array of NumPy."""
+    name = note.name.rpartition(".")[2]
+    if name == "dtype":
+        code = note.arguments[0]
+        order: Any = (note.state or (0, "="))[1]
+        found = np.dtype(code) if isinstance(code, str) else None
+        if found is None or found.hasobject:
+            raise CheckpointError(f"the file has a type of NumPy's that is no number: {code!r}")
+        return found if order == "|" else found.newbyteorder(order)
+    if name == "scalar":
+        kind, data = note.arguments
+        return np.frombuffer(data, _of_numpy(kind))[0]
+    if name == "_reconstruct" and note.state is not None:
+        _, shape, kind, is_fortran, data = note.state
+        return np.frombuffer(data, _of_numpy(kind)).reshape(shape, order="F" if is_fortran else "C").copy()
+    raise CheckpointError(f"the file calls {note.name}, which gives no data")
 
 
 def read(file: Any) -> Any:

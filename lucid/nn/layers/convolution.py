@@ -71,12 +71,13 @@ class _WithKernel(Spatial):
 
     def extra_repr(self) -> str:
         zeros, ones = (0,) * self._n, (1,) * self._n
-        usual = {"padding": zeros, "dilation": ones, "output_padding": zeros, "groups": 1, "padding_mode": "zeros"}
+        usual = {"padding": zeros, "dilation": ones, "output_padding": zeros, "groups": 1}
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        for name, value in usual.items():
-            if getattr(self, name) != value:
-                text += f", {name}={getattr(self, name)}"
-        return text if self.bias is not None else text + ", bias=False"
+        text += "".join(
+            f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value
+        )
+        text += "" if self.bias is not None else ", bias=False"
+        return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
 
 
 class _Conv(_WithKernel, functions=functions, stem="conv"):
