@@ -1063,3 +1063,76 @@ def test_layouts_and_shapes_of_sparse_tensors():
     assert sparse.shape.numel() == 9 and isinstance((sparse @ sparse).shape, torch.Size)
     assert x.to_sparse(layout=torch.sparse_csr).layout is torch.sparse_csr
     assert type(lucid.eye(2).to_sparse().shape) is tuple
+
+
+def test_what_no_argument_took_part_in_is_of_the_front_door_too():
+    d, x = torch.distributions, torch.ones(2)
+    affine = d.transforms.AffineTransform(1.0, 2.0)
+    made = [
+        d.Categorical(torch.ones(2, 3)).enumerate_support(),
+        d.OneHotCategorical(torch.ones(2)).enumerate_support(),
+        d.Bernoulli(torch.tensor([0.5])).enumerate_support(),
+        affine.log_abs_det_jacobian(x, affine(x)),
+        d.constraints.square.check(torch.eye(2)),
+        torch.func.jacrev(lambda b: b + torch.ones(2, 2))(x),
+        torch.func.jacfwd(lambda b: (b, 2 * b))(x)[0],
+        reversed(x),
+    ]
+    assert [type(t) for t in made] == [Tensor] * len(made)
+    assert reversed(torch.arange(3)).tolist() == [2, 1, 0] and reversed(torch.tensor(3)).item() == 3
+
+
+def test_states_of_pytorch_are_taken_over_by_schedules():
+    # As torch.optim.lr_scheduler.ConstantLR(...).state_dict() gives it.
+    state = {
+        "factor": 0.5,
+        "total_iters": 3,
+        "base_lrs": [1.0],
+        "last_epoch": 1,
+        "_step_count": 2,
+        "_is_initial": False,
+    }
+    optimizer = torch.optim.SGD([leaf(1.0)], lr=0.5)
+    optimizer.param_groups[0]["initial_lr"] = 1.0
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=1)
+    optimizer.param_groups[0]["lr"] = 0.5
+    schedule.load_state_dict({**state, "_get_lr_called_within_step": False, "_last_lr": [0.5]})
+    rates = []
+    for _ in range(3):
+        schedule.step()
+        rates += schedule.get_last_lr()
+    assert rates == [0.5, 1.0, 1.0] and schedule.state_dict()["factor"] == 0.5
+
+
+def test_containers_and_optimizers_print_as_in_pytorch():
+    held = nn.ParameterList([torch.ones(2), torch.zeros(2, 3)])
+    assert repr(held) == (
+        "ParameterList(\n    (0): Parameter containing: [torch.float32 of size 2]\n"
+        "    (1): Parameter containing: [torch.float32 of size 2x3]\n)"
+    )
+    assert repr(torch.optim.Rprop([{"params": [leaf(1.0)]}, {"params": [leaf(2.0)], "lr": 1}], lr=0.5)) == (
+        "Rprop (\nParameter Group 0\n    capturable: False\n    differentiable: False\n    etas: (0.5, 1.2)\n    foreach: None\n"
+        "    lr: 0.5\n    maximize: False\n    step_sizes: (1e-06, 50)\n\nParameter Group 1\n    capturable: False\n"
+        "    differentiable: False\n    etas: (0.5, 1.2)\n    foreach: None\n    lr: 1\n    maximize: False\n"
+        "    step_sizes: (1e-06, 50)\n)"
+    )
+    layers = nn.Sequential(nn.ReLU()).insert(0, nn.Tanh()).append(nn.GELU())
+    assert [type(layer).__name__ for layer in layers] == ["Tanh", "ReLU", "GELU"]
+    layer = nn.Module()
+    layer.register_buffer("kept", torch.ones(1))
+    layer.register_buffer("lost", torch.ones(1), persistent=False)
+    assert layer._non_persistent_buffers_set == {"lost"}
+
+
+def test_replicas_have_their_samples():
+    sampler = torch.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+    assert list(sampler) == [1, 3, 0]
+
+
+def test_truth_values_are_not_subtracted():
+    for refused in (lambda: -torch.tensor([True]), lambda: torch.tensor([True]) - torch.tensor([True])):
+        with pytest.raises(RuntimeError, match="bool"):
+            refused()
+    with pytest.raises(RuntimeError, match="real"):
+        torch.tensor([1j]) < torch.tensor([1j])  # noqa: B015
+    assert torch.empty(0, 3).stride() == (3, 1) and torch.empty(2, 0, 3).stride() == (3, 3, 1)

@@ -94,7 +94,7 @@ class Categorical(Choices):
         return self._information()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = lucid.arange(self._num_events).reshape(-1, *[1] * len(self._batch_shape))
+        values = self._made(lucid.arange(self._num_events)).reshape(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
     def _draw(self, shape: Shape) -> Tensor:
@@ -132,7 +132,7 @@ class OneHotCategorical(Choices):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._num_events
-        values = lucid.eye(n, dtype=self._dtype).reshape(n, *[1] * len(self._batch_shape), n)
+        values = self._made(lucid.eye(n, dtype=self._dtype)).reshape(n, *[1] * len(self._batch_shape), n)
         return values.expand(n, *self._batch_shape, n) if expand else values
 
     def _draw(self, shape: Shape) -> Tensor:

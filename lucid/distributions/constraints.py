@@ -218,7 +218,7 @@ class _CorrCholesky(_LowerCholesky):
 
 class _Square(_Matrix):
     def check(self, value: Tensor) -> Tensor:
-        return lucid.full(value.shape[:-2], value.shape[-1] == value.shape[-2], dtype=lucid.bool)
+        return value.new_full(value.shape[:-2], value.shape[-1] == value.shape[-2], dtype=lucid.bool)
 
 
 class _Symmetric(_Matrix):

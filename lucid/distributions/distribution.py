@@ -169,8 +169,12 @@ class Distribution:
     def _normal(self, shape: Shape) -> Tensor:
         return lucid.randn(shape, dtype=self._dtype)
 
+    def _made(self, tensor: Tensor) -> Tensor:
+        """A tensor that no parameter took part in; front doors make it one of theirs."""
+        return tensor
+
     def _filled(self, number: float) -> Tensor:
-        return lucid.full(self._batch_shape, number, dtype=self._dtype)
+        return self._made(lucid.full(self._batch_shape, number, dtype=self._dtype))
 
     def _probability(self, value: Any) -> Tensor:
         value = lucid.as_tensor(value, dtype=None if isinstance(value, Tensor) else self._dtype)

@@ -535,7 +535,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        logs = self.scale.abs().log() if isinstance(self.scale, Tensor) else lucid.full((), math.log(abs(self.scale)))
+        logs = self.scale.abs().log() if isinstance(self.scale, Tensor) else x.new_full((), math.log(abs(self.scale)))
         shape = lucid.broadcast_shapes(x.shape, logs.shape)
         return sum_last(logs.to(x.dtype).expand(shape), self.event_dim)
 

@@ -76,7 +76,7 @@ class Bernoulli(Trials):
         return -times_log(self.probs, success) - times_log(self._failure(), failure)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = lucid.arange(2, dtype=self._dtype).reshape(2, *[1] * len(self._batch_shape))
+        values = self._made(lucid.arange(2, dtype=self._dtype)).reshape(2, *[1] * len(self._batch_shape))
         return values.expand(2, *self._batch_shape) if expand else values
 
     def _draw(self, shape: Shape) -> Tensor:
@@ -179,7 +179,7 @@ class Binomial(Trials):
         most = int(self.total_count.max())
         if int(self.total_count.min()) != most:
             raise NotImplementedError("Binomial: enumerate_support needs the same total_count in the whole batch")
-        values = lucid.arange(most + 1, dtype=self._dtype).reshape(-1, *[1] * len(self._batch_shape))
+        values = self._made(lucid.arange(most + 1, dtype=self._dtype)).reshape(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
 
     def _draw(self, shape: Shape) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from lucid.core.arrays import basis, full
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, of_class
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable, replaced
 from lucid.func.batching import MEMORY, ChunkSize, vmap
 from lucid.func.forward import jvp
@@ -21,11 +21,11 @@ def _basis(leaves: list[Tensor]) -> list[Tensor]:
     """Unit vectors for all elements of all leaves: each leaf's share of them, in its own shape."""
     if len(leaves) == 1:
         (x,) = leaves
-        return [Tensor._wrap(basis(x.numel(), 0, x.shape, x.np_dtype))]
+        return [of_class((x,), Tensor._wrap(basis(x.numel(), 0, x.shape, x.np_dtype)))]
     total = sum(x.numel() for x in leaves)
     out, start = [], 0
     for x in leaves:
-        out.append(Tensor._wrap(basis(total, start, x.shape, x.np_dtype)))
+        out.append(of_class((x,), Tensor._wrap(basis(total, start, x.shape, x.np_dtype))))
         start += x.numel()
     return out
 

@@ -126,8 +126,8 @@ class Distribution(lucid.distributions.Distribution, metaclass=Adopting):
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return sized(super()._extended_shape(sample_shape))
 
-    def _filled(self, number: float) -> Any:
-        return adopted(super()._filled(number))
+    def _made(self, tensor: Any) -> Any:
+        return adopted(tensor)
 
 
 _ROOTS: dict[type, type] = {lucid.nn.Module: Module, lucid.distributions.Distribution: Distribution}
