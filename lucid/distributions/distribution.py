@@ -130,6 +130,8 @@ class Distribution:
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Draws, of shape sample_shape + batch_shape + event_shape, with no history."""
         with lucid.no_grad():
+            if type(self).rsample is not Distribution.rsample:  # a class that says how draws come about
+                return self.rsample(sample_shape).detach()
             return self._draw(self._extended_shape(sample_shape)).detach()
 
     def sample_n(self, n: int) -> Tensor:
@@ -154,6 +156,12 @@ class Distribution:
         return self._icdf(self._uniform(shape))
 
     # --- what they are written with --------------------------------------------------------------
+
+    def _copied(self, instance: Any = None) -> Any:
+        """A copy to be changed: a new one, or what `instance`, which a subclass has begun to fill, lacks of it."""
+        new = copy.copy(self) if instance is None else instance
+        new.__dict__ = {**self.__dict__, **new.__dict__}
+        return new
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Shape:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
@@ -302,7 +310,7 @@ class Parametric(Distribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "Parametric":
         """The same distributions, seen as a larger batch of them."""
-        new = copy.copy(self)
+        new = self._copied(_instance)
         new._batch_shape = batch = tuple(batch_shape)
         events = {**{name: self.arg_constraints[name].event_dim for name in self._given}, **self._inner}
         new.__dict__.update({name: _expanded(self.__dict__[name], batch, dims) for name, dims in events.items()})

@@ -1,6 +1,5 @@
 """Distributions made of others: of their draws, or of several at a time."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +38,7 @@ class Independent(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "Independent":
-        new = copy.copy(self)
+        new = self._copied(_instance)
         new._batch_shape = tuple(batch_shape)
         new.base_dist = self.base_dist.expand(new._batch_shape + self._event_shape[: self.reinterpreted_batch_ndims])
         return new
@@ -128,7 +127,7 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "TransformedDistribution":
-        new = copy.copy(self)
+        new = self._copied(_instance)
         new._batch_shape = tuple(batch_shape)
         shape = ComposeTransform(self.transforms).inverse_shape(new._batch_shape + self._event_shape)
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
@@ -212,7 +211,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch, component_distribution.event_shape, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> "MixtureSameFamily":
-        new = copy.copy(self)
+        new = self._copied(_instance)
         new._batch_shape = tuple(batch_shape)
         count = self._mixture_distribution._num_events
         new._component_distribution = self._component_distribution.expand((*new._batch_shape, count))

@@ -346,6 +346,13 @@ class Registered(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._module._own(*self._allowed))
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def items(self) -> Any:
+        """Names and entries, as those of a dictionary: they can be gone through in reverse."""
+        return dict(self._module._own(*self._allowed)).items()
+
     def __repr__(self) -> str:
         return repr(dict(self))
 

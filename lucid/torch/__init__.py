@@ -32,6 +32,7 @@ from lucid.torch.accelerators import set_default_device as set_default_device
 from lucid.torch.files import load as load
 from lucid.torch.files import save as save
 from lucid.torch.installing import install as install
+from lucid.torch.results import Future as Future
 from lucid.torch.sizes import Size as Size
 from lucid.torch.tensors import Tensor as Tensor
 
@@ -42,6 +43,7 @@ globals().update(_tensors.typed())
 globals().update({name: getattr(_hints, name) for name in _hints.ROOT})
 globals().update({name: getattr(_root, name) for name in _root.NAMES})
 
+torch = _sys.modules[__name__]  # as in PyTorch, whose first module imports itself
 _OWN = sorted(name for name in globals() if not name.startswith("_") and name not in ("lucid", "torch"))
 _PACKAGES = [path for path in _namespaces.PATHS if "." not in path]
 __all__ = sorted(

@@ -21,7 +21,6 @@ _REASONS = {
     "programs compiled by PyTorch are not read or written; save the state of the module": "load save",
     "models are not exported": "onnx",
     "use torch.profiler, or lucid.kernels to see generated code": "profile_hook_step",
-    "lucid.func.make_graph gives the program of a function": "fx",
     "nothing is downloaded": "download_url_to_file",
     "PyTorch gave them up: use a Dataset": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe

@@ -71,11 +71,12 @@ def set_default_tensor_type(kind: Any) -> None:
     lucid.set_default_dtype(typed()[name.rpartition(".")[2]].dtype)
 
 
-def _passed_through(function: Any) -> Any:
+def passed_through(function: Any) -> Any:
+    """What a decorator of a compiler of PyTorch's was given; the first time, a warning says so."""
     if not _settings["warned"]:
         _settings["warned"] = True
         warnings.warn(
-            "torch.jit compiles nothing here: functions and modules run as they are; torch.compile compiles",
+            "torch.jit and torch.fx compile nothing here: functions and modules run as they are; torch.compile compiles",
             stacklevel=3,
         )
     return function
@@ -83,12 +84,12 @@ def _passed_through(function: Any) -> Any:
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.script`: the function or module itself."""
-    return _passed_through(obj)
+    return passed_through(obj)
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.trace`: the function or module itself."""
-    return _passed_through(func)
+    return passed_through(func)
 
 
 def unchanged(function: Any) -> Any:
@@ -98,8 +99,15 @@ def unchanged(function: Any) -> Any:
 
 export = ignore = unused = script_method = interface = script_if_tracing = freeze = unchanged
 optimize_for_inference = trace_module = unchanged
-ScriptModule = lucid.nn.Module
 Error = RuntimeError
+
+
+class ScriptModule(lucid.nn.Module):
+    """What PyTorch compiles modules to: no module is one, unless a program derives it from this class."""
+
+
+class ScriptFunction:
+    """What PyTorch compiles functions to: no function is one."""
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -122,9 +130,6 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     kinds: Any = target_type if type(target_type) is tuple else (target_type,)
     outermost: Any = tuple([typing.get_origin(kind) or kind for kind in kinds])
     return builtins.isinstance(obj, outermost)
-
-
-Future = ScriptFunction = object
 
 
 def export_opnames(m: Any) -> list[str]:
@@ -161,7 +166,7 @@ def is_scripting() -> bool:
     return False
 
 
-is_tracing = is_scripting
+is_tracing = is_dynamo_compiling = is_exporting = is_scripting
 
 
 def compile(

@@ -1,6 +1,7 @@
 """Names behind PyTorch's public ones that programs import all the same: helpers of layers, losses and distributions."""
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterable
 from itertools import repeat
@@ -9,6 +10,7 @@ from urllib.parse import urlparse
 
 import lucid
 import lucid.nn
+from lucid.distributions.gaussian import tril_of_precision
 from lucid.nn import functional
 from lucid.torch.files import load
 from lucid.torch.layers import Module
@@ -150,6 +152,145 @@ class lazy_property:
             value = self.wrapped(instance)
         setattr(instance, self.wrapped.__name__, value)
         return value
+
+
+euler_constant = 0.57721566490153286060
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Normal numbers of mean 0 and variance 1."""
+    return adopted(lucid.randn(tuple(shape), dtype=dtype, device=device))
+
+
+def _sum_rightmost(value: Any, dim: int) -> Any:
+    """The sum over the last `dim` dimensions.
+
+    >>> import lucid.torch as torch
+    >>> from lucid.torch.distributions.utils import _sum_rightmost
+    >>> _sum_rightmost(torch.ones(2, 3, 4), 2)
+    tensor([12., 12.])
+    """
+    return value.sum(tuple(range(-dim, 0))) if dim else value
+
+
+def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
+    """Matrices whose lower triangles have the elements of vectors, row by row.
+
+    >>> import lucid.torch as torch
+    >>> from lucid.torch.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
+    >>> m = vec_to_tril_matrix(torch.tensor([1.0, 2.0, 3.0]))
+    >>> m, tril_matrix_to_vec(m)
+    (tensor([[1., 0.],
+            [2., 3.]]), tensor([1., 2., 3.]))
+    """
+    # The count is n (n + 1 + 2 diag) / 2, less a corner of the matrix.
+    count = vec.shape[-1]
+    square = (1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)
+    n, rest = divmod(math.isqrt(square) - 1 - 2 * diag, 2)
+    if rest or math.isqrt(square) ** 2 != square:
+        raise ValueError(f"the last dimension has {count} elements, which do not fill the lower part of a matrix")
+    rows, columns = lucid.tril_indices(n, n, diag)
+    return vec.new_zeros((*vec.shape[:-1], n * n)).index_copy(-1, rows * n + columns, vec).unflatten(-1, (n, n))
+
+
+def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
+    """The elements of lower triangles, row by row."""
+    rows, columns = lucid.tril_indices(mat.shape[-2], mat.shape[-1], diag)
+    return mat[..., rows, columns]
+
+
+def _batch_mv(bmat: Any, bvec: Any) -> Any:
+    """Products of matrices with vectors, both in batches."""
+    return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(bL: Any, bx: Any) -> Any:  # noqa: N803
+    """The squared length of x in the metric of L Lᵀ."""
+    return lucid.linalg.solve_triangular(bL, bx.unsqueeze(-1), upper=False).pow(2).sum((-2, -1))
+
+
+_precision_to_scale_tril = tril_of_precision
+
+
+# --- parts for devices, of which there is one ------------------------------------------------------------
+
+
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+    """The parts of a nest of tensors for each device: all of it for the one."""
+    return [inputs]
+
+
+def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+    """The results of all devices together."""
+    (whole,) = outputs
+    return whole
+
+
+# --- lists of tensors at once: functions take them one by one ---------------------------------------------
+
+
+def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+    """Lists of tensors that go together, by the device and the type of those in the first: the lists, and their places.
+
+    >>> import lucid.torch as torch
+    >>> from lucid.torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as grouped
+    >>> lists = [[torch.ones(1), torch.ones(1).double(), torch.zeros(1)], [1, 2, 3]]
+    >>> [(str(kind), found[0][1], found[1]) for (_, kind), found in grouped(lists, with_indices=True).items()]
+    [('torch.float32', [1, 3], [0, 2]), ('torch.float64', [2], [1])]
+    """
+    places: dict[Any, list[int]] = {}
+    for i, tensor in enumerate(tensorlistlist[0]):
+        places.setdefault((tensor.device, tensor.dtype), []).append(i)
+    return {
+        kind: ([[row[i] if row else None for i in found] for row in tensorlistlist], found if with_indices else [])
+        for kind, found in places.items()
+    }
+
+
+def _get_foreach_kernels_supported_devices() -> list[str]:
+    """The devices with kernels for lists of tensors: none."""
+    return []
+
+
+_get_fused_kernels_supported_devices = _get_foreach_kernels_supported_devices
+
+
+def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
+    """Whether there are kernels for lists of tensors: no."""
+    return False
+
+
+# --- reductions by number, processes, files ------------------------------------------------------------
+
+
+def get_enum(reduction: str) -> int:
+    """The number of a reduction in PyTorch's kernels."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ("none", "mean", "sum").index(reduction)
+
+
+def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
+    """The reduction that two older arguments mean."""
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
+class Backend(str):
+    """The name of a way to talk between processes.
+
+    >>> import lucid.torch as torch
+    >>> torch.distributed.Backend("GLOO") == torch.distributed.Backend.GLOO
+    True
+    """
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
+
+    def __new__(cls, name: str) -> "Backend":
+        return super().__new__(cls, name.lower())
+
+
+MAP_LOCATION = FILE_LIKE = FileLike = Any
+DEFAULT_PROTOCOL = 2
 
 
 # --- files that are downloaded elsewhere, and overriding -----------------------------------------------

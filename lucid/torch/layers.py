@@ -129,6 +129,24 @@ class Distribution(lucid.distributions.Distribution, metaclass=Adopting):
     def _made(self, tensor: Any) -> Any:
         return adopted(tensor)
 
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What `expand` of a subclass fills: a new object of its class, or the one that a class below has begun.
+
+        >>> import lucid.torch as torch
+        >>> class Wide(torch.distributions.Normal):
+        ...     def expand(self, batch_shape, _instance=None):
+        ...         return super().expand(batch_shape, self._get_checked_instance(Wide, _instance))
+        >>> wide = Wide(0.0, 1.0).expand((2,))
+        >>> type(wide).__name__, wide.sample().shape
+        ('Wide', torch.Size([2]))
+        """
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a "
+                "custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
 
 _ROOTS: dict[type, type] = {lucid.nn.Module: Module, lucid.distributions.Distribution: Distribution}
 Module.__module__, Distribution.__module__ = "lucid.torch.nn", "lucid.torch.distributions"

@@ -4,6 +4,7 @@ import platform
 from contextlib import nullcontext
 from typing import Any
 
+import lucid
 from lucid.torch.accelerators import autocast as _autocast
 
 
@@ -82,3 +83,16 @@ class autocast(_autocast):
 
     def _fresh(self) -> Any:
         return type(self)(self._enabled, self.fast_dtype, self._cache_enabled)
+
+
+def show() -> str:
+    """`torch.__config__.show`: what computes here.
+
+    >>> import lucid.torch as torch
+    >>> torch.__config__.show().startswith("Lucid")
+    True
+    """
+    return f"Lucid {lucid.__version__}, with the interface of PyTorch; threads: {lucid.get_num_threads()}"
+
+
+parallel_info = show
