@@ -556,7 +556,9 @@ def test_classes_of_modules():
     assert kinds(layer) == {Tensor} and isinstance(layer.linear1, nn.Linear) and isinstance(layer, nn.Module)
     assert issubclass(nn.Linear, nn.Module) and issubclass(nn.Linear, lucid.nn.Linear)
     assert not isinstance(nn.ReLU(), nn.Linear) and not isinstance(layer, Net) and not isinstance(1, nn.Module)
-    assert isinstance(lucid.nn.Linear(1, 1), nn.Linear)
+    # A layer that Lucid itself made is one of PyTorch's from when a module has it, and so are those below it.
+    made = nn.Sequential(lucid.nn.Sequential(lucid.nn.Linear(1, 1)))
+    assert isinstance(made[0], nn.Sequential) and isinstance(made[0][0], nn.Linear) and kinds(made) == {Tensor}
 
     class Own(nn.Linear):
         pass
@@ -679,7 +681,7 @@ def test_jit_passes_through_with_one_warning(monkeypatch):
     from lucid.torch import hints
 
     monkeypatch.setitem(hints._settings, "warned", False)
-    with pytest.warns(UserWarning, match="compiles nothing"):
+    with pytest.warns(UserWarning, match="compile nothing"):
         assert torch.jit.script(len) is len
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -1080,6 +1082,91 @@ def test_what_no_argument_took_part_in_is_of_the_front_door_too():
     ]
     assert [type(t) for t in made] == [Tensor] * len(made)
     assert reversed(torch.arange(3)).tolist() == [2, 1, 0] and reversed(torch.tensor(3)).item() == 3
+
+
+class Noticing(type):
+    """A class of classes, as some packages have one for their modules."""
+
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made.noticed = True
+        return made
+
+
+def test_modules_may_have_a_class_of_classes():
+    class Layer(nn.Module, metaclass=Noticing):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.register_buffer("mean", lucid.zeros(2))
+
+    layer = Layer()
+    assert layer.noticed and kinds(layer) == {Tensor} and type(layer.mean) is Tensor
+    assert [type(v) for v in layer.state_dict().values()] == [Tensor] * 2
+
+
+def test_a_distribution_may_say_how_draws_are_made_alone():
+    class Shifted(torch.distributions.Distribution):
+        arg_constraints, has_rsample = {}, True
+
+        def __init__(self, loc):
+            self.loc = loc
+            super().__init__(loc.shape, validate_args=False)
+
+        def rsample(self, sample_shape=()):
+            return self.loc + torch.zeros(self._extended_shape(sample_shape))
+
+        def expand(self, batch_shape, _instance=None):
+            new = self._get_checked_instance(Shifted, _instance)
+            new.loc = self.loc.expand(batch_shape)
+            super(Shifted, new).__init__(torch.Size(batch_shape), validate_args=False)
+            return new
+
+    shifted = Shifted(torch.tensor([1.0], requires_grad=True)).expand((3,))
+    assert shifted.rsample((2,)).requires_grad and not shifted.sample((2,)).requires_grad
+    assert shifted.sample((2,)).tolist() == [[1, 1, 1]] * 2 and type(shifted) is Shifted
+
+    class Named(torch.distributions.Normal):
+        def __init__(self, loc, scale, name):
+            super().__init__(loc, scale)
+            self.name = name
+
+    with pytest.raises(NotImplementedError, match=r"custom \.expand\(\)"):
+        Named(0.0, 1.0, "a")._get_checked_instance(torch.distributions.Normal)
+
+
+def test_fx_and_futures():
+    from lucid.torch.futures import Future, collect_all, wait_all
+
+    from lucid.torch import fx
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fx.wrap(len) is len
+    assert not isinstance(nn.ReLU(), fx.GraphModule | torch.jit.ScriptModule)
+    with pytest.raises(NotImplementedError, match="make_graph"):
+        fx.symbolic_trace(nn.ReLU())
+    parts = [Future(), Future()]
+    together = collect_all(parts)
+    later = parts[0].then(lambda done: done.value() / 0)
+    parts[0].set_result(1)
+    assert not together.done() and later.done()
+    with pytest.raises(RuntimeError, match="not there yet"):
+        parts[1].value()
+    parts[1].set_result(2)
+    assert wait_all(together.wait()) == [1, 2] and collect_all([]).value() == []
+    with pytest.raises(ZeroDivisionError):
+        later.wait()
+
+
+@pytest.mark.parametrize("diag", [-1, 0, 1])
+def test_lower_triangles_are_vectors(diag):
+    from lucid.torch.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
+
+    matrix = torch.arange(1.0, 17.0).reshape(4, 4).tril(diag)
+    assert torch.equal(vec_to_tril_matrix(tril_matrix_to_vec(matrix, diag), diag), matrix)
+    with pytest.raises(ValueError, match="do not fill"):
+        vec_to_tril_matrix(torch.ones(4 if diag else 5))
 
 
 def test_states_of_pytorch_are_taken_over_by_schedules():

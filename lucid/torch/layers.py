@@ -10,23 +10,18 @@ from typing import Any, Self, TypeVar
 
 import lucid.distributions
 import lucid.nn
+from lucid.nn.registry import MODULE
 from lucid.torch.sizes import Size, sized
 from lucid.torch.tensors import adopted
 
 
 class Adopting(ABCMeta):
-    """The type of these classes: whatever an instance has when it is complete belongs to the front door.
-
-    Layers that Lucid's own code makes inside others, as a transformer does, count as instances too. Classes of modules may be
-    abstract as well.
-    """
+    """The type of distributions: whatever an instance has when it is complete belongs to the front door."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         if isinstance(made, lucid.distributions.Distribution):
             _adopt_distribution(made)
-        else:
-            _adopt_contents(made)
         return made
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -39,15 +34,15 @@ class Adopting(ABCMeta):
 _ORIGINALS: dict[type, type] = {}
 
 
-def _adopt_contents(module: Any) -> None:
-    """Those of the module itself, and of layers below it that are Lucid's."""
-    if not isinstance(module, lucid.nn.Module) or "_kinds" not in vars(module):
-        return  # its class left out super().__init__(), or made something else
+def _adopt_module(module: Any) -> None:
+    """A module that Lucid's own code made, as a transformer makes its layers, with all that it has."""
+    if not is_derived(type(module)):
+        return
+    module.__class__ = derived(type(module))
     for tensor in (*module._parameters.values(), *module._buffers.values()):
         adopted(tensor)
     for child in module.children():
-        if not isinstance(type(child), Adopting):
-            _adopt_contents(child)
+        _adopt_module(child)
 
 
 def _adopt_distribution(made: Any) -> None:
@@ -60,16 +55,24 @@ def _adopt_distribution(made: Any) -> None:
 
 def is_derived(value: Any) -> bool:
     """Whether something is a class of Lucid's that has one here."""
-    return isinstance(value, type) and not isinstance(value, Adopting) and issubclass(value, tuple(_ROOTS))
+    return isinstance(value, type) and issubclass(value, tuple(_ROOTS)) and not {*value.__mro__} & {*_ROOTS.values()}
 
 
-class Module(lucid.nn.Module, metaclass=Adopting):
+class Module(lucid.nn.Module):
     """The base of all modules; see `lucid.nn.Module`.
 
     >>> import lucid.torch as torch
     >>> torch.nn.Linear(2, 1).to("cpu", memory_format=torch.channels_last).weight.shape
     torch.Size([1, 2])
     """
+
+    def _put(self, name: str, value: Any, kind: str) -> None:
+        """Whatever is registered belongs to the front door from then on."""
+        if kind == MODULE:
+            _adopt_module(value)
+        else:
+            adopted(value)
+        super()._put(name, value, kind)
 
     def to(self, *args: Any, memory_format: Any = None, **kwargs: Any) -> Self:
         """Convert or move parameters and buffers; `memory_format` is a hint, and nothing follows from it."""
@@ -160,7 +163,8 @@ def derived(original: Any) -> Any:
         return _ROOTS[original]
     bases = [derived(base) for base in original.__bases__ if is_derived(base)]
     home = next(made.__module__ for root, made in _ROOTS.items() if issubclass(original, root))
-    made = Adopting(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
+    of = Adopting if issubclass(original, lucid.distributions.Distribution) else type(original)
+    made = of(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
     made.__qualname__ = original.__qualname__
     if getattr(original, "cls_to_become", None) is not None:
         made.cls_to_become = derived(original.cls_to_become)  # type: ignore[attr-defined]  # of lazy layers
