@@ -1223,3 +1223,41 @@ def test_truth_values_are_not_subtracted():
     with pytest.raises(RuntimeError, match="real"):
         torch.tensor([1j]) < torch.tensor([1j])  # noqa: B015
     assert torch.empty(0, 3).stride() == (3, 1) and torch.empty(2, 0, 3).stride() == (3, 3, 1)
+
+
+def test_methods_take_their_older_form_too():
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert torch.equal(x.add(0.5, y), x.add(y, alpha=0.5)) and torch.equal(x.sub(2, y), x - 2 * y)
+    assert torch.equal(x.addcmul(0.5, y, y), x + 0.5 * y * y) and torch.equal(x.addcdiv(2, y, x), x + 2 * y / x)
+    for name, given, wanted in (
+        ("add_", (0.5, y), x + 0.5 * y),
+        ("sub_", (2, y), x - 2 * y),
+        ("addcmul_", (0.5, y, y), x + 0.5 * y * y),
+        ("addcdiv_", (2, y, x), x + 2 * y / x),
+    ):
+        changed = x.clone()
+        assert getattr(changed, name)(*given) is changed and torch.equal(changed, wanted)
+    with pytest.raises(TypeError):
+        x.clone().add_(y, y)
+    with pytest.raises(TypeError):
+        lucid.ones(2).add_(0.5, lucid.ones(2))
+
+
+def test_lists_of_tensors_at_once():
+    xs, ys = [torch.ones(1), torch.zeros(2)], [torch.full((1,), 2.0), torch.full((2,), 3.0)]
+    assert torch._foreach_add_(xs, ys, alpha=2) is xs and [x.tolist() for x in xs] == [[5], [6, 6]]
+    for found, wanted in (
+        (torch._foreach_mul(xs, [2, 3]), [x * k for x, k in zip(xs, (2, 3), strict=True)]),
+        (torch._foreach_lerp(xs, ys, 0.5), [x.lerp(y, 0.5) for x, y in zip(xs, ys, strict=True)]),
+        (torch._foreach_addcmul(xs, ys, ys, [1.0, 2.0]), [xs[0] + ys[0] ** 2, xs[1] + 2 * ys[1] ** 2]),
+        (
+            torch._foreach_addcdiv(xs, ys, xs, torch.tensor([1.0, 2.0])),
+            [xs[0] + ys[0] / xs[0], xs[1] + 2 * ys[1] / xs[1]],
+        ),
+        (torch._foreach_norm(xs, 1), [x.abs().sum() for x in xs]),
+        (torch._foreach_pow(2.0, ys), [2**y for y in ys]),
+        (torch._foreach_sqrt(ys), [y.sqrt() for y in ys]),
+    ):
+        assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True)) and type(found) is tuple
+    with pytest.raises(AttributeError):
+        torch._foreach_nothing  # noqa: B018

@@ -27,10 +27,16 @@ def inplace(
     reads_old = function not in (binary.add, binary.sub)
 
     def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
-            return self
+        try:
+            if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
+                return self
+        except TypeError:
+            if len(args) < 2:
+                raise
         if "out" in kwargs:
             raise TypeError(f"{name} writes into the tensor itself and takes no out")
+        if len(args) > 1:
+            args, kwargs = self.in_order(name, args, kwargs) if hasattr(self, "in_order") else (args, kwargs)
         others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
         return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 

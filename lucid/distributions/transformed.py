@@ -215,7 +215,7 @@ class MixtureSameFamily(Distribution):
         new._batch_shape = tuple(batch_shape)
         count = self._mixture_distribution._num_events
         new._component_distribution = self._component_distribution.expand((*new._batch_shape, count))
-        new._mixture_distribution = self._mixture_distribution.expand(new._batch_shape)  # type: ignore[assignment]
+        new._mixture_distribution = self._mixture_distribution.expand(new._batch_shape)
         return new
 
     @constraints.dependent_property

@@ -32,6 +32,8 @@ from lucid.torch.accelerators import set_default_device as set_default_device
 from lucid.torch.files import load as load
 from lucid.torch.files import save as save
 from lucid.torch.installing import install as install
+from lucid.torch.internals import ops as ops
+from lucid.torch.lists import foreach as _foreach
 from lucid.torch.results import Future as Future
 from lucid.torch.sizes import Size as Size
 from lucid.torch.tensors import Tensor as Tensor
@@ -53,11 +55,12 @@ __all__ = sorted(
 
 
 def __getattr__(name: str) -> _Any:
+    value: _Any
     if name in _PACKAGES:
         value = _sys.modules[f"{__name__}.{name}"]
     elif name in __all__:
         value = _namespaces.converted(getattr(_lucid, name))
-    else:
+    elif (value := _foreach(name)) is None:
         raise _namespaces.no_attribute("torch", name)
     globals()[name] = value
     return value

@@ -3,7 +3,7 @@
 import builtins
 import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -197,7 +197,7 @@ def annotate(kind: Any, value: Any) -> Any:
     return value
 
 
-Final = Callable  # `torch.jit.Final[int]` is an annotation
+Final = typing.Final  # `torch.jit.Final[int]` is an annotation
 
 # Those that PyTorch has in its first namespace.
 ROOT = (

@@ -260,6 +260,35 @@ def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
     return False
 
 
+# --- operators of compiled extensions ---------------------------------------------------------------------
+
+
+class _Operators:
+    """`torch.ops` and the libraries in it: they have no operators, since no extension of PyTorch is loaded.
+
+    >>> import lucid.torch as torch
+    >>> hasattr(torch.ops.torchvision, "nms")
+    False
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if self._path != "torch.ops" or name.startswith("__"):
+            raise AttributeError(
+                f"{self._path} has no operator {name!r}: extensions that are compiled for PyTorch are not loaded"
+            )
+        return _Operators(f"torch.ops.{name}")
+
+    def load_library(self, path: Any) -> None:
+        """Refused: extensions that are compiled for PyTorch need its own tensors."""
+        raise OSError(f"{path} is compiled for PyTorch, whose tensors are not here")
+
+
+ops = _Operators("torch.ops")
+
+
 # --- reductions by number, processes, files ------------------------------------------------------------
 
 
@@ -326,6 +355,11 @@ load_url = load_state_dict_from_url
 def has_torch_function(args: Any) -> bool:
     """Whether one of the arguments overrides functions: none does."""
     return False
+
+
+def _disabled_torch_function_impl(*args: Any, **kwargs: Any) -> Any:
+    """What PyTorch's classes of tensors have as `__torch_function__` to override nothing; nothing is overridden here."""
+    return NotImplemented
 
 
 has_torch_function_unary = has_torch_function_variadic = has_torch_function

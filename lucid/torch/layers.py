@@ -38,7 +38,8 @@ def _adopt_module(module: Any) -> None:
     """A module that Lucid's own code made, as a transformer makes its layers, with all that it has."""
     if not is_derived(type(module)):
         return
-    module.__class__ = derived(type(module))
+    kind: Any = type(module)
+    module.__class__ = derived(kind)
     for tensor in (*module._parameters.values(), *module._buffers.values()):
         adopted(tensor)
     for child in module.children():
@@ -143,7 +144,8 @@ class Distribution(lucid.distributions.Distribution, metaclass=Adopting):
         >>> type(wide).__name__, wide.sample().shape
         ('Wide', torch.Size([2]))
         """
-        if _instance is None and type(self).__init__ != cls.__init__:
+        kinds: Any = (type(self), cls)
+        if _instance is None and kinds[0].__init__ != kinds[1].__init__:
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a "
                 "custom .expand() method."
@@ -164,9 +166,9 @@ def derived(original: Any) -> Any:
     bases = [derived(base) for base in original.__bases__ if is_derived(base)]
     home = next(made.__module__ for root, made in _ROOTS.items() if issubclass(original, root))
     of = Adopting if issubclass(original, lucid.distributions.Distribution) else type(original)
-    made = of(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
+    made: Any = of(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
     made.__qualname__ = original.__qualname__
     if getattr(original, "cls_to_become", None) is not None:
-        made.cls_to_become = derived(original.cls_to_become)  # type: ignore[attr-defined]  # of lazy layers
+        made.cls_to_become = derived(original.cls_to_become)  # of lazy layers
     _ORIGINALS[made] = original
     return made

@@ -424,6 +424,11 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     return input.hash_tensor(dim, keepdim=keepdim, mode=mode)
 
 
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy; `memory_format` is a hint."""
+    return input.clone()
+
+
 def thread_safe_generator() -> None:
     """The generator of a worker thread of a data loader: there is none, and the default one serves."""
 

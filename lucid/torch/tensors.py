@@ -1,6 +1,7 @@
 """The tensor with PyTorch's conventions: a class of Lucid's tensors, so whatever is computed of it is of it."""
 
 import copyreg
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -212,6 +213,17 @@ class Tensor(Plain, metaclass=_AnyTensor):
 
     sspaddmm = _of_sparse_tensors
 
+    def in_order(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The arguments of a method whose older form has a factor first, which PyTorch still takes, as now: it comes by name.
+
+        >>> import lucid.torch as torch
+        >>> torch.ones(2).add_(0.5, torch.ones(2)), torch.ones(2).addcmul(2, torch.ones(2), torch.ones(2))
+        (tensor([1.5000, 1.5000]), tensor([3., 3.]))
+        """
+        count, keyword = _OLDER.get(name.rstrip("_"), (0, ""))
+        is_older = len(args) == count and isinstance(args[0], int | float) and isinstance(args[1], Plain)
+        return (args[1:], {**kwargs, keyword: args[0]}) if is_older else (args, kwargs)
+
     def hash_tensor(self, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
         """`torch.hash_tensor`: the bits of all elements, put together by exclusive or."""
         array = self.detach().numpy()
@@ -287,6 +299,25 @@ class Tensor(Plain, metaclass=_AnyTensor):
 
 
 copyreg.pickle(Tensor, reduced)
+
+# Methods with an older form: how many arguments that has, the first of which is now given by this name.
+_OLDER = {"add": (2, "alpha"), "sub": (2, "alpha"), "addcmul": (3, "value"), "addcdiv": (3, "value")}
+
+
+def _in_both_forms(name: str) -> Any:
+    plain = getattr(Plain, name)
+
+    @wraps(plain)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            args, kwargs = self.in_order(name, args, kwargs)
+        return plain(self, *args, **kwargs)
+
+    return method
+
+
+for _name in _OLDER:
+    setattr(Tensor, _name, _in_both_forms(_name))
 
 
 class Awaiting(Waiting, Tensor):
