@@ -32,9 +32,8 @@ from lucid.torch.accelerators import set_default_device as set_default_device
 from lucid.torch.files import load as load
 from lucid.torch.files import save as save
 from lucid.torch.installing import install as install
+from lucid.torch.internals import foreach as _foreach
 from lucid.torch.internals import ops as ops
-from lucid.torch.lists import foreach as _foreach
-from lucid.torch.results import Future as Future
 from lucid.torch.sizes import Size as Size
 from lucid.torch.tensors import Tensor as Tensor
 

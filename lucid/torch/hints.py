@@ -1,11 +1,12 @@
 """Settings that only hint, and decorators that compile elsewhere: accepted, and said to do nothing where that matters."""
 
 import builtins
+import threading
 import typing
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import lucid.nn
 from lucid import compiler
@@ -116,8 +117,105 @@ def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def wait(future: Any) -> Any:
-    """`torch.jit.wait`: the result of `fork`."""
-    return future
+    """`torch.jit.wait`: the result of `fork`, or of a future."""
+    return future.wait() if builtins.isinstance(future, Future) else future
+
+
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A result that is set once; `wait` gives it when it is there.
+
+    >>> import lucid.torch as torch
+    >>> future = torch.futures.Future()
+    >>> later = future.then(lambda done: done.value() + 1)
+    >>> future.set_result(2)
+    >>> future.done(), later.wait()
+    (True, 3)
+    """
+
+    def __init__(self, *, devices: Any = None) -> None:
+        self._there = threading.Condition()
+        self._outcome: tuple[T | None, BaseException | None] | None = None
+        self._callbacks: list[Callable[[Future[T]], None]] = []
+
+    def done(self) -> bool:
+        """Whether the result, or an error, is there."""
+        return self._outcome is not None
+
+    def wait(self) -> Any:
+        """The result, once it is there."""
+        with self._there:
+            self._there.wait_for(self.done)
+        return self.value()
+
+    def value(self) -> Any:
+        """The result, which must be there."""
+        if self._outcome is None:
+            raise RuntimeError("the result of this future is not there yet; use wait()")
+        result, error = self._outcome
+        if error is not None:
+            raise error
+        return result
+
+    def set_result(self, result: T) -> None:
+        """Give the result."""
+        self._set(result, None)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Give an error, which `wait` raises."""
+        self._set(None, result)
+
+    def _set(self, result: T | None, error: BaseException | None) -> None:
+        with self._there:
+            if self._outcome is not None:
+                raise RuntimeError("the result of this future is there already")
+            self._outcome = result, error
+            self._there.notify_all()
+        for callback in self._callbacks:
+            callback(self)
+
+    def add_done_callback(self, callback: Callable[["Future[T]"], None]) -> None:
+        """Call a function with this future when the result is there."""
+        with self._there:
+            if self._outcome is None:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def then(self, callback: Callable[["Future[T]"], Any]) -> "Future[Any]":
+        """The future of what a function makes of this one."""
+        later: Future[Any] = Future()
+
+        def go_on(done: "Future[T]") -> None:
+            try:
+                later.set_result(callback(done))
+            except Exception as error:
+                later.set_exception(error)
+
+        self.add_done_callback(go_on)
+        return later
+
+
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
+    """A future of the list of futures, which is there when all results are."""
+    together: Future[list[Future[Any]]] = Future()
+    if not futures:
+        together.set_result([])
+
+    def check(_: Future[Any]) -> None:
+        if not together.done() and all(f.done() for f in futures):
+            together.set_result(futures)
+
+    for future in futures:
+        future.add_done_callback(check)
+    return together
+
+
+def wait_all(futures: list[Future[Any]]) -> list[Any]:
+    """The results of all futures."""
+    return [future.wait() for future in futures]
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
@@ -199,9 +297,60 @@ def annotate(kind: Any, value: Any) -> Any:
 
 Final = typing.Final  # `torch.jit.Final[int]` is an annotation
 
+# --- torch.fx -------------------------------------------------------------------------------------------
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """`torch.fx.wrap`, which keeps a function from being read: the function itself, or its name."""
+    return passed_through(fn_or_name)
+
+
+class _Unread:
+    """The classes of `torch.fx`: programs are not read here, so nothing is an object of one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        raise NotImplementedError(
+            f"torch.fx.{name}: programs are not read here; lucid.func.make_graph gives that of a function"
+        )
+
+
+class Tracer(_Unread):
+    """What reads a program in PyTorch."""
+
+
+class Graph(_Unread):
+    """A program that was read."""
+
+
+class GraphModule(_Unread):
+    """A module with a program that was read."""
+
+
+class Node(_Unread):
+    """A step of a program."""
+
+
+class Proxy(_Unread):
+    """What stands for a value while a program is read."""
+
+
+class Interpreter(_Unread):
+    """What runs a program step by step."""
+
+
+class Transformer(_Unread):
+    """What makes a program of another."""
+
+
+def symbolic_trace(root: Any, concrete_args: Any = None) -> Any:
+    """Refused: `lucid.func.make_graph` gives the program of a function."""
+    return GraphModule()
+
+
 # Those that PyTorch has in its first namespace.
 ROOT = (
-    "are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format fork wait get_float32_matmul_precision "
+    "Future are_deterministic_algorithms_enabled channels_last channels_last_3d compile contiguous_format fork wait get_float32_matmul_precision "
     "get_num_interop_threads memory_format preserve_format set_default_tensor_type set_float32_matmul_precision "
     "set_num_interop_threads use_deterministic_algorithms"
 ).split()
