@@ -759,3 +759,52 @@ def test_errors_that_are_type_errors_in_jax():
 
 def test_transposes_of_functions_of_numbers():
     np.testing.assert_allclose(ljax.linear_transpose(lambda x: 3 * x, 1.0)(2.0), [6.0])
+
+
+def test_numbers_that_begin_a_loop_take_its_type():
+    xs = jnp.arange(3.0)
+    carry, _ = ljax.lax.scan(lambda c, x: ((c[0] + x, c[1] + 1), None), (0, 0), xs)
+    assert (carry[0].dtype, carry[1].dtype) == (np.float32, np.int32) and float(carry[0]) == 3
+    found = ljax.lax.while_loop(lambda c: c < 3, lambda c: c + 0.5, 0)
+    assert found.dtype == np.float32 and float(found) == 3
+    assert float(ljax.lax.fori_loop(0, 3, lambda i, c: c * 1.5, 1)) == 1.5**3
+    assert float(ljax.grad(lambda w: ljax.lax.scan(lambda c, x: (c + w * x, None), 0, xs)[0])(2.0)) == 3
+    with pytest.raises(ValueError, match="carry"):
+        ljax.lax.scan(lambda c, x: (c + 0.5, None), jnp.int32(0), xs)  # an array keeps its type
+    with pytest.raises(ValueError, match="carry"):
+        ljax.lax.scan(lambda c, x: (jnp.stack([c, c]), None), 0.0, xs)
+
+
+def test_sorting_downwards():
+    x = jnp.array([[2.0, 3.0, 1.0], [5.0, 5.0, 4.0]])
+    for axis in (0, 1, -1):
+        want = np.flip(np.sort(np.asarray(x), axis), axis)
+        np.testing.assert_array_equal(jnp.sort(x, axis, descending=True), want)
+        np.testing.assert_array_equal(x.sort(axis, descending=True), want)
+    assert jnp.argsort(x, descending=True).tolist() == [[1, 0, 2], [0, 1, 2]]
+    assert jnp.sort(x, None, descending=True).tolist() == [5, 5, 4, 3, 2, 1]
+    assert jnp.argsort(x, None).tolist() == np.argsort(np.asarray(x), None, stable=True).tolist()
+    np.testing.assert_array_equal(jnp.fill_diagonal(x, 0.0, inplace=False), [[0, 3, 1], [5, 0, 4]])
+    with pytest.raises(NotImplementedError):
+        jnp.fill_diagonal(x, 0.0)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("sizes", [((7,), (3,)), ((5,), (4,)), ((5, 6), (2, 3)), ((3,), (5,))])
+def test_signals(mode, sizes):
+    signal = pytest.importorskip("scipy.signal")
+    ours = ljax.scipy.signal
+    random = np.random.RandomState(0)
+    a, b = (random.randn(*size).astype(np.float32) for size in sizes)
+    for name in ("convolve", "correlate") if a.ndim == 1 else ("convolve", "correlate", "convolve2d", "correlate2d"):
+        want = getattr(signal, name)(a, b, mode)
+        np.testing.assert_allclose(getattr(ours, name)(jnp.array(a), b, mode), want, 1e-5, 1e-5, err_msg=name)
+    np.testing.assert_allclose(ours.fftconvolve(a, b, mode), signal.fftconvolve(a, b, mode), 1e-5, 1e-5)
+    np.testing.assert_allclose(ours.detrend(a), signal.detrend(a), 1e-4, 1e-5)
+    pulled = ljax.grad(lambda x: (ours.convolve(x, b, mode) ** 2).sum())(jnp.array(a))
+    step = np.zeros_like(a)
+    step.flat[1] = 1e-2
+    value = lambda x: (signal.convolve(x.astype(float), b, mode) ** 2).sum()
+    np.testing.assert_allclose(np.asarray(pulled).flat[1], (value(a + step) - value(a - step)) / 2e-2, 1e-3, 1e-3)
+    with pytest.raises(ValueError, match="mode"):
+        ours.convolve(a, b, "half")

@@ -480,6 +480,7 @@ def write_node(
         if prim.broadcasts and [a for a in args if shape_of(a) != shape]:
             shapes = shapes_of(args)
     alone = plan.alone
+    saved: Any
     if alone >= 0 and plan.source < 0:
         saved = save_output(made)
     elif alone >= 0 and isinstance(args[plan.source], TensorFields):

@@ -142,9 +142,10 @@ class Array(ArrayMethods, Tensor, metaclass=AnyTensor):  # type: ignore[misc]  #
         """The devices that hold the array."""
         return {CPU}
 
-    def sort(self: Any, axis: int | None = -1, **settings: Any) -> Any:  # type: ignore[override]  # JAX's
+    def sort(self: Any, axis: int | None = -1, *, descending: bool = False, **settings: Any) -> Any:  # type: ignore[override]  # JAX's
         """The array sorted along an axis."""
-        return DOOR.function(np.sort)(self, axis)
+        found = DOOR.function(np.sort)(self, axis)
+        return DOOR.function(np.flip)(found, -1 if axis is None else axis) if descending else found
 
     @property
     def weak_type(self) -> bool:

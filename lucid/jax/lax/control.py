@@ -12,6 +12,7 @@ from lucid.func import control
 from lucid.jax.arrays import DOOR
 from lucid.jax.transforms import vmap
 from lucid.ops import tree
+from lucid.ops.promotion import promote_pair
 from lucid.ops.tree import tree_map
 
 _MISSING = object()
@@ -23,6 +24,38 @@ def _arrays(nest: Any) -> Any:
 
 def _made(nest: Any) -> Any:
     return tree_map(DOOR.adopted, nest)
+
+
+def _begun(init: Any, loop: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
+    """What a loop makes of its first value. A number of Python's among that takes the type that the loop gives it.
+
+    The loop is given arrays, and a function that notes what one step made of them.
+    """
+    leaves, structure = tree.flatten(init)
+    made: list[Any] = []
+
+    def note(value: Any) -> Any:
+        made[:] = tree.flatten(value)[0]
+        return value
+
+    try:
+        return loop(_arrays(init), note)
+    except ValueError:
+        if len(made) != len(leaves):
+            raise
+        typed = [_typed_as(leaf, new) for leaf, new in zip(leaves, made, strict=True)]
+        if all(new is old for new, old in zip(typed, leaves, strict=True)):
+            raise
+    return loop(_arrays(structure.unflatten(typed)), note)
+
+
+def _typed_as(leaf: Any, made: Any) -> Any:
+    """A number of Python's in the type of what was made of it, if that is a wider one."""
+    if not isinstance(leaf, bool | int | float) or not isinstance(made, Tensor):
+        return leaf
+    own = DOOR.array(leaf)
+    wider = promote_pair(own.np_dtype, made.np_dtype)
+    return leaf if wider != made.np_dtype or wider == own.np_dtype else own.astype(wider)
 
 
 def scan(
@@ -41,11 +74,17 @@ def scan(
     (Array(6., dtype=float32), Array([0., 0., 2., 9.], dtype=float32))
     """
 
-    def step(carry: Any, x: Any) -> Any:
-        returned = f(carry, x)
-        return _arrays(returned) if isinstance(returned, tuple) else returned
+    def loop(begin: Any, note: Callable[[Any], Any]) -> Any:
+        def step(carry: Any, x: Any) -> Any:
+            returned = f(carry, x)
+            if not isinstance(returned, tuple) or len(returned) != 2:
+                return returned
+            new, y = _arrays(returned)
+            return note(new), y
 
-    return _made(control.scan(step, _arrays(init), _arrays(xs), length, reverse))
+        return control.scan(step, begin, _arrays(xs), length, reverse)
+
+    return _made(_begun(init, loop))
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -70,7 +109,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> jax.lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
     Array(192, dtype=int32)
     """
-    return _made(control.while_loop(cond_fun, lambda value: _arrays(body_fun(value)), _arrays(init_val)))
+
+    def loop(begin: Any, note: Callable[[Any], Any]) -> Any:
+        return control.while_loop(cond_fun, lambda value: note(_arrays(body_fun(value))), begin)
+
+    return _made(_begun(init_val, loop))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, **hints: Any) -> Any:

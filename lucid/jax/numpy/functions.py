@@ -109,6 +109,43 @@ def _counted(find: Callable[[Any], Any], size: int | None, fill_value: Any) -> C
     return call
 
 
+def sort(a: Any, axis: int | None = -1, *, descending: bool = False, **settings: Any) -> Any:
+    """The array sorted along an axis, or all elements of it if that is None.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.sort(jnp.array([2, 3, 1]), descending=True)
+    Array([3, 2, 1], dtype=int32)
+    """
+    return asarray(a).sort(axis, descending=descending)
+
+
+def argsort(a: Any, axis: int | None = -1, *, stable: bool = True, descending: bool = False, **settings: Any) -> Any:
+    """The places from which `sort` takes the elements; equal ones stay in their order.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.argsort(jnp.array([2, 3, 2]), descending=True)
+    Array([1, 0, 2], dtype=int32)
+    """
+    x = asarray(a)
+    x = x.reshape(-1) if axis is None else x
+    return DOOR.adopted(sorting.argsort(x, -1 if axis is None else axis, descending=descending, stable=stable))
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """A copy whose diagonal is `val`; JAX asks for `inplace=False`, since arrays cannot be written.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 3.0, inplace=False)
+    Array([[3., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    if inplace or wrap:
+        raise NotImplementedError("fill_diagonal: arrays cannot be written; give inplace=False, and no wrap")
+    x = asarray(a)
+    places = np.arange(min(x.shape))
+    return x.at[(places,) * x.ndim].set(val)
+
+
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Where the elements are not 0; with `size`, that many places, also inside of transforms.
 
