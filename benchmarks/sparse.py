@@ -51,7 +51,7 @@ def _of_tensors(m: Any, name: str, a: Any, x: np.ndarray, order: np.ndarray) -> 
     values, dense = m.tensor(a.data), m.tensor(x)
     crow, col = (m.tensor(i.astype(np.int64)) for i in (a.indptr, a.indices))
     rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
-    places = m.tensor(np.stack([rows, a.indices]).astype(np.int64)[:, order])
+    places = m.tensor(np.stack([rows[order], a.indices[order]]).astype(np.int64))
     s = m.sparse_csr_tensor(crow, col, values, a.shape)
     across = s.t()
     ones = m.ones(a.shape[0], x.shape[1], dtype=dense.dtype)

@@ -11,10 +11,12 @@ import lucid
 from lucid import sparse
 from lucid.autograd import gradcheck, gradgradcheck
 from lucid.backends.numpy import sparse as reference
+from lucid.core.arrays import question
 from lucid.core.primitive import P
 from lucid.func import grad, hessian, jacfwd, jacrev, jvp, make_graph, vmap
 
 RNG = np.random.default_rng(0)
+distinct_positions, are_compressed = question("distinct_positions"), question("are_compressed")
 LAYOUTS = ("coo", "uncoalesced", "csr", "csc")
 
 
@@ -161,9 +163,10 @@ def test_patterns_that_are_batched():
 
 @pytest.mark.parametrize("index", ["int32", "int64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("width", [1, 2, 5, 8, 15, 16, 33, 64, 100])
-def test_loops_are_the_reference(width, dtype, index):
-    a = sp.random(300, 200, 0.05, format="csr", random_state=2).astype(dtype)
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 15, 16, 33, 64, 100])
+@pytest.mark.parametrize("density", [0.05, 0.3])
+def test_loops_are_the_reference(density, width, dtype, index):
+    a = sp.random(300, 200, density, format="csr", random_state=2).astype(dtype)
     crow, col = a.indptr.astype(index), a.indices.astype(index)
     x, y = RNG.standard_normal((200, width)).astype(dtype), RNG.standard_normal((300, width)).astype(dtype)
     tolerance = {"rtol": 2e-5 if dtype == "float32" else 1e-12, "atol": 1e-5 if dtype == "float32" else 1e-12}
@@ -175,6 +178,8 @@ def test_loops_are_the_reference(width, dtype, index):
         slow = {"csr_matmul": reference.product, "csr_matmul_back": reference.back, "csr_sample": reference.sampled}
         found = prim.kernel(crow, col, *args, **params)
         np.testing.assert_allclose(found, slow[prim.name](crow, col, *args, **params), **tolerance)
+        strided = [np.stack([i, i], -1)[..., 0] for i in (crow, col, *args)]
+        np.testing.assert_array_equal(prim.kernel(*strided, **params), found)
         before = lucid.get_num_threads()
         try:
             for threads in (1, 2):
@@ -191,6 +196,46 @@ def test_order_of_entries(count, columns):
     order, crow = P.coo_order.kernel(row, col, rows=7, columns=columns)
     np.testing.assert_array_equal(order, np.lexsort((col, row)))
     np.testing.assert_array_equal(crow, np.searchsorted(np.sort(row), np.arange(8)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "shape", [(50,), (3000,), (7, 5), (7, 5000), (3000, 40), (3000, 3000), (40, 30, 50), (9, 1 << 40)]
+)
+@pytest.mark.parametrize("count", [0, 1, 9, 20_000])
+@pytest.mark.parametrize("kind", ["random", "in order", "each once"])
+def test_distinct_positions(kind, count, shape, threads):
+    indices = np.stack([np.random.default_rng(d).integers(0, n, count) for d, n in enumerate(shape)])
+    keys = np.ravel_multi_index(indices, shape)
+    if kind == "in order":
+        indices = indices[:, np.argsort(keys)]
+    elif kind == "each once":
+        indices = indices[:, np.sort(np.unique(keys, return_index=True)[1])]
+    keys = np.ravel_multi_index(indices, shape)
+    before = lucid.get_num_threads()
+    try:
+        lucid.set_num_threads(threads)
+        found, order, starts = distinct_positions(indices, shape)
+    finally:
+        lucid.set_num_threads(before)
+    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+    unique, many = np.unique(keys, return_counts=True)
+    np.testing.assert_array_equal(np.ravel_multi_index(found, shape), unique)
+    assert (starts is None) == (len(unique) == len(keys))
+    if starts is not None:
+        np.testing.assert_array_equal(np.diff(starts), many)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_columns_out_of_order_are_found_wherever_they_stand(index):
+    a = sp.random(2000, 60, 0.5, format="csr", random_state=2)
+    crow, col = a.indptr.astype(index), a.indices.astype(index)
+    assert are_compressed(crow, col, *a.shape)
+    for k in (*range(0, a.nnz, 4999), a.nnz - 1):
+        for value in (-1, 60, col[k - 1] if k and k not in crow else -1):
+            wrong = col.copy()
+            wrong[k] = value
+            assert not are_compressed(crow, wrong, *a.shape), (k, value)
 
 
 def test_matrices_of_scipy_share_memory():

@@ -66,8 +66,11 @@ def sparse_coo_tensor(
         raise RuntimeError(
             f"sparse_coo_tensor: size {shape} does not fit {count} rows of indices and values of shape {numbers.shape}"
         )
-    rows = [in_range(places[d], shape[d], "sparse_coo_tensor", negative=False) for d in range(count)]
-    return Sparse.make(numbers, Coo(P.stack(*rows, dim=0), shape[:count], bool(is_coalesced)))
+    given = [places[d] for d in range(count)]
+    rows = [in_range(row, shape[d], "sparse_coo_tensor", negative=False) for d, row in enumerate(given)]
+    if any(row is not same for row, same in zip(rows, given, strict=True)):
+        places = P.stack(*rows, dim=0)
+    return Sparse.make(numbers, Coo(places, shape[:count], bool(is_coalesced)))
 
 
 def _shape_around(places: Tensor, values: Tensor) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Products with sparse matrices in compressed rows, and the order of their entries.
 
 Matrices are given by `crow`, `col` and `values` (`lucid.ops.sparse.products` says how); dense factors are of the type of
-the values, float or double, and lie in order. The loops of csr.pyx share rows among threads, so many that each has as
+the values, float or double. The loops of csr.pyx share rows among threads, so many that each has as
 many entries; where sums of several rows meet in one, they share columns.
 
 Generation does not reach sums over positions that data give.
@@ -9,6 +9,9 @@ Generation does not reach sums over positions that data give.
 
 from typing import Any
 
+import numpy as np
+
+from lucid.backends.numpy.positions import distinct_positions, ordered_columns
 from lucid.backends.numpy.sparse import back, entry_order, product, sampled
 
 
@@ -30,3 +33,13 @@ def sample(crow: Any, col: Any, x: Any, y: Any) -> Any:
 def order(row: Any, col: Any, rows: int, columns: int) -> Any:
     """The order of entries by row and column, equal ones as they come, and where each row begins."""
     return entry_order(row, col, rows, columns)
+
+
+def distinct(row: Any, col: Any, rows: int, columns: int) -> Any:
+    """Positions in order, each once; the order of entries; and where in it those at each position begin, if any has two."""
+    return distinct_positions(np.stack([row, col]), (rows, columns))
+
+
+def are_ordered(crow: Any, col: Any, columns: int) -> bool:
+    """Whether the columns of each row are in order, each once, and none is outside."""
+    return ordered_columns(crow, col, columns)

@@ -2,12 +2,13 @@
 """The functions of csr.py as loops; see there what they do.
 
 Rows of dense factors are worked on 64 bytes at a time, a line of the cache, in vectors as the processor has them. Those
-rows may lie anywhere, so that those of entries further ahead are asked for early. Each number is a sum in one order,
-whatever the number of threads.
+rows may lie anywhere, so that those of entries further ahead are asked for early. Rows of one element are taken four at
+a time, which compilers do not turn into gathers, slow as those are. Each number is a sum in one order, whatever the
+number of threads.
 """
 
 cimport numpy as np
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from lucid.backends.cpu cimport simd
 from lucid.backends.cpu.thread_pool cimport pool_size, share
@@ -27,7 +28,7 @@ cdef extern from *:
     typedef struct {
         const void *crow, *col, *values, *x, *y;
         void *out;
-        ptrdiff_t rows, columns, width;
+        ptrdiff_t from, rows, columns, width;
     } lucid_product;
     #define LUCID_READ(real, index)                                                                                   \\
         LUCID_VECTOR(real, vector, 64); LUCID_VECTOR(real, half, 32); LUCID_VECTOR(real, quarter, 16);                \\
@@ -61,9 +62,14 @@ cdef extern from *:
             const ptrdiff_t end = crow[last];                                                                         \\
             if (width == 1) {                                                                                         \\
                 for (i = first; i < last; i++) {                                                                      \\
-                    real p = 0;                                                                                       \\
-                    for (k = crow[i]; k < crow[i + 1]; k++) p += values[k] * y[col[k]];                               \\
-                    ((real *)a->out)[i] = p;                                                                          \\
+                    const ptrdiff_t stop = crow[i + 1];                                                               \\
+                    real p = 0, q = 0, r = 0, s = 0;                                                                  \\
+                    for (k = crow[i]; k + 4 <= stop; k += 4) {                                                        \\
+                        p += values[k] * y[col[k]], q += values[k + 1] * y[col[k + 1]];                               \\
+                        r += values[k + 2] * y[col[k + 2]], s += values[k + 3] * y[col[k + 3]];                       \\
+                    }                                                                                                 \\
+                    for (; k < stop; k++) p += values[k] * y[col[k]];                                                 \\
+                    ((real *)a->out)[i] = (p + q) + (r + s);                                                          \\
                 }                                                                                                     \\
                 return;                                                                                               \\
             }                                                                                                         \\
@@ -82,7 +88,25 @@ cdef extern from *:
             }                                                                                                         \\
         }
 
-    /* out[col[k]] += values[k] * x[i], for the columns from `first` to `last` */
+    /* As many columns of a row of the result as a vector has elements, again and again. */
+    #define LUCID_ADD(real, vector)                                                                                   \\
+        for (; j + (ptrdiff_t)(sizeof(vector) / sizeof(real)) <= count; j += sizeof(vector) / sizeof(real))           \\
+            *(vector *)(to + j) += value * *(const vector *)(from + j);
+
+    /* Rows of few elements. */
+    #define LUCID_NARROW(real, few)                                                                                   \\
+        if (width == few) {                                                                                           \\
+            for (i = a->from; i < a->rows; i++) {                                                                     \\
+                const ptrdiff_t stop = crow[i + 1];                                                                   \\
+                real factors[few];                                                                                    \\
+                LUCID_UNROLLED for (c = 0; c < few; c++) factors[c] = x[i * few + c];                                 \\
+                for (k = crow[i]; k < stop; k++)                                                                      \\
+                    LUCID_UNROLLED for (c = 0; c < few; c++) out[col[k] * few + c] += values[k] * factors[c];         \\
+            }                                                                                                         \\
+            return;                                                                                                   \\
+        }
+
+    /* out[col[k]] += values[k] * x[i] over rows from `from` to `rows`, for the columns from `first` to `last` */
     #define LUCID_BACK(real, index, name)                                                                             \\
         static void lucid_back_##name(const lucid_product *a, ptrdiff_t first, ptrdiff_t last) {                      \\
             LUCID_READ(real, index)                                                                                   \\
@@ -91,22 +115,10 @@ cdef extern from *:
             real *out = (real *)a->out + first;                                                                       \\
             if (count == width) memset(out, 0, a->columns * width * sizeof(real));                                    \\
             else for (i = 0; i < a->columns; i++) memset(out + i * width, 0, count * sizeof(real));                   \\
-            if (width == 1) {                                                                                         \\
-                for (i = 0; i < a->rows; i++)                                                                         \\
-                    for (k = crow[i]; k < crow[i + 1]; k++) out[col[k]] += values[k] * x[i];                          \\
-                return;                                                                                               \\
-            }                                                                                                         \\
-            for (i = 0; i < a->rows; i++) {                                                                           \\
+            LUCID_NARROW(real, 1) LUCID_NARROW(real, 2) LUCID_NARROW(real, 3) LUCID_NARROW(real, 4)                   \\
+            for (i = a->from; i < a->rows; i++) {                                                                     \\
                 const real *from = x + i * width;                                                                     \\
                 const ptrdiff_t stop = crow[i + 1];                                                                   \\
-                if (count < LINE) {                                                                                   \\
-                    for (k = crow[i]; k < stop; k++) {                                                                \\
-                        const real value = values[k];                                                                 \\
-                        real *to = out + col[k] * width;                                                              \\
-                        for (j = 0; j < count; j++) to[j] += value * from[j];                                         \\
-                    }                                                                                                 \\
-                    continue;                                                                                         \\
-                }                                                                                                     \\
                 for (k = crow[i]; k < stop; k++) {                                                                    \\
                     const real value = values[k];                                                                     \\
                     real *to = out + col[k] * width;                                                                  \\
@@ -114,7 +126,9 @@ cdef extern from *:
                     for (j = 0; j + LINE <= count; j += LINE)                                                         \\
                         LUCID_UNROLLED for (c = 0; c < LINE; c += LANES)                                              \\
                             *(vector *)(to + j + c) += value * *(const vector *)(from + j + c);                       \\
-                    for (; j < count; j++) to[j] += value * from[j];                                                  \\
+                    LUCID_ADD(real, half)                                                                             \\
+                    LUCID_ADD(real, quarter)                                                                          \\
+                    LUCID_ADD(real, real)                                                                             \\
                 }                                                                                                     \\
             }                                                                                                         \\
         }
@@ -128,21 +142,35 @@ cdef extern from *:
             real *out = a->out;                                                                                       \\
             for (i = first; i < last; i++) {                                                                          \\
                 const real *left = x + i * width;                                                                     \\
-                for (k = crow[i]; k < crow[i + 1]; k++) {                                                             \\
+                const ptrdiff_t stop = crow[i + 1];                                                                   \\
+                if (width == 1) {                                                                                     \\
+                    const real factor = *left;                                                                        \\
+                    for (k = crow[i]; k + 4 <= stop; k += 4) {                                                        \\
+                        out[k] = factor * y[col[k]], out[k + 1] = factor * y[col[k + 1]];                             \\
+                        out[k + 2] = factor * y[col[k + 2]], out[k + 3] = factor * y[col[k + 3]];                     \\
+                    }                                                                                                 \\
+                    for (; k < stop; k++) out[k] = factor * y[col[k]];                                                \\
+                    continue;                                                                                         \\
+                }                                                                                                     \\
+                for (k = crow[i]; k < stop; k++) {                                                                    \\
                     const real *right = y + col[k] * width;                                                           \\
                     vector sums[MANY];                                                                                \\
                     real parts[LINE], rest = 0;                                                                       \\
                     LUCID_ASK(y);                                                                                     \\
+                    if (width < LINE) {                                                                               \\
+                        for (j = 0; j < width; j++) rest += left[j] * right[j];                                       \\
+                        out[k] = rest;                                                                                \\
+                        continue;                                                                                     \\
+                    }                                                                                                 \\
                     LUCID_UNROLLED for (c = 0; c < MANY; c++) sums[c] = (vector){0};                                  \\
                     for (j = 0; j + LINE <= width; j += LINE)                                                         \\
                         LUCID_UNROLLED for (c = 0; c < MANY; c++)                                                     \\
                             sums[c] += ((const vector *)(left + j))[c] * ((const vector *)(right + j))[c];            \\
                     for (; j < width; j++) rest += left[j] * right[j];                                                \\
                     LUCID_UNROLLED for (c = 0; c < MANY; c++) ((vector *)parts)[c] = sums[c];                         \\
-                    if (width >= LINE)                                                                                \\
-                        for (j = LINE / 2; j > 0; j /= 2)                                                             \\
-                            for (c = 0; c < j; c++) parts[c] += parts[c + j];                                         \\
-                    out[k] = width >= LINE ? parts[0] + rest : rest;                                                  \\
+                    for (j = LINE / 2; j > 0; j /= 2)                                                                 \\
+                        for (c = 0; c < j; c++) parts[c] += parts[c + j];                                             \\
+                    out[k] = parts[0] + rest;                                                                         \\
                 }                                                                                                     \\
             }                                                                                                         \\
         }
@@ -161,6 +189,29 @@ cdef extern from *:
             return low;                                                                                               \\
         }
 
+    /* out[k] += x[k] */
+    #define LUCID_ADDED(real, name)                                                                                   \\
+        static void lucid_added_##name(void *to, const void *of, ptrdiff_t first, ptrdiff_t last) {                   \\
+            real *out = to;                                                                                           \\
+            const real *x = of;                                                                                       \\
+            for (ptrdiff_t k = first; k < last; k++) out[k] += x[k];                                                  \\
+        }
+
+    /* Whether rows have their columns in order, each once, and none outside: `crow` is known to grow to the end. */
+    #define LUCID_CHECKED(index, name)                                                                                \\
+        static int lucid_checked_##name(const lucid_product *a, ptrdiff_t first, ptrdiff_t last) {                    \\
+            const index *crow = a->crow, *col = a->col;                                                               \\
+            ptrdiff_t i, k, falls = 0, starts = 0;                                                                    \\
+            int wrong = 0;                                                                                            \\
+            for (k = crow[first] + 1; k < crow[last]; k++) falls += col[k] <= col[k - 1];                             \\
+            for (i = first; i < last; i++) {                                                                          \\
+                if (crow[i] == crow[i + 1]) continue;                                                                 \\
+                wrong |= (col[crow[i]] < 0) | (col[crow[i + 1] - 1] >= a->columns);                                   \\
+                starts += crow[i] > crow[first] && col[crow[i]] <= col[crow[i] - 1];                                  \\
+            }                                                                                                         \\
+            return !wrong && falls == starts;                                                                         \\
+        }
+
     #define LUCID_LOOPS(real, index, name)                                                                            \\
         LUCID_FORTH(real, index, name) LUCID_BACK(real, index, name) LUCID_SAMPLED(real, index, name)
     LUCID_LOOPS(float, int32_t, float_short)
@@ -169,6 +220,22 @@ cdef extern from *:
     LUCID_LOOPS(double, int64_t, double_long)
     LUCID_BEGIN(int32_t, short)
     LUCID_BEGIN(int64_t, long)
+    LUCID_ADDED(float, float)
+    LUCID_ADDED(double, double)
+    LUCID_CHECKED(int32_t, short)
+    LUCID_CHECKED(int64_t, long)
+
+    /* A row of different keys in order: each stands behind as many as are smaller. */
+    enum { LUCID_SHORT = 64 };
+    static void lucid_sort_row(int64_t *keys, ptrdiff_t count) {
+        int64_t held[LUCID_SHORT], ranks[LUCID_SHORT];
+        const ptrdiff_t padded = (count + 7) & ~(ptrdiff_t)7;
+        ptrdiff_t j, k;
+        for (k = 0; k < padded; k++) held[k] = k < count ? keys[k] : INT64_MAX, ranks[k] = 0;
+        for (j = 0; j < count; j++)
+            for (k = 0; k < padded; k++) ranks[k] += held[j] < held[k];
+        for (k = 0; k < count; k++) keys[ranks[k]] = held[k];
+    }
 
     /* By what is computed, and whether numbers are single and indices short. */
     typedef void (*lucid_loop)(const lucid_product *, ptrdiff_t, ptrdiff_t);
@@ -178,6 +245,10 @@ cdef extern from *:
     };
     typedef ptrdiff_t (*lucid_begin)(const void *, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     static const lucid_begin lucid_begins[2] = {lucid_begin_long, lucid_begin_short};
+    typedef void (*lucid_added)(void *, const void *, ptrdiff_t, ptrdiff_t);
+    static const lucid_added lucid_sums[2] = {lucid_added_double, lucid_added_float};
+    typedef int (*lucid_checked)(const lucid_product *, ptrdiff_t, ptrdiff_t);
+    static const lucid_checked lucid_checks[2] = {lucid_checked_long, lucid_checked_short};
     """
     ctypedef struct Product "lucid_product":
         const void* crow
@@ -186,25 +257,40 @@ cdef extern from *:
         const void* x
         const void* y
         void* out
-        Py_ssize_t rows, columns, width
+        Py_ssize_t start "from", rows, columns, width
     ctypedef void (*Loop "lucid_loop")(const Product*, Py_ssize_t, Py_ssize_t) noexcept nogil
     Loop loops "lucid_loops"[3][2][2]
     ctypedef Py_ssize_t (*Begin "lucid_begin")(const void*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
     Begin begins "lucid_begins"[2]
+    ctypedef void (*Added "lucid_added")(void*, const void*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    Added sums "lucid_sums"[2]
+    ctypedef int (*Checked "lucid_checked")(const Product*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    Checked checks "lucid_checks"[2]
+    void sort_row "lucid_sort_row"(np.int64_t*, Py_ssize_t) noexcept nogil
+    Py_ssize_t SHORT "LUCID_SHORT"  # entries of rows that are sorted so, at most
 
 cdef enum:
     FORTH, BACK, SAMPLED
 
 cdef enum:
     LEAST_WORK = 1 << 15  # products for which no threads are woken
-    SHORT = 48  # entries of rows that are sorted by insertion
+    SORTED = 1 << 13  # entries for the order of which no threads are woken
     SHARED = 128  # bytes of a row of a result that a thread has for itself, at least
+    PIECES = 16  # of the rows of a transposed product, at most
+    THREADS = 64  # at most
+    EACH = 4  # entries for each row of the result that a piece has, at least
 
 cdef struct Task:
     Product product
     Loop loop
     Begin begin  # that of rows; none where parts are of columns
+    Checked check
+    int fits
     Py_ssize_t parts
+    # A transposed product in pieces of rows, which are added up: where those but the first stand, how long they are.
+    char* pieces
+    Py_ssize_t length, size
+    Added add
 
 
 cdef void _some(void* task, Py_ssize_t part, int who) noexcept nogil:
@@ -216,25 +302,69 @@ cdef void _some(void* task, Py_ssize_t part, int who) noexcept nogil:
         a.loop(p, a.begin(p.crow, p.rows, part, a.parts), a.begin(p.crow, p.rows, part + 1, a.parts))
 
 
+cdef void _piece(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* a = <Task*>task
+    cdef Product p = a.product
+    p.start = a.begin(p.crow, a.product.rows, part, a.parts)
+    p.rows = a.begin(p.crow, a.product.rows, part + 1, a.parts)
+    if part > 0:
+        p.out = a.pieces + (part - 1) * a.length * a.size
+    a.loop(&p, 0, p.width)
+
+
+cdef void _add_pieces(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* a = <Task*>task
+    cdef Py_ssize_t piece, first = a.length * part // a.parts, last = a.length * (part + 1) // a.parts
+    for piece in range(a.parts - 1):
+        a.add(a.product.out, a.pieces + piece * a.length * a.size, first, last)
+
+
+cdef void _check(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Task* a = <Task*>task
+    cdef Product* p = &a.product
+    if not a.check(p, a.begin(p.crow, p.rows, part, a.parts), a.begin(p.crow, p.rows, part + 1, a.parts)):
+        a.fits = 0
+
+
 cdef _run(int what, np.ndarray crow, np.ndarray col, np.ndarray values, np.ndarray x, np.ndarray y, np.ndarray out,
           Py_ssize_t columns):
     """Fill in a product, of which some operand is not there, by as many threads as are worth waking."""
     cdef Task a
-    cdef np.ndarray dense = y if x is None else x
-    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(dense)
+    crow, col = np.PyArray_GETCONTIGUOUS(crow), np.PyArray_GETCONTIGUOUS(col)
+    values = None if values is None else np.PyArray_GETCONTIGUOUS(values)
+    x = None if x is None else np.PyArray_GETCONTIGUOUS(x)
+    y = None if y is None else np.PyArray_GETCONTIGUOUS(y)
+    cdef np.ndarray dense = y if x is None else x, pieces
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(dense), entries = np.PyArray_DIM(col, 0)
     cdef bint is_single = size == 4, is_short = np.PyArray_ITEMSIZE(col) == 4
+    cdef np.npy_intp[1] length
     cdef Product* p = &a.product
     p.crow, p.col, p.out = np.PyArray_DATA(crow), np.PyArray_DATA(col), np.PyArray_DATA(out)
     p.values = NULL if values is None else np.PyArray_DATA(values)
     p.x = NULL if x is None else np.PyArray_DATA(x)
     p.y = NULL if y is None else np.PyArray_DATA(y)
-    p.rows, p.columns, p.width = np.PyArray_DIM(crow, 0) - 1, columns, np.PyArray_DIM(dense, 1)
-    a.loop = loops[what][is_single][is_short]
-    a.begin = NULL if what == BACK else begins[is_short]
-    cdef int threads = pool_size() if np.PyArray_DIM(col, 0) * (p.width + 4) > LEAST_WORK else 1
+    p.start, p.rows, p.columns, p.width = 0, np.PyArray_DIM(crow, 0) - 1, columns, np.PyArray_DIM(dense, 1)
+    a.loop, a.begin = loops[what][is_single][is_short], begins[is_short]
+    cdef bint is_large = entries * (p.width + 4) > LEAST_WORK
+    cdef int threads = pool_size() if is_large else 1
     a.parts = 1 if threads == 1 else 8 * threads
-    if what == BACK:
-        a.parts = max(1, min(a.parts, p.width * size // SHARED))
+    if what != BACK:
+        with nogil:
+            share(_some, &a, a.parts, threads)
+        return out
+    # How many pieces there are goes by the shape alone, and so does the order of sums.
+    a.length, a.size, a.add = columns * p.width, size, sums[is_single]
+    cdef Py_ssize_t many = entries // (EACH * max(columns, 1)) if is_large and p.width * size < 2 * SHARED else 1
+    if many > 1:
+        a.parts = min(many, PIECES)
+        length[0] = (a.parts - 1) * a.length
+        pieces = np.PyArray_EMPTY(1, length, np.PyArray_TYPE(dense), 0)
+        a.pieces = <char*>np.PyArray_DATA(pieces)
+        with nogil:
+            share(_piece, &a, a.parts, threads)
+            share(_add_pieces, &a, a.parts, threads)
+        return out
+    a.begin, a.parts = NULL, max(1, min(a.parts, p.width * size // SHARED))
     with nogil:
         share(_some, &a, a.parts, threads)
     return out
@@ -258,59 +388,205 @@ def sample(np.ndarray crow, np.ndarray col, np.ndarray x, np.ndarray y):
     return _run(SAMPLED, crow, col, None, x, y, out, 0)
 
 
-cdef void _sort_by(const np.int64_t* keys, const np.int64_t* before, np.int64_t* order, np.int64_t* starts,
+def are_ordered(np.ndarray crow, np.ndarray col, Py_ssize_t columns):
+    cdef Task a
+    cdef bint is_short = np.PyArray_ITEMSIZE(col) == 4
+    cdef int threads = pool_size() if np.PyArray_DIM(col, 0) > LEAST_WORK else 1
+    a.product.crow, a.product.col = np.PyArray_DATA(crow), np.PyArray_DATA(col)
+    a.product.rows, a.product.columns = np.PyArray_DIM(crow, 0) - 1, columns
+    a.begin, a.check, a.fits, a.parts = begins[is_short], checks[is_short], 1, 4 * threads
+    with nogil:
+        share(_check, &a, a.parts, threads)
+    return bool(a.fits)
+
+
+# --- the order of entries ------------------------------------------------------------------------
+
+# Entries are counted by rows, in chunks, put where those of each row begin, and then sorted within rows. What is sorted
+# has the column in its upper half and the number of the entry in its lower one: equal columns stay as they come.
+cdef struct Sort:
+    const np.int64_t* row
+    const np.int64_t* col
+    np.int64_t* keys
+    np.int64_t* counts  # for each chunk and row how many entries there are, then where the next one goes
+    np.int64_t* crow
+    np.int64_t* order
+    np.int64_t* rows_of  # of the entries in their order, where they are asked for
+    np.int64_t* columns_of
+    Py_ssize_t count, rows, chunks, parts
+    bint is_sorted
+    Py_ssize_t longest  # entries of a row
+    Py_ssize_t[THREADS] twice  # for each thread those that it found at the position of the entry before
+
+
+cdef void _count(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Sort* a = <Sort*>task
+    cdef np.int64_t* counts = a.counts + part * a.rows
+    cdef Py_ssize_t k
+    memset(counts, 0, a.rows * sizeof(np.int64_t))
+    for k in range(a.count * part // a.chunks, a.count * (part + 1) // a.chunks):
+        counts[a.row[k]] += 1
+
+
+cdef void _place(void* task, Py_ssize_t part, int who) noexcept nogil:
+    cdef Sort* a = <Sort*>task
+    cdef np.int64_t* counts = a.counts + part * a.rows
+    cdef Py_ssize_t k
+    cdef np.int64_t row
+    for k in range(a.count * part // a.chunks, a.count * (part + 1) // a.chunks):
+        row = a.row[k]
+        a.keys[counts[row]] = a.col[k] << 32 | k
+        counts[row] += 1
+
+
+cdef void _begin_rows(Sort* a) noexcept nogil:
+    """Where each row begins, and the entries of each chunk in it."""
+    cdef Py_ssize_t i, chunk
+    cdef np.int64_t total = 0, many
+    a.longest = 0
+    for i in range(a.rows):
+        a.crow[i] = total
+        for chunk in range(a.chunks):
+            many = a.counts[chunk * a.rows + i]
+            a.counts[chunk * a.rows + i] = total
+            total += many
+        a.longest = max(a.longest, total - a.crow[i])
+    a.crow[a.rows] = total
+
+
+cdef void _finish_rows(void* task, Py_ssize_t part, int who) noexcept nogil:
+    """Some rows sorted and written down."""
+    cdef Sort* a = <Sort*>task
+    cdef np.int64_t* keys = a.keys
+    cdef Py_ssize_t i, k, first, last, twice = 0
+    for i in range(a.rows * part // a.parts, a.rows * (part + 1) // a.parts):
+        first, last = a.crow[i], a.crow[i + 1]
+        if not a.is_sorted:
+            sort_row(keys + first, last - first)
+        for k in range(first, last):
+            a.order[k] = <np.uint32_t>keys[k]
+        for k in range(first + 1, last):
+            twice += keys[k] >> 32 == keys[k - 1] >> 32
+        if a.rows_of != NULL:
+            for k in range(first, last):
+                a.rows_of[k], a.columns_of[k] = i, keys[k] >> 32
+    a.twice[who] += twice
+
+
+cdef bint _are_in_order(const Sort* a) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(1, a.count):
+        if a.row[k] < a.row[k - 1] or (a.row[k] == a.row[k - 1] and a.col[k] < a.col[k - 1]):
+            return False
+    return True
+
+
+cdef void _keep_order(Sort* a) noexcept nogil:
+    """What is written down of entries that stand in order."""
+    cdef Py_ssize_t k, i = 0
+    for k in range(a.count):
+        while i <= a.row[k]:
+            a.crow[i] = k
+            i += 1
+        a.order[k] = k
+        a.twice[0] += k > 0 and a.row[k] == a.row[k - 1] and a.col[k] == a.col[k - 1]
+    for k in range(i, a.rows + 1):
+        a.crow[k] = a.count
+    if a.rows_of != NULL:
+        memcpy(a.rows_of, a.row, a.count * sizeof(np.int64_t))
+        memcpy(a.columns_of, a.col, a.count * sizeof(np.int64_t))
+
+
+cdef void _sort_by(const np.int64_t* places, const np.int64_t* before, np.int64_t* order, np.int64_t* starts,
                    Py_ssize_t count, Py_ssize_t most) noexcept nogil:
-    """The order of entries, which come in the order `before`, by keys below `most`; `starts` has where each key begins."""
+    """The order of entries, which come in the order `before`, by places below `most`; `starts` has one more."""
     cdef Py_ssize_t k, place
     memset(starts, 0, (most + 1) * sizeof(np.int64_t))
     for k in range(count):
-        starts[keys[k] + 1] += 1
+        starts[places[k] + 1] += 1
     for k in range(most):
         starts[k + 1] += starts[k]
     for k in range(count):
         place = k if before == NULL else before[k]
-        order[starts[keys[place]]] = place
-        starts[keys[place]] += 1
-    for k in range(most, 0, -1):
-        starts[k] = starts[k - 1]
-    starts[0] = 0
+        order[starts[places[place]]] = place
+        starts[places[place]] += 1
 
 
-cdef void _sort_rows(const np.int64_t* col, np.int64_t* order, const np.int64_t* crow, Py_ssize_t rows) noexcept nogil:
-    """The entries of each row by their columns, by insertion: rows are short, and equal ones stay as they are."""
-    cdef Py_ssize_t i, k, at
-    cdef np.int64_t place
-    for i in range(rows):
-        for k in range(crow[i] + 1, crow[i + 1]):
-            place, at = order[k], k
-            while at > crow[i] and col[order[at - 1]] > col[place]:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = place
+cdef _sort_long_rows(Sort* a, Py_ssize_t columns):
+    """By columns, and then by rows."""
+    cdef np.npy_intp[1] many = [a.count], most = [max(a.rows, columns) + 1]
+    cdef np.ndarray by_column = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
+    cdef np.ndarray starts = np.PyArray_EMPTY(1, most, np.NPY_INT64, 0)
+    cdef np.int64_t* first = <np.int64_t*>np.PyArray_DATA(by_column)
+    cdef np.int64_t* begins_at = <np.int64_t*>np.PyArray_DATA(starts)
+    cdef Py_ssize_t k
+    with nogil:
+        _sort_by(a.col, NULL, first, begins_at, a.count, columns)
+        _sort_by(a.row, first, a.order, begins_at, a.count, a.rows)
+        for k in range(a.count):
+            a.keys[k] = a.col[a.order[k]] << 32 | a.order[k]
+
+
+cdef _sorted(np.ndarray row, np.ndarray col, Py_ssize_t rows, Py_ssize_t columns, bint with_positions):
+    """The order, where rows begin, the positions in order if they are asked for, and how many occur again."""
+    cdef Sort a
+    a.row, a.col = <np.int64_t*>np.PyArray_DATA(row), <np.int64_t*>np.PyArray_DATA(col)
+    a.count, a.rows = np.PyArray_SIZE(row), rows
+    cdef int threads = pool_size() if a.count > SORTED else 1
+    a.chunks = max(1, min(threads, a.count // max(rows, 1)))
+    a.parts = 1 if threads == 1 else 8 * threads
+    cdef np.npy_intp[1] many = [a.count], lines = [rows + 1], cells = [a.chunks * rows]
+    cdef np.npy_intp[2] places = [2, a.count]
+    cdef np.ndarray keys = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
+    cdef np.ndarray counts = np.PyArray_EMPTY(1, cells, np.NPY_INT64, 0)
+    cdef np.ndarray crow = np.PyArray_EMPTY(1, lines, np.NPY_INT64, 0)
+    cdef np.ndarray order = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
+    cdef np.ndarray found = np.PyArray_EMPTY(2, places, np.NPY_INT64, 0) if with_positions else None
+    a.keys, a.counts = <np.int64_t*>np.PyArray_DATA(keys), <np.int64_t*>np.PyArray_DATA(counts)
+    a.crow, a.order = <np.int64_t*>np.PyArray_DATA(crow), <np.int64_t*>np.PyArray_DATA(order)
+    a.rows_of = <np.int64_t*>np.PyArray_DATA(found) if with_positions else NULL
+    a.columns_of = a.rows_of + a.count if with_positions else NULL
+    memset(a.twice, 0, sizeof(a.twice))
+    with nogil:
+        a.is_sorted = _are_in_order(&a)
+        if a.is_sorted:
+            _keep_order(&a)
+        else:
+            share(_count, &a, a.chunks, threads)
+            _begin_rows(&a)
+    if a.is_sorted:
+        return order, crow, found, a.twice[0]
+    if a.longest > SHORT:
+        _sort_long_rows(&a, columns)
+        a.is_sorted = True
+    with nogil:
+        if not a.is_sorted:
+            share(_place, &a, a.chunks, threads)
+        share(_finish_rows, &a, a.parts, threads)
+    return order, crow, found, sum(a.twice)
 
 
 def order(np.ndarray row, np.ndarray col, Py_ssize_t rows, Py_ssize_t columns):
-    cdef Py_ssize_t count = np.PyArray_SIZE(row), i, longest = 0
-    cdef np.npy_intp[1] many = [count], lines = [rows + 1], breadth = [columns + 1]
-    cdef np.ndarray found = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
-    cdef np.ndarray crow = np.PyArray_EMPTY(1, lines, np.NPY_INT64, 0)
-    cdef np.int64_t* order = <np.int64_t*>np.PyArray_DATA(found)
-    cdef np.int64_t* begin = <np.int64_t*>np.PyArray_DATA(crow)
-    cdef np.int64_t* rows_of = <np.int64_t*>np.PyArray_DATA(row)
-    cdef np.int64_t* columns_of = <np.int64_t*>np.PyArray_DATA(col)
+    return _sorted(row, col, rows, columns, False)[:2]
+
+
+def distinct(np.ndarray row, np.ndarray col, Py_ssize_t rows, Py_ssize_t columns):
+    order, _, found, twice = _sorted(row, col, rows, columns, True)
+    if not twice:
+        return found, order, None
+    cdef np.ndarray positions = found
+    cdef Py_ssize_t count = np.PyArray_DIM(positions, 1), kept = count - <Py_ssize_t>twice, k, at = -1
+    cdef np.npy_intp[1] many = [kept + 1]
+    cdef np.npy_intp[2] places = [2, kept]
+    cdef np.ndarray less = np.PyArray_EMPTY(2, places, np.NPY_INT64, 0)
+    cdef np.ndarray starts = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
+    cdef np.int64_t* source = <np.int64_t*>np.PyArray_DATA(positions)
+    cdef np.int64_t* target = <np.int64_t*>np.PyArray_DATA(less)
+    cdef np.int64_t* begin = <np.int64_t*>np.PyArray_DATA(starts)
     with nogil:
-        _sort_by(rows_of, NULL, order, begin, count, rows)
-        for i in range(rows):
-            longest = max(longest, begin[i + 1] - begin[i])
-        if longest <= SHORT:
-            _sort_rows(columns_of, order, begin, rows)
-    if longest <= SHORT:
-        return found, crow
-    cdef np.ndarray by_column = np.PyArray_EMPTY(1, many, np.NPY_INT64, 0)
-    cdef np.ndarray starts = np.PyArray_EMPTY(1, breadth, np.NPY_INT64, 0)
-    cdef np.int64_t* first = <np.int64_t*>np.PyArray_DATA(by_column)
-    cdef np.int64_t* begins_at = <np.int64_t*>np.PyArray_DATA(starts)
-    with nogil:
-        _sort_by(columns_of, NULL, first, begins_at, count, columns)
-        _sort_by(rows_of, first, order, begin, count, rows)
-    return found, crow
+        for k in range(count):
+            if k == 0 or source[k] != source[k - 1] or source[count + k] != source[count + k - 1]:
+                at += 1
+                target[at], target[kept + at], begin[at] = source[k], source[count + k], k
+        begin[kept] = count
+    return less, order, starts

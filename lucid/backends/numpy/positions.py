@@ -12,12 +12,15 @@ def _keys(indices: Any, shape: tuple[int, ...]) -> Any:
     return np.ravel_multi_index(tuple(indices), shape) if len(shape) else np.zeros(indices.shape[1], np.int64)
 
 
-def _distinct_positions(indices: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Positions in row-major order, each once, and for each of those given which of them it is."""
-    if not indices.shape[1]:
-        return indices, np.zeros(0, np.int64)
-    keys, inverse = np.unique(_keys(indices, shape), return_inverse=True)
-    return np.stack(np.unravel_index(keys, shape)).astype(np.int64), inverse.reshape(-1)
+def distinct_positions(indices: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Positions in row-major order, each once; the order of those given; and where in it equal ones begin, if there are any."""
+    keys = _keys(indices, shape)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+    if len(begins) == len(keys):
+        return indices[:, order], order, None
+    return indices[:, order[begins]], order, np.append(begins, len(keys))
 
 
 def _common_positions(x: Any, y: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -40,10 +43,15 @@ def _joined_entries(crow: Any, col: Any, other_crow: Any) -> tuple[Any, Any]:
     return first, np.repeat(other_crow[:-1][col], lengths) + offsets
 
 
-def _are_compressed(crow: Any, col: Any, rows: int, columns: int) -> bool:
+def are_compressed(crow: Any, col: Any, rows: int, columns: int, ordered: Any = None) -> bool:
     """Whether indices are those of compressed rows, each with its columns in order and each of them once."""
-    if len(crow) != rows + 1 or crow[0] != 0 or crow[-1] != len(col) or (np.diff(crow) < 0).any():
+    if len(crow) != rows + 1 or crow[0] != 0 or crow[-1] != len(col) or (crow[1:] < crow[:-1]).any():
         return False
+    return bool((ordered or ordered_columns)(crow, col, columns))
+
+
+def ordered_columns(crow: Any, col: Any, columns: int) -> bool:
+    """Whether the columns of each row are in order, each once, and none is outside."""
     if not len(col):
         return True
     grows = np.diff(col) > 0
@@ -54,11 +62,11 @@ def _are_compressed(crow: Any, col: Any, rows: int, columns: int) -> bool:
 
 fill(
     {
-        "distinct_positions": _distinct_positions,
+        "distinct_positions": distinct_positions,
         "common_positions": _common_positions,
         "row_of_each": row_of_each,
         "same_elements": np.array_equal,
         "joined_entries": _joined_entries,
-        "are_compressed": _are_compressed,
+        "are_compressed": are_compressed,
     }
 )

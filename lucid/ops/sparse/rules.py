@@ -5,8 +5,8 @@ The result is sparse where it is 0 wherever no operand has an entry; the sum wit
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from lucid.ops.sparse.tensor import (
     distinct_positions,
     entries_by,
     held,
+    row_of_each,
     same_elements,
     sparse_operands,
 )
@@ -179,8 +180,9 @@ def _segments(x: Sparse, dim: int) -> tuple[Tensor, int]:
         return others[0], shape[0]
     if not others:
         return Tensor._wrap(zeros((x._nnz(),), INT64)), 1
-    found, which = distinct_positions(held(P.stack(*others, dim=0), "softmax"), shape)
-    return Tensor._wrap(which), found.shape[1]
+    found, order, starts = distinct_positions(held(P.stack(*others, dim=0), "softmax"), shape)
+    which = counted(x._nnz(), 0, 1, INT64) if starts is None else row_of_each(starts)
+    return P.index_back(Tensor._wrap(which), Tensor._wrap(order), shape=(x._nnz(),)), found.shape[1]
 
 
 def _normalised(log: bool, x: Sparse, dim: int) -> Sparse:
@@ -379,36 +381,55 @@ def _norm(x: Sparse, p: float, dims: tuple[int, ...], keepdim: bool, **params: A
 # --- products ----------------------------------------------------------------------------------
 
 
+class _Plan(NamedTuple):
+    """How the product of a sparse matrix and a dense tensor is that with a dense matrix."""
+
+    summed: int  # the dimension of the sparse matrix over which it goes
+    place: int  # that of the dense tensor
+    order: tuple[int, ...] | None  # the dimensions of the result, where they are not those that come out
+
+
+@cache
+def _plan(labels: Labels) -> _Plan:
+    (summed,) = [c for c in labels.left if c in labels.right]
+    found = labels.left.replace(summed, "") + labels.right.replace(summed, "")
+    order = tuple([found.index(c) for c in labels.out])
+    where = labels.left.index(summed), labels.right.index(summed)
+    return _Plan(*where, None if order == tuple(range(len(order))) else order)
+
+
+@cache
+def _is_over_one(labels: Labels) -> bool:
+    shared = [c for c in labels.left if c in labels.right]
+    return len(shared) == 1 and shared[0] not in labels.out
+
+
 @rule("contract")
 def _contract(x: Any, y: Any, labels: Labels) -> Any:
     if not isinstance(x, Sparse):
         swapped = labelled(labels.right, labels.left, labels.out, labels.conj_right, labels.conj_left)
         return _contract(y, x, swapped)
-    shared = [c for c in labels.left if c in labels.right]
     if x.sparse_dim() == 3 and not x.dense_dim() and not isinstance(y, Sparse) and _is_batch(labels):
         return _batch_product(x, y, labels)
-    if x.dense_dim() or x.sparse_dim() != 2 or len(shared) != 1 or shared[0] in labels.out:
+    if x.dense_dim() or x.sparse_dim() != 2 or not _is_over_one(labels):
         raise _refuse("matmul", f"products of sparse matrices are over one dimension, not {labels}")
     if isinstance(y, Sparse):
-        return _sparse_product(x, y, shared[0], labels)
-    if isinstance(x._aux, Csc) and y.numel() < _WIDE * x.shape[labels.left.index(shared[0])]:
-        turned = labelled(labels.left[::-1], labels.right, labels.out, labels.conj_left, labels.conj_right)
-        return _contract(x.with_pattern(x._aux.across), y, turned)
-    (summed,) = shared
-    free = labels.left.replace(summed, "")
-    rest = labels.right.replace(summed, "")
-    crow, col, values = x.compressed()
+        return _sparse_product(x, y, labels)
+    summed, place, order = _plan(labels)
+    pattern, values = x._aux, x._array
+    if isinstance(pattern, Csc) and y.numel() < _WIDE * pattern.shape[summed]:
+        pattern, summed = pattern.across, 1 - summed
+    crow, col, moved = pattern.compressed()
+    values = values if moved is None else P.index(values, moved)
     values, y = (conj(values) if labels.conj_left else values), (conj(y) if labels.conj_right else y)
-    place = labels.right.index(summed)
     front = P.permute(y, dims=(place, *[d for d in range(y.ndim) if d != place])) if place else y
     flat = front if front.ndim == 2 else P.reshape(front, shape=(front.shape[0], math.prod(front.shape[1:])))
-    if labels.left[1] == summed:
+    if summed == 1:
         out = P.csr_matmul(crow, col, values, flat)
     else:
-        out = P.csr_matmul_back(crow, col, values, flat, columns=x.shape[1])
+        out = P.csr_matmul_back(crow, col, values, flat, columns=pattern.shape[1])
     out = out if front.ndim == 2 else P.reshape(out, shape=(out.shape[0], *front.shape[1:]))
-    order = tuple([(free + rest).index(c) for c in labels.out])
-    return out if order == tuple(range(out.ndim)) else P.permute(out, dims=order)
+    return out if order is None else P.permute(out, dims=order)
 
 
 def _is_batch(labels: Labels) -> bool:
@@ -428,13 +449,14 @@ def _batch_product(x: Sparse, y: Any, labels: Labels) -> Any:
     return P.reshape(out, shape=(size, rows, y.shape[2]))
 
 
-def _sparse_product(x: Sparse, y: Sparse, summed: str, labels: Labels) -> Sparse:
+def _sparse_product(x: Sparse, y: Sparse, labels: Labels) -> Sparse:
     """The product of two sparse matrices, from the products of all pairs of entries that meet."""
     if y.dense_dim() or y.sparse_dim() != 2:
         raise _refuse("matmul", f"products of sparse tensors are those of matrices, not of shape {y.shape}")
     layout = sparse_coo if x.is_sparse else sparse_csr
-    left = x if labels.left[1] == summed else _permute(x, (1, 0))
-    right = y if labels.right[0] == summed else _permute(y, (1, 0))
+    summed, place, order = _plan(labels)
+    left = x if summed == 1 else _permute(x, (1, 0))
+    right = y if place == 0 else _permute(y, (1, 0))
     crow, col, values = left.compressed()
     other_crow, other_col, others = right.compressed()
     values, others = (conj(values) if labels.conj_left else values), (conj(others) if labels.conj_right else others)
@@ -446,9 +468,4 @@ def _sparse_product(x: Sparse, y: Sparse, summed: str, labels: Labels) -> Sparse
     products = P.mul(P.index(values, mine), P.index(others, theirs))
     shape = (left.shape[0], right.shape[1])
     out = Sparse.make(products, Coo(P.stack(*places, dim=0), shape, False)).coalesce()
-    out = (
-        out
-        if labels.out == labels.left.replace(summed, "") + labels.right.replace(summed, "")
-        else _permute(out, (1, 0))
-    )
-    return out.in_layout(layout)
+    return (out if order is None else _permute(out, order)).in_layout(layout)

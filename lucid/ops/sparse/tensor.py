@@ -16,7 +16,8 @@ from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
 from lucid.ops.sparse import layout as layouts
 
-distinct_positions = question("distinct_positions")  # (indices, shape): in order, each once, and which each one is
+# (indices, shape): in order, each once; the order of those given; where in it equal ones begin, None if there are none
+distinct_positions = question("distinct_positions")
 row_of_each = question("row_of_each")  # (crow): the row of each entry
 same_elements = question("same_elements")
 
@@ -35,13 +36,15 @@ def on_arrays(prim: Any, *tensors: Tensor, **params: Any) -> Any:
     return [Tensor._wrap(f) for f in found] if prim.multi else Tensor._wrap(found)
 
 
-def _in_rows(row: Tensor, col: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def _in_rows(
+    row: Tensor, col: Tensor, shape: tuple[int, ...], are_in_order: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """Where the rows of a matrix begin, the columns of its entries, and their order there."""
     run: Any = (
         on_arrays if is_plain(row) and is_plain(col) else lambda prim, *tensors, **params: prim(*tensors, **params)
     )
     order, crow = run(P.coo_order, row, col, rows=shape[0], columns=shape[1])
-    return crow, run(P.index, col, order), order
+    return crow, col if are_in_order else run(P.index, col, order), order
 
 
 def entries_by(places: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -79,7 +82,7 @@ class Coo:
             return known
         if is_plain(self.indices):
             row, col = (on_arrays(P.slice, self.indices, index=(d,)) for d in (0, 1))
-            crow, col, order = _in_rows(row, col, self.shape)
+            crow, col, order = _in_rows(row, col, self.shape, self.coalesced)
             self._compressed = crow, col, None if self.coalesced else order
             return self.compressed()
         row, col = self.positions()
@@ -387,9 +390,11 @@ class Sparse(Tensor):
         if self._aux.coalesced:
             return self
         pattern = self._coo("coalesce")
-        found, which = distinct_positions(held(pattern.indices, "coalesce()"), pattern.shape)
-        shape = (found.shape[1], *self._array.shape[1:])
-        values = P.index_back(self._array, Tensor._wrap(which), shape=shape)
+        found, order, starts = distinct_positions(held(pattern.indices, "coalesce()"), pattern.shape)
+        values = P.index(self._array, Tensor._wrap(order))
+        if starts is not None:
+            which = Tensor._wrap(row_of_each(starts))
+            values = P.index_back(values, which, shape=(found.shape[1], *values.shape[1:]))
         return Sparse.make(values, Coo(Tensor._wrap(found), pattern.shape, True))
 
     def to_dense(self, dtype: Any = None) -> Tensor:
