@@ -363,8 +363,8 @@ def test_errors_name_what_is_wrong():
         lucid.sparse_coo_tensor([[1]], [1.0], (2, 2))
     with pytest.raises(RuntimeError, match="do not fit"):
         s @ lucid.ones(4)
-    with pytest.raises(RuntimeError, match="not written in place"):
-        s.mul_(2)
+    with pytest.raises(RuntimeError, match="no memory that can be written"):
+        lucid.add(lucid.ones(3, 3), 1, out=s)
     with pytest.raises(RuntimeError, match="as many values"):
         vmap(lambda m: m @ lucid.ones(3))(s)
     with pytest.raises(RuntimeError, match="records no gradients"):
@@ -587,3 +587,114 @@ def test_resizing_in_place():
         s.sparse_resize_((2, 4), 2, 0)
     assert s.sparse_resize_and_clear_((5, 2, 3), 1, 2).shape == (5, 2, 3) and s._nnz() == 0
     assert s.to_dense().shape == (5, 2, 3)
+
+
+# --- in place ------------------------------------------------------------------------------------
+
+WRITES = {
+    "mul_": lambda s: s.mul_(3.0), "div_": lambda s: s.div_(4.0), "neg_": lambda s: s.neg_(), "sin_": lambda s: s.sin_(),
+    "square_": lambda s: s.square_(), "add_": lambda s: s.add_(s * 2), "sub_": lambda s: s.sub_(s, alpha=0.5),
+    "mul_ by dense": lambda s: s.mul_(lucid.arange(20.0, dtype=lucid.float64).reshape(5, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_that_keep_the_entries_are_in_the_memory_of_the_values(layout, name):
+    a = matrix()
+    values = lucid.tensor(a.data)
+    s = made(layout, values, a)
+    dense, held = lucid.tensor(a.toarray()), s.values()
+    expected = WRITES[name](dense)
+    assert WRITES[name](s) is s
+    np.testing.assert_allclose(s.to_dense().numpy(), expected.numpy(), atol=1e-12)
+    assert s.values() is held
+    assert gradcheck(lambda v: WRITES[name](made(layout, v * 1, a)).to_dense(), (values.clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize("layout", ["coo", "uncoalesced", "csr", "csc"])
+def test_writes_that_add_entries(layout):
+    a, b = matrix(), matrix(density=0.7)
+    s, other = made(layout, lucid.tensor(a.data), a), sparse.from_scipy(b.copy())
+    s.add_(other)
+    np.testing.assert_allclose(s.to_dense().numpy(), (a + b).toarray(), atol=1e-12)
+    s.copy_(other)
+    np.testing.assert_allclose(s.to_dense().numpy(), b.toarray())
+    other.mul_(2)
+    np.testing.assert_allclose(s.to_dense().numpy(), other.to_dense().numpy() / 2)
+    leaf = made(layout, lucid.tensor(a.data), a).requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.add_(other)
+    f = lambda v, w: made(layout, v * 1, a).add_(other.with_values(w)).to_dense()
+    assert gradcheck(f, [lucid.tensor(x, requires_grad=True) for x in (a.data, b.data)])
+
+
+def test_writes_that_do_not_fit_are_refused():
+    s = sparse.from_scipy(matrix())
+    for wrong, match in (
+        (lambda: s.add_(lucid.ones(5, 4, dtype=lucid.float64)), "dense tensor of shape"),
+        (lambda: s.copy_(lucid.ones(5, 4)), "copied into a sparse one"),
+        (lambda: s.cos_(), "not 0"),
+        (lambda: lucid.tensor([[0, 2]]).to_sparse().div_(4), "cannot be written into a tensor of"),
+    ):
+        with pytest.raises((RuntimeError, NotImplementedError), match=match):
+            wrong()
+    leaf = sparse.from_scipy(matrix()).requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.mul_(2)
+    (leaf * 2).to_dense().sum().backward()
+    with lucid.no_grad():
+        leaf.grad.mul_(0.5)
+        leaf.sub_(leaf.grad)
+    np.testing.assert_array_equal(leaf.grad.values().numpy(), 1.0)
+    np.testing.assert_allclose(leaf.detach().values().numpy(), matrix().data - 1)
+    dense = lucid.ones(5, 4, dtype=lucid.float64).mul_(s)
+    np.testing.assert_array_equal(dense.numpy(), matrix().toarray())
+
+
+def test_writes_in_a_compiled_program():
+    a = matrix()
+
+    def f(v):
+        return sparse.from_scipy(a).with_values(v * 1).mul_(3.0).sin_().to_dense()
+
+    v = lucid.tensor(a.data)
+    np.testing.assert_allclose(lucid.compile(f)(v).numpy(), f(v).numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_tensors_like_sparse_ones(layout):
+    a = matrix()
+    s = made(layout, lucid.tensor(a.data), a)
+    zeros = lucid.zeros_like(s, dtype=lucid.float32)
+    assert zeros.layout == s.layout and zeros._nnz() == 0 and zeros.dtype is lucid.float32 and zeros.shape == s.shape
+    assert s._nnz() == a.nnz and lucid.empty_like(s).layout == s.layout
+    if layout == "coo":
+        with pytest.raises(NotImplementedError, match="to_dense"):
+            lucid.ones_like(s)
+    else:
+        found = lucid.full_like(s, 2.0, requires_grad=True)
+        np.testing.assert_array_equal(found.to_dense().detach().numpy(), (a.toarray() != 0) * 2.0)
+        assert found.requires_grad and lucid.ones_like(s).values().sum().item() == a.nnz
+
+
+def test_entries_are_joined_along_their_own_dimensions():
+    x, y = lucid.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 4.0]]), lucid.tensor([[0.0], [5.0], [6.0]])
+    f = lambda x, y: lucid.cat([x.to_sparse(1), y.to_sparse(1), x.to_sparse(1)], 1).to_dense()
+    np.testing.assert_array_equal(f(x, y).numpy(), lucid.cat([x, y, x], 1).numpy())
+    assert gradcheck(lambda v: lucid.cat([x.double().to_sparse(1).with_values(v)] * 2, 1).to_dense(),
+                     (tensor(2, 2, requires_grad=True),))  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
+def test_singular_values_by_products(shape):
+    import lucid.torch as torch
+
+    a = sp.random(*shape, 0.1, format="csr", random_state=3).toarray() * np.linspace(0.1, 3, shape[1]) ** 3
+    u, s, v = torch.svd_lowrank(torch.tensor(a).to_sparse_csr(), q=20, niter=8)
+    np.testing.assert_allclose(s[:6].numpy(), np.linalg.svd(a)[1][:6], rtol=1e-6)
+    best = torch.svd_lowrank(torch.tensor(a), q=6)
+    first = (u[:, :6] * s[:6]) @ v[:, :6].mT
+    np.testing.assert_allclose(first.numpy(), ((best[0] * best[1]) @ best[2].mT).numpy(), atol=1e-6)
+    centred = torch.pca_lowrank(torch.tensor(a).to_sparse(), q=20, niter=8)[1]
+    np.testing.assert_allclose(centred[:6].numpy(), np.linalg.svd(a - a.mean(0))[1][:6], rtol=1e-6)

@@ -12,6 +12,7 @@ from lucid.backends.numpy.precision import whole
 from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
+from lucid.core.levels import INNERMOST
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, of_class
@@ -40,6 +41,8 @@ def _filled(
     shape: tuple[int, ...], kind: np.dtype[Any], value: Any, requires_grad: bool, device: Any, like: Any = None
 ) -> Tensor:
     """One value everywhere, or whatever is in memory for None; where `like` is, unless a device is given."""
+    if isinstance(like, Tensor) and like._level == INNERMOST:
+        return like.filled(value, kind, requires_grad)  # type: ignore[attr-defined]
     place = as_device(device if like is None else _at(like, device))
     if place.type == "meta":
         out: Tensor = abstract(shape, kind, class_of((like._array if isinstance(like, Meta) else like,)))
@@ -357,6 +360,8 @@ def full_like(
     Tensor([0.5, 0.5])
     """
     shape, kind = _like(input, dtype)
+    if isinstance(input, Tensor) and input._level == INNERMOST:
+        return _filled(shape, kind, fill_value, requires_grad, device, input)
     made = full(shape, fill_value, dtype=kind, device=_at(input, device), requires_grad=requires_grad)
     return _of_its_class(input, made)
 

@@ -9,6 +9,7 @@ from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
 from lucid.core.inplace import sever, ufunc_write, write
+from lucid.core.levels import INNERMOST
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import binary, promotion, unary
@@ -38,11 +39,21 @@ def inplace(
         if len(args) > 1:
             args, kwargs = self.in_order(name, args, kwargs) if hasattr(self, "in_order") else (args, kwargs)
         others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        if any(t._level == INNERMOST for t in (self, *others)):
+            return _write_of_sparse(self, name, lambda old: function(old, *args, **kwargs), others)
         return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 
     op.__name__ = op.__qualname__ = name
     op.__doc__ = f"In-place form of `{function.__name__}`.{_example(function, name)}"
     return op
+
+
+def _write_of_sparse(target: Any, name: str, compute: Callable[[Any], Any], others: list[Any]) -> Tensor:
+    """A sparse tensor is written by itself; into a dense one goes the whole result."""
+    if target._level == INNERMOST:
+        written: Tensor = target.write(name, compute, others)
+        return written
+    return write(target, name, lambda old: compute(old).to_dense(), others)
 
 
 def _example(function: Callable[..., Any], name: str) -> str:
@@ -77,6 +88,9 @@ def copy_(self: Tensor, src: Any) -> Tensor:
         _raise_unless_broadcast(source.shape, self.shape)
     if source.np_dtype != self.np_dtype:
         source = source.to(self.np_dtype)
+
+    if self._level == INNERMOST:
+        return _write_of_sparse(self, "copy_", lambda old: P.overwrite(old, source), [source])
 
     def direct(array: Any) -> None:
         np.copyto(array, source._array)

@@ -88,13 +88,32 @@ def set_rng_state(new_state: Any) -> None:
 def svd_lowrank(A: Any, q: int | None = 6, niter: int = 2, M: Any = None) -> tuple[Any, Any, Any]:  # noqa: N803
     """The `q` largest singular values of A - M and their vectors, U, S and V, by a full decomposition.
 
+    That of a sparse matrix is of its products with `q` random vectors, brought closer by `niter` steps (Halko, Martinsson
+    and Tropp, 2011).
+
     >>> import lucid.torch as torch
     >>> torch.svd_lowrank(torch.diag(torch.tensor([1.0, 5.0, 3.0])), q=2)[1]
     tensor([5., 3.])
     """
     count = min(6 if q is None else q, *A.shape[-2:])
+    if A.layout != lucid.strided:
+        return _sparse_lowrank(A, count, niter, M)
     u, s, vh = lucid.linalg.svd(A if M is None else A - M, full_matrices=False)
     return u[..., :count], s[..., :count], vh.mH[..., :count]
+
+
+def _sparse_lowrank(a: Any, count: int, steps: int, m: Any) -> tuple[Any, Any, Any]:
+    def times(x: Any) -> Any:
+        return a @ x if m is None else a @ x - m.expand(a.shape) @ x
+
+    def across(x: Any) -> Any:
+        return a.mH @ x if m is None else a.mH @ x - m.expand(a.shape).mH @ x
+
+    basis = lucid.linalg.qr(times(lucid.randn(a.shape[1], count, dtype=a.dtype))).Q
+    for _ in range(steps):
+        basis = lucid.linalg.qr(times(lucid.linalg.qr(across(basis)).Q)).Q
+    u, s, vh = lucid.linalg.svd(across(basis).mH, full_matrices=False)
+    return basis @ u, s, vh.mH
 
 
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:  # noqa: N803
@@ -104,9 +123,8 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     >>> [tuple(t.shape) for t in torch.pca_lowrank(torch.eye(5, 3), q=2)]
     [(5, 2), (2,), (3, 2)]
     """
-    return svd_lowrank(
-        A, min(6, *A.shape[-2:]) if q is None else q, niter, A.mean(-2, keepdim=True) if center else None
-    )
+    mean = (A.sum(-2, keepdim=True).to_dense() / A.shape[-2]) if center else None
+    return svd_lowrank(A, min(6, *A.shape[-2:]) if q is None else q, niter, mean)
 
 
 _EMPTY = {"sum": 0.0, "mean": float("nan"), "prod": 1.0, "max": float("-inf"), "min": float("inf")}

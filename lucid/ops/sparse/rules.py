@@ -146,9 +146,11 @@ def _common_layout(xs: Sequence[Sparse]) -> Any:
     return first if all(x.layout == first for x in xs) else sparse_coo
 
 
-@rule("add_scaled")
-def _sum_with_factor(x: Any, y: Any, alpha: Any) -> Any:
-    return _sum_of("add", x, P.mul(y, alpha))
+def _sum_with_factor(name: str, x: Any, y: Any, alpha: Any) -> Any:
+    return _sum_of(name, x, P.mul(y, alpha))
+
+
+RULES.update({f"{name}_scaled": partial(_sum_with_factor, name) for name in ("add", "sub")})
 
 
 # --- sums and rows -----------------------------------------------------------------------------
@@ -276,10 +278,19 @@ def _part(x: Sparse, index: tuple[Any, ...], bounds: list[tuple[int, int]], inne
     return Sparse.make(values, Coo(P.stack(*rows, dim=0), shape, x._aux.coalesced))
 
 
+@rule("overwrite")
+def _overwrite(x: Any, y: Any) -> Sparse:
+    if not isinstance(x, Sparse) or not isinstance(y, Sparse):
+        raise _refuse("copy_", "a sparse tensor is copied into a sparse one")
+    return _linear("clone", y).in_layout(x.layout)
+
+
 @rule("cat")
 def _cat(*xs: Any, dim: int) -> Sparse:
-    if not all(isinstance(x, Sparse) and dim < x.sparse_dim() for x in xs):
-        raise _refuse("cat", "sparse tensors are joined with sparse ones, along sparse dimensions")
+    if not all(isinstance(x, Sparse) and x.sparse_dim() == xs[0].sparse_dim() for x in xs):
+        raise _refuse("cat", "sparse tensors are joined with sparse ones that have as many sparse dimensions")
+    if dim >= xs[0].sparse_dim():
+        return _cat_entries(xs, dim)
     layout = _common_layout(xs)
     xs = tuple([x.to_sparse_coo() for x in xs])
     offset, columns = 0, []
@@ -291,6 +302,20 @@ def _cat(*xs: Any, dim: int) -> Sparse:
     shape = xs[0]._aux.shape
     whole = Coo(P.cat(*columns, dim=1), (*shape[:dim], offset, *shape[dim + 1 :]), False)
     return Sparse.make(P.cat(*[x._array for x in xs], dim=0), whole).in_layout(layout)
+
+
+def _cat_entries(xs: Sequence[Sparse], dim: int) -> Sparse:
+    """Along a dimension of entries: each has zeros where those of others are."""
+    xs = [x.to_sparse_coo() for x in xs]
+    place, sizes = dim - xs[0].sparse_dim() + 1, [x.shape[dim] for x in xs]
+    values = []
+    for k, x in enumerate(xs):
+        around = [sum(sizes[:k]), sum(sizes[k + 1 :])]
+        shapes = [(*x._array.shape[:place], n, *x._array.shape[place + 1 :]) for n in around]
+        before, after = (Tensor._wrap(zeros(shape, np_dtype(x))) for shape in shapes)
+        values.append(P.cat(before, x._array, after, dim=place))
+    indices = P.cat(*[x._indices() for x in xs], dim=1)
+    return Sparse.make(P.cat(*values, dim=0), Coo(indices, xs[0]._aux.shape, False))
 
 
 @rule("stack")

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NoReturn, Self
 
-from lucid.core.arrays import counted, question
+from lucid.core import dtypes, modes
+from lucid.core.arrays import counted, empty, full, question
 from lucid.core.dtypes import INT64
 from lucid.core.fields import TensorFields, new_tensor, users_attributes
+from lucid.core.inplace import raise_if_leaf
 from lucid.core.levels import INNERMOST
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
@@ -538,10 +540,43 @@ class Sparse(Tensor):
         self._aux = Coo(P.stack(*[indices] * sparse_dim, dim=0), shape[:sparse_dim], True)
         return self
 
+    def write(self, name: str, compute: Callable[[Any], Any], others: Sequence[Any]) -> Self:
+        """Become `compute` of this tensor: in the memory of the values where entries stay where they are."""
+        recorded = modes.recording.get() and any(isinstance(t, Tensor) and t.requires_grad for t in (self, *others))
+        new = compute(self.with_values(P.clone(self._array) if recorded else self._array))
+        if not isinstance(new, Sparse) or new.shape != self.shape or new.sparse_dim() != self.sparse_dim():
+            what = f"a {'sparse' if isinstance(new, Sparse) else 'dense'} tensor of shape {new.shape}"
+            raise RuntimeError(f"{name}: the result is {what} and cannot be written into a sparse one of {self.shape}")
+        if not dtypes.can_cast(new.dtype, self.dtype):
+            raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {self.dtype}")
+        new = new.in_layout(self.layout)
+        if new._aux == self._aux:
+            self._array.copy_(new._array)
+            return self
+        if recorded:
+            raise_if_leaf(self._array, name)
+        self._array, self._aux = new._array.to(self.dtype), new._aux
+        return self
+
+    def filled(self, value: Any, kind: Any, requires_grad: bool) -> "Sparse":
+        """One value for each entry, of a type; where it is 0 or no matter, coordinates have no entries."""
+        pattern = self._aux
+        if value == 0 or (value is None and isinstance(pattern, Coo)):
+            values = P.cast(self._array.detach(), dtype=kind, source=self.np_dtype)
+            found = Sparse.make(values, pattern)
+            found.zero_()
+        elif isinstance(pattern, Coo):
+            raise NotImplementedError(
+                "a sparse tensor of coordinates has no other elements than 0 without its entries; call to_dense() first, or "
+                "take values()"
+            )
+        else:
+            array = empty(self._array.shape, kind) if value is None else full(self._array.shape, value, kind)
+            found = Sparse.make(of_class((self._array,), Tensor._wrap(array)), pattern)
+        return found.requires_grad_() if requires_grad else found
+
     def _raise_if_read_only(self, name: str) -> None:
-        raise RuntimeError(
-            f"{name}: sparse tensors are not written in place; compute a new one, or write to its values"
-        )
+        raise RuntimeError(f"{name}: a sparse tensor has no memory that can be written; write to its values")
 
     # Copies.
 
