@@ -10,7 +10,7 @@ from lucid.core.accumulation import Parts
 from lucid.core.node import accumulators
 from lucid.core.tensor import Tensor
 
-__all__ = ["Listener", "listen"]
+__all__ = ["Listener", "is_replaced", "listen"]
 
 
 class Listener(Protocol):
@@ -54,8 +54,8 @@ class Arrivals:
     def __init__(self, firsts: dict[int, int], owners: dict[int, Any]) -> None:
         self.owners = owners
         self.involved = list({id(owners[key]): owners[key] for key in firsts}.values())
-        early = [(seq, key) for key, seq in firsts.items() if not _is_replaced(key)]
-        self.late = [key for key in firsts if _is_replaced(key)]
+        early = [(seq, key) for key, seq in firsts.items() if not is_replaced(key)]
+        self.late = [key for key in firsts if is_replaced(key)]
         self.coming = sorted(early)  # the next one is the last
         self.due = self.coming[-1][0] if early else 0  # the number of the node after which the next one is complete
 
@@ -79,6 +79,7 @@ class Arrivals:
             each.ended([key for key in late if self.owners[key] is each])
 
 
-def _is_replaced(key: int) -> bool:
+def is_replaced(key: int) -> bool:
+    """Whether hooks of a leaf, which is given by its id, may replace its gradient."""
     node = accumulators.get(key)
     return node is not None and node.hooks is not None and bool(node.hooks.tensor or node.hooks.pre)

@@ -229,6 +229,65 @@ def check_sampler():
         assert set(everyone.reshape(-1).tolist()) == set(range(10))
 
 
+def steps_of(model, zeroes=True):
+    optimizer = lucid.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x, y):
+        if zeroes:
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def refused(call, error, word):
+    try:
+        call()
+    except error as found:
+        assert word in str(found), found
+    else:
+        raise AssertionError(f"there must be an error that says {word!r}")
+
+
+def check_compiled_steps():
+    for kind, shape, classes in ((mlp, (BATCH, 6), 3), (cnn, (BATCH, 2, 6, 6), 3), (GPT, (BATCH, 5), 11)):
+        for zeroes in (True, False):
+            one, other = (DistributedDataParallel(made(kind).double()) for _ in range(2))
+            eager, fast = steps_of(one, zeroes), lucid.compile(steps_of(other, zeroes))
+            for i in range(4):
+                x, y = data((shape[0] + 2 * SIZE * (i == 2), *shape[1:]), classes, i)  # of another shape once
+                x = (x.double() if x.is_floating_point() else x)[RANK::SIZE]
+                np.testing.assert_allclose(fast(x, y[RANK::SIZE]).item(), eager(x, y[RANK::SIZE]).item(), rtol=1e-9)
+            for (name, p), q in zip(one.named_parameters(), other.parameters(), strict=True):
+                np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10, err_msg=name)
+                np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), atol=1e-10, err_msg=name)
+            for p, q in zip(one.buffers(), other.buffers(), strict=True):
+                np.testing.assert_allclose(q.numpy(), p.numpy(), atol=1e-10)
+
+
+def check_local_gradients_count_in_compiled_steps():
+    models = [DistributedDataParallel(made(mlp).double()) for _ in range(2)]
+    x, y = data((BATCH, 6), 3, RANK)
+    passes = []
+    for model, wrap in zip(models, (lambda f: f, lucid.compile), strict=True):
+        with model.no_sync():
+            F.cross_entropy(model(x.double()), y).backward()
+        passes.append(wrap(lambda x, y, m=model: (F.cross_entropy(m(x), y) + F.cross_entropy(m(x * 2), y)).backward()))
+        passes[-1](x.double() + 1, y)
+    for p, q in zip(*[m.parameters() for m in models], strict=True):
+        np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10)
+    with models[1].no_sync():
+        refused(lambda: passes[1](x.double(), y), NotImplementedError, "no_sync")
+    branches = DistributedDataParallel(made(Branches))
+    compiled = lucid.compile(lambda x: branches(x, 0).sum().backward())
+    refused(lambda: compiled(lucid.ones(1, 2)), dist.DistributedError, "c.weight")
+    models[0].module[0].bias.register_hook(lambda g: g * 2)
+    refused(lambda: lucid.compile(steps_of(models[0]))(x.double(), y), NotImplementedError, "hooks")
+
+
 for name, check in list(globals().items()):
     if name.startswith("check_"):
         check()

@@ -1,12 +1,14 @@
 """Whether processes that are to work together have the same: compared once, with an error for all of them if not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lucid
 from lucid import Tensor, distributed
 from lucid.distributed import DistributedError, ProcessGroup
 from lucid.distributed.memory import described
+from lucid.nn.module import Module
 
 
 def listed(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:
@@ -38,6 +40,24 @@ def _difference(lists: list[list[str]], group: ProcessGroup) -> str:
                 f"is {longer[min(len(first), len(other))]!r}"
             )
     return "nowhere"
+
+
+@contextmanager
+def replaced(module: Module, others: dict[int, Tensor]) -> Iterator[None]:
+    """Inside, a module has other tensors in place of parameters, which are given by their ids."""
+    places = [
+        (vars(m), name, p)
+        for m in module.modules()
+        for name, p in m._parameters.items()
+        if p is not None and id(p) in others
+    ]
+    for attributes, name, p in places:
+        attributes[name] = others[id(p)]
+    try:
+        yield
+    finally:
+        for attributes, name, p in places:
+            attributes[name] = p
 
 
 def broadcast_all(tensors: list[Tensor], group: ProcessGroup, source: int = 0) -> None:

@@ -9,7 +9,7 @@ from lucid.core.levels import tracing
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.nn.module import Module
-from lucid.nn.parallel.agreement import broadcast_all, listed, raise_unless_equal
+from lucid.nn.parallel.agreement import broadcast_all, listed, raise_unless_equal, replaced
 from lucid.nn.parallel.reducer import LARGE, CommHook, Reducer
 
 __all__ = ["DistributedDataParallel"]
@@ -81,17 +81,28 @@ class DistributedDataParallel(Module):
         reducer = self._reducer
         if reducer is None:
             return self.module(*inputs, **kwargs)
-        if tracing():
-            raise NotImplementedError(
-                "DistributedDataParallel: a program that is traced cannot contain its exchange of gradients; compile the "
-                "module, model.module.compile(), and take the step outside"
-            )
         syncs = self.require_backward_grad_sync
+        if tracing():
+            return self._traced(reducer, *inputs, **kwargs)
         if syncs and self.broadcast_buffers:
             self._sync_buffers()
         if is_grad_enabled():
             reducer.is_listening = syncs
         return self.module(*inputs, **kwargs)
+
+    def _traced(self, reducer: Reducer, *inputs: Any, **kwargs: Any) -> Any:
+        """The same in a program: parameters whose gradients are averaged, by instructions, where they become complete."""
+        if not self.require_backward_grad_sync:
+            raise NotImplementedError(
+                "DistributedDataParallel: what was added to gradients under no_sync is known outside of programs only; "
+                "call the step under no_sync without lucid.compile"
+            )
+        if self.broadcast_buffers:
+            self._sync_buffers()
+        if not is_grad_enabled():
+            return self.module(*inputs, **kwargs)
+        with replaced(self.module, reducer.averaging()):
+            return self.module(*inputs, **kwargs)
 
     @no_grad()
     def _sync_buffers(self) -> None:

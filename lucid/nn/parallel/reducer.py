@@ -7,12 +7,16 @@ send in the same order. A large parameter is a bucket of its own, and its gradie
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import lucid
 from lucid import Tensor, distributed, no_grad
-from lucid.autograd.arrivals import listen
+from lucid.autograd import Function
+from lucid.autograd.arrivals import is_replaced, listen
 from lucid.core import arrays
+from lucid.core.levels import trace
 from lucid.distributed import DistributedError, ProcessGroup, Work
+from lucid.distributed.functional import pmean
 
 __all__ = ["GradBucket", "Reducer"]
 
@@ -76,6 +80,7 @@ class Reducer:
         self.is_listening = False
         self.leaves = {id(p): p for _, p in named}
         self.first_used: list[int] | None = None
+        self.counted: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()  # in programs, buckets with what was before
         self.buckets = _divided([p for _, p in named], cap)
         self.slots = {id(p): (b, i) for b in self.buckets for i, (_, p) in enumerate(b.members)}
         self._clear()
@@ -188,6 +193,64 @@ class Reducer:
                 f"DistributedDataParallel: this backward pass gave no gradient in some process to {_some(names)}. If "
                 "that is meant, pass find_unused_parameters=True"
             )
+
+
+    def averaging(self) -> dict[int, Tensor]:
+        """For a program, tensors with the values of the parameters, whose gradients are averaged; by the ids of these."""
+        if self.hook is not None:
+            raise NotImplementedError(
+                "DistributedDataParallel: a program contains no hook of communication; take the step without lucid.compile"
+            )
+        if any(is_replaced(key) for key in self.leaves):
+            raise NotImplementedError(
+                "DistributedDataParallel: hooks that replace gradients of parameters before they are averaged are not part "
+                "of a program; take the step without lucid.compile"
+            )
+        self.is_listening = False
+        found = {}
+        for bucket in self.buckets:
+            parameters = bucket.parameters()
+            for p, same in zip(parameters, _Averaged.apply(self, bucket, *parameters), strict=True):
+                found[id(p)] = same
+        return found
+
+    def averages(self, bucket: GradBucket, gradients: Sequence[Tensor | None]) -> list[Tensor]:
+        """Those of the gradients of a bucket, in a program. What `.grad` has before is averaged with the first of them."""
+        missing = [self.names[n] for (n, _), g in zip(bucket.members, gradients, strict=True) if g is None]
+        if missing and not self.may_miss:
+            raise DistributedError(
+                f"DistributedDataParallel: this backward pass gives no gradient to {_some(missing)}. If that is meant, pass "
+                "find_unused_parameters=True"
+            )
+        program = trace.get()
+        counted = self.counted.setdefault(program, set())
+        before = [None if bucket.index() in counted else p.grad for _, p in bucket.members]
+        counted.add(bucket.index())
+        parts = [
+            lucid.zeros_like(p) if g is None else g for (_, p), g in zip(bucket.members, gradients, strict=True)
+        ]
+        sums = [g if b is None else g + b for g, b in zip(parts, before, strict=True)]
+        flat = lucid.cat([s.reshape(-1) for s in sums]) if len(sums) > 1 else sums[0].reshape(-1)
+        flat = pmean(flat, self.group)
+        means = [
+            m.reshape(p.shape)
+            for m, (_, p) in zip(flat.split([s.numel() for s in sums]), bucket.members, strict=True)
+        ]
+        return [m if b is None else m - b for m, b in zip(means, before, strict=True)]
+
+
+class _Averaged(Function):
+    """Parameters as they are; the derivative averages over a group."""
+
+    @staticmethod
+    def forward(ctx: Any, reducer: Reducer, bucket: GradBucket, *parameters: Tensor) -> Any:
+        ctx.reducer, ctx.bucket = reducer, bucket
+        ctx.set_materialize_grads(False)
+        return tuple(p.view_as(p) for p in parameters)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return None, None, *ctx.reducer.averages(ctx.bucket, gradients)
 
 
 def _some(names: list[str]) -> str:
