@@ -47,6 +47,10 @@ class Twins(Engine):
     def broadcast(self, buffer, root):
         return DONE
 
+    def reduce_scatter(self, source, target, op, counts=None):
+        target[:] = source.reshape(2, -1).sum(0)
+        return DONE
+
     def all_gather(self, source, target, counts=None):
         target.reshape(2, -1)[:] = source
         return DONE
@@ -99,6 +103,49 @@ def test_the_wait_for_others_is_hidden_behind_the_backward_pass(width, monkeypat
         assert clock.waited < 0.2 * busy, f"waited {clock.waited:.2f} of {busy:.2f}"
         for p, q in zip(model.parameters(), wanted.parameters(), strict=True):
             assert bool((p.grad == q.grad).all())
+    finally:
+        dist.destroy_process_group()
+
+
+class Ticking(nn.Module):
+    """A layer that takes one unit of the clock, forwards and backwards."""
+
+    def __init__(self, clock, width):
+        super().__init__()
+        self.clock, self.layer = clock, nn.Linear(width, width)
+
+    def forward(self, x):
+        self.clock.now += 1.0
+        return Timed.apply(self.layer(x), self.clock)
+
+
+def test_the_next_unit_is_gathered_while_one_computes(monkeypatch):
+    clock, twins, width = Clock(), Twins(), 64
+    monkeypatch.setattr(throttled, "time", clock)
+    size = 4 * (width * width + width)
+    latency, bandwidth = 0.02, size / 0.8  # gathering a layer takes 0.8 of the time of the layer
+    dist.init_process_group(dist.Throttled(twins, latency, bandwidth))
+    try:
+        model = nn.Sequential(*[Ticking(clock, width) for _ in range(20)])
+        for layer in model:
+            nn.parallel.fully_shard(layer)
+        x, found, waits = lucid.rand(2, width), [], []
+        for i in range(4):
+            if i == 2:
+                with lucid.no_grad():
+                    model[1].layer.weight.mul_(2)
+            clock.waited = 0.0
+            out = model(x)
+            waits.append(clock.waited)
+            clock.waited = 0.0
+            out.sum().backward()
+            waits.append(clock.waited)
+            found.append(out.detach())
+        busy = 20 * 0.8
+        assert waits[0] > busy and waits[1] > busy, "at first nobody knows what comes next"
+        assert all(w < 0.2 * busy for w in waits[2::2]), waits
+        assert all(w < 0.6 * waits[1] for w in waits[3::2]), "gradients are still waited for"
+        assert bool((found[0] == found[1]).all() and (found[2] == found[3]).all() and (found[1] != found[2]).any())
     finally:
         dist.destroy_process_group()
 

@@ -101,6 +101,34 @@ def check_fully_sharded():
     )
 
 
+def check_compiled_steps():
+    policy = MixedPrecisionPolicy(param_dtype=lucid.float32)
+    for options in ({}, {"reshard_after_forward": False}, {"mp_policy": policy}):
+        models = [sharded(made(), **options) for _ in range(2)]
+        tolerance = 1e-4 if "mp_policy" in options else 1e-9
+        steps = []
+        for model in models:
+            optimizer = AdamW(model.parameters(), lr=0.01)
+
+            def step(x, y, model=model, optimizer=optimizer):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                return loss.detach()
+
+            steps.append(step)
+        eager, fast = steps[0], lucid.compile(steps[1])
+        for i in range(4):
+            rng = np.random.default_rng([i, RANK])
+            count = 4 + 2 * (i == 2)  # of another shape once
+            x, y = lucid.tensor(rng.integers(0, 11, (count, 5))), lucid.tensor(rng.integers(0, 11, count))
+            np.testing.assert_allclose(fast(x, y).item(), eager(x, y).item(), rtol=tolerance)
+        for p, q in zip(*[m.parameters() for m in models], strict=True):
+            np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), atol=10 * tolerance)
+            np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=tolerance)
+
+
 def check_gradients_accumulate():
     whole, model = made(), sharded(made())
     for m, parts, rank in ((whole, 1, 0), (model, SIZE, RANK)):

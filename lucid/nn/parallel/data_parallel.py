@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lucid import is_grad_enabled, no_grad
-from lucid.core.levels import tracing
+from lucid.core.levels import trace, tracing
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.nn.module import Module
@@ -82,7 +82,7 @@ class DistributedDataParallel(Module):
         if reducer is None:
             return self.module(*inputs, **kwargs)
         syncs = self.require_backward_grad_sync
-        if tracing():
+        if tracing() and trace.get() is not None:
             return self._traced(reducer, *inputs, **kwargs)
         if syncs and self.broadcast_buffers:
             self._sync_buffers()

@@ -2,7 +2,8 @@
 
 Parameters are divided along their first dimension into equal parts, the last of which may be shorter or empty. Those of one
 module form a unit that is gathered at once: before the module runs, and again before its part of the backward pass. After
-that the gradients are averaged, and each process keeps the gradient of its part.
+that the gradients are averaged, and each process keeps the gradient of its part. While a unit computes, the one that came
+after it the last time is gathered already.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import lucid
 from lucid import Tensor, distributed, is_grad_enabled, no_grad
 from lucid.autograd import Function
 from lucid.autograd.graph import saved_tensors_hooks
 from lucid.core import modes
-from lucid.core.levels import tracing
+from lucid.core.levels import trace, tracing
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.distributed.parts import Place, mark_as_part
@@ -76,6 +78,35 @@ class _Outer:
     unpack: Callable[[Any], Tensor]
 
 
+@dataclass(frozen=True)
+class _Coming:
+    """What is being gathered: the parts of everyone, and the versions of one's own that they were made of."""
+
+    everyone: Tensor
+    work: Any
+    versions: list[int]
+
+
+class _Order:
+    """The order in which the units of a group are gathered, in each direction: the same in all processes."""
+
+    def __init__(self) -> None:
+        self.last: ref[Unit] | None = None
+        self.backwards = False
+
+    def came(self, unit: "Unit", backwards: bool) -> "Unit | None":
+        """Note that a unit is gathered; returns the one that came after it before."""
+        before = self.last() if self.last is not None and self.backwards == backwards else None
+        if before is not None and before is not unit:
+            before.following[backwards] = ref(unit)
+        self.last, self.backwards = ref(unit), backwards
+        known = unit.following[backwards]
+        return None if known is None else known()
+
+
+_orders: WeakKeyDictionary[ProcessGroup, _Order] = WeakKeyDictionary()
+
+
 class _Gathered(Function):
     """Whole parameters of parts; the derivative averages and divides."""
 
@@ -100,6 +131,8 @@ class Unit:
         self.length = sum(part.count for part in self.parts)
         self.whole: list[Tensor] | None = None  # during the backward pass, with the versions of the shards
         self.versions: list[int] = []
+        self.coming: _Coming | None = None
+        self.following: list[ref[Unit] | None] = [None, None]  # the unit that is gathered next, forwards and backwards
         self.forward = module.forward
         module.forward = self.call  # type: ignore[method-assign]
 
@@ -131,10 +164,29 @@ class Unit:
     # Gathering.
 
     @no_grad()
-    def gathered(self) -> list[Tensor]:
+    def gathered(self, backwards: bool = False) -> list[Tensor]:
         """The whole parameters: those that the backward pass has gathered, if they are still right."""
-        if self.whole is not None and self.versions == self._now():
+        if self.whole is not None and self.versions == self._now() and not _in_program():
             return [w.detach() for w in self.whole]
+        if _in_program():
+            everyone = self.started(False).everyone
+        else:
+            coming = self._ahead() or self.started(True)
+            following = _orders.setdefault(self.group, _Order()).came(self, backwards)
+            if following is not None and following._ahead() is None:
+                following.coming = following.started(True)
+            self.coming, everyone = None, coming.everyone
+            if coming.work is not None:
+                coming.work.wait()
+        return [self._joined(everyone, part) for part in self.parts]
+
+    def _ahead(self) -> _Coming | None:
+        """What was started before, if it is still right."""
+        return self.coming if self.coming is not None and self.coming.versions == self._now() else None
+
+    @no_grad()
+    def started(self, async_op: bool) -> _Coming:
+        """Begin to gather."""
         kind = self.policy.param_dtype
         types = {part.shard.dtype for part in self.parts} if kind is None else {kind}
         if len(types) != 1:
@@ -144,8 +196,16 @@ class Unit:
         for part in self.parts:
             mine = part.shard.detach().reshape(-1)
             everyone[rank, part.start : part.start + mine.numel()].copy_(mine)
-        if size > 1:
-            distributed.all_gather_into_tensor(everyone, everyone[rank], self.group)
+        work = distributed.all_gather_into_tensor(everyone, everyone[rank], self.group, async_op) if size > 1 else None
+        return _Coming(everyone, work, self._now())
+
+    def whole_parameters(self) -> list[Tensor]:
+        """The whole parameters in the type that they have."""
+        policy, self.policy = self.policy, MixedPrecisionPolicy()
+        try:
+            everyone = self.started(False).everyone
+        finally:
+            self.policy = policy
         return [self._joined(everyone, part) for part in self.parts]
 
     def _joined(self, everyone: Tensor, part: _Part) -> Tensor:
@@ -159,19 +219,16 @@ class Unit:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The module's forward, with whole parameters in place of the parts."""
-        if tracing():
-            raise NotImplementedError(
-                "fully_shard: a program that is traced cannot contain the gathering of parameters"
-            )
         kind = self.policy.param_dtype
         if kind is not None and self.policy.cast_forward_inputs:
             args, kwargs = _cast((args, kwargs), kind)
         shards = [part.shard for part in self.parts]
         records = is_grad_enabled() and any(s.requires_grad for s in shards)
+        reshards = records and self.reshards and not _in_program()
         found = _Gathered.apply(self, *shards) if records else self.gathered()
         whole = [f if s.requires_grad else f.detach() for f, s in zip(found, shards, strict=True)]
         with self._in_place(whole):
-            if records and self.reshards:
+            if reshards:
                 pack, unpack = self._hooks(whole)
                 with saved_tensors_hooks(pack, unpack):
                     out = self.forward(*args, **kwargs)
@@ -179,7 +236,7 @@ class Unit:
                 out = self.forward(*args, **kwargs)
         if self.policy.output_dtype is not None:
             out = _cast(out, self.policy.output_dtype)
-        return self._watched(out) if records and self.reshards else out
+        return self._watched(out) if reshards else out
 
     @contextmanager
     def _in_place(self, whole: Sequence[Tensor]) -> Iterator[None]:
@@ -224,7 +281,7 @@ class Unit:
     def gather_again(self) -> list[Tensor]:
         """The whole parameters for the backward pass, which stay until the gradients are averaged."""
         if self.whole is None or self.versions != self._now():
-            found = self.gathered()
+            found = self.gathered(True)
             for part, full in zip(self.parts, found, strict=True):
                 full.requires_grad_(part.shard.requires_grad)
             self.whole, self.versions = found, self._now()
@@ -268,6 +325,11 @@ class Unit:
             else None
             for part in self.parts
         ]
+
+
+def _in_program() -> bool:
+    """Whether a program is traced here: it gathers once, and its memory is planned for how long that is needed."""
+    return bool(tracing()) and trace.get() is not None
 
 
 def _cast(values: Any, kind: Any) -> Any:
@@ -347,19 +409,10 @@ def unsharded_state_dict(module: Module) -> dict[str, Tensor]:
     """
     state = dict(module.state_dict())
     for unit in _units(module):
-        whole = _plain(unit).gathered()
-        for part, full in zip(unit.parts, whole, strict=True):
+        for part, full in zip(unit.parts, unit.whole_parameters(), strict=True):
             for name in _names(module, part):
                 state[name] = full
     return state
-
-
-def _plain(unit: Unit) -> Unit:
-    """A unit that gathers parameters in the type that they have."""
-    plain = Unit.__new__(Unit)
-    plain.group, plain.policy = unit.group, MixedPrecisionPolicy()
-    plain.parts, plain.length, plain.whole = unit.parts, unit.length, None
-    return plain
 
 
 def _names(module: Module, part: _Part) -> list[str]:
