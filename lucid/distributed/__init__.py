@@ -11,6 +11,7 @@ from lucid.distributed.engines.engine import DistributedError as DistributedErro
 from lucid.distributed.engines.engine import Engine as Engine
 from lucid.distributed.engines.throttled import Throttled as Throttled
 from lucid.distributed.groups import *
+from lucid.distributed.join import *
 from lucid.distributed.mesh import *
 from lucid.distributed.objects import *
 from lucid.distributed.planning import *

@@ -7,14 +7,24 @@ import lucid
 from lucid import distributed
 from lucid.autograd.modes import no_grad
 from lucid.core.tensor import Tensor
-from lucid.distributed import ProcessGroup
+from lucid.distributed import Join, Joinable, JoinHook, ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.optim.optimizer import Closure, Optimizer, Params
 
 __all__ = ["ZeroOptimizer", "ZeroRedundancyOptimizer"]
 
 
-class ZeroOptimizer(Optimizer):
+class _Answers(JoinHook):
+    """A process without inputs takes the steps of its part of the parameters."""
+
+    def __init__(self, optimizer: "ZeroOptimizer") -> None:
+        self.optimizer = optimizer
+
+    def main_hook(self) -> None:
+        self.optimizer.step()
+
+
+class ZeroOptimizer(Optimizer, Joinable):
     """Another optimizer, of which each process keeps the state of some parameters, and takes their steps for all.
 
     All processes have the whole model and its averaged gradients, as `DistributedDataParallel` gives them. Parameters are
@@ -91,6 +101,7 @@ class ZeroOptimizer(Optimizer):
 
     def step(self, closure: Closure | None = None) -> Any:
         """Update the own parameters, and give all processes the new values of all."""
+        Join.notify_join_context(self)
         loss = self._loss(closure)
         for group, local in self._pairs():
             local.update({k: v for k, v in group.items() if k != "params"})
@@ -99,6 +110,15 @@ class ZeroOptimizer(Optimizer):
         if self.process_group.size() > 1:
             self._exchange()
         return loss
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What answers for the optimizer in processes that have no more inputs; see `lucid.distributed.Join`."""
+        return _Answers(self)
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The processes that share the state."""
+        return self.process_group
 
     @no_grad()
     def _exchange(self) -> None:

@@ -268,6 +268,68 @@ def check_compiled_steps():
                 np.testing.assert_allclose(q.numpy(), p.numpy(), atol=1e-10)
 
 
+def uneven(step, divides_by_all):
+    """One step of all processes, of which the r-th has r + 2 inputs, by one of them that has them all."""
+    models = [r for r in range(SIZE) if step < r + 2]
+    return models, SIZE if divides_by_all else len(models)
+
+
+def uneven_input(step, rank):
+    rng = np.random.default_rng([step, rank])
+    return lucid.tensor(rng.standard_normal((3, 2, 6, 6))), lucid.tensor(rng.integers(0, 3, 3))
+
+
+def check_join():
+    from lucid.optim import AdamW, ZeroOptimizer
+
+    for divides_by_all in (True, False):
+        for zero in (False, True):
+            whole = made(cnn).double()
+            one = AdamW(whole.parameters(), lr=0.01)
+            buffers = {k: v.clone() for k, v in whole.named_buffers()}
+            for step in range(SIZE + 1):
+                active, divisor = uneven(step, divides_by_all)
+                one.zero_grad()
+                kept = None
+                for r in active:
+                    for k, v in whole.named_buffers():
+                        v.copy_(buffers[k])
+                    x, y = uneven_input(step, r)
+                    (F.cross_entropy(whole(x), y) / divisor).backward()
+                    kept = {k: v.clone() for k, v in whole.named_buffers()}  # the last one's go to all
+                buffers = kept
+                one.step()
+            ddp = DistributedDataParallel(made(cnn).double())
+            optimizer = ZeroOptimizer(ddp.parameters(), AdamW, lr=0.01) if zero else AdamW(ddp.parameters(), lr=0.01)
+            objects = [ddp, optimizer] if zero else [ddp]
+            with dist.Join(objects, divide_by_initial_world_size=divides_by_all):
+                for step in range(RANK + 2):
+                    x, y = uneven_input(step, RANK)
+                    optimizer.zero_grad()
+                    F.cross_entropy(ddp(x), y).backward()
+                    optimizer.step()
+            for (name, p), q in zip(ddp.module.named_parameters(), whole.parameters(), strict=True):
+                np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), atol=1e-9, err_msg=name)
+            for k, v in ddp.module.named_buffers():
+                np.testing.assert_allclose(v.numpy(), buffers[k].numpy(), atol=1e-9, err_msg=k)
+    with ddp.join():  # the same again, after passes without exchange, and one without gradients
+        for step in range(2 - RANK % 2):
+            with ddp.no_sync():
+                ddp(uneven_input(step, RANK)[0]).sum().backward()
+            with lucid.no_grad():
+                ddp(uneven_input(step, RANK)[0])
+            ddp(uneven_input(step, RANK)[0]).sum().backward()
+    ddp(uneven_input(0, RANK)[0]).sum().backward()
+
+    def early():
+        with dist.Join([ddp], throw_on_early_termination=True):
+            for step in range(RANK + 2):
+                ddp(uneven_input(step, RANK)[0]).sum().backward()
+
+    refused(early, RuntimeError, f"1 of {SIZE} processes have no more inputs")
+    refused(lambda: dist.Join([1]), TypeError, "DistributedDataParallel")
+
+
 def check_local_gradients_count_in_compiled_steps():
     models = [DistributedDataParallel(made(mlp).double()) for _ in range(2)]
     x, y = data((BATCH, 6), 3, RANK)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lucid import is_grad_enabled, no_grad
+import lucid
+from lucid import distributed, is_grad_enabled, no_grad
 from lucid.core.levels import trace, tracing
-from lucid.distributed import ProcessGroup
+from lucid.distributed import Join, Joinable, JoinHook, ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.nn.module import Module
 from lucid.nn.parallel.agreement import broadcast_all, listed, raise_unless_equal, replaced
@@ -15,7 +16,32 @@ from lucid.nn.parallel.reducer import LARGE, CommHook, Reducer
 __all__ = ["DistributedDataParallel"]
 
 
-class DistributedDataParallel(Module):
+class _Answers(JoinHook):
+    """What a process without inputs does for a model in a `Join`."""
+
+    def __init__(self, model: "DistributedDataParallel", divides_by_all: bool) -> None:
+        self.model, self.divides_by_all = model, divides_by_all
+        model._divides_by_all = divides_by_all
+
+    def main_hook(self) -> None:
+        reducer = self.model._reducer
+        if reducer is None:
+            return
+        syncs, source = self.model._agreed(-1, False)
+        if syncs:
+            self.model._sync_buffers(source)
+            reducer.shadow()
+
+    @no_grad()
+    def post_hook(self, is_last_joiner: bool) -> None:
+        model = self.model
+        if model._reducer is None:
+            return
+        _, source = model._agreed(model.process_group.rank() if is_last_joiner else -1, False)
+        broadcast_all([*model.module.parameters(), *model.module.buffers()], model.process_group, source)
+
+
+class DistributedDataParallel(Module, Joinable):
     """A module that all processes of a group train, each on its part of the batch.
 
     All of them make it of the same module. They begin with the parameters and buffers of the first one, and each backward
@@ -65,7 +91,7 @@ class DistributedDataParallel(Module):
                 "nothing to exchange; call the module itself"
             )
         self._reducer: Reducer | None = None
-        self._has_hook = False
+        self._has_hook, self._divides_by_all = False, True
         if self.process_group.size() == 1:
             return
         if init_sync:
@@ -81,34 +107,75 @@ class DistributedDataParallel(Module):
         reducer = self._reducer
         if reducer is None:
             return self.module(*inputs, **kwargs)
-        syncs = self.require_backward_grad_sync
+        syncs, joins = self.require_backward_grad_sync, self._join_config.enable
         if tracing() and trace.get() is not None:
             return self._traced(reducer, *inputs, **kwargs)
-        if syncs and self.broadcast_buffers:
-            self._sync_buffers()
-        if is_grad_enabled():
-            reducer.is_listening = syncs
+        if not is_grad_enabled():
+            if syncs and not joins:  # those that have joined answer for training steps
+                self._sync_buffers()
+            return self.module(*inputs, **kwargs)
+        source = 0
+        if joins:
+            Join.notify_join_context(self)
+            _, source = self._agreed(self.process_group.rank(), syncs)
+        else:
+            reducer.members = reducer.divisor = self.process_group.size()
+        if syncs:
+            self._sync_buffers(source)
+        reducer.is_listening = syncs
         return self.module(*inputs, **kwargs)
+
+    def _agreed(self, rank: int, syncs: bool) -> tuple[bool, int]:
+        """In a `Join`, whether this step exchanges gradients, and the last of those whose numbers are not negative."""
+        reducer = self._reducer
+        assert reducer is not None
+        found = lucid.tensor([int(syncs), rank])
+        distributed.all_reduce(found, "max", self.process_group)
+        reducer.members = self._join_config.active or self.process_group.size()
+        reducer.divisor = self.process_group.size() if self._divides_by_all else reducer.members
+        any_syncs, last = found.tolist()
+        return bool(any_syncs), last
+
+    def join_hook(self, divide_by_initial_world_size: bool = True, **kwargs: Any) -> JoinHook:
+        """What answers for the model in processes that have no more inputs; see `lucid.distributed.Join`."""
+        return _Answers(self, divide_by_initial_world_size)
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The processes that train the model."""
+        return self.process_group
+
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Join:
+        """A `lucid.distributed.Join` of this model alone."""
+        return Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
 
     def _traced(self, reducer: Reducer, *inputs: Any, **kwargs: Any) -> Any:
         """The same in a program: parameters whose gradients are averaged, by instructions, where they become complete."""
+        if self._join_config.enable:
+            raise NotImplementedError(
+                "DistributedDataParallel: which processes have inputs is known outside of programs only; call the step in a "
+                "Join without lucid.compile"
+            )
         if not self.require_backward_grad_sync:
             raise NotImplementedError(
                 "DistributedDataParallel: what was added to gradients under no_sync is known outside of programs only; "
                 "call the step under no_sync without lucid.compile"
             )
-        if self.broadcast_buffers:
-            self._sync_buffers()
+        self._sync_buffers()
         if not is_grad_enabled():
             return self.module(*inputs, **kwargs)
         with replaced(self.module, reducer.averaging()):
             return self.module(*inputs, **kwargs)
 
     @no_grad()
-    def _sync_buffers(self) -> None:
-        buffers = list(self.module.buffers())
+    def _sync_buffers(self, source: int = 0) -> None:
+        buffers = list(self.module.buffers()) if self.broadcast_buffers else []
         if buffers:
-            broadcast_all(buffers, self.process_group)
+            broadcast_all(buffers, self.process_group, source)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

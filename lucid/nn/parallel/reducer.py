@@ -78,9 +78,12 @@ class Reducer:
         self.may_miss, self.is_static = may_miss, is_static
         self.hook: tuple[Any, CommHook] | None = None
         self.is_listening = False
+        self.members = self.divisor = group.size()  # who computes gradients, and by what their sum is divided
         self.leaves = {id(p): p for _, p in named}
         self.first_used: list[int] | None = None
-        self.counted: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()  # in programs, buckets with what was before
+        self.counted: WeakKeyDictionary[Any, set[int]] = (
+            WeakKeyDictionary()
+        )  # in programs, buckets with what was before
         self.buckets = _divided([p for _, p in named], cap)
         self.slots = {id(p): (b, i) for b in self.buckets for i, (_, p) in enumerate(b.members)}
         self._clear()
@@ -122,7 +125,9 @@ class Reducer:
             bucket = self.buckets[self.sent]
             array = self.direct.get(bucket.index())
             if array is not None:
-                bucket.pending = distributed.all_reduce(Tensor._wrap(array), group=self.group, async_op=True)
+                bucket.pending = distributed.all_reduce(
+                    Tensor._wrap(array.reshape(-1)), group=self.group, async_op=True
+                )
             elif self.hook is not None:
                 state, hook = self.hook
                 bucket.pending = hook(state, bucket)
@@ -144,6 +149,17 @@ class Reducer:
                     self.used[number] = 1
                     place.copy_(gradient)
             bucket.missing = 0
+        self._complete()
+
+    @no_grad()
+    def shadow(self) -> None:
+        """Take part in a pass of others without gradients of one's own."""
+        for bucket in self.buckets:
+            bucket.buffer().zero_()
+            bucket.missing = 0
+        self._complete()
+
+    def _complete(self) -> None:
         self._send()
         distributed.all_reduce(self.used, group=self.group)
         used = self.used.tolist()
@@ -153,7 +169,7 @@ class Reducer:
         self._check(used)
 
     def _finish(self, bucket: GradBucket, used: list[int]) -> None:
-        factor = 1.0 / self.group.size()
+        factor = 1.0 / self.divisor
         array = self.direct.get(bucket.index())
         found = bucket.pending.wait()
         if array is not None:
@@ -177,8 +193,10 @@ class Reducer:
 
     def _check(self, used: list[int]) -> None:
         """Raise, in all processes, if parameters were left out that must not be."""
-        size = self.group.size()
+        size = self.members
         if self.is_static:
+            if size < self.group.size():
+                return
             if self.first_used is None:
                 self.first_used = used
             elif used != self.first_used:
@@ -193,7 +211,6 @@ class Reducer:
                 f"DistributedDataParallel: this backward pass gave no gradient in some process to {_some(names)}. If "
                 "that is meant, pass find_unused_parameters=True"
             )
-
 
     def averaging(self) -> dict[int, Tensor]:
         """For a program, tensors with the values of the parameters, whose gradients are averaged; by the ids of these."""
@@ -226,15 +243,12 @@ class Reducer:
         counted = self.counted.setdefault(program, set())
         before = [None if bucket.index() in counted else p.grad for _, p in bucket.members]
         counted.add(bucket.index())
-        parts = [
-            lucid.zeros_like(p) if g is None else g for (_, p), g in zip(bucket.members, gradients, strict=True)
-        ]
+        parts = [lucid.zeros_like(p) if g is None else g for (_, p), g in zip(bucket.members, gradients, strict=True)]
         sums = [g if b is None else g + b for g, b in zip(parts, before, strict=True)]
         flat = lucid.cat([s.reshape(-1) for s in sums]) if len(sums) > 1 else sums[0].reshape(-1)
         flat = pmean(flat, self.group)
         means = [
-            m.reshape(p.shape)
-            for m, (_, p) in zip(flat.split([s.numel() for s in sums]), bucket.members, strict=True)
+            m.reshape(p.shape) for m, (_, p) in zip(flat.split([s.numel() for s in sums]), bucket.members, strict=True)
         ]
         return [m if b is None else m - b for m, b in zip(means, before, strict=True)]
 
