@@ -3,6 +3,8 @@
 Parameters are divided into buckets, in the reverse order of their registration, which is about the order in which their
 gradients become complete. A bucket is sent as soon as it is complete and all before it were sent, so that all processes
 send in the same order. A large parameter is a bucket of its own, and its gradient is reduced where it lies, without copies.
+
+Which parameters were used is exchanged as well: behind the gradients of the last bucket, if it is one of small parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,6 +32,8 @@ class GradBucket:
     def __init__(self, number: int, parameters: Sequence[tuple[int, Tensor]], last: bool) -> None:
         self._number, self._last = number, last
         self.members = list(parameters)  # with their numbers among all
+        self.flags = 0  # how many elements follow the gradients
+        self.memory: Tensor | None = None  # the buffer, and these
         self._buffer: Tensor | None = None
         self.places: list[Tensor] = []  # the parts of the buffer
         self.missing = len(self.members)
@@ -46,8 +50,9 @@ class GradBucket:
     def buffer(self) -> Tensor:
         """All gradients, in one dimension."""
         if self._buffer is None:
-            sizes = [p.numel() for _, p in self.members]
-            self.set_buffer(lucid.empty(sum(sizes), dtype=self.members[0][1].dtype))
+            size = sum(p.numel() for _, p in self.members)
+            self.memory = lucid.empty(size + self.flags, dtype=self.members[0][1].dtype)
+            self.set_buffer(self.memory[:size])
         assert self._buffer is not None
         return self._buffer
 
@@ -85,13 +90,14 @@ class Reducer:
             WeakKeyDictionary()
         )  # in programs, buckets with what was before
         self.buckets = _divided([p for _, p in named], cap)
+        self.carrier = _carrier(self.buckets, len(named))  # the bucket that tells what was used
         self.slots = {id(p): (b, i) for b in self.buckets for i, (_, p) in enumerate(b.members)}
         self._clear()
         listen(self)
 
     def _clear(self) -> None:
         self.sent = 0
-        self.used = lucid.zeros(len(self.names), dtype=lucid.int32)
+        self.used = [0] * len(self.names)
         self.arrived_keys: set[int] = set()
         self.direct: dict[int, Any] = {}  # bucket number -> the array of a gradient that is reduced where it lies
         for bucket in self.buckets:
@@ -107,7 +113,14 @@ class Reducer:
             return
         self.arrived_keys.add(key)
         self.used[number] = 1
-        if len(bucket.members) == 1 and before is None and self.hook is None and own and _is_final(gradient, p):
+        if (
+            len(bucket.members) == 1
+            and not bucket.flags
+            and before is None
+            and self.hook is None
+            and own
+            and _is_final(gradient, p)
+        ):
             self.direct[bucket.index()] = gradient
         else:
             place = bucket.gradients()[i]
@@ -132,7 +145,12 @@ class Reducer:
                 state, hook = self.hook
                 bucket.pending = hook(state, bucket)
             else:
-                bucket.pending = distributed.all_reduce(bucket.buffer(), group=self.group, async_op=True)
+                buffer = bucket.buffer()
+                if bucket.flags:
+                    assert bucket.memory is not None
+                    buffer = bucket.memory
+                    buffer[-bucket.flags :] = lucid.tensor(self.used, dtype=buffer.dtype)
+                bucket.pending = distributed.all_reduce(buffer, group=self.group, async_op=True)
             self.sent += 1
 
     @no_grad()
@@ -161,12 +179,22 @@ class Reducer:
 
     def _complete(self) -> None:
         self._send()
-        distributed.all_reduce(self.used, group=self.group)
-        used = self.used.tolist()
+        used = self._used_by()
         for bucket in self.buckets:
             self._finish(bucket, used)
         self._clear()
         self._check(used)
+
+    def _used_by(self) -> list[int]:
+        """How many processes used each parameter."""
+        if self.carrier is None or self.hook is not None:
+            found = lucid.tensor(self.used, dtype=lucid.int32)
+            distributed.all_reduce(found, group=self.group)
+        else:
+            self.carrier.pending.wait()
+            assert self.carrier.memory is not None
+            found = self.carrier.memory[-self.carrier.flags :]
+        return [int(n) for n in found.tolist()]
 
     def _finish(self, bucket: GradBucket, used: list[int]) -> None:
         factor = 1.0 / self.divisor
@@ -303,4 +331,19 @@ def _divided(parameters: Sequence[Tensor], cap: int) -> list[GradBucket]:
         open_[kind].append((number, p))
         sizes[kind] += size
     found.sort(key=lambda members: -members[-1][0])
+    collecting = [members for members in found if any(members is each for each in open_.values())]
+    if collecting:  # the last one of small parameters comes at the end: see `_carrier`
+        last = collecting[-1]
+        found = [*[members for members in found if members is not last], last]
     return [GradBucket(i, members, i == len(found) - 1) for i, members in enumerate(found)]
+
+
+def _carrier(buckets: Sequence[GradBucket], count: int) -> GradBucket | None:
+    """The last bucket with room behind its gradients for so many counts, if its type has them and it is not reduced elsewhere."""
+    last = buckets[-1]
+    first = last.members[0][1]
+    is_alone = len(last.members) == 1 and first.numel() * first.element_size() >= LARGE
+    if is_alone or first.dtype not in (lucid.float32, lucid.float64):
+        return None
+    last.flags = count
+    return last
