@@ -110,7 +110,7 @@ def test_threads_may_change_after_a_program_was_made(threads):
 
 
 @pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("layer", [nn.LSTM, nn.RNN])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"bidirectional": True}, {"num_layers": 2}], ids=str)
 def test_recurrent_layers(dtype, layer, options):
     lucid.manual_seed(0)
@@ -128,7 +128,7 @@ def test_recurrent_layers(dtype, layer, options):
     check(step, x, exactly=False)
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM, nn.RNN])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_of_which_only_the_last_state_counts(layer):
     lucid.manual_seed(0)
     model, x = layer(4, 6).double(), values("float64", 5, 2, 4)

@@ -283,19 +283,23 @@ def _before_steps(steps: Steps, y: Any, first: Any, reverse: bool) -> Any:
     return out
 
 
+def _of_weights_steps(steps: Steps, dz: Any, dw: Any, of: Any, db: Any) -> None:
+    """`_of_weights` for one operand: what is wanted of the cotangents of weights and of a bias."""
+    if dw is not None:
+        steps.multiply(_transposed(dz), of, dw)
+    if db is not None:
+        steps.sum(dz, (0,), db)
+
+
 def _of_operands_steps(steps: Steps, outs: Any, dz: Any, x: Any, w_ih: Any, before: Any) -> None:
     """`_of_operands`, whose results are those of `outs` that are wanted."""
     dx, dw_ih, dw_hh, db_ih, db_hh = outs
     if dx is not None:
         steps.multiply(dz, w_ih, dx)
-    for dw, of in ((dw_ih, x), (dw_hh, before)):
-        if dw is not None:
-            steps.multiply(_transposed(dz), of, dw)
-    biases = [db for db in (db_ih, db_hh) if db is not None]
-    if biases:
-        steps.sum(dz, (0,), biases[0])
-    for db in biases[1:]:
-        steps.copy(biases[0], db)
+    _of_weights_steps(steps, dz, dw_ih, x, db_ih)
+    _of_weights_steps(steps, dz, dw_hh, before, db_hh if db_ih is None else None)
+    if db_ih is not None and db_hh is not None:
+        steps.copy(db_ih, db_hh)
 
 
 def _total_steps(steps: Steps, biases: Sequence[Any], size: int, kind: Any) -> Any:
@@ -352,7 +356,46 @@ def _lstm_back_steps(
     return True
 
 
-lower({"rnn": Lowering(_rnn_steps, _rnn_back_steps), "lstm": Lowering(_lstm_steps, _lstm_back_steps)})
+def _gru_steps(
+    steps: Steps, outs: Any, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, h0: Any, sizes: Sizes, reverse: bool
+) -> Any:
+    if not _is_lowered(steps, 3, x, w_ih, w_hh, b_ih, b_hh, h0, None, sizes):
+        return None
+    size = h0.array.shape[1]
+    bias = steps.new((4 * size,), x.array.dtype)
+    steps.clear(bias)
+    if b_ih is not None:
+        steps.copy(b_ih, bias.shown(bias.array[: 3 * size]))
+    if b_hh is not None:
+        steps.add_into(b_hh.shown(b_hh.array[: 2 * size]), bias.shown(bias.array[: 2 * size]))
+        steps.copy(b_hh.shown(b_hh.array[2 * size :]), bias.shown(bias.array[3 * size :]))
+    known = _run_steps(steps, "gru", _steps(sizes, reverse), outs, x, w_ih, w_hh, bias, h0, None, 2 * size)
+    return (*known, outs[0])
+
+
+def _gru_back_steps(
+    steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, sizes: Sizes, reverse: bool
+) -> bool:
+    (x, w_ih, w_hh, _, _, h0), (gates, kept, y) = operands, residuals
+    dx, dw_ih, dw_hh, db_ih, db_hh, dh = outs
+    size, order = h0.array.shape[1], _steps(sizes, reverse)
+    dz = _run_back_steps(steps, "gru", order, cts, gates, kept, w_hh, h0, None, (dh, None), 4 * size)
+    of_state = dz.shown(dz.array[:, : 3 * size])
+    _of_weights_steps(steps, of_state, dw_hh, _before_steps(steps, y, h0, reverse), db_hh)
+    steps.copy(dz.shown(dz.array[:, 3 * size :]), dz.shown(dz.array[:, 2 * size : 3 * size]))
+    _of_weights_steps(steps, of_state, dw_ih, x, db_ih)
+    if dx is not None:
+        steps.multiply(of_state, w_ih, dx)
+    return True
+
+
+lower(
+    {
+        "rnn": Lowering(_rnn_steps, _rnn_back_steps),
+        "lstm": Lowering(_lstm_steps, _lstm_back_steps),
+        "gru": Lowering(_gru_steps, _gru_back_steps),
+    }
+)
 fill(
     {
         "rnn": WithBackward(_rnn_forward, _rnn_backward),
