@@ -428,8 +428,8 @@ def test_wrong_places_are_refused(where, error, words, tmp_path):
 
 
 def test_paths_must_be_paths(tmp_path):
-    with pytest.raises(TypeError, match="path must be a string or a path, not BytesIO"):
-        save({}, io.BytesIO())
+    with pytest.raises(TypeError, match="path must be a string or a path, not list"):
+        save({}, [])
     with pytest.raises(TypeError, match="path must be a string or a path, not int"):
         load(3)
     with pytest.raises(FileNotFoundError):
@@ -1031,3 +1031,25 @@ def test_pipes_and_devices(tmp_path):
     with pytest.raises(OSError, match="is a device"):
         save([1], os.devnull)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_open_files(tmp_path):
+    """What is written to an open file is what a path holds, from where the file stands."""
+    nest = {"w": lucid.arange(3.0), "epoch": 2, "many": [lucid.ones(1), "x"]}
+    memory = io.BytesIO()
+    memory.write(b"before")
+    save(nest, memory)
+    memory.seek(6)
+    found = load(memory)
+    assert found["epoch"] == 2 and found["w"].tolist() == [0, 1, 2] and found["many"][1] == "x"
+    with open(tmp_path / "state", "wb") as file:
+        save(nest, file)
+    assert load(tmp_path / "state")["w"].tolist() == [0, 1, 2]
+    with open(tmp_path / "state", "rb") as file:
+        assert load(file)["many"][0].tolist() == [1]
+    with pytest.raises(ValueError, match="shard_size"):
+        save(nest, io.BytesIO(), shard_size=10)
+    with pytest.raises(ValueError, match="mmap"):
+        load(memory, mmap=True)
+    with pytest.raises(CheckpointError):
+        load(io.BytesIO(b"nothing of the kind"))

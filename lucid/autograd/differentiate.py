@@ -133,19 +133,23 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
+    *,
+    only_inputs: bool = True,
 ) -> Any:
     """The gradients of the sum of `outputs` by `inputs`, leaving every `.grad` alone.
 
     One input gives one gradient, several give a tuple. `grad_outputs` are the seeds: tensors or numbers, ones if
     omitted. An input that the outputs do not depend on is an error, or None with `allow_unused`, or zeros with
     `materialize_grads`. With `is_grads_batched`, the seeds have one more dimension at the front, and so have the
-    gradients.
+    gradients. `only_inputs` is for programs that say it, and must be True.
 
     >>> import lucid
     >>> x = lucid.tensor([1.0, -2.0, 3.0], requires_grad=True)
     >>> lucid.autograd.grad((x * x).sum(), x)
     Tensor([ 2., -4.,  6.])
     """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward() to accumulate into every leaf")
     bare = isinstance(inputs, Tensor)
     roots = _as_list(outputs, "outputs")
     wanted = _as_list(inputs, "inputs")

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
 
 from lucid.checkpoints.errors import CheckpointError
 from lucid.checkpoints.files import TensorFile
@@ -15,10 +17,13 @@ from lucid.core.tensor import Tensor
 _ATTEMPTS = 100
 
 
-def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False, verify: bool | None = None) -> Any:
+def load(
+    path: str | os.PathLike[str] | BinaryIO, *, device: Any = None, mmap: bool = False, verify: bool | None = None
+) -> Any:
     """Read a checkpoint: the nest that was given to `lucid.save`.
 
-    `path` is a file, the index of a checkpoint in several files, or a directory that holds one checkpoint. A safetensors
+    `path` is a file, the index of a checkpoint in several files, or a directory that holds one checkpoint; or a file that is
+    open for reading bytes, which is read to its end. A safetensors
     file of another maker gives a dict of its tensors. Tensors are put on `device`. They own their memory; with
     `mmap=True` they show the file, of which parts are read when they are first used, and which writes do not change.
 
@@ -35,6 +40,14 @@ def load(path: str | os.PathLike[str], *, device: Any = None, mmap: bool = False
     >>> load(path)
     [Tensor([1., 2.], requires_grad=True), ('lr', 0.1)]
     """
+    if not isinstance(path, str | os.PathLike) and hasattr(path, "read"):
+        if mmap:
+            raise ValueError("load: an open file cannot be shown in memory; give its path, or mmap=False")
+        with TemporaryDirectory() as folder:
+            whole = os.path.join(folder, "whole")
+            with open(whole, "wb") as copy:
+                copyfileobj(path, copy)
+            return load(whole, device=device, verify=verify)
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"load: path must be a string or a path, not {type(path).__name__}")
     target = as_device(device)

@@ -4,7 +4,9 @@ import errno
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
 
 from lucid.checkpoints import shards
 from lucid.checkpoints.files import package, raise_unless_file, write
@@ -15,8 +17,10 @@ STRUCTURE, VERSION = "lucid.structure", "lucid.version"
 CURRENT_VERSION = "1"
 
 
-def save(obj: Any, path: str | os.PathLike[str], *, shard_size: int | str | None = None) -> None:
+def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, *, shard_size: int | str | None = None) -> None:
     """Write `obj` to a safetensors file, from which `lucid.load` reads it back.
+
+    `path` may also be a file that is open for writing bytes, as an `io.BytesIO` is.
 
     `obj` may be a nest of dicts (also OrderedDict and Counter; keys may be strings, numbers, None or tuples), lists and
     tuples that holds tensors, NumPy arrays and scalars, numbers, strings, bytes, None, dtypes, devices and Generators:
@@ -40,6 +44,15 @@ def save(obj: Any, path: str | os.PathLike[str], *, shard_size: int | str | None
     >>> load(path)
     {'weight': Tensor([1., 1.]), 'epoch': 3}
     """
+    if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
+        if shard_size is not None:
+            raise ValueError("save: an open file takes no shard_size: several files need a path")
+        with TemporaryDirectory() as folder:
+            whole = os.path.join(folder, "whole")
+            save(obj, whole)
+            with open(whole, "rb") as written:
+                copyfileobj(written, path)
+        return
     limit = None if shard_size is None else shards.parsed_size(shard_size)
     target = _target(path, limit is not None)
     package()

@@ -28,11 +28,17 @@ def grad(
     >>> torch.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    if not only_inputs:
-        raise ValueError("grad: only_inputs=False is not supported; use backward() to accumulate into every leaf")
     wanted = [inputs] if isinstance(inputs, lucid.Tensor) else list(inputs)
     found = lucid.autograd.grad(
-        outputs, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched, materialize_grads
+        outputs,
+        wanted,
+        grad_outputs,
+        retain_graph,
+        create_graph,
+        allow_unused,
+        is_grads_batched,
+        materialize_grads,
+        only_inputs=only_inputs,
     )
     return tuple(None if g is None else of_class((x,), g) for g, x in zip(found, wanted, strict=True))
 

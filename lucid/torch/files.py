@@ -61,8 +61,6 @@ def load(
                 raise CheckpointError("neither a checkpoint of PyTorch nor of Lucid")
         except CheckpointError as error:
             raise CheckpointError(f"{name}: {error}") from None
-    if hasattr(f, "read"):
-        raise CheckpointError("safetensors are read from a path; write them to a file first")
     return adopted(lucid.load(f))
 
 
