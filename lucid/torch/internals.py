@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import re
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
@@ -367,6 +368,9 @@ DEFAULT_PROTOCOL = 2
 # --- files that are downloaded elsewhere, and overriding -----------------------------------------------
 
 
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # finds the hash in the name of a file that PyTorch offers
+
+
 def get_dir() -> str:
     """Where files that were downloaded are looked for."""
     home = os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch"))
@@ -410,6 +414,15 @@ has_torch_function_unary = has_torch_function_variadic = has_torch_function
 def is_tensor_like(obj: Any) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Plain)
+
+
+class FakeTensor:
+    """The tensors without elements by which PyTorch reads programs: no tensor is one."""
+
+
+def is_fake(x: Any) -> bool:
+    """Whether a tensor only stands for one while a program is read: no."""
+    return False
 
 
 def _log_api_usage_once(name: str) -> None:

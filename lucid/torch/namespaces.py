@@ -120,6 +120,8 @@ PATHS = {
     "jit.annotations": "typing",
     "fx": "lucid.torch.hints",
     "fx.node": "lucid.torch.hints",
+    "fx.experimental": "",
+    "fx.experimental.proxy_tensor": "lucid.torch.hints",
     "fx.graph_module": "lucid.torch.hints",
     "futures": "lucid.torch.hints",
     "__config__": "lucid.torch.processor",
@@ -149,6 +151,8 @@ PATHS = {
     "distributed.algorithms.join": "lucid.distributed.join",
     "distributed.algorithms.ddp_comm_hooks.default_hooks": "lucid.nn.parallel",
     "_C": "lucid.torch.internals",
+    "_subclasses": "lucid.torch.internals",
+    "_subclasses.fake_tensor": "lucid.torch.internals",
     "types": "lucid.torch.internals",
 }
 # Paths of modules whose names mean functions of the modules above them.
