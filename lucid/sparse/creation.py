@@ -70,6 +70,8 @@ def sparse_coo_tensor(
     rows = [in_range(row, shape[d], "sparse_coo_tensor", negative=False) for d, row in enumerate(given)]
     if any(row is not same for row, same in zip(rows, given, strict=True)):
         places = P.stack(*rows, dim=0)
+    elif isinstance(indices, Tensor):
+        places = P.clone(places)  # they were found in range, and stay so
     return Sparse.make(numbers, Coo(places, shape[:count], bool(is_coalesced)))
 
 
