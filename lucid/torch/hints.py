@@ -1,11 +1,11 @@
 """Settings that only hint, and decorators that compile elsewhere: accepted, and said to do nothing where that matters."""
 
 import builtins
-import threading
 import typing
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import lucid.nn
@@ -136,7 +136,7 @@ class Future(Generic[T]):
     """
 
     def __init__(self, *, devices: Any = None) -> None:
-        self._there = threading.Condition()
+        self._arrival: SimpleQueue[None] = SimpleQueue()
         self._outcome: tuple[T | None, BaseException | None] | None = None
         self._callbacks: list[Callable[[Future[T]], None]] = []
 
@@ -146,8 +146,9 @@ class Future(Generic[T]):
 
     def wait(self) -> Any:
         """The result, once it is there."""
-        with self._there:
-            self._there.wait_for(self.done)
+        if self._outcome is None:
+            self._arrival.get()
+            self._arrival.put(None)  # for others who wait
         return self.value()
 
     def value(self) -> Any:
@@ -168,21 +169,26 @@ class Future(Generic[T]):
         self._set(None, result)
 
     def _set(self, result: T | None, error: BaseException | None) -> None:
-        with self._there:
-            if self._outcome is not None:
-                raise RuntimeError("the result of this future is there already")
-            self._outcome = result, error
-            self._there.notify_all()
-        for callback in self._callbacks:
+        if self._outcome is not None:
+            raise RuntimeError("the result of this future is there already")
+        self._outcome = result, error
+        self._arrival.put(None)
+        self._call()
+
+    def _call(self) -> None:
+        """Call each function that waits for the result, once."""
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:  # another thread was faster
+                return
             callback(self)
 
     def add_done_callback(self, callback: Callable[["Future[T]"], None]) -> None:
         """Call a function with this future when the result is there."""
-        with self._there:
-            if self._outcome is None:
-                self._callbacks.append(callback)
-                return
-        callback(self)
+        self._callbacks.append(callback)
+        if self._outcome is not None:
+            self._call()
 
     def then(self, callback: Callable[["Future[T]"], Any]) -> "Future[Any]":
         """The future of what a function makes of this one."""
