@@ -1261,3 +1261,19 @@ def test_lists_of_tensors_at_once():
         assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True)) and type(found) is tuple
     with pytest.raises(AttributeError):
         torch._foreach_nothing  # noqa: B018
+
+
+def test_gradients_by_edges():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    edge, leaf = (torch.autograd.graph.get_gradient_edge(t) for t in (y, x))
+    z = (y**2).sum()
+    del y  # the edge holds the graph, not the tensor
+    found = torch.autograd.grad(z, [edge, leaf])
+    assert [g.tolist() for g in found] == [[4.0, 8.0], [8.0, 16.0]] and all(type(g) is torch.Tensor for g in found)
+    w = (x * 5).sum()
+    (g,) = torch.autograd.grad(torch.autograd.graph.get_gradient_edge(w), x, torch.tensor(2.0))
+    assert g.tolist() == [10.0, 10.0]
+    assert edge.output_nr == 0 and len(edge) == 2 and leaf.node.variable is x
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.graph.get_gradient_edge(torch.ones(2))

@@ -8,5 +8,5 @@ from lucid.ops.indexing cimport in_range
 
 cdef bint _is_basic(tuple key)
 cpdef object _basic(object x, tuple key)
-cpdef list along(object positions, tuple sizes, Py_ssize_t dim)
+cpdef list along(object positions, object sizes, Py_ssize_t dim)
 cpdef object counting(Py_ssize_t n, Py_ssize_t dim, Py_ssize_t ndim)

@@ -336,7 +336,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
     for e, (n, length) in enumerate(zip(x.shape, i.shape, strict=True)):
         if e != d and n != length and 1 not in (n, length):
             raise RuntimeError(f"take_along_dim: indices of shape {i.shape} do not fit the input's shape {x.shape}")
-    return P.index(x, *along(in_range(i, x.shape[d], "take_along_dim"), x.shape, d))
+    return P.index(x, *along(in_range(i, shape_of(x)[d], "take_along_dim"), shape_of(x), d))
 
 
 def along(positions: Tensor, sizes: tuple[int, ...], dim: int) -> list[Tensor]:

@@ -1,13 +1,54 @@
 """`torch.autograd`: Lucid's tape with the arguments and results of PyTorch."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import lucid
 from lucid.autograd import detect_anomaly
+from lucid.core.node import accumulator
 from lucid.core.tensor import of_class
 
-_Tensors = lucid.Tensor | Sequence[lucid.Tensor]
+
+class _Edge(NamedTuple):
+    node: Any
+    output_nr: int
+
+
+class GradientEdge(_Edge):
+    """Where a gradient arrives: an operation, and which of its results. It takes the place of a tensor in `grad`."""
+
+    stand_in: lucid.Tensor  # a tensor at that place of the graph, which holds no memory of the other one
+
+
+def get_gradient_edge(tensor: lucid.Tensor) -> GradientEdge:
+    """The edge of the graph at which the gradient of a tensor arrives; the tensor itself may go.
+
+    >>> import lucid.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> y = x * 2
+    >>> edge = torch.autograd.graph.get_gradient_edge(y)
+    >>> torch.autograd.grad((y * 3).sum(), edge)
+    (tensor([3., 3.]),)
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("get_gradient_edge: the tensor does not require grad, so no gradient arrives at it")
+    if tensor.is_leaf:
+        edge = GradientEdge(accumulator(tensor), 0)
+        edge.stand_in = tensor
+        return edge
+    edge = GradientEdge(tensor.grad_fn, tensor.output_nr)
+    edge.stand_in = of_class((tensor,), lucid.zeros((), dtype=tensor.dtype).expand(tensor.shape).detach())
+    edge.stand_in._node, edge.stand_in._requires_grad = tensor._node, True
+    return edge
+
+
+def _tensors(given: Any) -> list[lucid.Tensor]:
+    """Tensors, and those that stand for edges."""
+    listed = [given] if isinstance(given, lucid.Tensor | GradientEdge) else list(given)
+    return [t.stand_in if isinstance(t, GradientEdge) else t for t in listed]
+
+
+_Tensors = lucid.Tensor | GradientEdge | Sequence[lucid.Tensor | GradientEdge]
 
 
 def grad(
@@ -28,9 +69,9 @@ def grad(
     >>> torch.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    wanted = [inputs] if isinstance(inputs, lucid.Tensor) else list(inputs)
+    wanted = _tensors(inputs)
     found = lucid.autograd.grad(
-        outputs,
+        outputs if isinstance(outputs, lucid.Tensor) else _tensors(outputs),
         wanted,
         grad_outputs,
         retain_graph,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import Enum, IntEnum
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import lucid
 import lucid.nn
@@ -278,25 +278,6 @@ class DefaultDeviceType:
         """Nothing to do for the processor; others are refused."""
         if device != "cpu":
             lucid.zeros((), device=device)
-
-
-class GradientEdge(NamedTuple):
-    """Where a gradient arrives: an operation, and which of its results."""
-
-    node: Any
-    output_nr: int
-
-
-def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge of the graph at which the gradient of a tensor arrives.
-
-    >>> import lucid.torch as torch
-    >>> torch.autograd.graph.get_gradient_edge((torch.ones(2, requires_grad=True) * 2).sum()).output_nr
-    0
-    """
-    if not tensor.requires_grad:
-        raise RuntimeError("get_gradient_edge: the tensor does not require grad, so no gradient arrives at it")
-    return GradientEdge(tensor.grad_fn, getattr(tensor, "output_nr", 0))
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:

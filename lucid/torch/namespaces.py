@@ -69,7 +69,7 @@ PATHS = {
     "autograd": "lucid.torch.differentiation lucid.autograd lucid.torch.extras",
     "autograd.functional": "lucid.func.of_inputs",
     "autograd.function": "lucid.autograd lucid.torch.extras",
-    "autograd.graph": "lucid.autograd.graph lucid.torch.extras",
+    "autograd.graph": "lucid.autograd.graph lucid.torch.differentiation lucid.torch.extras",
     "autograd.forward_ad": "lucid.autograd.forward_ad",
     "autograd.grad_mode": "lucid.autograd",
     "autograd.gradcheck": "lucid.autograd",

@@ -49,12 +49,12 @@ cdef void _part(void* given, Py_ssize_t part, int who) noexcept nogil:
 def drawing(make):
     cdef dict known = {}
 
-    def draw(recipe, key, Py_ssize_t first, tuple shape):
+    def draw(recipe, key, Py_ssize_t first, shape):
         kind = recipe[:4]
         found = known.get(kind, known)
         if found is known:
             found = known[kind] = make(*kind)
-        return None if found is None else _drawn(<Stream>found, key, first, shape, <tuple>recipe[4])
+        return None if found is None else _drawn(<Stream>found, key, first, tuple(shape), <tuple>recipe[4])
 
     return draw
 
