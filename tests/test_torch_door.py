@@ -1277,3 +1277,15 @@ def test_gradients_by_edges():
     assert edge.output_nr == 0 and len(edge) == 2 and leaf.node.variable is x
     with pytest.raises(RuntimeError, match="does not require grad"):
         torch.autograd.graph.get_gradient_edge(torch.ones(2))
+
+
+def test_shapes_of_the_front_door_are_taken_everywhere():
+    """`torch.Size` is a tuple of another class, which compiled code must not refuse."""
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    size = x.shape
+    assert torch.rand(size).shape == torch.empty(size).uniform_().shape == torch.Size([2, 3])
+    assert torch.take_along_dim(x, torch.tensor([[0], [2]]), 1).tolist() == [[0.0], [5.0]]
+    (found,) = torch.autograd.grad(x * 2, x, torch.ones(4, *size), is_grads_batched=True)
+    assert found.shape == (4, 2, 3) and x.sum(size[:0]).item() == 15
+    assert torch.zeros(size).scatter_(1, torch.zeros(size, dtype=torch.int64), 1.0).shape == size
+    assert x.gather(1, torch.zeros(size, dtype=torch.int64)).expand(size).reshape(size).shape == size
