@@ -11,8 +11,8 @@ from lucid.core.storage import DETACHED, View
 from lucid.core.tensor import Tensor
 
 
-class NeedsValueError(RuntimeError, TypeError):
-    """Something asked for the value of a tensor that stands for many, or for values not known yet; JAX's are TypeErrors."""
+class NeedsValueError(RuntimeError):
+    """Something asked for the value of a tensor that stands for many, or for values not known yet."""
 
 
 class Kind(Tensor):

@@ -229,7 +229,7 @@ def refusal(name: str, operands: Sequence[Any], error: Exception) -> Exception:
     if isinstance(error, TypeError):
         if all(type(a) is bool or (isinstance(a, Tensor) and a.np_dtype.kind == "b") for a in operands):
             return ElementTypeError(
-                f"{name} does not take tensors of bool; use ~, ^ or logical_not, or convert them, as in x.int()"
+                f"{name} does not take booleans; use ~, ^ or logical_not, or convert them, as in x.int()"
             )
         return error
     shapes = [shape_of(a) for a in operands]
