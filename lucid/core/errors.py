@@ -5,6 +5,10 @@ class ArgumentError(ValueError, RuntimeError):
     """Arguments that do not fit: NumPy's programs catch ValueError, and PyTorch's RuntimeError."""
 
 
+class ResultError(ArgumentError, TypeError):
+    """A function whose result has no gradient: JAX's programs catch TypeError."""
+
+
 class PositionError(IndexError, ValueError, RuntimeError):
     """A position outside of a tensor, or in one without elements: what NumPy's and PyTorch's programs catch."""
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.errors import ArgumentError
 from lucid.core.tensor import Tensor
 from lucid.ops import tree
 
@@ -50,10 +49,6 @@ def replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any])
     for n, v in zip(numbers, values, strict=True):
         new[n] = v
     return new
-
-
-class ResultError(ArgumentError, TypeError):
-    """A function whose result has no gradient: JAX's programs catch TypeError."""
 
 
 def raise_if_not_differentiable(x: Tensor, transform: str, what: str) -> None:

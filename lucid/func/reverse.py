@@ -11,10 +11,11 @@ from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import engine, modes
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.errors import ResultError
 from lucid.core.levels import active
 from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain
-from lucid.func.arguments import ResultError, named, numbers_of, raise_if_not_differentiable
+from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
 from lucid.ops import tree
 from lucid.ops.promotion import exact
