@@ -195,7 +195,8 @@ class Way:
                     return self.back(ct, *values)
                 return self.back(ct, *values, **{k: node.params[k] for k in self.parameters})
             except (NotScalarError, NeedsValueError):
-                self.refused.add(ct.dtype)
+                if not [v for v in values if isinstance(v, TensorFields)]:  # which say nothing of arrays
+                    self.refused.add(ct.dtype)
         return bare(self.pull(node, wrapped(ct)))
 
     def _made_of_rule(self, name: str) -> Any:

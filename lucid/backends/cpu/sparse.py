@@ -23,7 +23,8 @@ def _by_loops(loop: Callable[..., Any], otherwise: Callable[..., Any]) -> Callab
     """A kernel of indices and two operands, for numbers that loops multiply."""
 
     def kernel(crow: Any, col: Any, x: Any, y: Any, **params: Any) -> Any:
-        if x.dtype != y.dtype or x.dtype not in _FLOATS or col.dtype not in _INDICES:
+        fits = crow.ndim == col.ndim == 1 and len(crow) > 0 and y.ndim == 2 and (x.ndim == 2 or x.shape == col.shape)
+        if not fits or x.dtype != y.dtype or x.dtype not in _FLOATS or col.dtype not in _INDICES:
             return otherwise(crow, col, x, y, **params)
         crow = crow if crow.dtype == col.dtype else crow.astype(col.dtype)
         return loop(crow, col, x, y, **params)

@@ -150,7 +150,7 @@ cdef class Rows:
         size = 1
         for d in range(dims):
             size *= shape[d]
-        if size == 0:
+        if size == 0 or not 0 <= dim < dims:
             return None
         cdef int threads = threads_for(size * self.cost)
         task.length = shape[dim]
