@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from lucid.backends.cpu.nn.losses import LONGEST_ROW, squared_distance
@@ -115,11 +116,11 @@ def _resample(instruction: Instruction, making: Making) -> list[Instruction] | N
         return None
     if all(m.is_spread for m in known):
         shape = instruction.results[0].shape
-        function = lambda x: P.broadcast_to(x, shape=shape)  # noqa: E731 -- one of two
+        function = partial(P.broadcast_to, shape=shape)
     elif all(m.is_sum for m in known):
         first = len(x.shape) - len(maps)
         dims = tuple([first + k for k, m in enumerate(maps) if m is not None])
-        function = lambda x: P.sum(x, dims=dims, keepdim=True)  # noqa: E731
+        function = partial(P.sum, dims=dims, keepdim=True)
     else:
         return None
     return making.traced(function, [x], instruction.results, instruction.place)
