@@ -20,7 +20,7 @@ cdef class Targets:
 @cython.locals(
     node=Node, acting=Node, ahead=Node, edge=Edge, prim=Primitive, seq=cython.longlong, everything=cython.bint,
     own=cython.bint, ahead_own=cython.bint, is_new=cython.bint, splits=cython.bint, goes_on=cython.bint,
-    due=cython.longlong,
+    due=cython.longlong, i=cython.Py_ssize_t,
 )
 cdef _sweep(object roots, object seeds, Targets targets, bint retain_graph, bint accumulate, object arrivals)
 @cython.locals(prim=Primitive)

@@ -239,8 +239,7 @@ def _sweep(
             is_new = prim.pulls_new
         elif hooks is not None and hooks.post:
             grads = _after(node, hooks, grads, ct)
-        edges = acting.others
-        if edges is None:
+        if acting.others is None:
             # Most nodes hand on one contribution, and in a chain the node that it goes to is the next to run.
             edge, g = acting.left, grads[0]
             if len(grads) == 2:
@@ -257,8 +256,8 @@ def _sweep(
                         ahead, ahead_ct = edge, g
                 grads = g = ct = None
                 continue
-            edges = (acting.left, acting.right)
-        for edge, g in zip(edges, grads):
+        for i in range(len(grads)):
+            g, edge = grads[i], acting.others[i] if acting.others is not None else acting.right if i else acting.left
             # Where not everything is wanted there are targets.
             if g is None or edge is None or not (everything or targets.wants(edge)):  # type: ignore[union-attr]
                 continue
@@ -302,10 +301,9 @@ def _add(held: list[Any], new: Any, own: bool) -> None:
     before = held[1]
     if before is None:
         held[1], held[2] = new, own
-    elif held[2] and table["takes"](before, new):
-        table["add_into"](before, new)
-    elif own and table["takes"](new, before):
-        table["add_into"](new, before)
+    elif held[2] and table["added_into"](before, new):
+        pass
+    elif own and table["added_into"](new, before):
         held[1], held[2] = new, True
     else:
         held[1] = _sum(before, new)

@@ -28,6 +28,10 @@ cdef class AccumulateGrad(Node):
 
 
 cpdef tuple split_edges(tuple edges)
+@cython.locals(node=Node)
+cpdef Node _bare(object kind, object prim, tuple edges, object shape)
+@cython.locals(out=OutputNode)
+cpdef Node output_edge(Node node, object index)
 cpdef object save_input(TensorFields tensor)
 cpdef Saved save_output(TensorFields out)
 cpdef object tensor_of(Node node, object saved)

@@ -3,7 +3,7 @@
 cimport cython
 from lucid.core.levels cimport tracing
 from lucid.core.fields cimport Edge, TensorFields
-from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, pack_saved, save_input, save_output, saved_at, settle, split_edges
+from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, output_edge, pack_saved, save_input, save_output, saved_at, settle, split_edges
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
 from lucid.core.tensor cimport class_of, shape_of, wrapped, wrapped_as
 
@@ -29,6 +29,7 @@ cdef class Primitive:
     cdef public Plan only_plan
     cdef public bint broadcasts, differentiable, gives_residuals, is_call, is_variadic, is_view, multi, pulls_arrays
     cdef public bint pulls_new, shows_elements, shows_part
+    cpdef object vjp(self, Node node, object ct)
 
 
 cpdef object lift(object value)
@@ -55,7 +56,7 @@ cpdef object constant(object value, object kind)
 cpdef object write_node(
     Primitive prim, tuple args, object kind, long long needs, object out, dict params, object residuals, object mode
 )
-@cython.locals(node=Node)
+@cython.locals(node=Node, tensor=TensorFields, live=cython.bint, shapes=list, i=cython.Py_ssize_t)
 cpdef object write_results(
     Primitive prim, object args, long long needs, object outs, dict params, object residuals, object mode, object constant=*
 )

@@ -513,10 +513,11 @@ def write_results(
     node = attach(None, prim, left, right, others, None, -1, None, params, ())
     if prim.is_call:
         expose(node)
-    node.shapes = tuple([(shape_of(o), element_type(o)) if isinstance(o, TensorFields) else None for o in outs])
-    for i, out in enumerate(outs):
-        if isinstance(out, TensorFields):
-            live = element_type(out) in DIFFERENTIABLE and i not in constant
+    types = [element_type(out) if isinstance(out, TensorFields) else None for out in outs]
+    node.shapes = tuple([None if kind is None else (shape_of(out), kind) for out, kind in zip(outs, types)])
+    for i, (out, kind) in enumerate(zip(outs, types)):
+        if kind is not None:
+            live = kind in DIFFERENTIABLE and i not in constant
             out._node, out._requires_grad = output_edge(node, i) if live else None, live
     node.saved = kept(prim.plan(needs), args, None, outs, residuals)
     if mode is HOOKED:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.arithmetic import add_into as add_into
+from lucid.backends.numpy.arithmetic import added_into as added_into
 from lucid.backends.numpy.arithmetic import chain as chain
 from lucid.backends.numpy.arithmetic import chain_both as chain_both
 from lucid.backends.numpy.arithmetic import square as square

@@ -248,6 +248,13 @@ cpdef object add_into(object x, object y):
         binary_loop(ADD, <const double*>p, <const double*>q, <double*>p, n, False, False)
 
 
+cpdef bint added_into(object x, object y):
+    if not takes(x, y):
+        return False
+    add_into(x, y)
+    return True
+
+
 cdef real pairwise(const real* x, Py_ssize_t n) noexcept nogil:
     """NumPy's order of adding: eight sums side by side, in halves of at most 128 elements."""
     cdef real found = 0

@@ -24,6 +24,7 @@ fill(
     {
         "add": arithmetic.add,
         "add_into": arithmetic.add_into,  # not a primitive: gradients that add up
+        "added_into": arithmetic.added_into,
         "takes": arithmetic.takes,
         "sub": arithmetic.subtract,
         "mul": arithmetic.multiply,

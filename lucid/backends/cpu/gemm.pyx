@@ -10,6 +10,7 @@ the slowest.
 
 cimport numpy as np
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -237,12 +238,17 @@ cdef np.ndarray multiply(np.ndarray x, np.ndarray y, np.ndarray bias, np.ndarray
     cdef Py_ssize_t* y_steps = <Py_ssize_t*>np.PyArray_STRIDES(y)
     cdef Py_ssize_t columns = np.PyArray_DIM(y, stacked + 1)
     cdef np.ndarray first = None
+    cdef np.npy_intp room
     cdef char* of_bias = NULL
     cdef bint done
     if bias is not None:  # with zeros where the last panel reaches beyond it
-        first = np.zeros((columns + LUCID_PANEL // size) // (LUCID_PANEL // size) * (LUCID_PANEL // size), x.dtype)
-        first[:columns] = bias
+        room = (columns + LUCID_PANEL // size) // (LUCID_PANEL // size) * (LUCID_PANEL // size)
+        first = np.PyArray_ZEROS(1, &room, np.PyArray_TYPE(x), 0)
         of_bias = np.PyArray_BYTES(first)
+        if np.PyArray_ISCARRAY_RO(bias) and np.PyArray_TYPE(bias) == np.PyArray_TYPE(x) and np.PyArray_SIZE(bias) == columns:
+            memcpy(of_bias, np.PyArray_BYTES(bias), columns * size)
+        else:
+            first[:columns] = bias
     with nogil:
         done = multiply_into(
             np.PyArray_BYTES(x), np.PyArray_BYTES(y), np.PyArray_BYTES(out), stacked, shape, x_steps, y_steps,

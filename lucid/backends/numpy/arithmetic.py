@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.memory import takes
 from lucid.core.kernels import fill
 
 
@@ -41,4 +42,12 @@ def add_into(x: Any, y: Any) -> None:
     np.add(x, y, out=x)
 
 
-fill({"add_into": add_into})  # not a primitive: gradients that add up
+def added_into(x: Any, y: Any) -> bool:
+    """x += y, if the memory of x takes the sum; whether it does."""
+    if not takes(x, y):
+        return False
+    np.add(x, y, out=x)
+    return True
+
+
+fill({"add_into": add_into, "added_into": added_into})  # not primitives: gradients that add up

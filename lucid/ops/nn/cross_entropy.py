@@ -6,7 +6,8 @@ Scores have shape (N, C, ...) and targets (N, ...). Rows whose target is `ignore
 from typing import Any
 
 from lucid.core import dtypes
-from lucid.core.primitive import Primitive, apply
+from lucid.core.fields import TensorFields
+from lucid.core.primitive import Primitive, apply, bare, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check
@@ -238,10 +239,13 @@ def _batch_cross_entropy(prim: Any, values: Any, batched: Any, size: int, params
 
 def _pull_cross_entropy(cts: Any, e: Any, target: Any, ignore_index: int, reduction: str) -> Any:
     to_loss, to_e = cts
-    terms = [] if to_e is None else [to_e * e]
+    if to_e is None and not isinstance(to_loss, TensorFields):
+        return cross_entropy_back.kernel(e, to_loss, target, ignore_index, reduction)
+    terms = [] if to_e is None else [lift(to_e) * lift(e)]
     if to_loss is not None:
         terms.append(P.cross_entropy_back(e, to_loss, target, ignore_index=ignore_index, reduction=reduction))
-    return add_all(terms)
+    found = add_all(terms)
+    return found if isinstance(e, TensorFields) else bare(found)
 
 
 # Gives the loss and, for its derivative, e = exp(x - s), which is all of x that the tape keeps. The shifts s, one for each
@@ -256,6 +260,7 @@ cross_entropy_primitive = Primitive(
     abstract=lambda x, target, ignore_index, reduction: (_folded(x, target, ignore_index, reduction, 0), same(x)),
     category="fused",
     checks=_CLASSES,
+    pulls_arrays=True,
     pulls_new=True,
 )
 

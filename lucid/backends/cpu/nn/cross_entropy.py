@@ -32,6 +32,10 @@ def _flat(x: Any) -> Any:
     return x if x.ndim < 4 else x.reshape(*x.shape[:2], -1)
 
 
+def _mean(total: Any, count: int) -> Any:
+    return divide(total, np.asarray(count, total.dtype))
+
+
 def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
     targets = narrow(target, x.shape[1], ignore_index)
     found = None if targets is None else _loss_kernel.run((_flat(x), _flat(targets[0])), 1, {})
@@ -47,9 +51,7 @@ def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tu
     if reduction == NONE:
         return losses.reshape(target.shape).astype(x.dtype, copy=False), e
     loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
-    if reduction == MEAN:
-        loss = divide(loss, np.asarray(kept, loss.dtype))
-    return np.asarray(loss, x.dtype), e
+    return np.asarray(_mean(loss, kept) if reduction == MEAN else loss, x.dtype), e
 
 
 def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any:
@@ -58,7 +60,7 @@ def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any
     if targets is not None:
         places, kept = targets
         weights = (
-            g.reshape(places.shape) if reduction == NONE else np.asarray(g / kept if reduction == MEAN else g, g.dtype)
+            g.reshape(places.shape) if reduction == NONE else _mean(np.asarray(g), kept) if reduction == MEAN else g
         )
         if kept != places.size:
             weights = np.where(places >= 0, weights, g.dtype.type(0))
@@ -69,4 +71,4 @@ def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any
 
 
 if support.in_use:
-    fill({"cross_entropy": _cross_entropy, "cross_entropy_back": _back}, "cpu")
+    fill({"cross_entropy": _cross_entropy, "cross_entropy_back": _back}, "cpu", has_frames=True)
