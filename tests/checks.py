@@ -19,7 +19,7 @@ from lucid.api.creation import from_numpy
 from lucid.autograd.modes import no_grad
 from lucid.compiler.executable import Executable
 from lucid.core import dtypes, kernels
-from lucid.core.kernels import WithBackward, load_all
+from lucid.core.kernels import WithBackward, load_all, resolved
 from lucid.core.kind import NeedsValueError
 from lucid.core.tensor import Tensor
 from lucid.func import make_graph
@@ -757,9 +757,10 @@ def spying(primitives: Mapping[str, Any], wanted: set[tuple[str, str]]) -> Itera
         return call
 
     for name, rule in before:
-        function = getattr(primitives[name], rule)
+        prim = primitives[name]
+        function = resolved(prim) if rule == "kernel" else getattr(prim, rule)
         if function is not None:
-            setattr(primitives[name], rule, spy((name, rule), function))
+            setattr(prim, rule, spy((name, rule), function))
     try:
         yield
     finally:

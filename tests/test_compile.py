@@ -12,7 +12,8 @@ import pytest
 
 import lucid
 from lucid import func, nn
-from lucid.compiler import function, runtime
+from lucid.backends.cpu.generated import support
+from lucid.compiler import function
 from lucid.core.kind import NeedsValueError
 from lucid.ir.trace import Traced
 
@@ -868,7 +869,7 @@ def test_fast_leaves_integers_and_gradients():
     np.testing.assert_allclose(x.grad.numpy(), 6 / 7 * np.ones(7), rtol=1e-14)
 
 
-reuses_memory = pytest.mark.skipif(not runtime.is_there, reason="without compiled code nothing is reused")
+reuses_memory = pytest.mark.skipif(not support.in_use, reason="without generated code nothing is reused")
 
 
 def donating(f, *args):

@@ -72,7 +72,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         R = P.cat(R, matmul(adjoint(Q), columns(x, m, n)), dim=x.ndim - 1)
     if complete:
         Q = completed("linalg.qr", Q, rest.detach())
-        R = P.cat(R, np.zeros((*x.shape[:-2], m - n, n), x.np_dtype), dim=x.ndim - 2)
+        R = P.cat(R, Tensor._wrap(np.zeros((*x.shape[:-2], m - n, n), x.np_dtype)), dim=x.ndim - 2)
     return QR(Tensor._wrap(np.zeros(0, x.np_dtype)) if mode == "r" else Q, R)
 
 
