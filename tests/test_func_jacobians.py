@@ -365,3 +365,13 @@ def test_large_jacobians_agree():
     np.testing.assert_allclose(want, differences(f, x), atol=1e-6)
     for jac in (jacrev, jacobian, lambda f: jacrev(f, chunk_size=4), lambda f: jacfwd(f, chunk_size=4)):
         close(jac(f)(t(x)), want)
+
+
+def test_a_real_result_beside_a_complex_one_has_the_jacobian_it_has_alone():
+    z, x = (lucid.tensor(v) for v in (np.array([1.0 + 2.0j, -0.5 + 0.3j]), np.array([0.5, 2.0])))
+    for argnum in (0, 1):
+        both = jacrev(lambda z, x: ((z.abs() * x).cumsum(0), z * x), argnums=argnum)(z, x)
+        alone = jacrev(lambda z, x: (z.abs() * x).cumsum(0), argnums=argnum)(z, x)
+        assert both[0].dtype == alone.dtype
+        np.testing.assert_array_equal(both[0].numpy(), alone.numpy())
+        np.testing.assert_array_equal(both[1].numpy(), np.diag((x if argnum == 0 else z).numpy()))

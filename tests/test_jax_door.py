@@ -804,3 +804,57 @@ def test_signals(mode, sizes):
     np.testing.assert_allclose(np.asarray(pulled).flat[1], (value(a + step) - value(a - step)) / 2e-2, 1e-3, 1e-3)
     with pytest.raises(ValueError, match="mode"):
         ours.convolve(a, b, "half")
+
+
+def test_gradients_by_complex_numbers_are_those_of_jax():
+    """They are ∂f/∂x - i ∂f/∂y, the conjugates of Lucid's, and so are cotangents everywhere."""
+    z, w = np.array([1.0 + 2.0j, -0.5 + 0.3j]), np.array([0.2 - 1.0j, 3.0 + 0.5j])
+
+    def size(z):
+        return jnp.sum(jnp.real(z * jnp.conj(z)) + jnp.imag(z**3))
+
+    def close(got, want):
+        np.testing.assert_allclose(got, want, 1e-5)
+
+    want = 2 * z.conj() - 3j * z**2
+    close(ljax.grad(size)(z), want)
+    close(ljax.jit(ljax.grad(size))(z), want)
+    close(ljax.vmap(ljax.grad(size))(z[:, None])[:, 0], want)
+    close(ljax.value_and_grad(lambda z: (size(z), z), has_aux=True)(z)[1], want)
+    gradient, handed_on = ljax.grad(lambda z: (size(z), z * 1j), has_aux=True)(z)
+    close(gradient, want)
+    close(handed_on, z * 1j)
+    close(ljax.jacrev(size)(z), want)
+    close(ljax.jacrev(lambda z: jnp.stack([size(z), size(2 * z)]))(z)[1], 8 * z.conj() - 24j * z**2)
+    # Pulling back is transposing: nothing is conjugated.
+    close(ljax.vjp(lambda z: z**3, z)[1](w)[0], 3 * z**2 * w)
+    close(ljax.linear_transpose(lambda z: (1 + 2j) * z, z)(w)[0], (1 + 2j) * w)
+    close(ljax.vjp(lambda x: jnp.exp(1j * x), z.real)[1](w)[0], (1j * np.exp(1j * z.real) * w).real)
+    # Derivatives of holomorphic functions are what they are.
+    for jacobian in (ljax.jacrev, ljax.jacfwd):
+        close(jacobian(lambda z: z**3, holomorphic=True)(z), np.diag(3 * z**2))
+    close(ljax.grad(lambda z: jnp.sum(z**3), holomorphic=True)(z), 3 * z**2)
+    close(ljax.hessian(lambda z: jnp.sum(z**3), holomorphic=True)(z), np.diag(6 * z))
+    with pytest.raises(TypeError, match=r"jacrev: complex results need holomorphic=True.*jax\.vjp"):
+        ljax.jacrev(lambda z: z**3)(z)
+    with pytest.raises(TypeError, match=r"jacfwd: complex arguments need holomorphic=True.*jax\.jvp"):
+        ljax.jacfwd(size)(z)
+
+
+def test_rules_of_complex_functions_have_the_cotangents_of_jax():
+    @ljax.custom_vjp
+    def cube(z, scale):
+        return scale * z**3
+
+    def backward(residuals, ct):
+        z, scale = residuals
+        seen.append(np.asarray(ct))
+        return 3 * scale * z**2 * ct, None
+
+    seen = []
+    cube.defvjp(lambda z, scale: (cube(z, scale), (z, scale)), backward)
+    z, w = np.array([1.0 + 2.0j, -0.5 + 0.3j]), np.array([0.2 - 1.0j, 3.0 + 0.5j])
+    np.testing.assert_allclose(ljax.vjp(lambda z: cube(z, 2.0), z)[1](w)[0], 6 * z**2 * w, 1e-5)
+    np.testing.assert_allclose(seen[0], w, 1e-6)
+    for f in (lambda z: cube(z, 2.0), lambda z: 2.0 * z**3):
+        np.testing.assert_allclose(ljax.grad(lambda z: jnp.sum(jnp.imag(f(z))))(z), -6j * z**2, 1e-5)  # noqa: B023

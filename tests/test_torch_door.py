@@ -169,6 +169,7 @@ def _fail(place):
     raise SystemExit(3)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX says so, where another test has imported it
 def test_processes_are_spawned(tmp_path):
     torch.multiprocessing.spawn(_note, (tmp_path,), nprocs=2, start_method="fork")
     assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["1.0", "2.0"]

@@ -75,13 +75,15 @@ def _rows(chosen: _Chosen, value: Any, pull: Callable[[Any], Any], chunk_size: C
     cts = _basis(outputs)
     in_leaves, in_structure = tree.flatten(batched(*cts) if outputs else ())
     if any(out.is_complex() for out in outputs):
-        # Cotangents are conjugates of derivatives; of a real argument one pass gives the real part, a second the other.
-        turned = tree.flatten(batched(*[b * 1j if b.is_complex() else b * 0 for b in cts]))[0]
-        in_leaves = [a.conj() if a.is_complex() else a + 1j * b for a, b in zip(in_leaves, turned, strict=True)]
+        turned = tree.flatten(batched(*[b * 1j if b.is_complex() else b for b in cts]))[0]
     jacobians, start = [], 0
     for out in outputs:
         stop = start + out.numel()
         rows = in_leaves if len(outputs) == 1 else [leaf[start:stop] for leaf in in_leaves]
+        if out.is_complex():
+            # Cotangents are conjugates of derivatives; of a real argument one pass gives the real part, a second the other.
+            others = [leaf[start:stop] for leaf in turned]
+            rows = [a.conj() if a.is_complex() else a + 1j * b for a, b in zip(rows, others, strict=True)]
         parts = [r if out.ndim == 1 else r.reshape(*out.shape, *r.shape[1:]) for r in rows]
         jacobians.append(chosen.arranged(in_structure, parts))
         start = stop

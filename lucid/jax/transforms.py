@@ -38,6 +38,11 @@ def _given(args: Sequence[Any]) -> list[Any]:
     return [tree_map(DOOR.array, a) for a in args]
 
 
+def _conjugated(cotangents: Any) -> Any:
+    """Cotangents as JAX means them, where a result changes by Re(ct · dy), of Lucid's: Re(conj(ct) · dy), and back."""
+    return tree_map(lambda ct: ct.conj() if isinstance(ct, Tensor) and ct.is_complex() else ct, cotangents)
+
+
 def _arrays_only(nest: Any) -> Any:
     return tree_map(lambda leaf: DOOR.array(leaf) if isinstance(leaf, np.ndarray | Tensor) else leaf, nest)
 
@@ -154,14 +159,17 @@ def grad(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: boo
     >>> jax.grad(lambda p, x: jnp.sum(p["w"] * x) ** 2)({"w": jnp.array([1.0, 2.0])}, 3.0)
     {'w': Array([54., 54.], dtype=float32)}
     """
-    if holomorphic:
-        return _holomorphic(fun, argnums, has_aux)
-    return _derivative(func.grad, fun, argnums, has_aux)
+    if holomorphic:  # the complex derivative is the Jacobian, which has one row
+        return jacrev(fun, argnums, has_aux, holomorphic)
+    return _derivative(_grad, fun, argnums, has_aux)
 
 
-def _holomorphic(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
-    """The complex derivative of a function of complex numbers, by its Jacobian, which has one row."""
-    return _derivative(func.jacrev, fun, argnums, has_aux)
+def _grad(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = func.grad(fun, argnums, has_aux)(*args, **kwargs)
+        return (_conjugated(found[0]), found[1]) if has_aux else _conjugated(found)
+
+    return call
 
 
 def value_and_grad(
@@ -175,7 +183,15 @@ def value_and_grad(
     """
     if holomorphic:
         raise ValueError("value_and_grad: use grad(..., holomorphic=True), and call the function for its value")
-    return _derivative(func.value_and_grad, fun, argnums, has_aux)
+    return _derivative(_value_and_grad, fun, argnums, has_aux)
+
+
+def _value_and_grad(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = func.value_and_grad(fun, argnums, has_aux)(*args, **kwargs)
+        return value, _conjugated(gradient)
+
+    return call
 
 
 def jacrev(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, **hints: Any) -> Fun:
@@ -186,7 +202,30 @@ def jacrev(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: b
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    return _derivative(func.jacrev, fun, argnums, has_aux)
+    return _derivative(func.jacrev if holomorphic else _jacrev, fun, argnums, has_aux)
+
+
+def _jacrev(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
+    """Rows are gradients."""
+
+    @wraps(fun)
+    def real(*args: Any, **kwargs: Any) -> Any:
+        result = fun(*args, **kwargs)
+        _raise_if_complex("jacrev", "results", "vjp", result[0] if has_aux else result)
+        return result
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = func.jacrev(real, argnums, has_aux)(*args, **kwargs)
+        return (_conjugated(found[0]), found[1]) if has_aux else _conjugated(found)
+
+    return call
+
+
+def _raise_if_complex(name: str, what: str, other: str, nest: Any) -> None:
+    if any(isinstance(leaf, Tensor) and leaf.is_complex() for leaf in tree.flatten(nest)[0]):
+        raise TypeError(
+            f"{name}: complex {what} need holomorphic=True; where the function is not holomorphic, use jax.{other}"
+        )
 
 
 def jacfwd(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False, **hints: Any) -> Fun:
@@ -196,7 +235,16 @@ def jacfwd(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: b
     >>> jax.jacfwd(jnp.sin)(0.0)
     Array(1., dtype=float32)
     """
-    return _derivative(func.jacfwd, fun, argnums, has_aux)
+    return _derivative(func.jacfwd if holomorphic else _jacfwd, fun, argnums, has_aux)
+
+
+def _jacfwd(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for n in [argnums] if isinstance(argnums, int) else argnums:
+            _raise_if_complex("jacfwd", "arguments", "jvp", args[n])
+        return func.jacfwd(fun, argnums, has_aux)(*args, **kwargs)
+
+    return call
 
 
 jacobian = jacrev
@@ -210,7 +258,7 @@ def hessian(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: 
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
-    return jacfwd(jacrev(fun, argnums, has_aux), argnums, has_aux)
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 
 def vjp(fun: Fun, *primals: Any, has_aux: bool = False, **hints: Any) -> Any:
@@ -224,7 +272,7 @@ def vjp(fun: Fun, *primals: Any, has_aux: bool = False, **hints: Any) -> Any:
     value, pull, *aux = func.vjp(_returning_arrays(fun, has_aux), *_given(primals), has_aux=has_aux)
 
     def of_cotangents(cotangents: Any) -> Any:
-        return _made(pull(tree_map(DOOR.array, cotangents)))
+        return _made(_conjugated(pull(_conjugated(tree_map(DOOR.array, cotangents)))))
 
     return (_made(value), of_cotangents, *aux)
 
@@ -409,7 +457,12 @@ class custom_vjp(custom.custom_vjp):
 
     def defvjp(self, fwd: Fun, bwd: Fun, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Declare the rule: `fwd` gives the value and residuals, `bwd(residuals, cotangent)` a tuple of cotangents."""
-        super().defvjp(_returning_arrays(fwd, has_aux=True), bwd)
+
+        @wraps(bwd)
+        def pull(*args: Any) -> Any:
+            return _conjugated(bwd(*args[:-1], _conjugated(args[-1])))
+
+        super().defvjp(_returning_arrays(fwd, has_aux=True), pull)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _made(super().__call__(*_differentiable(self, args), **kwargs))
