@@ -189,6 +189,54 @@ def test_loops_are_the_reference(density, width, dtype, index):
             lucid.set_num_threads(before)
 
 
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 16])
+def test_rows_of_any_length_are_the_reference(width, dtype, index):
+    lengths = RNG.permutation([*range(70), 500, 1023, 1024, 1025, 2000] * 6)
+    columns = [np.sort(RNG.choice(2000, n, replace=False)) for n in lengths]
+    crow, col = np.cumsum([0, *lengths]).astype(index), np.concatenate(columns).astype(index)
+    values, x, y = (RNG.standard_normal(s).astype(dtype) for s in (len(col), (2000, width), (len(lengths), width)))
+    tolerance = {"rtol": 1e-4 if dtype == "float32" else 1e-11, "atol": 1e-4 if dtype == "float32" else 1e-12}
+    for prim, slow, args, params in (
+        (P.csr_matmul, reference.product, (values, x), {}),
+        (P.csr_matmul_back, reference.back, (values, y), {"columns": 2000}),
+        (P.csr_sample, reference.sampled, (y, x), {}),
+    ):
+        found = prim.kernel(crow, col, *args, **params)
+        np.testing.assert_allclose(found, slow(crow, col, *args, **params), **tolerance)
+        before = lucid.get_num_threads()
+        try:
+            for threads in (1, 2, 3):
+                lucid.set_num_threads(threads)
+                np.testing.assert_array_equal(prim.kernel(crow, col, *args, **params), found)
+        finally:
+            lucid.set_num_threads(before)
+
+
+def test_positions_that_change_or_lie_outside_are_refused():
+    crow, col, values, x = lucid.tensor([0, 1, 2]), lucid.tensor([1, 0]), lucid.tensor([1.0, 2.0]), lucid.ones(2, 1)
+    a = lucid.sparse_csr_tensor(crow, col, values, (2, 2))
+    col[0] = 5
+    for use in (lambda: a @ x, lambda: a.t() @ x, a.to_dense, a.to_sparse_coo):
+        with pytest.raises(RuntimeError, match="written to in place"):
+            use()
+    b = lucid.eye(2).to_sparse()
+    b._indices()[0, 0] = 7
+    with pytest.raises(RuntimeError, match="written to in place"):
+        b @ x
+
+    @lucid.compile
+    def product(crow, col):
+        return lucid.sparse_csr_tensor(crow, col, values, (2, 2)) @ x
+
+    assert product(crow, lucid.tensor([1, 0])).tolist() == [[1.0], [2.0]]
+    with pytest.raises((RuntimeError, IndexError), match=r"out of range|outside"):
+        product(crow, lucid.tensor([1, 9]))
+    with pytest.raises(RuntimeError, match="must begin"):
+        product(lucid.tensor([0, 9, 2]), lucid.tensor([1, 0]))
+
+
 @pytest.mark.parametrize("count", [0, 1, 500])
 @pytest.mark.parametrize("columns", [3, 40, 100_000])
 def test_order_of_entries(count, columns):

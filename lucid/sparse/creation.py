@@ -176,7 +176,7 @@ def _compressed(what: str, starts: Any, places: Any, numbers: Tensor, size: Sequ
             f"{'rows' if of_rows else 'columns'}: {compressed} must have {shape[0] + 1} entries and grow from 0 to "
             f"{col.shape[0]}, and {plain} between two of them must be in order, each once, and in range"
         )
-    return Csr(crow, col, shape)
+    return Csr(crow, col if known else in_range(col, shape[1], name, negative=False), shape)
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Tensor:

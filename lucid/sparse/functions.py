@@ -3,6 +3,7 @@
 from typing import Any
 
 import lucid
+from lucid.api.contractions import scaled_sum
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P
@@ -22,18 +23,18 @@ def mm(sparse: Tensor, dense: Tensor) -> Tensor:
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """beta · mat + alpha · mat1 @ mat2, with a sparse `mat1`.
+    """beta · mat + alpha · mat1 @ mat2, with a sparse `mat1`. With a `beta` of 0, `mat` is not read.
 
     >>> import lucid
     >>> lucid.sparse.addmm(lucid.ones(2, 2), lucid.eye(2).to_sparse(), lucid.ones(2, 2))
     Tensor([[2., 2.],
             [2., 2.]])
     """
-    return mat * beta + lucid.mm(mat1, mat2) * alpha
+    return scaled_sum(mat, lucid.mm(mat1, mat2), beta, alpha)
 
 
 def sampled_addmm(input: Sparse, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Sparse:
-    """alpha · mat1 @ mat2 at the positions of `input` alone, plus beta · input.
+    """alpha · mat1 @ mat2 at the positions of `input` alone, plus beta · input. With a `beta` of 0, its values are not read.
 
     >>> import lucid
     >>> x = lucid.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -52,7 +53,7 @@ def sampled_addmm(input: Sparse, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
         )
     mat1, mat2, values = promote("sampled_addmm", (mat1, mat2, values), KEEP)
     found = P.csr_sample(crow, col, mat1, P.permute(mat2, dims=(1, 0)))
-    return whole.with_values(values * beta + found * alpha).in_layout(layout)
+    return whole.with_values(scaled_sum(values, found, beta, alpha)).in_layout(layout)
 
 
 def sum(input: Tensor, dim: int | tuple[int, ...] | list[int] | None = None, dtype: Any = None) -> Tensor:

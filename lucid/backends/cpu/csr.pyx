@@ -2,9 +2,10 @@
 """The functions of csr.py as loops; see there what they do.
 
 Rows of dense factors are worked on 64 bytes at a time, a line of the cache, in vectors as the processor has them. Those
-rows may lie anywhere, so that those of entries further ahead are asked for early. Rows of one element are taken four at
-a time, which compilers do not turn into gathers, slow as those are. Each number is a sum in one order, whatever the
-number of threads.
+rows may lie anywhere, so that those of entries further ahead are asked for early. Where they have one element, loops run
+over the entries of many rows, by way of a buffer: rows of the matrix are short, and branches at their ends are
+mispredicted. They take four entries at a time, which compilers do not turn into gathers, slow as those are. Each number
+is a sum in one order, whatever the number of threads.
 """
 
 cimport numpy as np
@@ -21,7 +22,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    enum { LUCID_AHEAD = 8 };
+    enum { LUCID_AHEAD = 8, LUCID_ROOM = 1024 };  /* entries further ahead, numbers of a buffer */
     #define LUCID_ASK(p) if (k + LUCID_AHEAD < end) LUCID_PREFETCH((p) + col[k + LUCID_AHEAD] * width)
 
     /* The arguments of all loops: a matrix, dense factors with rows of `width` elements, and which rows or columns. */
@@ -30,13 +31,84 @@ cdef extern from *:
         void *out;
         ptrdiff_t from, rows, columns, width;
     } lucid_product;
-    #define LUCID_READ(real, index)                                                                                   \\
+    #define LUCID_TYPES(real)                                                                                         \\
         LUCID_VECTOR(real, vector, 64); LUCID_VECTOR(real, half, 32); LUCID_VECTOR(real, quarter, 16);                \\
         enum { LANES = sizeof(vector) / sizeof(real), MANY = LUCID_MANY(64, vector), LINE = LANES * MANY };           \\
+        enum { FEW = sizeof(quarter) / sizeof(real) };
+    #define LUCID_READ(real, index)                                                                                   \\
+        LUCID_TYPES(real)                                                                                             \\
         const index *crow = a->crow, *col = a->col;                                                                   \\
         const ptrdiff_t width = a->width;                                                                             \\
+        real buffer[LUCID_ROOM + LINE];                                                                               \\
         ptrdiff_t i, j, k, c;                                                                                         \\
-        (void)crow, (void)col, (void)width, (void)j, (void)k, (void)c;
+        (void)crow, (void)col, (void)width, (void)buffer, (void)j, (void)k, (void)c;
+
+    /* The row behind those from `i` on whose entries a buffer has room for, or behind row `i` if that is too long. */
+    #define LUCID_BLOCK(index)                                                                                        \\
+        static ptrdiff_t lucid_block_##index(const index *crow, ptrdiff_t i, ptrdiff_t last) {                        \\
+            const ptrdiff_t most = crow[i] + LUCID_ROOM;                                                              \\
+            for (i++; i < last && crow[i + 1] <= most; i++);                                                          \\
+            return i;                                                                                                 \\
+        }
+    LUCID_BLOCK(int32_t)
+    LUCID_BLOCK(int64_t)
+
+    /* Sums of the elements of a line, in halves, down to FEW of them and to one; and the sum of `count` elements from
+       `x` on, behind which a line can be read. */
+    #define LUCID_TOTAL(real, integer)                                                                                \\
+        static const integer lucid_mask_##real[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};\\
+        static inline void lucid_fold_##real(const void *line, real *out) {                                           \\
+            LUCID_TYPES(real)                                                                                         \\
+            const half *halves = line;                                                                                \\
+            half sums[LUCID_MANY(32, half)];                                                                          \\
+            if (LINE == 1) {                                                                                          \\
+                *out = *(const real *)line;                                                                           \\
+                return;                                                                                               \\
+            }                                                                                                         \\
+            LUCID_UNROLLED for (size_t c = 0; c < LUCID_MANY(32, half); c++)                                          \\
+                sums[c] = halves[c] + halves[c + LUCID_MANY(32, half)];                                               \\
+            *(quarter *)out = ((quarter *)sums)[0] + ((quarter *)sums)[1];                                            \\
+        }                                                                                                             \\
+        static inline real lucid_last_##real(const real *few) {                                                       \\
+            LUCID_TYPES(real)                                                                                         \\
+            return FEW == 1 ? *few : FEW == 2 ? few[0] + few[1] : (few[0] + few[2]) + (few[1] + few[3]);              \\
+        }                                                                                                             \\
+        static inline real lucid_total_##real(const real *x, ptrdiff_t count) {                                       \\
+            LUCID_TYPES(real)                                                                                         \\
+            LUCID_VECTOR(integer, bits, 64);                                                                          \\
+            const vector zero = {0};                                                                                  \\
+            vector sums[MANY];                                                                                        \\
+            real few[FEW];                                                                                            \\
+            ptrdiff_t j, c;                                                                                           \\
+            LUCID_UNROLLED for (c = 0; c < MANY; c++) sums[c] = zero;                                                 \\
+            for (j = 0; j < count; j += LINE) {                                                                       \\
+                const integer *mask = lucid_mask_##real + 16 - (count - j < LINE ? count - j : LINE);                 \\
+                LUCID_UNROLLED for (c = 0; c < MANY; c++)                                                             \\
+                    sums[c] += LUCID_CHOOSE(((const bits *)mask)[c], ((const vector *)(x + j))[c], zero);             \\
+            }                                                                                                         \\
+            lucid_fold_##real(sums, few);                                                                             \\
+            return lucid_last_##real(few);                                                                            \\
+        }
+    LUCID_TOTAL(float, int32_t)
+    LUCID_TOTAL(double, int64_t)
+
+    /* Each element of `x` from `i` to `stop` as often as its row has entries; what follows is overwritten. */
+    #define LUCID_SPREAD(real, index)                                                                                 \\
+        static inline void lucid_spread_##real##_##index(const real *x, const index *crow, ptrdiff_t i, ptrdiff_t stop,\\
+                                                         real *out) {                                                 \\
+            LUCID_TYPES(real)                                                                                         \\
+            const ptrdiff_t begin = crow[i];                                                                          \\
+            ptrdiff_t j, c;                                                                                           \\
+            for (; i < stop; i++) {                                                                                   \\
+                const real value = x[i];                                                                              \\
+                for (j = crow[i] - begin; j < crow[i + 1] - begin; j += LINE)                                         \\
+                    LUCID_UNROLLED for (c = 0; c < MANY; c++) ((vector *)(out + j))[c] = value - (vector){0};         \\
+            }                                                                                                         \\
+        }
+    LUCID_SPREAD(float, int32_t)
+    LUCID_SPREAD(float, int64_t)
+    LUCID_SPREAD(double, int32_t)
+    LUCID_SPREAD(double, int64_t)
 
     /* As many columns as some vectors have elements, again and again. */
     #define LUCID_COLUMNS(real, vector, many) {                                                                       \\
@@ -61,15 +133,25 @@ cdef extern from *:
             const real *values = a->values, *y = a->y;                                                                \\
             const ptrdiff_t end = crow[last];                                                                         \\
             if (width == 1) {                                                                                         \\
-                for (i = first; i < last; i++) {                                                                      \\
-                    const ptrdiff_t stop = crow[i + 1];                                                               \\
-                    real p = 0, q = 0, r = 0, s = 0;                                                                  \\
-                    for (k = crow[i]; k + 4 <= stop; k += 4) {                                                        \\
-                        p += values[k] * y[col[k]], q += values[k + 1] * y[col[k + 1]];                               \\
-                        r += values[k + 2] * y[col[k + 2]], s += values[k + 3] * y[col[k + 3]];                       \\
+                real *out = a->out;                                                                                   \\
+                for (i = first; i < last;) {                                                                          \\
+                    const ptrdiff_t begin = crow[i], next = lucid_block_##index(crow, i, last), stop = crow[next];    \\
+                    if (stop - begin > LUCID_ROOM) {                                                                  \\
+                        real p = 0, q = 0, r = 0, s = 0;                                                              \\
+                        for (k = begin; k + 4 <= stop; k += 4) {                                                      \\
+                            p += values[k] * y[col[k]], q += values[k + 1] * y[col[k + 1]];                           \\
+                            r += values[k + 2] * y[col[k + 2]], s += values[k + 3] * y[col[k + 3]];                   \\
+                        }                                                                                             \\
+                        for (; k < stop; k++) p += values[k] * y[col[k]];                                             \\
+                        out[i++] = (p + q) + (r + s);                                                                 \\
+                        continue;                                                                                     \\
                     }                                                                                                 \\
-                    for (; k < stop; k++) p += values[k] * y[col[k]];                                                 \\
-                    ((real *)a->out)[i] = (p + q) + (r + s);                                                          \\
+                    for (k = begin, j = 0; k + 4 <= stop; k += 4, j += 4) {                                           \\
+                        buffer[j] = values[k] * y[col[k]], buffer[j + 1] = values[k + 1] * y[col[k + 1]];             \\
+                        buffer[j + 2] = values[k + 2] * y[col[k + 2]], buffer[j + 3] = values[k + 3] * y[col[k + 3]]; \\
+                    }                                                                                                 \\
+                    for (; k < stop; k++) buffer[j++] = values[k] * y[col[k]];                                        \\
+                    for (; i < next; i++) out[i] = lucid_total_##real(buffer + crow[i] - begin, crow[i + 1] - crow[i]);\\
                 }                                                                                                     \\
                 return;                                                                                               \\
             }                                                                                                         \\
@@ -115,7 +197,19 @@ cdef extern from *:
             real *out = (real *)a->out + first;                                                                       \\
             if (count == width) memset(out, 0, a->columns * width * sizeof(real));                                    \\
             else for (i = 0; i < a->columns; i++) memset(out + i * width, 0, count * sizeof(real));                   \\
-            LUCID_NARROW(real, 1) LUCID_NARROW(real, 2) LUCID_NARROW(real, 3) LUCID_NARROW(real, 4)                   \\
+            LUCID_NARROW(real, 2) LUCID_NARROW(real, 3) LUCID_NARROW(real, 4)                                         \\
+            for (i = a->from; width == 1 && i < a->rows;) {                                                           \\
+                const ptrdiff_t begin = crow[i], next = lucid_block_##index(crow, i, a->rows), stop = crow[next];     \\
+                if (stop - begin > LUCID_ROOM) {                                                                      \\
+                    const real factor = x[i];                                                                         \\
+                    for (k = begin; k < stop; k++) out[col[k]] += values[k] * factor;                                 \\
+                } else {                                                                                              \\
+                    lucid_spread_##real##_##index(x, crow, i, next, buffer);                                          \\
+                    for (k = begin; k < stop; k++) out[col[k]] += values[k] * buffer[k - begin];                      \\
+                }                                                                                                     \\
+                i = next;                                                                                             \\
+            }                                                                                                         \\
+            if (width == 1) return;                                                                                   \\
             for (i = a->from; i < a->rows; i++) {                                                                     \\
                 const real *from = x + i * width;                                                                     \\
                 const ptrdiff_t stop = crow[i + 1];                                                                   \\
@@ -133,44 +227,49 @@ cdef extern from *:
             }                                                                                                         \\
         }
 
-    /* out[k] = sum of x[i] * y[col[k]] */
+    /* out[k] = sum of x[i] * y[col[k]], of which those of whole lines are added up last, in a buffer of their own */
     #define LUCID_SAMPLED(real, index, name)                                                                          \\
         static void lucid_sampled_##name(const lucid_product *a, ptrdiff_t first, ptrdiff_t last) {                   \\
             LUCID_READ(real, index)                                                                                   \\
             const ptrdiff_t end = crow[last];                                                                         \\
             const real *x = a->x, *y = a->y;                                                                          \\
             real *out = a->out;                                                                                       \\
-            for (i = first; i < last; i++) {                                                                          \\
+            ptrdiff_t held = 0;                                                                                       \\
+            for (i = first; width == 1 && i < last;) {                                                                \\
+                const ptrdiff_t begin = crow[i], next = lucid_block_##index(crow, i, last), stop = crow[next];        \\
+                if (stop - begin > LUCID_ROOM) {                                                                      \\
+                    const real factor = x[i];                                                                         \\
+                    for (k = begin; k < stop; k++) out[k] = factor * y[col[k]];                                       \\
+                } else {                                                                                              \\
+                    lucid_spread_##real##_##index(x, crow, i, next, buffer);                                          \\
+                    for (k = begin, j = 0; k + 4 <= stop; k += 4, j += 4) {                                           \\
+                        out[k] = buffer[j] * y[col[k]], out[k + 1] = buffer[j + 1] * y[col[k + 1]];                   \\
+                        out[k + 2] = buffer[j + 2] * y[col[k + 2]], out[k + 3] = buffer[j + 3] * y[col[k + 3]];       \\
+                    }                                                                                                 \\
+                    for (; k < stop; k++) out[k] = buffer[j++] * y[col[k]];                                           \\
+                }                                                                                                     \\
+                i = next;                                                                                             \\
+            }                                                                                                         \\
+            for (i = first; width > 1 && i < last; i++) {                                                             \\
                 const real *left = x + i * width;                                                                     \\
                 const ptrdiff_t stop = crow[i + 1];                                                                   \\
-                if (width == 1) {                                                                                     \\
-                    const real factor = *left;                                                                        \\
-                    for (k = crow[i]; k + 4 <= stop; k += 4) {                                                        \\
-                        out[k] = factor * y[col[k]], out[k + 1] = factor * y[col[k + 1]];                             \\
-                        out[k + 2] = factor * y[col[k + 2]], out[k + 3] = factor * y[col[k + 3]];                     \\
-                    }                                                                                                 \\
-                    for (; k < stop; k++) out[k] = factor * y[col[k]];                                                \\
-                    continue;                                                                                         \\
-                }                                                                                                     \\
                 for (k = crow[i]; k < stop; k++) {                                                                    \\
                     const real *right = y + col[k] * width;                                                           \\
                     vector sums[MANY];                                                                                \\
-                    real parts[LINE], rest = 0;                                                                       \\
+                    real rest = 0;                                                                                    \\
                     LUCID_ASK(y);                                                                                     \\
-                    if (width < LINE) {                                                                               \\
-                        for (j = 0; j < width; j++) rest += left[j] * right[j];                                       \\
-                        out[k] = rest;                                                                                \\
-                        continue;                                                                                     \\
-                    }                                                                                                 \\
                     LUCID_UNROLLED for (c = 0; c < MANY; c++) sums[c] = (vector){0};                                  \\
                     for (j = 0; j + LINE <= width; j += LINE)                                                         \\
                         LUCID_UNROLLED for (c = 0; c < MANY; c++)                                                     \\
                             sums[c] += ((const vector *)(left + j))[c] * ((const vector *)(right + j))[c];            \\
                     for (; j < width; j++) rest += left[j] * right[j];                                                \\
-                    LUCID_UNROLLED for (c = 0; c < MANY; c++) ((vector *)parts)[c] = sums[c];                         \\
-                    for (j = LINE / 2; j > 0; j /= 2)                                                                 \\
-                        for (c = 0; c < j; c++) parts[c] += parts[c + j];                                             \\
-                    out[k] = parts[0] + rest;                                                                         \\
+                    out[k] = rest;                                                                                    \\
+                    if (width < LINE) continue;                                                                       \\
+                    lucid_fold_##real(sums, buffer + FEW * held);                                                     \\
+                    if (++held == LUCID_ROOM / FEW || k == end - 1) {                                                 \\
+                        for (c = 0; c < held; c++) out[k + 1 - held + c] += lucid_last_##real(buffer + FEW * c);      \\
+                        held = 0;                                                                                     \\
+                    }                                                                                                 \\
                 }                                                                                                     \\
             }                                                                                                         \\
         }
@@ -212,6 +311,15 @@ cdef extern from *:
             return !wrong && falls == starts;                                                                         \\
         }
 
+    /* Whether rows begin and end within the entries, none before the one above it. */
+    #define LUCID_GROWS(index, name)                                                                                  \\
+        static int lucid_grows_##name(const void *from, ptrdiff_t rows, ptrdiff_t entries) {                          \\
+            const index *crow = from;                                                                                 \\
+            ptrdiff_t falls = crow[0] < 0 || crow[rows] > entries;                                                    \\
+            for (ptrdiff_t i = 0; i < rows; i++) falls += crow[i + 1] < crow[i];                                      \\
+            return falls == 0;                                                                                        \\
+        }
+
     #define LUCID_LOOPS(real, index, name)                                                                            \\
         LUCID_FORTH(real, index, name) LUCID_BACK(real, index, name) LUCID_SAMPLED(real, index, name)
     LUCID_LOOPS(float, int32_t, float_short)
@@ -224,6 +332,8 @@ cdef extern from *:
     LUCID_ADDED(double, double)
     LUCID_CHECKED(int32_t, short)
     LUCID_CHECKED(int64_t, long)
+    LUCID_GROWS(int32_t, short)
+    LUCID_GROWS(int64_t, long)
 
     /* A row of different keys in order: each stands behind as many as are smaller. */
     enum { LUCID_SHORT = 64 };
@@ -249,6 +359,8 @@ cdef extern from *:
     static const lucid_added lucid_sums[2] = {lucid_added_double, lucid_added_float};
     typedef int (*lucid_checked)(const lucid_product *, ptrdiff_t, ptrdiff_t);
     static const lucid_checked lucid_checks[2] = {lucid_checked_long, lucid_checked_short};
+    typedef int (*lucid_grows)(const void *, ptrdiff_t, ptrdiff_t);
+    static const lucid_grows lucid_growths[2] = {lucid_grows_long, lucid_grows_short};
     """
     ctypedef struct Product "lucid_product":
         const void* crow
@@ -266,6 +378,8 @@ cdef extern from *:
     Added sums "lucid_sums"[2]
     ctypedef int (*Checked "lucid_checked")(const Product*, Py_ssize_t, Py_ssize_t) noexcept nogil
     Checked checks "lucid_checks"[2]
+    ctypedef int (*Grows "lucid_grows")(const void*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    Grows growths "lucid_growths"[2]
     void sort_row "lucid_sort_row"(np.int64_t*, Py_ssize_t) noexcept nogil
     Py_ssize_t SHORT "LUCID_SHORT"  # entries of rows that are sorted so, at most
 
@@ -273,7 +387,7 @@ cdef enum:
     FORTH, BACK, SAMPLED
 
 cdef enum:
-    LEAST_WORK = 1 << 15  # products for which no threads are woken
+    LEAST_WORK = 1 << 17  # products for which no threads are woken: some 30 microseconds
     SORTED = 1 << 13  # entries for the order of which no threads are woken
     SHARED = 128  # bytes of a row of a result that a thread has for itself, at least
     PIECES = 16  # of the rows of a transposed product, at most
@@ -344,6 +458,8 @@ cdef _run(int what, np.ndarray crow, np.ndarray col, np.ndarray values, np.ndarr
     p.x = NULL if x is None else np.PyArray_DATA(x)
     p.y = NULL if y is None else np.PyArray_DATA(y)
     p.start, p.rows, p.columns, p.width = 0, np.PyArray_DIM(crow, 0) - 1, columns, np.PyArray_DIM(dense, 1)
+    if not growths[is_short](p.crow, p.rows, entries):
+        raise RuntimeError(f"rows of a sparse matrix must begin one after another among its {entries} entries")
     a.loop, a.begin = loops[what][is_single][is_short], begins[is_short]
     cdef bint is_large = entries * (p.width + 4) > LEAST_WORK
     cdef int threads = pool_size() if is_large else 1

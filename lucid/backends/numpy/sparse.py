@@ -15,7 +15,9 @@ from lucid.core.primitive import P
 
 
 def matrix(crow: Any, col: Any, values: Any, columns: int) -> Any:
-    """SciPy's matrix over the same memory."""
+    """SciPy's matrix over the same memory; its loops do not look where rows begin."""
+    if crow[0] < 0 or crow[-1] > len(col) or (crow[1:] < crow[:-1]).any():
+        raise RuntimeError(f"rows of a sparse matrix must begin one after another among its {len(col)} entries")
     return sparse.csr_array((values, col, crow), shape=(len(crow) - 1, columns))
 
 

@@ -32,6 +32,12 @@ def held(index: Tensor, wanted_by: str) -> Any:
     return index._held_array(wanted_by)
 
 
+def raise_if_written(indices: Sequence[Tensor], versions: Sequence[int]) -> None:
+    """Refuse positions that were written to since they were found in range: kernels do not look again."""
+    if [i._version for i in indices] != versions:
+        raise RuntimeError("the indices of a sparse tensor were written to in place after it was made; make it again")
+
+
 def on_arrays(prim: Any, *tensors: Tensor, **params: Any) -> Any:
     """The result of a primitive on positions, for a pattern to keep: no transform may follow it."""
     found = prim.kernel(*[t._array for t in tensors], **params)
@@ -66,6 +72,7 @@ class Coo:
 
     def __init__(self, indices: Tensor, shape: tuple[int, ...], coalesced: bool) -> None:
         self.indices, self.shape, self.coalesced = indices, shape, coalesced
+        self._versions = [indices._version]
         self._compressed: Any = None
 
     @property
@@ -79,6 +86,7 @@ class Coo:
 
     def compressed(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """The rows and columns of a matrix in compressed rows, and the order of the entries in them if it is another."""
+        raise_if_written((self.indices,), self._versions)
         if self._compressed is not None:
             known: tuple[Tensor, Tensor, Tensor | None] = self._compressed
             return known
@@ -110,6 +118,7 @@ class Csr:
 
     def __init__(self, crow: Tensor, col: Tensor, shape: tuple[int, ...]) -> None:
         self.crow, self.col, self.shape = crow, col, shape
+        self._versions = [crow._version, col._version]
         self._rows: Any = None
         self._transposed: Any = None
 
@@ -120,16 +129,19 @@ class Csr:
 
     def positions(self) -> list[Tensor]:
         """The places of the entries along each dimension."""
+        raise_if_written((self.crow, self.col), self._versions)
         if self._rows is None:
             self._rows = Tensor._wrap(row_of_each(held(self.crow, "the rows of a sparse tensor")))
         return [self._rows, self.col]
 
     def compressed(self) -> tuple[Tensor, Tensor, None]:
         """The rows and columns, and None since the entries are in their order."""
+        raise_if_written((self.crow, self.col), self._versions)
         return self.crow, self.col, None
 
     def transposed(self) -> tuple["Csr", Tensor]:
         """Those of the transpose, and the order of the entries in it."""
+        raise_if_written((self.crow, self.col), self._versions)
         if self._transposed is None:
             row, col = self.positions()
             crow, across, order = _in_rows(col, row, self.shape[::-1])
