@@ -1,5 +1,7 @@
 """Data parallel training against one process with the whole batch; run by several processes."""
 
+from contextlib import nullcontext
+
 import numpy as np
 
 import lucid
@@ -7,7 +9,7 @@ import lucid.distributed as dist
 from lucid import nn
 from lucid.data import DistributedSampler
 from lucid.nn import functional as F
-from lucid.nn.parallel import DistributedDataParallel, bf16_compress_hook
+from lucid.nn.parallel import DistributedDataParallel, allreduce_hook, bf16_compress_hook
 
 dist.init_process_group(timeout=60)
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
@@ -341,13 +343,63 @@ def check_local_gradients_count_in_compiled_steps():
         passes[-1](x.double() + 1, y)
     for p, q in zip(*[m.parameters() for m in models], strict=True):
         np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10)
-    with models[1].no_sync():
-        refused(lambda: passes[1](x.double(), y), NotImplementedError, "no_sync")
+    for kept in (True, False, False):  # the same functions under no_sync, and outside of it again
+        for model, one in zip(models, passes, strict=True):
+            with model.no_sync() if kept else nullcontext():
+                one(x.double() + kept, y)
+        for p, q in zip(*[m.parameters() for m in models], strict=True):
+            np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10)
     branches = DistributedDataParallel(made(Branches))
     compiled = lucid.compile(lambda x: branches(x, 0).sum().backward())
     refused(lambda: compiled(lucid.ones(1, 2)), dist.DistributedError, "c.weight")
     models[0].module[0].bias.register_hook(lambda g: g * 2)
     refused(lambda: lucid.compile(steps_of(models[0]))(x.double(), y), NotImplementedError, "hooks")
+
+
+def check_accumulation_in_compiled_steps():
+    def step_of(model):
+        optimizer = lucid.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            for i in range(2):  # two updates, each of three batches, of which the last one exchanges
+                optimizer.zero_grad()
+                with model.no_sync():
+                    for k in range(2):
+                        F.cross_entropy(model(x + i + k), y).backward()
+                F.cross_entropy(model(x - i), y).backward()
+                optimizer.step()
+            with model.no_sync():
+                first = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            (first + F.cross_entropy(model(x * 2), y)).backward()
+
+        return step
+
+    models = [DistributedDataParallel(made(mlp).double()) for _ in range(2)]
+    x, y = data((BATCH, 6), 3, RANK)
+    for _ in range(2):
+        for step in (step_of(models[0]), lucid.compile(step_of(models[1]))):
+            step(x.double(), y)
+        for p, q in zip(*[m.parameters() for m in models], strict=True):
+            np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10)
+            np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), atol=1e-10)
+
+
+def check_hooks_of_communication_in_compiled_steps():
+    def halves(state, bucket):
+        bucket.buffer().mul_(state)
+        return dist.all_reduce(bucket.buffer(), async_op=True)
+
+    for state, hook in ((None, bf16_compress_hook), (None, allreduce_hook), (0.5, halves)):
+        models = [DistributedDataParallel(made(mlp).double()) for _ in range(2)]
+        for model in models:
+            model.register_comm_hook(state, hook)
+        eager, fast = steps_of(models[0]), lucid.compile(steps_of(models[1]))
+        for i in range(3):
+            x, y = data((BATCH, 6), 3, 10 * i + RANK)
+            np.testing.assert_allclose(fast(x.double(), y).item(), eager(x.double(), y).item(), rtol=1e-9)
+        for p, q in zip(*[m.parameters() for m in models], strict=True):
+            np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), atol=1e-10)
 
 
 for name, check in list(globals().items()):

@@ -160,14 +160,11 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel: which processes have inputs is known outside of programs only; call the step in a "
                 "Join without lucid.compile"
             )
-        if not self.require_backward_grad_sync:
-            raise NotImplementedError(
-                "DistributedDataParallel: what was added to gradients under no_sync is known outside of programs only; "
-                "call the step under no_sync without lucid.compile"
-            )
-        self._sync_buffers()
+        if self.require_backward_grad_sync:
+            self._sync_buffers()
         if not is_grad_enabled():
             return self.module(*inputs, **kwargs)
+        reducer.averages_programs = self.require_backward_grad_sync
         with replaced(self.module, reducer.averaging()):
             return self.module(*inputs, **kwargs)
 

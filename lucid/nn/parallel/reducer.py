@@ -83,6 +83,7 @@ class Reducer:
         self.may_miss, self.is_static = may_miss, is_static
         self.hook: tuple[Any, CommHook] | None = None
         self.is_listening = False
+        self.averages_programs = True  # as the last call of the module that was traced says
         self.members = self.divisor = group.size()  # who computes gradients, and by what their sum is divided
         self.leaves = {id(p): p for _, p in named}
         self.first_used: list[int] | None = None
@@ -242,10 +243,6 @@ class Reducer:
 
     def averaging(self) -> dict[int, Tensor]:
         """For a program, tensors with the values of the parameters, whose gradients are averaged; by the ids of these."""
-        if self.hook is not None:
-            raise NotImplementedError(
-                "DistributedDataParallel: a program contains no hook of communication; take the step without lucid.compile"
-            )
         if any(is_replaced(key) for key in self.leaves):
             raise NotImplementedError(
                 "DistributedDataParallel: hooks that replace gradients of parameters before they are averaged are not part "
@@ -259,26 +256,43 @@ class Reducer:
                 found[id(p)] = same
         return found
 
-    def averages(self, bucket: GradBucket, gradients: Sequence[Tensor | None]) -> list[Tensor]:
-        """Those of the gradients of a bucket, in a program. What `.grad` has before is averaged with the first of them."""
+    def averages(self, bucket: GradBucket, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """Those of the gradients of a bucket, in a program. What `.grad` has before is averaged with the first of them.
+
+        Under `no_sync` they stay as they are, and the next ones that are averaged count what `.grad` has then.
+        """
+        counted = self.counted.setdefault(trace.get(), set())
+        if not self.averages_programs:
+            counted.discard(bucket.index())
+            return gradients
         missing = [self.names[n] for (n, _), g in zip(bucket.members, gradients, strict=True) if g is None]
         if missing and not self.may_miss:
             raise DistributedError(
                 f"DistributedDataParallel: this backward pass gives no gradient to {_some(missing)}. If that is meant, pass "
                 "find_unused_parameters=True"
             )
-        program = trace.get()
-        counted = self.counted.setdefault(program, set())
         before = [None if bucket.index() in counted else p.grad for _, p in bucket.members]
         counted.add(bucket.index())
         parts = [lucid.zeros_like(p) if g is None else g for (_, p), g in zip(bucket.members, gradients, strict=True)]
         sums = [g if b is None else g + b for g, b in zip(parts, before, strict=True)]
         flat = lucid.cat([s.reshape(-1) for s in sums]) if len(sums) > 1 else sums[0].reshape(-1)
-        flat = pmean(flat, self.group)
+        flat = pmean(flat, self.group) if self.hook is None else self._hooked(bucket, flat)
         means = [
             m.reshape(p.shape) for m, (_, p) in zip(flat.split([s.numel() for s in sums]), bucket.members, strict=True)
         ]
         return [m if b is None else m - b for m, b in zip(means, before, strict=True)]
+
+    def _hooked(self, bucket: GradBucket, flat: Tensor) -> Tensor:
+        """What a hook of communication makes of gradients, in a program: its calls are instructions."""
+        assert self.hook is not None
+        state, hook = self.hook
+        traced = GradBucket(bucket.index(), bucket.members, bucket.is_last())
+        traced.set_buffer(flat.clone())
+        pending = hook(state, traced)
+        found = pending.wait()
+        if isinstance(pending, Work):
+            return traced.buffer() / self.divisor
+        return (found if isinstance(found, Tensor) else traced.buffer()).to(flat.dtype)
 
 
 class _Averaged(Function):
