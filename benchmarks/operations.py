@@ -22,6 +22,9 @@ from benchmarks.timing import in_turns
 
 LEVEL = 0.95  # of PyTorch's speed, from which on a call counts as level
 SIZES = (16, 1000)  # of the table that `python -m benchmarks` prints
+# PyTorch's threads, those of GNU OpenMP, wait for work in 300,000 turns of a loop, 15 ms on x86-64: within that time the
+# other library would have one core less.
+PAUSE = 0.03
 Call = Callable[..., Any]  # of a namespace, as `lucid` or `torch`, and tensors
 
 
@@ -217,7 +220,7 @@ def measure(
     thunks = {
         m.__name__: _thunk(m, case, n, dtype, transposed, wants_gradient and case.has_gradient) for m in (lucid, torch)
     }
-    times = in_turns(thunks, rounds, seconds=0.002 if n <= 300 else 0.005, pause=0.01)
+    times = in_turns(thunks, rounds, seconds=0.002 if n <= 300 else 0.005, pause=PAUSE)
     return {library: t.median for library, t in times.items()}
 
 
