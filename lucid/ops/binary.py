@@ -8,14 +8,14 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import apply, lift
+from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote, refusal
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote
 from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
 from lucid.ops.unary import LOG2, square
 
@@ -533,11 +533,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     test = lift(condition)
     if test.np_dtype != dtypes.BOOL:
         test = test.to(dtypes.BOOL)
-    x, y = promote("where", (input, other), KEEP)
-    try:
-        return apply(where_primitive, (test, x, y), {})
-    except ValueError as error:
-        raise refusal("where", (test, x, y), error) from None
+    return called(where_primitive, (test, input, other), KEEP, {})
 
 
 def _lerp(x: Any, y: Any, weight: Any) -> Any:

@@ -20,6 +20,7 @@ cdef class Way:
 
 cdef class Elementwise(Primitive):
     cdef public tuple ways
+    cdef public bint has_condition
 
 
 cpdef object pass_back(Way way, Node node, object ct, object shape)

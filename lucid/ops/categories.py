@@ -266,6 +266,7 @@ class Elementwise(Primitive):
             **facts,
         )
         self.broadcasts = self.pulls_arrays = self.pulls_new = self.is_scalar = True
+        self.has_condition = operands[0] == "cond"  # truth values, of which the type of the result does not depend
         self.body, self.real, self.calls = body, real, calls
         self.source = Source(body or self, name)
         self.ways = tuple(

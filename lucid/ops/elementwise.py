@@ -18,7 +18,7 @@ from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_c
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
-_DIFFERENTIABLE = dtypes.DIFFERENTIABLE
+_BOOL, _DIFFERENTIABLE = dtypes.BOOL, dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
 
 
@@ -46,7 +46,9 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
             if kind is None:
                 kind = own
             elif own is not kind:
-                return general(prim, args, policy, params)
+                if bit != 2 or kind is not _BOOL or not prim.has_condition:
+                    return general(prim, args, policy, params)
+                kind = own
             if fields._requires_grad:
                 need = True
                 needs |= bit

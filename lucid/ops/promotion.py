@@ -201,12 +201,14 @@ def _operand(name: str, value: Any) -> Any:
 
 def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
     """An elementwise primitive of any mixture of operands."""
-    operands = promote(prim.name, args, policy)
+    condition, values = (args[:1], args[1:]) if prim.has_condition else ((), args)
+    operands = promote(prim.name, values, policy)
     if prim.real:
         raise_if_complex(prim, _type_beside(operands))
     for a in operands:
         if type(a) is int and policy != BOOL:
             raise_if_outside(a, _type_beside(operands), prim.name)
+    operands = [*condition, *operands]
     try:
         return apply(prim, operands, params)
     except (ValueError, TypeError) as error:
