@@ -28,8 +28,7 @@ def ones(*shape, **options):
         lambda a, b: a @ b,
         lambda a, b: lucid.matmul(a, b),
         lambda a, b: lucid.mm(a, b),
-        lambda a, b: lucid.mv(a, b[0]),
-        lambda a, b: lucid.dot(a[0], b[0]),
+        lambda a, b: lucid.nn.functional.prelu(a, b[0, :1]),
         lambda a, b: lucid.bmm(a[None], b[None]),
         lambda a, b: lucid.einsum("ij,jk->ik", a, b),
         lambda a, b: lucid.tensordot(a, b, 1),
@@ -55,6 +54,54 @@ def test_other_operations_take_what_they_are_given():
         low = ones(2, 2) @ ones(2, 2)
         assert (low * 2).dtype is lucid.bfloat16
         assert (low + ones(2, 2)).dtype is lucid.float32
+
+
+def test_products_with_vectors_are_as_precise_as_their_operands():
+    a, v, low = lucid.randn(3, 3), lucid.randn(3), lucid.randn(3).bfloat16()
+    weight = lucid.randn(2, 3, 3)
+    calls = (
+        lambda: lucid.mv(a, v),
+        lambda: lucid.dot(v, v),
+        lambda: lucid.vdot(v, v),
+        lambda: lucid.addmv(v, a, v),
+        lambda: lucid.nn.functional.bilinear(v, v, weight),
+    )
+    for call in calls:
+        with autocast("cpu"):
+            found = call()
+        assert found.dtype is lucid.float32
+        np.testing.assert_array_equal(found.numpy(), call().numpy())
+    with autocast("cpu"):
+        assert lucid.dot(low, low).dtype is lucid.bfloat16
+        assert lucid.dot(low, v).dtype is lucid.nn.functional.bilinear(low, v, weight).dtype is lucid.float32
+
+
+@pytest.mark.parametrize("dtype", [lucid.bfloat16, lucid.float16])
+def test_factorisations_transforms_and_products_widen(dtype):
+    x = (lucid.randn(3, 3) + 3 * lucid.eye(3)).to(dtype)
+    calls = (
+        lambda a: lucid.linalg.inv(a),
+        lambda a: lucid.linalg.cholesky(a @ a.mT + lucid.eye(3)),
+        lambda a: lucid.linalg.solve(a, a[0]),
+        lambda a: lucid.linalg.solve(a, a),
+        lambda a: lucid.linalg.lstsq(a, a).solution,
+        lambda a: lucid.linalg.svdvals(a),
+        lambda a: lucid.linalg.det(a),
+        lambda a: lucid.fft.rfft(a).real,
+        lambda a: lucid.fft.fft2(a).real,
+        lambda a: lucid.prod(a, 1),
+        lambda a: lucid.trace(a),
+        lambda a: lucid.quantile(a, 0.3),
+        lambda a: lucid.cdist(a, a),
+    )
+    for k, call in enumerate(calls):
+        with autocast("cpu", dtype):
+            found = call(x)
+        assert found.dtype is lucid.float32, k
+        if k != 1:
+            np.testing.assert_allclose(found.numpy(), call(x.float()).numpy(), rtol=1e-6, atol=1e-6)
+    with pytest.raises(RuntimeError, match="float32"):
+        lucid.linalg.inv(x)  # outside, types are as they are given
 
 
 def test_doubles_and_integers_are_left_alone():

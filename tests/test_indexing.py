@@ -743,6 +743,37 @@ def test_a_leaf_assigned_to_several_parts_adds_up_to_second_order():
     assert leaf.grad.tolist() == [10.0, 10.0]
 
 
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize(
+    ("values", "shares"),
+    [
+        ([1.0, 2.0, 2.0, 3.0], [0, 0.5, 0.5, 0]),
+        ([[3.0, 1.0], [3.0, 3.0], [1.0, 1.0]], [[0, 1 / 3], [0, 0], [1 / 3, 1 / 3]]),
+        ([0.0, -0.0], [0.5, 0.5]),
+        ([2.0], [1]),
+        ([np.inf, np.inf, 1.0], [0.5, 0.5, 0]),
+    ],
+)
+def test_medians_of_all_elements_share_the_gradient(name, values, shares):
+    x = lucid.tensor(values, dtype=lucid.float64, requires_grad=True)
+    getattr(lucid, name)(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), shares)
+    f = getattr(lucid, name)
+    tangent = lucid.tensor(np.random.default_rng(0).standard_normal(x.shape))
+    value, change = lucid.func.jvp(f, (x.detach(),), (tangent,))
+    assert value.item() == f(x.detach()).item()
+    np.testing.assert_allclose(change.item(), (tangent.numpy() * shares).sum())
+    batch = lucid.stack([x.detach(), x.detach().flip(0)])
+    each = lucid.stack([lucid.func.grad(f)(row) for row in batch])
+    np.testing.assert_allclose(lucid.func.vmap(lucid.func.grad(f))(batch).numpy(), each.numpy())
+
+
+def test_a_median_that_is_nan_shares_among_nans():
+    x = lucid.tensor([np.nan, 1.0, np.nan], requires_grad=True)
+    lucid.median(x).backward()
+    assert x.grad.tolist() == [0.5, 0, 0.5]
+
+
 def test_shapes_are_broadcast_as_by_numpy():
     sizes = [(), (1,), (3,), (0,), (2, 1), (1, 3), (2, 3), (4, 1, 3), (1, 1, 1), (2, 0)]
     for shapes in itertools.product(sizes, repeat=3):

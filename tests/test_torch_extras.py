@@ -110,6 +110,35 @@ def test_graph_tools():
     with graph.register_multi_grad_hook([a, b], lambda g: seen.append(g.item()), mode="any"):
         (2 * a + 3 * b).sum().backward()
     assert len(seen) == 3 and seen[-1] in (2.0, 3.0)
+    c = torch.ones(1, requires_grad=True)
+    for mode, expected in (("all", [[2.0, None], [None, 3.0], [2.0, 3.0]]), ("any", [2.0, 3.0])):
+        seen.clear()
+        read = (lambda g: [None if x is None else x.item() for x in g]) if mode == "all" else (lambda g: g.item())
+        with graph.register_multi_grad_hook([a, b], lambda g, read=read: seen.append(read(g)), mode=mode):
+            (2 * a + c).sum().backward()
+            (c * 5).sum().backward()  # reaches none of them
+            torch.autograd.grad((3 * b).sum(), b)
+            if mode == "all":
+                (2 * a + 3 * b).sum().backward()
+        assert seen == expected
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ArithmeticError
+
+    seen.clear()
+    y = a * 1
+    with graph.register_multi_grad_hook([y, b], lambda g: seen.append(len(g))):
+        with pytest.raises(ArithmeticError):
+            (Fails.apply(c).sum() + y.sum()).backward()
+        assert not seen
+        (a * 1 + b).sum().backward()
+    assert seen == [2]
     x = torch.ones(2, requires_grad=True)
     y = x * 1
     z = y * y

@@ -18,7 +18,7 @@ from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled,
 from lucid.ops.contraction import matmul as matmul
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, beside, lift_all, promote
+from lucid.ops.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.ops.rules import P
 
 _autocast = modes.autocast.get
@@ -333,7 +333,7 @@ def trace(input: Any) -> Tensor:
     >>> lucid.trace(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]))
     Tensor(5.)
     """
-    x = lift(input)
+    x = in_single(lift(input))
     raise_unless_of_rank("trace", x, 2)
     return P.diagonal(x, offset=0, dim1=0, dim2=1).sum()
 
@@ -365,7 +365,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 def scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product, where `input` broadcasts to the product."""
-    if (casting := _autocast()) is not None:
+    if (casting := _autocast()) is not None and product.np_dtype == casting.dtype.numpy:
         (input,) = casting.low(input)
     input = beside(input, product.np_dtype)
     expand(input, product.shape)  # raises if it does not fit

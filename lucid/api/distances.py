@@ -13,7 +13,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, real_dim
 from lucid.ops.norms import euclidean
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, lift_all, promote
+from lucid.ops.promotion import KEEP, in_single, lift_all, promote
 from lucid.ops.rules import P
 
 _FEW = 25  # rows for which all differences are made, as in PyTorch
@@ -25,7 +25,7 @@ def _raise_if_negative(p: float, name: str) -> None:
 
 
 def _points(values: Any, name: str) -> Tensor:
-    x = lift(values)
+    x = in_single(lift(values))
     if x.np_dtype not in dtypes.FLOATING:
         raise RuntimeError(f"{name} takes floating-point tensors, not {x.dtype}; convert them, as in x.float()")
     return x

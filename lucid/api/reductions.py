@@ -11,7 +11,7 @@ from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
-from lucid.ops.promotion import cast, float_type_of
+from lucid.ops.promotion import cast, float_type_of, in_single
 from lucid.ops.reductions import count_at
 from lucid.ops.rules import P, kept_shape
 
@@ -117,7 +117,7 @@ def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     >>> x.grad
     Tensor([0., 8., 0.])
     """
-    x = _widened(input, dtype)
+    x = _widened(in_single(input), dtype)
     dims = many_dims(dim, len(shape_of(x)), "prod")
     return _as_asked(apply(P.prod, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
 

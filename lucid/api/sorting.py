@@ -18,7 +18,7 @@ from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.promotion import KEEP, cast, lift_all, promote
+from lucid.ops.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.ops.rules import P
 
 
@@ -118,12 +118,22 @@ def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
         x, _ = _ordered(input, 0, name)
         if not x.numel():
             return _median_of_nothing(x, name)
-        return _median(P.reshape(x, shape=(x.numel(),)), 0, False, name).values
+        flat = P.reshape(x, shape=(x.numel(),))
+        found = _median(flat, 0, False, name).values
+        return _shared(flat, found) if x.requires_grad or not is_plain(x) else found
     x, d = _ordered(input, dim, name)
     if not x.shape[d]:
         raise IndexError(f"{name}: dimension {d} of shape {x.shape} has no elements to choose from")
     found = (P.median if name == "median" else P.nanmedian)(x, dim=d)
     return _read(x, found, d, _reduced_shape(input, d, keepdim))
+
+
+def _shared(x: Tensor, element: Tensor) -> Tensor:
+    """One of the elements, with a derivative that all share that are equal to it, or nan as it is: as the largest of them."""
+    if x.np_dtype not in dtypes.FLOATING:
+        return element
+    is_equal = P.logical_or(P.eq(x, element.detach()), P.logical_and(P.isnan(x), P.isnan(element.detach())))
+    return P.amax(P.where(is_equal, x, -np.inf), dims=(0,), keepdim=False)
 
 
 def _median_of_nothing(x: Tensor, name: str) -> Tensor:
@@ -135,6 +145,8 @@ def _median_of_nothing(x: Tensor, name: str) -> Tensor:
 @numpy_names
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower one of two; with `dim`, values and indices along it. A nan makes it nan.
+
+    Without `dim`, elements that are equal to it share the gradient.
 
     >>> import lucid
     >>> lucid.median(lucid.tensor([4.0, 1.0, 3.0, 2.0]))
@@ -208,9 +220,9 @@ def _at_ranks(rows: Tensor, ranks: Tensor) -> Tensor:
 def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, name: str) -> Tensor:
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, not {interpolation!r}")
-    x = lift(input)
+    x = in_single(lift(input))
     rows, shape = _quantile_rows(x, dim, keepdim, name)
-    points = _quantile_points(x, q, name)
+    points = _quantile_points(x, in_single(q), name)
     nan = unary.isnan(rows)
     last = rows.shape[-1] - 1
     vector = P.reshape(points, shape=(points.numel(),))

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
 from lucid.core import modes
+from lucid.core.engine import at_the_end
 from lucid.core.hooks import RemovableHandle
 from lucid.core.node import Node as Node
 from lucid.core.storage import storage_of
@@ -142,8 +144,8 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call `fn` once in a backward pass: with the gradients of all tensors (None where there is none) when they are known,
-    or with `mode="any"` with the first one.
+    """Call `fn` once in a backward pass that reaches some of the tensors: with the gradients of all, None for those that it
+    does not reach, when these are known, or with `mode="any"` with the first one.
 
     >>> import lucid
     >>> a, b = lucid.ones(1, requires_grad=True), lucid.ones(1, requires_grad=True)
@@ -157,27 +159,37 @@ def register_multi_grad_hook(
 
 
 class _Together(RemovableHandle):
-    """Hooks on several tensors, of which the last to get its gradient calls the function."""
+    """Hooks on several tensors, which call the function when the last of them was called, at the latest as the pass ends."""
 
     def __init__(self, tensors: list[Tensor], fn: Callable[..., Any], mode: str) -> None:
         super().__init__({})
         self.fn, self.mode, self.count = fn, mode, len(tensors)
-        self.grads: dict[int, Tensor] = {}
+        self.grads: dict[int, dict[int, Tensor]] = {}  # of the pass that is under way, by thread
         self.handles = [t.register_hook(self._seen(i)) for i, t in enumerate(tensors)]
 
     def _seen(self, i: int) -> Callable[[Tensor], None]:
         def hook(gradient: Tensor) -> None:
-            first = not self.grads
-            self.grads[i] = gradient
-            if self.mode == "any" and first:
-                self.fn(gradient)
-            if len(self.grads) == self.count:
-                grads = [self.grads[k] for k in range(self.count)]
-                self.grads.clear()
-                if self.mode == "all":
-                    self.fn(grads)
+            thread = get_ident()
+            if thread not in self.grads:
+                self.grads[thread] = {}
+                at_the_end(self._end)
+                if self.mode == "any":
+                    self.fn(gradient)
+            found = self.grads[thread]
+            found[i] = gradient
+            if len(found) == self.count:
+                self._call(found)
 
         return hook
+
+    def _end(self, succeeded: bool) -> None:
+        found = self.grads.pop(get_ident())
+        if succeeded and len(found) < self.count:
+            self._call(found)
+
+    def _call(self, found: dict[int, Tensor]) -> None:
+        if self.mode == "all":
+            self.fn([found.get(k) for k in range(self.count)])
 
     def remove(self) -> None:
         """Take the hooks away."""

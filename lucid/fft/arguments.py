@@ -10,7 +10,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.dims import one_dim
 from lucid.ops.fft import OTHER_NORM
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast, float_type_of
+from lucid.ops.promotion import cast, float_type_of, in_single
 from lucid.ops.rules import P
 
 Dims = tuple[int, ...]
@@ -32,7 +32,7 @@ TAKES_HALF = frozenset({"irfft", "hfft"})
 
 def _numbers(kind: str, name: str, input: Any) -> Tensor:
     """The operand in a type that can be transformed: integers become floats, and floats complex for half spectra."""
-    x = lift(input)
+    x = in_single(lift(input))
     dtype = x.np_dtype
     if dtype not in dtypes.DIFFERENTIABLE:
         dtype = float_type_of((x,), name)

@@ -17,7 +17,7 @@ from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square
 from lucid.ops.binary import maximum, where
 from lucid.ops.contraction import matmul
 from lucid.ops.linalg.matrices import adjoint, column, identity, real
-from lucid.ops.promotion import cast
+from lucid.ops.promotion import cast, in_single
 from lucid.ops.rules import P, conj
 
 __all__ = ["lstsq", "matrix_rank", "pinv"]
@@ -190,7 +190,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     name, chosen = "linalg.lstsq", "gelsy" if driver is None else driver
     if chosen not in DRIVERS:
         raise RuntimeError(f"{name}: driver must be one of {', '.join(DRIVERS)}, not {driver!r}")
-    a, b = matrix_operand(name, A), lift(B)
+    a, b = matrix_operand(name, A), in_single(lift(B))
     raise_unless_same_type(name, a, b)
     vector = b.ndim == 1 or b.shape == a.shape[:-1]
     b = column(b) if vector else matrix_operand(name, b, "B")

@@ -12,13 +12,14 @@ from lucid.core.dtypes import of_numpy
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.linalg.matrices import raise_unless_lapack
+from lucid.ops.promotion import in_single
 
 __all__ = ["LinAlgError"]
 
 
 def matrix_operand(name: str, value: Any, operand: str = "A") -> Tensor:
     """An operand that is a matrix or a stack of matrices, of a type that LAPACK works in."""
-    x = lift(value)
+    x = in_single(lift(value))
     if x.ndim < 2:
         raise RuntimeError(f"{name}: {operand} must have at least 2 dimensions, not shape {x.shape}")
     raise_unless_lapack(name, x, operand)

@@ -13,7 +13,7 @@ from lucid.ops.contraction import mT
 from lucid.ops.dims import one_dim
 from lucid.ops.linalg.matrices import column
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import lift_all
+from lucid.ops.promotion import in_single, lift_all
 from lucid.ops.rules import P
 
 __all__ = ["inv", "inv_ex", "solve", "solve_ex", "tensorinv", "tensorsolve"]
@@ -74,7 +74,7 @@ def _is_vector(a: Tensor, b: Tensor) -> bool:
 
 
 def _solution(name: str, A: Any, B: Any, left: bool, strict: bool) -> tuple[Tensor, Tensor]:
-    a, b = square_operand(name, A), lift(B)
+    a, b = square_operand(name, A), in_single(lift(B))
     raise_unless_same_type(name, a, b)
     vector = _is_vector(a, b)
     b = column(b) if vector else matrix_operand(name, b, "B")

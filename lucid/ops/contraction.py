@@ -185,7 +185,7 @@ def matmul(input: Any, other: Any) -> Tensor:
 
 def product(name: str, input: Any, other: Any, rank: int = 0, other_rank: int = 0) -> Any:
     """The product of matrices, vectors or stacks of them, as users give them; ranks are those it must have, 0 for any."""
-    if (casting := _autocast()) is not None:
+    if other_rank != 1 and (casting := _autocast()) is not None:  # mv and dot are as precise as their operands
         input, other = casting.low(input, other)
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x, y = input, other

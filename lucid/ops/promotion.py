@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import dtypes, modes
 from lucid.core.arrays import as_array
 from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.fields import TensorFields
@@ -24,6 +24,12 @@ NUMBERS = (bool, int, float, complex)
 # What becomes of the operands' promoted type. KEEP: the result has it. FLOAT: integers turn into
 # the default float first. BOOL: the result is a truth value. INTEGRAL: floats are refused.
 KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
+
+
+def in_single(x: Any) -> Any:
+    """What an operation takes that autocast runs in single precision: inside, 16-bit floats are widened."""
+    casting = modes.autocast.get()
+    return x if casting is None else casting.high(x)[0]
 
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import lucid
 from lucid import Tensor
+from lucid.amp.autocasting import in_low_precision
 from lucid.api.inplace import inplace as in_place_form
 from lucid.ops.nn import activations as ops
 from lucid.ops.nn import softmax as softmax_ops
@@ -96,6 +97,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _run(ops.leaky_relu, input, inplace, slope=float(negative_slope))
 
 
+@in_low_precision
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, and weight · x below, with one weight or one for each channel (dimension 1).
 

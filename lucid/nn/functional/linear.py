@@ -2,6 +2,7 @@
 
 import lucid
 from lucid import Tensor
+from lucid.amp.autocasting import autocast, in_single_precision
 from lucid.core import modes
 from lucid.ops.nn import linear as ops
 from lucid.ops.promotion import raise_if_of_pytorch, raise_unless_alike
@@ -31,6 +32,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
+@in_single_precision
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1ᵀ W_k x2 + b_k for each output k, with weights (out, in1, in2) and a bias (out,).
 
@@ -48,7 +50,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(f"bilinear: the bias must have shape {weight.shape[:1]}, not {bias.shape}")
     raise_unless_alike("bilinear", input1, input2, weight, bias)
-    out = lucid.einsum("...i,kij,...j->...k", input1, weight, input2)
+    with autocast(enabled=False):
+        out = lucid.einsum("...i,kij,...j->...k", input1, weight, input2)
     return out if bias is None else out + bias
 
 
