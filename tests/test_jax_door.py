@@ -858,3 +858,121 @@ def test_rules_of_complex_functions_have_the_cotangents_of_jax():
     np.testing.assert_allclose(seen[0], w, 1e-6)
     for f in (lambda z: cube(z, 2.0), lambda z: 2.0 * z**3):
         np.testing.assert_allclose(ljax.grad(lambda z: jnp.sum(jnp.imag(f(z))))(z), -6j * z**2, 1e-5)  # noqa: B023
+
+
+def test_keys_are_elements_of_arrays():
+    key = ljax.random.key(3)
+    keys = ljax.random.split(key, (2, 3))
+    assert key.shape == () and keys.shape == (2, 3) and keys.ndim == 2 and keys.size == 6 and len(keys) == 2
+    assert (
+        keys[1].shape == (3,) and keys[0, 1].shape == () and keys[..., 0].shape == (2,) and keys.ravel().shape == (6,)
+    )
+    assert [k.shape for k in keys[0]] == [()] * 3
+    assert key.dtype == ljax.random.fold_in(key, 1).dtype
+    assert jnp.issubdtype(key.dtype, ljax.dtypes.prng_key) and not jnp.issubdtype(jnp.uint32, ljax.dtypes.prng_key)
+    # The same draws as those of the numbers that the keys are.
+    raw = ljax.random.key_data(keys)
+    assert raw.shape == (2, 3, 2) and bool((ljax.random.wrap_key_data(raw) == keys).all())
+    draw = ljax.vmap(ljax.vmap(lambda k: ljax.random.normal(k, (2,))))
+    np.testing.assert_array_equal(draw(keys), draw(raw))
+    np.testing.assert_array_equal(ljax.jit(draw)(keys), draw(raw))
+    np.testing.assert_array_equal(ljax.random.uniform(key, (4,)), ljax.random.uniform(ljax.random.PRNGKey(3), (4,)))
+
+    def body(key, _):
+        key, own = ljax.random.split(key)
+        return key, ljax.random.normal(own)
+
+    last, drawn = ljax.lax.scan(body, key, None, length=3)
+    one = key
+    for k in range(3):
+        one, value = body(one, None)
+        assert value == drawn[k]
+    assert bool(last == one) and not bool(last != one)
+    with pytest.raises(TypeError, match="vmap"):
+        ljax.random.normal(keys)
+    with pytest.raises(TypeError, match="pairs"):
+        ljax.random.wrap_key_data(jnp.ones(2))
+
+
+def test_reduced_precision_is_that_of_narrower_types():
+    x = np.concatenate(
+        [RANDOM.standard_normal(300) * 10.0 ** RANDOM.randint(-8, 8, 300), [0, -0.0, np.inf, np.nan, 65519, 65520]]
+    )
+    x = jnp.asarray(x.astype(np.float32))
+    with np.errstate(over="ignore"):
+        narrow = np.asarray(x).astype(np.float16)
+    least = np.abs(narrow) >= np.finfo(np.float16).smallest_normal
+    expected = np.where(least | ~np.isfinite(narrow), narrow.astype(np.float32), 0)
+    np.testing.assert_array_equal(ljax.lax.reduce_precision(x, 5, 10), expected)
+    np.testing.assert_array_equal(ljax.lax.reduce_precision(x, 8, 7), x.astype(jnp.bfloat16).astype(jnp.float32))
+    np.testing.assert_array_equal(ljax.lax.reduce_precision(x, 8, 23), x)
+    f = lambda x: ljax.lax.reduce_precision(x * x, 8, 3)
+    points = jnp.array([1.3, 2.7])
+    expected = ljax.lax.reduce_precision(jnp.ones(2), 8, 3) * 2 * points
+    np.testing.assert_allclose(ljax.grad(lambda x: f(x).sum())(points), expected)
+    np.testing.assert_allclose(ljax.vmap(ljax.grad(f))(points), expected)
+    np.testing.assert_allclose(ljax.jvp(f, (points,), (jnp.ones(2),))[1], ljax.lax.reduce_precision(2 * points, 8, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("gumbel_r", ()),
+        ("gumbel_l", ()),
+        ("logistic", ()),
+        ("gennorm", (1.7,)),
+        ("truncnorm", (-0.5, 2.0)),
+        ("truncnorm", (4.0, 9.0)),
+        ("vonmises", (1.3,)),
+        ("wrapcauchy", (0.4,)),
+    ],
+)
+def test_densities_are_scipys(name, shape):
+    own, theirs = getattr(ljax.scipy.stats, name), getattr(scipy.stats, name)
+    x = np.array([-3.0, -1.2, -0.3, 0.4, 1.1, 2.5, 4.5, 6.0], np.float32)
+    x = np.clip(x, -3, 3) if name == "vonmises" else x
+    with ljax.enable_x64(True):
+        x = x.astype(np.float64)
+        np.testing.assert_allclose(own.logpdf(x, *shape), theirs.logpdf(x, *shape), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(own.pdf(x, *shape), theirs.pdf(x, *shape), rtol=1e-9, atol=1e-14)
+        slope = ljax.vmap(ljax.grad(lambda x: own.logpdf(x, *shape)))(jnp.asarray(x))
+        inside = np.isfinite(theirs.logpdf(x, *shape))
+        near = (theirs.logpdf(x[inside] + 1e-6, *shape) - theirs.logpdf(x[inside] - 1e-6, *shape)) / 2e-6
+        np.testing.assert_allclose(np.asarray(slope)[inside], near, rtol=1e-5, atol=1e-5)
+        assert not np.asarray(slope)[~inside].any()
+        if own.formulas["cdf"] is not None:
+            np.testing.assert_allclose(own.cdf(x, *shape), theirs.cdf(x, *shape), rtol=1e-8, atol=1e-14)
+            np.testing.assert_allclose(own.sf(x, *shape), theirs.sf(x, *shape), rtol=1e-7, atol=1e-12)
+        if own.formulas["ppf"] is not None:
+            q = np.array([0.01, 0.5, 0.9])
+            np.testing.assert_allclose(own.ppf(q, loc=1.0, scale=2.0), theirs.ppf(q, loc=1.0, scale=2.0), rtol=1e-9)
+            np.testing.assert_allclose(own.isf(q), theirs.isf(q), rtol=1e-9)
+
+
+def test_probabilities_and_ranks_are_scipys():
+    stats, k = ljax.scipy.stats, np.array([-1, 0, 1, 2, 5, 7])
+    for name, args in (
+        ("nbinom", (3.0, 0.4)),
+        ("betabinom", (5, 2.0, 3.0)),
+        ("poisson", (2.5,)),
+        ("bernoulli", (0.3,)),
+    ):
+        own, theirs = getattr(stats, name), getattr(scipy.stats, name)
+        np.testing.assert_allclose(own.logpmf(k, *args), theirs.logpmf(k, *args), rtol=1e-4)
+        if hasattr(own, "cdf"):
+            np.testing.assert_allclose(own.cdf(k, *args), theirs.cdf(k, *args), rtol=1e-5)
+    counts, p = np.array([1, 2, 3]), np.array([0.2, 0.3, 0.5])
+    np.testing.assert_allclose(
+        stats.multinomial.pmf(counts, 6, p), scipy.stats.multinomial.pmf(counts, 6, p), rtol=1e-5
+    )
+    assert stats.multinomial.pmf(counts, 7, p) == 0
+    a = np.array([[3, 1, 3, 1], [2, 2, 3, 1], [2, 1, 5, 1]])
+    for axis in (None, 0, 1):
+        for method in ("average", "min", "max", "dense", "ordinal"):
+            np.testing.assert_array_equal(
+                stats.rankdata(a, method, axis=axis),
+                scipy.stats.rankdata(a, method, axis=axis).reshape(-1 if axis is None else a.shape),
+            )
+        for own, theirs in zip(stats.mode(a, axis=axis), scipy.stats.mode(a, axis=axis), strict=True):
+            np.testing.assert_array_equal(own, theirs)
+        np.testing.assert_allclose(stats.sem(a, axis=axis), scipy.stats.sem(a, axis=axis), rtol=1e-6)

@@ -13,6 +13,7 @@ import contextlib as _contextlib
 from typing import Any as _Any
 
 from lucid.jax import debug as debug
+from lucid.jax import dtypes as dtypes
 from lucid.jax import flatten_util as flatten_util
 from lucid.jax import lax as lax
 from lucid.jax import nn as nn

@@ -16,7 +16,7 @@ REASONS: dict[str, dict[str, str]] = {
         "say what the numbers of dimensions mean in words, as in dimension_numbers=('NHWC', 'HWIO', 'NHWC')": "ConvGeneralDilatedDimensionNumbers DotDimensionNumbers "
         "RaggedDotDimensionNumbers PrecisionLike conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
         "conv_transpose_shape_tuple reduce_window_shape_tuple",
-        "products are as precise as their type": "AccuracyMode DotAlgorithm DotAlgorithmPreset Tolerance reduce_precision scaled_dot RoundingMethod",
+        "products are as precise as their type": "AccuracyMode DotAlgorithm DotAlgorithmPreset Tolerance scaled_dot RoundingMethod",
         "use jax.random": "RandomAlgorithm rng_bit_generator",
         "use jax.numpy.fft": "FftType fft",
         "use jax.numpy": "dtype clz mulhi approx_min_k",
@@ -35,7 +35,7 @@ REASONS: dict[str, dict[str, str]] = {
         "there is no scaled product of small types": "get_scaled_dot_general_config scaled_dot_general scaled_matmul"
     },
     "jax.random": {
-        "keys are arrays of two numbers": "key_dtype key_impl",
+        "ask a key for its dtype": "key_dtype",
         _MACHINERY: "random_gamma_p",
         "use categorical, or sum bernoulli": "binomial multinomial",
     },
@@ -56,7 +56,6 @@ REASONS: dict[str, dict[str, str]] = {
         "use lucid.distributed, which has the names of torch.distributed": "distributed",
         "use lucid.profiler": "profiler",
         "programs are not exported": "export",
-        "use the types of jax.numpy": "dtypes",
         "call foreign functions from a lucid.autograd.Function": "ffi",
     },
     "jax.tree_util": {

@@ -1,10 +1,11 @@
 """`jax.random`: random numbers as pure functions of keys.
 
-A key is an array of two uint32, the key of a Philox stream (see `lucid.api.rng`). The distributions are JAX's; the bits are not.
+A key is that of a Philox stream (see `lucid.api.rng`): two uint32, which `key` puts into one element (`lucid.jax.keys`) and
+`PRNGKey` into an array. The distributions are JAX's; the bits are not.
 Draws from one key are the same each time, also inside `vmap` over keys, `grad` and `jit`.
 
 >>> import lucid.jax as jax
->>> key = jax.random.PRNGKey(0)
+>>> key = jax.random.key(0)
 >>> a, b = jax.random.split(key)
 >>> bool((jax.random.normal(a, (3,)) == jax.random.normal(a, (3,))).all()), bool((a == b).all())
 (True, False)
@@ -24,6 +25,7 @@ from lucid.core.tensor import Tensor
 from lucid.jax.absences import missing as _missing
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import canonical
+from lucid.jax.keys import Keys
 from lucid.ops import binary, unary
 from lucid.ops.rules import P
 
@@ -57,7 +59,7 @@ def _keyed(key: Any, source: str, shape: Any, kind: Any) -> Any:
 
 
 def _checked(key: Any) -> Any:
-    found = DOOR.array(key)
+    found = key.data if isinstance(key, Keys) else DOOR.array(key)
     if not isinstance(found, Tensor) or found.np_dtype != _UINT32 or tuple(found.shape) != (2,):
         raise TypeError(
             "expected a key, as jax.random.key(seed) makes it; several take vmap, as in jax.vmap(jax.random.normal)(keys)"
@@ -66,7 +68,7 @@ def _checked(key: Any) -> Any:
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """The key of a seed.
+    """The key of a seed, as an array of two numbers.
 
     >>> import lucid.jax as jax
     >>> jax.random.PRNGKey(7)
@@ -79,19 +81,52 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     return DOOR.wrapped(np.array([value >> 32, value & 0xFFFFFFFF], np.uint32))
 
 
-def key(seed: Any, *, impl: Any = None) -> Any:
-    """The same: keys are arrays here."""
-    return PRNGKey(seed)
+def key(seed: Any, *, impl: Any = None) -> Keys:
+    """The key of a seed, as one element.
+
+    >>> import lucid.jax as jax
+    >>> jax.random.key(7).shape, jax.random.split(jax.random.key(7), 3).shape
+    ((), (3,))
+    """
+    return Keys(PRNGKey(seed))
 
 
 def key_data(keys: Any) -> Any:
-    """The numbers that a key is."""
-    return keys
+    """The two numbers that each key is.
+
+    >>> import lucid.jax as jax
+    >>> jax.random.key_data(jax.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
+    return keys.data if isinstance(keys, Keys) else keys
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Any:
-    """A key of two numbers."""
-    return DOOR.array(key_bits_array)
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> Keys:
+    """Keys of pairs of numbers.
+
+    >>> import lucid.jax as jax
+    >>> jax.random.wrap_key_data(jax.random.PRNGKey(7)) == jax.random.key(7)
+    Array(True, dtype=bool)
+    """
+    found = DOOR.array(key_bits_array)
+    if found.np_dtype != _UINT32 or tuple(found.shape[-1:]) != (2,):
+        raise TypeError(f"wrap_key_data: expected pairs of uint32, not {found.dtype} of shape {found.shape}")
+    return Keys(found)
+
+
+def key_impl(keys: Any) -> str:
+    """How numbers are made of keys.
+
+    >>> import lucid.jax as jax
+    >>> jax.random.key_impl(jax.random.key(0))
+    'philox'
+    """
+    return "philox"
+
+
+def _as_given(made: Any, key: Any) -> Any:
+    """New keys in the form of the one that they were made of."""
+    return Keys(made) if isinstance(key, Keys) else made
 
 
 def clone(key: Any) -> Any:
@@ -104,7 +139,7 @@ def _halves(words: Any) -> Any:
     return np.stack([words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)], -1).astype(np.uint32)
 
 
-class _Keys(Function):
+class _New(Function):
     """New keys from the stream of one."""
 
     @staticmethod
@@ -117,11 +152,11 @@ def split(key: Any, num: Any = 2) -> Any:
     """New keys, whose draws have nothing to do with each other.
 
     >>> import lucid.jax as jax
-    >>> jax.random.split(jax.random.key(0), 3).shape
-    (3, 2)
+    >>> jax.random.split(jax.random.key(0), 3).shape, jax.random.split(jax.random.PRNGKey(0), 3).shape
+    ((3,), (3, 2))
     """
     shape = (num,) if hasattr(num, "__index__") else tuple(num)
-    return _Keys.apply(_checked(key), None, shape)
+    return _as_given(_New.apply(_checked(key), None, shape), key)
 
 
 def fold_in(key: Any, data: Any) -> Any:
@@ -129,9 +164,9 @@ def fold_in(key: Any, data: Any) -> Any:
 
     >>> import lucid.jax as jax
     >>> jax.random.fold_in(jax.random.key(0), 3).shape
-    (2,)
+    ()
     """
-    return _Keys.apply(_checked(key), lift(DOOR.array(data)), ())
+    return _as_given(_New.apply(_checked(key), lift(DOOR.array(data)), ()), key)
 
 
 def _float(dtype: Any) -> np.dtype[Any]:
@@ -527,6 +562,7 @@ __all__ = [
     "gumbel",
     "key",
     "key_data",
+    "key_impl",
     "laplace",
     "loggamma",
     "logistic",

@@ -10,6 +10,7 @@ import numpy as np
 from lucid.api import contractions, reductions, shaping, sorting, splitting
 from lucid.api.indexing import take_along_dim
 from lucid.api.random import rand
+from lucid.autograd import Function
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.interop.numpy_updates import updated
@@ -528,6 +529,60 @@ def shift_right_logical(x: Any, y: Any) -> Any:
 def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
     """The bits of all elements along dimensions, put together by exclusive or."""
     return DOOR.function(np.bitwise_xor).reduce(_array(operand), tuple(axes))
+
+
+def _rounded(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Floats with as many bits as are said: ties to even, infinite above the largest, and 0 below the least normal number."""
+    kind = x.dtype
+    wide: Any = np.asarray(x, np.float64 if kind.itemsize == 8 else np.float32)
+    info = np.finfo(wide.dtype)
+    word, cut = np.dtype(f"u{wide.itemsize}"), info.nmant - mantissa_bits
+    bits = wide.view(word)
+    if cut > 0:
+        one = word.type(1)
+        odd = bits >> word.type(cut) & one
+        bits = bits + ((one << word.type(cut - 1)) - one + odd) & ~((one << word.type(cut)) - one)
+    found = np.where(np.isfinite(wide), bits.view(wide.dtype), wide)
+    if exponent_bits < info.nexp:
+        _, power = np.frexp(np.where(np.isfinite(found), found, 0))
+        most = (1 << (exponent_bits - 1)) - 1
+        found = np.where(power - 1 > most, np.copysign(np.inf, found), found)
+        found = np.where((power - 1 < 1 - most) & (found != 0) & np.isfinite(found), np.copysign(0, found), found)
+    return np.asarray(found, kind)
+
+
+class _Reduced(Function):
+    """Floats rounded to fewer bits, and their derivatives too."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+        return Tensor._wrap(_rounded(np.asarray(x), exponent_bits, mantissa_bits))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.bits = inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, ct: Any) -> Any:
+        return _Reduced.apply(ct, *ctx.bits), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *none: Any) -> Any:
+        return _Reduced.apply(tangent, *ctx.bits)
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Floats rounded to numbers of fewer bits, in the type that they have.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jax.lax.reduce_precision(jnp.array([1.2345678, 1e6]), exponent_bits=5, mantissa_bits=10)
+    Array([1.234375,      inf], dtype=float32)
+    """
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise ValueError(f"reduce_precision: there is no float with {exponent_bits} and {mantissa_bits} bits")
+    return DOOR.adopted(_Reduced.apply(_array(operand), int(exponent_bits), int(mantissa_bits)))
 
 
 def empty(shape: Sequence[int], dtype: Any, **hints: Any) -> Any:

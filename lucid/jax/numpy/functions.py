@@ -11,6 +11,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import canonical
+from lucid.jax.keys import KeyType
 from lucid.jax.transforms import vmap
 from lucid.numpy.creation import makers
 from lucid.ops import binary
@@ -365,3 +366,15 @@ def names() -> set[str]:
 def found(name: str) -> Any:
     """What a name stands for."""
     return globals()[name] if name in globals() else _MADE[name]
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a type is one of a kind: of NumPy's, or of keys.
+
+    >>> import lucid.jax as jax, lucid.jax.numpy as jnp
+    >>> jnp.issubdtype(jnp.float32, jnp.floating), jnp.issubdtype(jax.random.key(0).dtype, jax.dtypes.prng_key)
+    (True, True)
+    """
+    if isinstance(arg1, KeyType) or arg2 is KeyType:
+        return isinstance(arg1, KeyType) and arg2 in (KeyType, np.generic)
+    return bool(np.issubdtype(arg1, arg2))
