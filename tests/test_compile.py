@@ -100,6 +100,14 @@ def test_many_signatures_warn_once_and_say_why():
             f(lucid.ones(2), n)
 
 
+def test_the_warning_is_about_the_users_line():
+    f = lucid.compile(lambda x: x + 1)
+    with pytest.warns(UserWarning, match="more than 8 signatures") as found:
+        for n in range(1, 10):
+            f(lucid.ones(n))
+    assert found[0].filename == __file__
+
+
 def test_sizes_that_are_dynamic_do_not_count(recwarn):
     f = lucid.compile(lambda x: x.sum(), dynamic=("x",))
     for n in range(1, 12):
@@ -111,6 +119,11 @@ def test_static_arguments_are_compared_as_they_are():
     f = lucid.compile(lambda x, kinds: x + len(kinds), static=("kinds",))
     assert f(lucid.zeros(1), ("a", "b")).item() == 2
     assert f(lucid.zeros(1), ("a", "b", "c")).item() == 3
+    g = lucid.compile(lambda x, options: x + options["one"], static="options")
+    options = {"one": 1.0}
+    assert g(lucid.zeros(1), options).item() == 1
+    options["one"] = 2.0
+    assert g(lucid.zeros(1), options).item() == 2
     with pytest.raises(ValueError, match="'other' is none of x, kinds"):
         lucid.compile(lambda x, kinds: x, static=("other",))
 
@@ -603,7 +616,7 @@ def test_what_cannot_be_traced_names_the_line_and_the_remedy():
 
 @pytest.mark.parametrize("f", [lambda x: x.nonzero(), lambda x: x.unique(), lambda x: x[x > 0]])
 def test_shapes_that_depend_on_values(f):
-    with pytest.raises(NeedsValueError, match=r"shape of the result depends on values. (Use|Compute)"):
+    with pytest.raises(NeedsValueError, match=r"shape of the result depends on values. (Use|Say)"):
         lucid.compile(f)(lucid.ones(2))
 
 
@@ -611,6 +624,32 @@ def test_sizes_that_are_given():
     f = lucid.compile(lambda x: lucid.nonzero_static(x, size=2, fill_value=-1))
     assert f(lucid.tensor([0.0, 1.0, 1.0])).tolist() == [[1], [2]]
     assert f(lucid.tensor([0.0, 1.0, 0.0])).tolist() == [[1], [-1]]
+    x = lucid.tensor([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0]])
+    for size in (0, 2, 5, 9):
+        places = lucid.compile(lambda x, n=size: lucid.nonzero(x, size=n, as_tuple=True))(x)
+        for found, expected in zip(places, np.nonzero(x.numpy()), strict=True):
+            assert found.tolist() == [*expected, *[-1] * 9][:size]
+        taken = lucid.compile(lambda x, n=size: x.masked_select(x > 1, size=n, fill_value=7))(x)
+        assert taken.tolist() == [3.0, 3.0, 2.0, *[7.0] * 9][:size]
+        distinct = lucid.compile(lambda x, n=size: x.unique(True, True, True, size=n, fill_value=9))(x)
+        values, inverse, counts = np.unique(x.numpy(), return_inverse=True, return_counts=True)
+        assert distinct[0].tolist() == [*values, *[9.0] * 9][:size]
+        assert distinct[1].tolist() == inverse.reshape(x.shape).tolist()
+        assert distinct[2].tolist() == [*counts, *[0] * 9][:size]
+    with pytest.raises(ValueError, match="size must not be negative"):
+        lucid.nonzero(x, size=-1)
+    with pytest.raises(NotImplementedError, match="not for slices"):
+        lucid.unique(x, dim=0, size=2)
+
+
+def test_derivatives_and_batches_of_sizes_that_are_given():
+    x = lucid.tensor([0.5, -1.0, 2.0, 0.5], dtype=lucid.float64, requires_grad=True)
+    assert lucid.autograd.gradcheck(lambda x: x.masked_select(x > 0, size=4, fill_value=1) ** 2, [x])
+    (found,) = [lucid.autograd.grad((x.unique(size=5) ** 2).sum(), x)]
+    assert found.tolist() == [1.0, -2.0, 4.0, 0.0]  # the first of equal elements has the gradient
+    rows = lucid.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 0.0]])
+    for f in (lambda r: r.masked_select(r > 0, size=2), lambda r: r.unique(size=3), lambda r: lucid.nonzero(r, size=2)):
+        same(func.vmap(f)(rows), lucid.stack([f(row) for row in rows]))
 
 
 def test_errors_for_bad_input_are_those_of_the_function():
@@ -918,3 +957,33 @@ def test_a_donated_tensor_that_a_gradient_needs_is_missed():
     lucid.compile(lambda x: x + 1, donate=0)(x)
     with pytest.raises(RuntimeError, match="overwritten"):
         loss.backward()
+
+
+def test_arguments_print_without_the_values_of_one_call():
+    texts = []
+    f = lucid.compile(lambda x: (texts.append(repr(x)), x * 2)[1])
+    f(lucid.ones(2))
+    assert texts[0] == "Tensor(traced: float32[2])"
+
+
+def test_anomaly_detection_inside():
+    w = lucid.ones(2, requires_grad=True)
+
+    @lucid.compile
+    def f(x):
+        with lucid.autograd.detect_anomaly():
+            loss = (w * x).sqrt().sum()
+            loss.backward()
+        return loss
+
+    assert f(lucid.ones(2)).item() == 2
+    with pytest.raises(RuntimeError, match="gave nan or inf in the forward pass"):
+        f(-lucid.ones(2))
+    assert "anomaly detection" in f.explain()
+
+
+def test_printing_of_values_at_each_run(capsys):
+    f = lucid.compile(lambda x: (lucid.debug.print("sum {s}", s=x.sum()), x * 2)[1])
+    f(lucid.ones(2))
+    f(lucid.ones(2) * 2)
+    assert capsys.readouterr().out == "sum 2.0\nsum 4.0\n"

@@ -447,3 +447,126 @@ def test_a_loaded_state_and_unfrozen_parameters():
     before = model.layers[0].weight.tolist()
     step(x, y)
     assert model.layers[0].weight.tolist() == before
+
+
+SCHEDULES = {
+    "StepLR": lambda o: optim.lr_scheduler.StepLR(o, 2),
+    "MultiStepLR": lambda o: optim.lr_scheduler.MultiStepLR(o, [2, 5]),
+    "ConstantLR": lambda o: optim.lr_scheduler.ConstantLR(o),
+    "LinearLR": lambda o: optim.lr_scheduler.LinearLR(o, 0.3, 1.0, 5),
+    "ExponentialLR": lambda o: optim.lr_scheduler.ExponentialLR(o, 0.8),
+    "PolynomialLR": lambda o: optim.lr_scheduler.PolynomialLR(o, 10),
+    "LambdaLR": lambda o: optim.lr_scheduler.LambdaLR(o, lambda epoch: 0.9**epoch),
+    "MultiplicativeLR": lambda o: optim.lr_scheduler.MultiplicativeLR(o, lambda epoch: 0.95),
+    "CosineAnnealingLR": lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 10),
+    "CosineAnnealingWarmRestarts": lambda o: optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 4),
+    "CyclicLR": lambda o: optim.lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=3),
+    "OneCycleLR": lambda o: optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=30),
+    "ReduceLROnPlateau": lambda o: optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
+    "SWALR": lambda o: optim.swa_utils.SWALR(o, 0.05, anneal_epochs=4),
+    "SequentialLR": lambda o: optim.lr_scheduler.SequentialLR(
+        o, [optim.lr_scheduler.ConstantLR(o), optim.lr_scheduler.ExponentialLR(o, 0.8)], [3]
+    ),
+    "ChainedScheduler": lambda o: optim.lr_scheduler.ChainedScheduler(
+        [optim.lr_scheduler.ConstantLR(o), optim.lr_scheduler.ExponentialLR(o, 0.8)]
+    ),
+    "own": lambda o: Halving(o),
+}
+
+
+class Halving(optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [rate / 2**self.last_epoch for rate in self.base_lrs]
+
+
+class Trainer:
+    def __init__(self, schedule):
+        lucid.manual_seed(0)
+        self.model = nn.Linear(3, 2)
+        self.optimizer = optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.schedule = schedule(self.optimizer)
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = (self.model(x) ** 2).mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def step_with_schedule(self, x):
+        loss = self.step(x)
+        is_plateau = isinstance(self.schedule, optim.lr_scheduler.ReduceLROnPlateau)
+        self.schedule.step(*[loss] * is_plateau)
+        return loss
+
+    def rate(self):
+        return self.optimizer.param_groups[0]["lr"]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_around_and_inside_of_a_step(name):
+    batches = [lucid.randn(4, 3) for _ in range(10)]
+    found = {}
+    for way in ("eager", "around", "inside"):
+        trainer = Trainer(SCHEDULES[name])
+        step = trainer.step_with_schedule if way != "around" else trainer.step
+        step = step if way == "eager" else lucid.compile(step)
+        for x in batches:
+            loss = step(x)
+            if way == "around":
+                trainer.schedule.step(*[loss] * (name == "ReduceLROnPlateau"))
+        assert way == "eager" or len(step._history) <= 3, step.explain()
+        found[way] = trainer.rate(), trainer.schedule.last_epoch, trainer.model.weight.detach().numpy()
+    for way in ("around", "inside"):
+        assert found[way][:2] == found["eager"][:2]
+        assert np.allclose(found[way][2], found["eager"][2], rtol=1e-4, atol=1e-6)
+
+
+def test_schedules_are_not_looked_at_before_their_step():
+    trainer = Trainer(SCHEDULES["ExponentialLR"])
+
+    def too_early(x):
+        trainer.schedule.step()
+        return trainer.step(x)
+
+    def rate_after(x):
+        return trainer.step_with_schedule(x), trainer.rate()
+
+    def epoch(x):
+        return trainer.step_with_schedule(x) * trainer.schedule.last_epoch
+
+    for step in (too_early, rate_after, epoch):
+        with pytest.raises(NotImplementedError, match=r"at the end\s+of each run.*outside of the compiled function"):
+            lucid.compile(step)(lucid.ones(2, 3))
+    assert trainer.schedule.last_epoch == 0
+    assert trainer.rate() == 0.1
+
+
+def test_options_that_a_function_reads_are_guards_and_others_are_not():
+    w = lucid.zeros(1, requires_grad=True)
+    optimizer = optim.Adam([w], lr=0.5)
+    schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    scaler = lucid.amp.GradScaler(init_scale=4.0)
+    group = optimizer.param_groups[0]
+    ones = lucid.ones(1)
+    rate = lucid.compile(lambda x: x * optimizer.param_groups[0]["lr"])
+    beta = lucid.compile(lambda x: x * dict(optimizer.param_groups[0].items())["betas"][0])
+    last = lucid.compile(lambda x: x * schedule.get_last_lr()[0])
+    scale = lucid.compile(lambda x: x * scaler.get_scale())
+    assert [f(ones).item() for f in (rate, last, scale)] == [0.5, 0.5, 4.0]
+    assert beta(ones).item() == np.float32(0.9)
+    schedule.step()
+    scaler.load_state_dict({**scaler.state_dict(), "scale": 8.0})
+    group["betas"] = (0.25, 0.5)
+    assert [f(ones).item() for f in (rate, beta, last, scale)] == [0.25, 0.25, 0.25, 8.0]
+    assert [len(f._history) for f in (rate, last, scale)] == [2, 1, 1]
+    assert "param_groups[0]['lr'] was 0.5, now 0.25" in rate.explain()
+    assert type(group) is type(optim.SGD([w], lr=0.1).param_groups[0])
+
+
+def test_a_step_with_a_schedule_is_verified():
+    trainer = Trainer(SCHEDULES["StepLR"])
+    step = lucid.compile(trainer.step_with_schedule, verify=True)
+    for _ in range(4):
+        step(lucid.randn(4, 3))
+    assert trainer.schedule.last_epoch == 4

@@ -177,9 +177,11 @@ class GradScaler:
     def _stage(self, optimizer: "Optimizer") -> _Stage:
         return self._stages.get(id(optimizer), (optimizer, _Stage.READY, False))[1]
 
-    def get_scale(self) -> float:
-        """The present scale; 1 if the scaler is not enabled."""
-        return self._scale if self._enabled else 1.0
+    def get_scale(self) -> Any:
+        """The present scale; 1 if the scaler is not enabled. In a compiled function, a tensor."""
+        if not self._enabled:
+            return 1.0
+        return self._traced_scale(trace.get()) if capturing() else self._scale
 
     def get_growth_factor(self) -> float:
         """The factor by which the scale grows."""

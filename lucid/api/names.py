@@ -288,7 +288,7 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data distributed distributions einops fft func kernels linalg masked nn optim profiler signal sparse "
+    "amp array_api compiler data debug distributed distributions einops fft func kernels linalg masked nn optim profiler signal sparse "
     "special tree utils"
 )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from lucid.core import dtypes
 from lucid.core.kernels import table
+from lucid.core.levels import capturing
 from lucid.core.tensor import Tensor
 
 
@@ -42,7 +43,9 @@ def set_printoptions(
 
 
 def _contents(tensor: Tensor, prefix: str) -> Any:
-    """The elements as text; continuation lines are indented below `prefix`."""
+    """The elements as text; continuation lines are indented below `prefix`. A program that is traced serves for others."""
+    if capturing():
+        return f"traced: {tensor.dtype.name}{list(tensor.shape)}"
     return table["format"](tensor._array, prefix, **vars(_options))
 
 

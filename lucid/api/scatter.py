@@ -4,6 +4,7 @@ Values that meet at one place are folded by `index_amax`, `index_amin` and `inde
 `index_put` what the reductions are to `sum`.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -481,18 +482,43 @@ def _raise_if_too_large(x: Tensor, mask: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}")
 
 
-def masked_select(input: Any, mask: Any) -> Tensor:
+def masked_select(input: Any, mask: Any, *, size: int | None = None, fill_value: Any = 0) -> Tensor:
     """The elements where `mask` holds, as a vector; both broadcast.
+
+    With `size`, the first so many of them, and `fill_value` for those that are missing: also in transforms and compiled
+    functions, where a shape cannot depend on values.
 
     >>> import lucid
     >>> x = lucid.tensor([1.0, -2.0, 3.0])
     >>> lucid.masked_select(x, x > 0)
     Tensor([1., 3.])
+    >>> lucid.masked_select(x, x > 0, size=3, fill_value=-1)
+    Tensor([ 1.,  3., -1.])
     """
     x, chosen = lift(input), _mask(mask, "masked_select")
     shape = _common_shape(x, chosen, "masked_select") or (1,)
+    if size is not None:
+        count = math.prod(shape)
+        places = static_positions(P.reshape(broadcast_to(chosen, shape), shape=(count,)), size, "masked_select")
+        flat = P.reshape(broadcast_to(x, shape), shape=(count,))
+        return taken_or(flat, places, fill_value, "masked_select")
     places = nonzero_positions(np.broadcast_to(chosen._concrete("masked_select"), shape), False)
     return P.index(broadcast_to(x, shape), *[Tensor._wrap(p) for p in places])
+
+
+def static_positions(flat: Tensor, size: int, name: str) -> Tensor:
+    """The positions of the first `size` elements of a vector that are not zero, and -1 for those that are missing."""
+    if size < 0:
+        raise ValueError(f"{name}: size must not be negative, got {size}")
+    return P.reshape(P.nonzero_static(flat, lead=0, size=int(size), fill=-1), shape=(int(size),))
+
+
+def taken_or(flat: Tensor, places: Tensor, fill_value: Any, name: str) -> Tensor:
+    """The elements of a vector at positions, and `fill_value` where these are -1."""
+    there, fill = P.ge(places, 0), _scalar(flat, fill_value, name)
+    if not flat.shape[0]:
+        return broadcast_to(fill, places.shape)
+    return P.where(there, P.index(flat, P.where(there, places, 0)), fill)
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
@@ -585,15 +611,26 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
     )
 
 
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False, size: int | None = None, fill_value: int = -1) -> Any:
     """Where the elements are not zero: one row of positions for each, or one vector for each dimension.
+
+    With `size`, the first so many of them, and `fill_value` for those that are missing: also in transforms and compiled
+    functions, where a shape cannot depend on values.
 
     >>> import lucid
     >>> lucid.nonzero(lucid.tensor([[0, 5], [6, 0]]))
     Tensor([[0, 1],
             [1, 0]])
+    >>> lucid.nonzero(lucid.tensor([0, 5, 6]), size=3, as_tuple=True)
+    (Tensor([ 1,  2, -1]),)
     """
     x = lift(input)
+    if size is not None:
+        if size < 0:
+            raise ValueError(f"nonzero: size must not be negative, got {size}")
+        x = x if x.ndim or not as_tuple else P.reshape(x, shape=(1,))
+        rows = P.nonzero_static(x, lead=0, size=int(size), fill=int(fill_value))
+        return tuple([rows[:, d] for d in range(rows.shape[1])]) if as_tuple else rows
     array = x._concrete("nonzero")
     if as_tuple:
         found = nonzero_positions(array if array.ndim else array.reshape(1), False)

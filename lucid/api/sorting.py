@@ -12,6 +12,7 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.indexing import along
 from lucid.api.reductions import ValuesIndices, chosen_at
+from lucid.api.scatter import static_positions, taken_or
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.primitive import apply, element_type, lift
@@ -356,6 +357,26 @@ def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse:
     return out if len(out) > 1 else values
 
 
+def _distinct_of_size(x: Tensor, size: int, fill_value: Any, return_inverse: bool, return_counts: bool) -> Any:
+    """The same by operations whose shapes are known."""
+    count = x.numel()
+    flat = P.reshape(x, shape=(count,))
+    order = argsort(flat, 0, stable=True)
+    values = P.index(flat, order)
+    before = P.index(values, Tensor._wrap(np.maximum(np.arange(count) - 1, 0)))
+    is_first = P.logical_or(P.ne(values, before), Tensor._wrap(np.arange(count) == 0))
+    places = static_positions(is_first, size, "unique")
+    found = [taken_or(values, places, fill_value, "unique")]
+    if return_inverse:
+        numbers = P.sub(P.cumsum(cast(is_first, np.dtype(np.int64)), dim=0), 1)
+        found.append(P.reshape(P.index(numbers, argsort(order, 0, stable=True)), shape=x.shape))
+    if return_counts:
+        ends = static_positions(is_first, size + 1, "unique")
+        ends = P.where(P.ge(ends, 0), ends, count)
+        found.append(P.sub(ends[1:], ends[:-1]))
+    return tuple(found) if len(found) > 1 else found[0]
+
+
 @numpy_names
 def unique(
     input: Any,
@@ -363,17 +384,28 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     dim: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
 ) -> Any:
     """The distinct elements, or slices along `dim`, in ascending order; every nan is distinct.
 
     With `return_inverse` also the number of the distinct element that each element equals, with `return_counts`
-    how often each occurs. The gradient goes to the first of equal elements.
+    how often each occurs. The gradient goes to the first of equal elements. With `size`, the first so many distinct
+    elements, and `fill_value` for those that are missing, which occur 0 times: also in transforms and compiled
+    functions, where a shape cannot depend on values.
 
     >>> import lucid
     >>> lucid.unique(lucid.tensor([3, 1, 3]), return_counts=True)
     (Tensor([1, 3]), Tensor([1, 2]))
+    >>> lucid.unique(lucid.tensor([3, 1, 3]), size=3, fill_value=-1)
+    Tensor([ 1,  3, -1])
     """
     x = lift(input)
+    if size is not None:
+        if dim is not None:
+            raise NotImplementedError("unique: size= is for elements, and not for slices along a dim")
+        return _distinct_of_size(x, size, fill_value, return_inverse, return_counts)
     rows, d = _table(x, dim, "unique")
     order = np.argsort(rows[:, 0], kind="stable") if rows.shape[1] == 1 else np.lexsort(rows.T[::-1])
     return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from lucid.autograd.anomalies import raise_on_anomaly
 from lucid.core import modes
+from lucid.core.levels import capturing, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -215,6 +216,8 @@ class detect_anomaly(_Context):
 
     def _enter(self) -> Any:
         before = modes.anomaly.get(), modes.recording.get()
+        if self.mode and capturing():
+            trace.get().eager = "anomaly detection looks at each operation"
         modes.anomaly.set(raise_on_anomaly if self.mode else None)
         modes.recording.set(modes.recording_state(bool(modes.recording.get())))
         return before

@@ -29,13 +29,18 @@ from lucid.ir.values import Instruction, Name, reachable
 from lucid.ops import tree
 
 # What has a result whose shape depends on values, and what to use instead.
-_MASKED = "Use lucid.where, masked_fill or a product with the mask, which keep the shape."
+_MASKED = (
+    "Use lucid.where, masked_fill or a product with the mask, which keep the shape, or "
+    "masked_select(x, mask, size=..., fill_value=...), whose size is given."
+)
 _APART = "Compute it outside of the compiled function, or in one with lucid.compiler.disable."
 SIZES = {
-    "nonzero": "Use nonzero_static(x, size=..., fill_value=...), whose size is given.",
+    "nonzero": "Say how many: nonzero(x, size=..., fill_value=...).",
     "indexing with a mask": _MASKED,
     "masked_select": _MASKED,
-    "unique": _APART,
+    "unique": f"Say how many: unique(x, size=..., fill_value=...). {_APART}",
+    "bincount": _APART,
+    "repeat_interleave": _APART,
     "unique_consecutive": _APART,
 }
 NUMBERS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -87,6 +92,9 @@ class Capture(Trace):
         self.afterwards: list[tuple[Callable[..., Any], Sequence[Tensor]]] = []
         self.optimizers: dict[int, Any] = {}
         self.skips: list[tuple[Any, Traced]] = []  # optimizers, and what says that their step is left out
+        self.options: dict[tuple[int, str], Any] = {}  # the groups of optimizers whose options the function has read
+        self.schedules: list[Any] = []  # that take a step after each run
+        self.eager = ""  # why the function is to run as it is
         self.read_gradients: dict[int, Tensor] = {}  # whose gradients the function has looked at
         self._gradients: dict[int, tuple[Tensor, Tensor | None]] = {}
         self._aliases: dict[int, Any] = {}  # the nodes by which gradients leave the program, by stand-in
@@ -165,9 +173,42 @@ class Capture(Trace):
         """Call a function with the values of tensors after each run."""
         self.afterwards.append((call, tensors))
 
+    def step_schedule(self, schedule: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        """Let a schedule take its step after each run: what it changes are numbers, which runs read."""
+        leaves, structure = tree.flatten((args, kwargs))
+        tensors = {i: leaf.detach() for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        places = list(tensors)
+        others = [None if i in tensors else leaf for i, leaf in enumerate(leaves)]
+
+        def after(*values: Tensor) -> None:
+            given = dict(zip(places, values, strict=True))
+            own_args, own_kwargs = structure.unflatten([given.get(i, other) for i, other in enumerate(others)])
+            step(schedule, *own_args, **own_kwargs)
+
+        self.schedules.append(schedule)
+        self.after(after, *tensors.values())
+
+    def raise_if_scheduled(self, optimizer: Any, what: str) -> None:
+        """Refuse to use numbers of an optimizer that a schedule changes after the run, and should have changed by now."""
+        if any(s.optimizer is optimizer for s in self.schedules):
+            raise NotImplementedError(
+                f"lucid.compile: at {here()} `{self.function}` {what} after the step of its schedule, which is taken at the end "
+                "of each run. Call the schedule's step last, or outside of the compiled function."
+            )
+
+    def note_option(self, group: Any, name: str, reader: Any) -> None:
+        """Note that code reads an option of an optimizer as a Python value; the optimizer itself knows what it does."""
+        if name == "params" or is_own(reader) or isinstance(dict.get(group, name), Tensor):
+            return
+        for schedule in self.schedules:
+            if any(g is group for g in schedule.optimizer.param_groups):
+                self.raise_if_scheduled(schedule.optimizer, f"reads the option {name!r} of an optimizer")
+        self.options[id(group), name] = group
+
     @contextmanager
     def stepping(self, optimizer: Any) -> Iterator[None]:
         """A step of an optimizer: its learning rates are inputs."""
+        self.raise_if_scheduled(optimizer, "takes a step of an optimizer")
         self.optimizers[id(optimizer)] = optimizer
         if optimizer.reads_numbers or optimizer.reads_rates:
             yield
@@ -219,7 +260,8 @@ class Capture(Trace):
         for store in (
             self.instructions, self.captured, self.constants, self.values, self._stand_ins, self._originals, self._memories,
             self._roots, self._makers, self._aliases, self._gradients, self.read_gradients, self.afterwards, self.skips,
-            self.ticks, self.optimizers, self.arguments, self.tensors, self.number_readers, self.inlined,
+            self.ticks, self.optimizers, self.arguments, self.tensors, self.number_readers, self.inlined, self.options,
+            self.schedules,
         ):  # fmt: skip
             store.clear()  # lists and dicts
 
@@ -291,7 +333,7 @@ def captured(
     """Trace one call. `leaves` and `structure` are the arguments, tensors as they are."""
     trace = Capture([leaf for leaf in leaves if isinstance(leaf, Tensor)], name)
     casting = modes.autocast.get()
-    with Capturing(trace):
+    with Capturing(trace), _watched(walk.groups):
         # What autocast keeps of parameters belongs to the trace.
         token = modes.autocast.set(None if casting is None else casting.anew())
         try:
@@ -305,6 +347,19 @@ def captured(
         found = _Assembly(trace, result, changes, walk).finish(leaves, structure)
     trace.values.clear()
     return found
+
+
+@contextmanager
+def _watched(groups: Sequence[Any]) -> Iterator[None]:
+    """A context in which groups of optimizers tell the trace which options are read."""
+    classes = [type(group) for group in groups]
+    for group in groups:
+        group.__class__ = type(group).watched
+    try:
+        yield
+    finally:
+        for group, cls in zip(groups, classes, strict=True):
+            group.__class__ = cls
 
 
 class _Assembly:
@@ -344,7 +399,9 @@ class _Assembly:
         start = len(trace.instructions)
         half, spent = self._pull()
         middle = len(trace.instructions)
-        eager = "it gives a tensor from outside the history of what is written to it" if trace.leaves_history() else ""
+        eager = trace.eager
+        if trace.leaves_history():
+            eager = "it gives a tensor from outside the history of what is written to it"
         trace.finish_writes([])
         outputs = [trace.refer(o) if isinstance(o, Tensor | ARRAY) else o for o in self.outs]
         first = [*trace.instructions[:start], *trace.instructions[middle:]]
@@ -578,7 +635,8 @@ def _first_attributes(trace: Capture, walk: Walk) -> list[tuple[Found, str, Any,
 
 def _is_closed(value: Any) -> bool:
     """Whether the attributes of an object are its own affair: only what it names is looked at."""
-    return hasattr(type(value), "compiled_attributes") and is_own(type(value).__module__)
+    kind = type(value)
+    return hasattr(kind, "compiled_attributes") and not hasattr(kind, "runs_apart") and is_own(kind.__module__)
 
 
 def _is_equal(a: Any, b: Any) -> bool:
@@ -599,6 +657,16 @@ def restore(walk: Walk) -> None:
             now.update(before)
 
 
+def _check_schedules(trace: Capture, walk: Walk) -> None:
+    """Refuse to look at a schedule that takes its step after the run."""
+    for f in (*walk.plain, *walk.kinds):
+        if f.parent is not None and any(f.parent.value is s for s in trace.schedules):
+            raise NotImplementedError(
+                f"lucid.compile: `{trace.function}` takes a step of a schedule, which is taken at the end of each run, and code "
+                f"that it can reach reads {f}. Call the schedule's step outside of the compiled function."
+            )
+
+
 def guards_of(trace: Capture, walk: Walk, held: Sequence[Tensor]) -> list[Guard]:
     """What must be as it was for a program to serve again."""
     guards = [Guard("type", f, type(f.value)) for f in walk.kinds if f.parent is not None]
@@ -606,6 +674,10 @@ def guards_of(trace: Capture, walk: Walk, held: Sequence[Tensor]) -> list[Guard]
     guards += [Guard("same", f, f.value) for f in walk.same if f.parent is not None]
     guards += [Guard("alias", f, None, other) for f, other in walk.twice]
     guards += [Guard("plain", f, f.value) for f in walk.plain]
+    for (key, name), group in trace.options.items():
+        value = group.get(name)
+        guards.append(Guard("plain", Found(walk.containers[key], "item", name, value), value))
+    _check_schedules(trace, walk)
     for tensor in (*trace.tensors, *held):
         places = walk.tensors.get(id(tensor), [])
         first = place_of(tensor, trace, walk)

@@ -21,6 +21,7 @@ from lucid.core.fields import users_attributes
 from lucid.core.forks import after_fork
 from lucid.core.kind import Kind
 from lucid.core.primitive import lift
+from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor
 from lucid.ir.program import Program
 from lucid.ir.trace import Computed
@@ -164,8 +165,8 @@ class Compiled:
         return tuple(parts), tensors, args, kwargs
 
     def _part(self, arg: Any, place: int | str, tensors: list[Tensor]) -> Any:
-        if self._static and self._named(place) in self._static:
-            return type(arg), arg if _is_hashable(arg) else Same(arg)
+        if self._static and self._named(place) in self._static and _is_hashable(arg):
+            return type(arg), arg
         leaves, structure = tree.flatten(arg)
         parts: list[Any] = [_key_of(structure)]
         for leaf in leaves:
@@ -269,11 +270,14 @@ class Compiled:
             general = (*key[:MODES], *[self._without_sizes(i, part) for i, part in enumerate(key[MODES:])])
         self._counted.add((general, len(self._known[key]) if not self._dynamic else 0))
         if len(self._counted) == MANY + 1:
-            warnings.warn(
+            place = here()
+            warnings.warn_explicit(
                 f"lucid.compile has traced `{self._name}` for more than {MANY} signatures; the last time since {reason}. "
                 "Each takes time and memory. Pass numbers that change as tensors, name dimensions that vary in `dynamic=`, "
                 "and see explain().",
-                stacklevel=5,
+                UserWarning,
+                place.filename,
+                place.line,
             )
 
     def _without_sizes(self, place: int, part: Any) -> Any:

@@ -113,6 +113,7 @@ class Walk:
             self.kinds: list[Found] = []  # must be of the same type, and have as many entries
             self.twice: list[tuple[Found, Found]] = []  # places with the same container
             self.containers: dict[int, Found] = {}
+            self.groups: list[Any] = []  # of optimizers, whose options are read anew
             self._hooked: set[int] = set()
             self._frontier = deque(roots)
             while self._frontier:
@@ -251,18 +252,19 @@ class Walk:
     def _visit_object(self, found: Found, value: Any) -> None:
         cls = type(value)
         rooms = getattr(cls, "compiled_attributes", None)  # a class that says which of its attributes matter
+        apart = hasattr(cls, "runs_apart")  # its methods are called after runs, and see what is there then
         if rooms is not None:
             self.same.append(found)
         else:
             self.kinds.append(found)
-        if cls not in (object, NoneType) and id(cls) not in self.containers:
+        if cls not in (object, NoneType) and id(cls) not in self.containers and not apart:
             self.containers[id(cls)] = Found(None, "root", cls.__qualname__, cls)
             self._look_into_class(cls)
         registered = getattr(value, "_kinds", None) or ()
         own = is_own(cls.__module__)
         for name, item in list(getattr(value, "__dict__", {}).items()):
             if rooms is not None:
-                if name not in rooms and (own or name not in self.names):
+                if name not in rooms and ((own and not apart) or name not in self.names):
                     continue
             elif name == "_kinds" or not (own or name in self.names or name in registered):
                 continue
@@ -295,12 +297,14 @@ class Walk:
         self.containers[id(found.value)] = found
         self.kinds.append(found)
         optimizer = found.parent.value if found.parent is not None else None
+        self.groups += [g for g in found.value if hasattr(type(g), "watched")]
         for i, group in enumerate(found.value):
             place = Found(found, "item", i, group)
             self.containers[id(group)] = place
             self.kinds.append(place)
             for name, option in group.items():
                 read_anew = name in ("lr", "initial_lr") or getattr(optimizer, "reads_numbers", False)
+                read_anew = read_anew and (hasattr(type(group), "watched") or name not in self.names)
                 if (
                     name == "params"
                     or isinstance(option, Tensor)

@@ -205,7 +205,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # as in PyTorch
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # as in PyTorch
         """Note the metric of an epoch, and lower the rates if it has not improved for long."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -22,6 +23,44 @@ Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tenso
 Closure = Callable[[], Any]
 Group = dict[str, Any]
 Hook = Callable[..., Any]
+
+
+class Options(dict[str, Any]):
+    """A group of parameters with its options, by name. Traces look at who reads them (`watched`)."""
+
+    __slots__ = ()
+
+
+class _Watched(Options):
+    """A group while a function is traced: options that its own code reads must be the same in later runs."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        self._note(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._note(name)
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        for name in self:
+            self._note(name)
+        return super().items()
+
+    def values(self) -> Any:
+        for name in self:
+            self._note(name)
+        return super().values()
+
+    def _note(self, name: str) -> None:
+        program = trace.get()
+        if program is not None and program.captures:
+            program.note_option(self, name, sys._getframe(2).f_globals.get("__name__"))
+
+
+Options.watched = _Watched  # type: ignore[attr-defined]
 
 _EVENTS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
 
@@ -101,7 +140,7 @@ class Optimizer:
             raise TypeError(f"a parameter group must be a dictionary, not a {type(param_group).__name__}")
         if "params" not in param_group:
             raise ValueError(f"a parameter group needs an entry 'params'; it has {', '.join(map(repr, param_group))}")
-        group = {**param_group, **_as_list(param_group["params"])}
+        group = Options({**param_group, **_as_list(param_group["params"])})
         for name, default in self.defaults.items():
             group.setdefault(name, default)
         self._check_params(group)
@@ -188,7 +227,7 @@ class Optimizer:
             state[key if owner is None else owner] = _loaded(entry, owner)
         options = [{k: copy.deepcopy(v) for k, v in group.items() if k != "params"} for group in saved]
         groups = [
-            {"params": ours["params"], **self.defaults, **theirs}
+            Options({"params": ours["params"], **self.defaults, **theirs})
             for ours, theirs in zip(self.param_groups, options, strict=True)
         ]
         self.__setstate__({"state": state, "param_groups": groups})

@@ -4,13 +4,30 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
+from lucid.core.levels import capturing, trace
 from lucid.core.tensor import Tensor
 from lucid.optim.optimizer import Group, Optimizer
 
 EpochFunction = Callable[[int], float]
+
+
+def after_runs(step: Callable[..., None]) -> Callable[..., None]:
+    """The step method of a schedule: a compiled function takes it after each run, and reads the rates before the next."""
+
+    @wraps(step)
+    def call(self: "LRScheduler", *args: Any, **kwargs: Any) -> None:
+        if capturing():
+            trace.get().step_schedule(self, step, args, kwargs)
+        else:
+            step(self, *args, **kwargs)
+
+    return call
 
 
 class LRScheduler:
@@ -31,6 +48,13 @@ class LRScheduler:
     """
 
     _is_initial = False
+    compiled_attributes = ("optimizer",)  # what `lucid.compile` looks at; the rest is read and changed after runs
+    runs_apart = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = after_runs(vars(cls)["step"])  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = checked_optimizer(optimizer)
@@ -64,8 +88,11 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """The learning rate of each group as the last step set it."""
+        if capturing():
+            return _rates_in_program(self)
         return self._last_lr
 
+    @after_runs
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to a given one, and set the learning rates."""
         self._step_count += 1
@@ -95,6 +122,16 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         vars(self).update(state_dict)
+
+
+def _rates_in_program(schedule: LRScheduler) -> list[Any]:
+    """The learning rates as numbers that a program which is traced reads for each run."""
+    program, rates = trace.get(), schedule._last_lr
+    program.raise_if_scheduled(schedule.optimizer, "reads learning rates")
+    if any(isinstance(rate, Tensor) for rate in rates):
+        return rates
+    found: list[Any] = program.numbers(lambda: schedule._last_lr, np.dtype(np.float64))
+    return found
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:

@@ -107,7 +107,7 @@ class ReduceLROnPlateau(_lucid.ReduceLROnPlateau):
             raise ValueError(f"factor must be < 1.0, not {factor}")
         super().__init__(optimizer, mode, factor, patience, threshold, "abs", 0, min_lr, 0.0)
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Note the metric of an epoch, and lower the rates if it was the last of too many bad ones."""
         patience, self.patience = self.patience, self.patience - 1  # Lucid's waits for one more
         try:
