@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import lucid
 from lucid import Tensor, func
-from lucid.api import indexing, scatter, sorting
+from lucid.api import counting, indexing, scatter, sorting
 from lucid.core.batched import Batched
 from lucid.core.dual import Dual
 from lucid.core.levels import new_level
@@ -279,9 +279,9 @@ def test_scatter_values() -> None:
     same(scatter.masked_fill(t([1, 2]), t([True, False]), 1.5), [1, 2], lucid.int64)
     same(scatter.masked_fill(lucid.zeros(2), lucid.ones(3, 2, dtype=lucid.bool), 1.0), np.ones((3, 2)))
     same(scatter.masked_select(t([1, 2]), t([[True, True], [False, True]])), [1, 2, 2])
-    same(scatter.nonzero(t([[0, 1], [1, 1]])), [[0, 1], [1, 0], [1, 1]], lucid.int64)
-    assert scatter.argwhere(t(5.0)).shape == (1, 0)
-    assert [v.tolist() for v in scatter.nonzero(t(5.0), as_tuple=True)] == [[0]]
+    same(counting.nonzero(t([[0, 1], [1, 1]])), [[0, 1], [1, 0], [1, 1]], lucid.int64)
+    assert counting.argwhere(t(5.0)).shape == (1, 0)
+    assert [v.tolist() for v in counting.nonzero(t(5.0), as_tuple=True)] == [[0]]
 
 
 @pytest.mark.parametrize("dtype", [lucid.int8, lucid.uint8, lucid.int16, lucid.int32, lucid.int64])
@@ -518,7 +518,7 @@ def test_unique() -> None:
 
 
 @pytest.mark.parametrize("f", [
-    lambda x: scatter.nonzero(x),
+    lambda x: counting.nonzero(x),
     lambda x: sorting.unique(x),
     lambda x: scatter.masked_select(x, x > 0),
     lambda x: x[x > 0],

@@ -14,10 +14,10 @@ from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import shape_from
-from lucid.ops.indexing import in_range
+from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, beside, cast, lift_all, promote
-from lucid.ops.rules import P
+from lucid.ops.promotion import KEEP, beside, cast, lift_all, promote, raise_if_outside
+from lucid.ops.rules import P, broadcast_to
 
 
 class Histogram(NamedTuple):
@@ -284,6 +284,60 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     if x.is_complex():
         raise TypeError("isin takes real tensors, not complex ones")
     return P.isin(x, test, invert=bool(invert), assume_unique=bool(assume_unique))
+
+
+def nonzero(input: Any, *, as_tuple: bool = False, size: int | None = None, fill_value: int = -1) -> Any:
+    """Where the elements are not zero: one row of positions for each, or one vector for each dimension.
+
+    With `size`, the first so many of them, and `fill_value` for those that are missing: also in transforms and compiled
+    functions, where a shape cannot depend on values.
+
+    >>> import lucid
+    >>> lucid.nonzero(lucid.tensor([[0, 5], [6, 0]]))
+    Tensor([[0, 1],
+            [1, 0]])
+    >>> lucid.nonzero(lucid.tensor([0, 5, 6]), size=3, as_tuple=True)
+    (Tensor([ 1,  2, -1]),)
+    """
+    x = lift(input)
+    if size is not None:
+        if size < 0:
+            raise ValueError(f"nonzero: size must not be negative, got {size}")
+        x = x if x.ndim or not as_tuple else P.reshape(x, shape=(1,))
+        rows = P.nonzero_static(x, lead=0, size=int(size), fill=int(fill_value))
+        return tuple([rows[:, d] for d in range(rows.shape[1])]) if as_tuple else rows
+    array = x._concrete("nonzero")
+    if as_tuple:
+        found = nonzero_positions(array if array.ndim else array.reshape(1), False)
+        return tuple([of_class((x,), Tensor._wrap(f)) for f in found])
+    return of_class((x,), Tensor._wrap(nonzero_positions(array, True)))
+
+
+def argwhere(input: Any) -> Tensor:
+    """Where the elements are not zero, one row of positions for each.
+
+    >>> import lucid
+    >>> lucid.argwhere(lucid.tensor([0.0, 2.0, 3.0]))
+    Tensor([[1],
+            [2]])
+    """
+    return nonzero(input)
+
+
+def static_positions(flat: Tensor, size: int, name: str) -> Tensor:
+    """The positions of the first `size` elements of a vector that are not zero, and -1 for those that are missing."""
+    if size < 0:
+        raise ValueError(f"{name}: size must not be negative, got {size}")
+    return P.reshape(P.nonzero_static(flat, lead=0, size=int(size), fill=-1), shape=(int(size),))
+
+
+def taken_or(flat: Tensor, places: Tensor, fill_value: Any, name: str) -> Tensor:
+    """The elements of a vector at positions, and `fill_value` where these are -1."""
+    raise_if_outside(fill_value, flat.np_dtype, name)
+    there, fill = P.ge(places, 0), cast(lift(fill_value), flat.np_dtype)
+    if not flat.shape[0]:
+        return broadcast_to(fill, places.shape)
+    return P.where(there, P.index(flat, P.where(there, places, 0)), fill)
 
 
 @takes_out

@@ -86,8 +86,8 @@ lucid.api.sorting: lazy method out
 lucid.api.statistics: lazy method
     aminmax corrcoef cov mode std_mean:-method var_mean:-method
 lucid.api.counting: lazy method
-    bincount histc histogram:out histogram2d:-method histogramdd:-method isin:-method nonzero_static tril_indices:-method
-    triu_indices:-method unravel_index:-method
+    argwhere bincount histc histogram:out histogram2d:-method histogramdd:-method isin:-method nonzero:out nonzero_static
+    tril_indices:-method triu_indices:-method unravel_index:-method
 lucid.api.differences: lazy
     cumulative_trapezoid diff:method gradient trapezoid trapz
 lucid.api.distances: lazy method
@@ -124,9 +124,9 @@ lucid.api.copies: lazy
 lucid.api.indexing: method out
     take_along_dim
 lucid.api.scatter: lazy method out
-    argwhere:-out gather index_add index_add_:unlisted:-out index_copy index_copy_:unlisted:-out index_fill:-out
+    gather index_add index_add_:unlisted:-out index_copy index_copy_:unlisted:-out index_fill:-out
     index_fill_:unlisted:-out index_put:-out index_put_:-out index_select masked_fill:-out
-    masked_fill_:unlisted:-out masked_scatter:-out masked_scatter_:unlisted:-out masked_select nonzero scatter
+    masked_fill_:unlisted:-out masked_scatter:-out masked_scatter_:unlisted:-out masked_select scatter
     scatter_:unlisted:-out scatter_add scatter_add_:unlisted:-out scatter_reduce scatter_reduce_:unlisted:-out take
 lucid.api.scatter: lazy method
     index_reduce index_reduce_:unlisted put put_:unlisted

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import Put, along, is_common, mask_positions
 from lucid.core import dtypes
 from lucid.core.inplace import write
 from lucid.core.primitive import apply, constant, element_type, lift
-from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, nonzero_positions
@@ -506,21 +507,6 @@ def masked_select(input: Any, mask: Any, *, size: int | None = None, fill_value:
     return P.index(broadcast_to(x, shape), *[Tensor._wrap(p) for p in places])
 
 
-def static_positions(flat: Tensor, size: int, name: str) -> Tensor:
-    """The positions of the first `size` elements of a vector that are not zero, and -1 for those that are missing."""
-    if size < 0:
-        raise ValueError(f"{name}: size must not be negative, got {size}")
-    return P.reshape(P.nonzero_static(flat, lead=0, size=int(size), fill=-1), shape=(int(size),))
-
-
-def taken_or(flat: Tensor, places: Tensor, fill_value: Any, name: str) -> Tensor:
-    """The elements of a vector at positions, and `fill_value` where these are -1."""
-    there, fill = P.ge(places, 0), _scalar(flat, fill_value, name)
-    if not flat.shape[0]:
-        return broadcast_to(fill, places.shape)
-    return P.where(there, P.index(flat, P.where(there, places, 0)), fill)
-
-
 def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
     """A copy with one value where `mask` holds; both broadcast.
 
@@ -609,44 +595,6 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
         (values,),
         direct if plain else None,
     )
-
-
-def nonzero(input: Any, *, as_tuple: bool = False, size: int | None = None, fill_value: int = -1) -> Any:
-    """Where the elements are not zero: one row of positions for each, or one vector for each dimension.
-
-    With `size`, the first so many of them, and `fill_value` for those that are missing: also in transforms and compiled
-    functions, where a shape cannot depend on values.
-
-    >>> import lucid
-    >>> lucid.nonzero(lucid.tensor([[0, 5], [6, 0]]))
-    Tensor([[0, 1],
-            [1, 0]])
-    >>> lucid.nonzero(lucid.tensor([0, 5, 6]), size=3, as_tuple=True)
-    (Tensor([ 1,  2, -1]),)
-    """
-    x = lift(input)
-    if size is not None:
-        if size < 0:
-            raise ValueError(f"nonzero: size must not be negative, got {size}")
-        x = x if x.ndim or not as_tuple else P.reshape(x, shape=(1,))
-        rows = P.nonzero_static(x, lead=0, size=int(size), fill=int(fill_value))
-        return tuple([rows[:, d] for d in range(rows.shape[1])]) if as_tuple else rows
-    array = x._concrete("nonzero")
-    if as_tuple:
-        found = nonzero_positions(array if array.ndim else array.reshape(1), False)
-        return tuple([of_class((x,), Tensor._wrap(f)) for f in found])
-    return of_class((x,), Tensor._wrap(nonzero_positions(array, True)))
-
-
-def argwhere(input: Any) -> Tensor:
-    """Where the elements are not zero, one row of positions for each.
-
-    >>> import lucid
-    >>> lucid.argwhere(lucid.tensor([0.0, 2.0, 3.0]))
-    Tensor([[1],
-            [2]])
-    """
-    return nonzero(input)
 
 
 def _put(x: Tensor, index: Any, source: Any, accumulate: bool, name: str) -> Tensor:

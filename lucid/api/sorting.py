@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from lucid.api import indexing
+from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
 from lucid.api.reductions import ValuesIndices, chosen_at
-from lucid.api.scatter import static_positions, taken_or
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.primitive import apply, element_type, lift
@@ -368,7 +368,7 @@ def _distinct_of_size(x: Tensor, size: int, fill_value: Any, return_inverse: boo
     places = static_positions(is_first, size, "unique")
     found = [taken_or(values, places, fill_value, "unique")]
     if return_inverse:
-        numbers = P.sub(P.cumsum(cast(is_first, np.dtype(np.int64)), dim=0), 1)
+        numbers = P.sub(P.cumsum(cast(is_first, np.dtype(np.int64)), dim=0, reverse=False), 1)
         found.append(P.reshape(P.index(numbers, argsort(order, 0, stable=True)), shape=x.shape))
     if return_counts:
         ends = static_positions(is_first, size + 1, "unique")

@@ -5,7 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import contractions, creation, indexing, joining, reductions, scatter, shaping, sorting, splitting
+from lucid.api import (
+    contractions,
+    counting,
+    creation,
+    indexing,
+    joining,
+    reductions,
+    scatter,
+    shaping,
+    sorting,
+    splitting,
+)
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -294,7 +305,7 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> T
         # A function sees what it is meant for; elsewhere an element for which that is safe has no derivative to lose.
         chosen = shaping.broadcast_to(condition, t.shape)
         if callable(function):
-            places = scatter.nonzero(chosen, as_tuple=True)
+            places = counting.nonzero(chosen, as_tuple=True)
             out = scatter.index_put(out, places, lift(function(t[places], *args, **kw)).to(t.np_dtype))
         else:
             out = binary.where(chosen, beside(function, t.np_dtype).to(t.np_dtype), out)

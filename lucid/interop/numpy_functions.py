@@ -9,11 +9,11 @@ import numpy as np
 
 from lucid.api import (
     contractions,
+    counting,
     creation,
     indexing,
     joining,
     reductions,
-    scatter,
     shaping,
     sorting,
     splitting,
@@ -120,7 +120,7 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _nonzero(a: Any) -> Any:
-    return scatter.nonzero(lift(a), as_tuple=True)
+    return counting.nonzero(lift(a), as_tuple=True)
 
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import scatter, shaping, sorting
+from lucid.api import counting, shaping, sorting
 from lucid.api.dlpack import from_dlpack as _from_dlpack
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
@@ -154,7 +154,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     >>> jnp.nonzero(jnp.array([0, 5, 7]), size=3, fill_value=-1)
     (Array([ 1,  2, -1], dtype=int32),)
     """
-    find = _counted(lambda x: scatter.nonzero(x, as_tuple=True), size, fill_value)
+    find = _counted(lambda x: counting.nonzero(x, as_tuple=True), size, fill_value)
     return DOOR.adopted(find(asarray(a)))
 
 
