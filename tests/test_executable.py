@@ -423,3 +423,14 @@ def test_targets_that_are_no_classes_are_errors_and_nothing_is_written():
     with pytest.raises(IndexError, match="target 10 is out of range for 10 classes"):
         step(x, lucid.arange(3, 11))
     assert total.item() == before
+
+
+@pytest.mark.parametrize("shape", [(5000,), (3, 5), (40, 1)])
+def test_a_reduction_of_a_reduction_is_a_step_of_its_own(shape):
+    def f(x):
+        total = (x * 2).sum(dim=tuple(range(len(shape))), keepdim=True)
+        return total.sum(), total.amax(dim=0), total + 1
+
+    x = lucid.randn(*shape)
+    for found, expected in zip(lucid.compile(f)(x), f(x), strict=True):
+        assert np.array_equal(found.numpy(), expected.numpy())

@@ -304,6 +304,8 @@ class Fused:
             maker = self.group_of.get(operand.number) if operand.number not in self.views else None
             if maker is None or maker.kind != ELEMENTS or len(maker.folds) >= _MOST_FOLDS:
                 continue
+            if any(operand in fold.results for fold in maker.folds):
+                continue  # a reduction of a reduction
             dims = _dims(instruction)
             if group.before & ~maker.before != 1 << maker.number or any(_dims(f) != dims for f in maker.folds):
                 continue
