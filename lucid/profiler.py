@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lucid.core.forks import after_fork
 from lucid.core.primitive import Primitive, registry
+from lucid.forks import after_fork
 
 
 class OpEvent(NamedTuple):

@@ -22,9 +22,9 @@ import numpy as np
 from lucid.core import dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.fields import newest
-from lucid.core.forks import after_fork
 from lucid.core.kernels import table as _table
 from lucid.core.tensor import Tensor
+from lucid.forks import after_fork
 from lucid.ir import rehearsal
 
 _WORDS_OF_BLOCK, _BITS_OF_BLOCK = 4, 256

@@ -24,8 +24,8 @@ from lucid.checkpoints.saving import save_arrays
 from lucid.checkpoints.structure import paired
 from lucid.compiler.executable import Executable
 from lucid.core import dtypes, levels, modes
-from lucid.core.forks import after_fork
 from lucid.core.kind import Kind
+from lucid.forks import after_fork
 from lucid.func.control import FLOW
 from lucid.ir.printing import text_of
 from lucid.ir.program import INPUT, Program

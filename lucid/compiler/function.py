@@ -18,11 +18,11 @@ from lucid.compiler.places import Found, Walk, described, facts
 from lucid.compiler.verification import verified
 from lucid.core import dtypes, levels, modes
 from lucid.core.fields import users_attributes
-from lucid.core.forks import after_fork
 from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor
+from lucid.forks import after_fork
 from lucid.ir.program import Program
 from lucid.ir.trace import Computed
 from lucid.ops import tree

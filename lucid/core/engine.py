@@ -121,7 +121,7 @@ def run(
     targets = None if inputs is None else Targets(roots, inputs)
     earlier = len(_endings.get(get_ident(), ())) if _endings else 0  # of a pass around this one
     arrivals = watchers[0](roots) if watchers and accumulate and not levels.active.get() else None
-    recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
+    succeeded, recording = False, modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
     try:
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate, arrivals)
         if accumulators:
@@ -129,10 +129,8 @@ def run(
                 _hook_leaf(held)
         if not accumulate:
             assert inputs is not None
-            found = [_result(t, captured, leaves, lent) for t in inputs]
-            if _endings:
-                _end_pass(earlier, True)
-            return found
+            succeeded = True
+            return [_result(t, captured, leaves, lent) for t in inputs]
         for leaf, gradient, _ in leaves.values():
             if gradient.shape != leaf.shape:
                 _raise_misfit(leaf, gradient)
@@ -145,13 +143,12 @@ def run(
                 _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
         if arrivals is not None:
             arrivals.end()
-        if _endings:
-            _end_pass(earlier, True)
+        succeeded = True
         return []
     finally:
         modes.recording.reset(recording)
-        if _endings:  # the pass failed
-            _end_pass(earlier, False)
+        if _endings:
+            _end_pass(earlier, succeeded)
 
 
 def at_the_end(function: Callable[[bool], Any]) -> None:

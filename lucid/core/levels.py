@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any
 
 from lucid.core.fields import begin
-from lucid.core.forks import after_fork
+from lucid.forks import after_fork
 
 OUTERMOST, INNERMOST = 1, 1 << 62  # of no transform: those of expressions, and of tensors made of others (sparse ones)
 _numbers = count(OUTERMOST + 1)

@@ -13,8 +13,8 @@ from weakref import ref
 from lucid.core import arrays
 from lucid.core.arrays import ARRAY
 from lucid.core.fields import TensorFields, new_tensor
-from lucid.core.forks import after_fork
 from lucid.core.source_lines import Place, here
+from lucid.forks import after_fork
 from lucid.native import PyObject_GC_UnTrack, in_use
 
 # How a view came about decides whether it may be written to while gradients are recorded.

@@ -15,8 +15,8 @@ import threading
 import time
 from typing import Any
 
-from lucid.core.forks import after_fork
 from lucid.distributed import progress
+from lucid.forks import after_fork
 
 ADDRESS, TOKEN = "LUCID_LAUNCHER", "LUCID_LAUNCHER_TOKEN"
 RANK, SIZE, RESTARTS = "RANK", "WORLD_SIZE", "LUCID_RESTART_COUNT"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from lucid.core.forks import after_fork
 from lucid.distributed import faults
 from lucid.distributed.control import RESTARTS, SIZE
 from lucid.distributed.engines import ENGINES, DistributedError, Engine, made
+from lucid.forks import after_fork
 
 __all__ = [
     "DistributedError", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend", "get_global_rank",

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from lucid.api.joining import stack
-from lucid.core.forks import after_fork
 from lucid.core.tensor import Tensor
+from lucid.forks import after_fork
 
 __all__ = ["functional_call", "stack_module_state"]
 

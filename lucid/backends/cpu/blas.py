@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core.forks import after_fork
+from lucid.forks import after_fork
 
 
 class Blas(NamedTuple):

@@ -9,9 +9,9 @@ from scipy.sparse import linalg  # type: ignore[import-untyped]
 
 from lucid.backends.numpy.linalg.errors import LinAlgError
 from lucid.backends.numpy.positions import row_of_each
-from lucid.core.forks import after_fork
 from lucid.core.kernels import fill
 from lucid.core.primitive import P
+from lucid.forks import after_fork
 
 
 def matrix(crow: Any, col: Any, values: Any, columns: int) -> Any:
