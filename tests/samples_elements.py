@@ -36,6 +36,7 @@ from samples import (
     with_alpha,
 )
 from samples import ROWS as OTHERS
+from samples_nn_softmax import ROWS as ACTIVATIONS
 
 import lucid
 from lucid.core.primitive import P
@@ -242,7 +243,7 @@ IN_PLACE = [
 
 # --- other names ---------------------------------------------------------------------------------
 
-KNOWN = {row.name: row for row in [*OTHERS, *NEW, *IN_PLACE]}
+KNOWN = {row.name: row for row in [*OTHERS, *ACTIVATIONS, *NEW, *IN_PLACE]}
 
 
 def under_other_name(alias: str, name: str) -> Row:

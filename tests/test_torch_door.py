@@ -1290,3 +1290,14 @@ def test_shapes_of_the_front_door_are_taken_everywhere():
     assert found.shape == (4, 2, 3) and x.sum(size[:0]).item() == 15
     assert torch.zeros(size).scatter_(1, torch.zeros(size, dtype=torch.int64), 1.0).shape == size
     assert x.gather(1, torch.zeros(size, dtype=torch.int64)).expand(size).reshape(size).shape == size
+
+
+def test_lazy_layers_as_pytorch_has_them():
+    assert repr(torch.nn.LazyLinear(2)) == "LazyLinear(in_features=0, out_features=2, bias=True)"
+    for affine, layer in (
+        (True, torch.nn.LazyInstanceNorm1d()),
+        (False, torch.nn.LazyInstanceNorm1d(1e-5, 0.1, False)),
+    ):
+        layer(torch.ones(2, 4, 8))
+        assert layer.num_features == 4 and layer.affine is affine and layer.track_running_stats
+    assert torch.nn.LazyBatchNorm2d(affine=False).weight is None

@@ -100,8 +100,8 @@ lucid.api.contractions: lazy method
 lucid.api.shaping: method
     adjoint:lazy broadcast_tensors:-method broadcast_to clone contiguous detach expand expand_as:unlisted
     expand_dims flatten flip fliplr flipud meshgrid:-method moveaxis movedim permute ravel repeat:unlisted
-    repeat_interleave reshape reshape_as:unlisted roll rot90 squeeze swapaxes:-method swapdims:-method t tile
-    transpose:methods=swapaxes,swapdims unflatten unsqueeze view view_as:unlisted
+    repeat_interleave reshape reshape_as:unlisted roll rot90 squeeze:methods=squeeze_all swapaxes swapdims:-method t
+    tile transpose:methods=swapdims unflatten unsqueeze view view_as:unlisted
 lucid.api.shape_writes: lazy method
     as_strided_ resize_:unlisted resize_as_ set_:unlisted squeeze_:unlisted t_:unlisted
     transpose_:unlisted:methods=swapaxes_,swapdims_ unsqueeze_:unlisted
@@ -247,9 +247,9 @@ lucid.nn.functional: lazy
     margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle
     poisson_nll_loss prelu:method rms_norm rrelu rrelu_ selu:method selu_ silu:method threshold:out threshold_ triplet_margin_loss
 lucid.nn.functional.padding: lazy
-    constant_pad_nd pad
+    constant_pad_nd pad:method
 lucid.nn.functional: lazy unlisted method
-    hardsigmoid hardswish mish relu6
+    hardsigmoid:methods=hard_sigmoid hardswish:methods=hard_swish mish relu6
 lucid.utils.storages: lazy unlisted method
     pin_memory share_memory_ untyped_storage
 lucid.utils.settings: lazy

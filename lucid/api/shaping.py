@@ -247,7 +247,17 @@ def transpose(input: Any, dim0: int | None = None, dim1: int | None = None) -> T
     return P.permute(x, dims=tuple(order))
 
 
-swapaxes = swapdims = transpose
+swapdims = transpose
+
+
+def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged, under the names of NumPy.
+
+    >>> import lucid
+    >>> lucid.swapaxes(lucid.zeros(2, 3), axis0=0, axis1=1).shape
+    (3, 2)
+    """
+    return transpose(input, axis0, axis1)
 
 
 def t(input: Any) -> Tensor:

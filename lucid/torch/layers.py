@@ -169,6 +169,11 @@ def derived(original: Any) -> Any:
     made: Any = of(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
     made.__qualname__ = original.__qualname__
     if getattr(original, "cls_to_become", None) is not None:
-        made.cls_to_become = derived(original.cls_to_become)  # of lazy layers
+        made.cls_to_become = derived(
+            original.cls_to_become
+        )  # of lazy layers, for which PyTorch has conventions of its own
+        made._unknown = 0
+        if original._missing == "num_features":
+            made._defaults = {"affine": True, "track_running_stats": True}
     _ORIGINALS[made] = original
     return made

@@ -79,6 +79,8 @@ class _Lazy(LazyModuleMixin, Module):
 
     _missing: ClassVar[str]  # the first argument of the ordinary class
     _dim: ClassVar[int]  # the dimension of inputs that has the size
+    _unknown: ClassVar[Any] = None  # what stands for it
+    _defaults: ClassVar[dict[str, Any]] = {}  # arguments that are not as in the ordinary class unless they are given
 
     def __init_subclass__(cls, missing: str = "", dim: int = 0, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -93,12 +95,15 @@ class _Lazy(LazyModuleMixin, Module):
         )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if self._defaults:
+            kwargs = self._defaults | inspect.signature(type(self)).bind_partial(*args, **kwargs).arguments
+            args = ()
         with lucid.fork_rng():
             eager = self.cls_to_become(0, *args, **kwargs)  # which knows what parameters there are
         Module.__init__(self)
         self._given = (args, kwargs)
         self._take_settings(eager)
-        setattr(self, self._missing, None)
+        setattr(self, self._missing, self._unknown)
         for name, value in eager._own(PARAMETER):
             self.register_parameter(name, None if value is None else UninitializedParameter(dtype=value.dtype))
         for name, value in eager._own(BUFFER):
