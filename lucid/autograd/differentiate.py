@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import engine
+from lucid.autograd import passes
 from lucid.core.arrays import as_array, from_numpy, full, zeros
 from lucid.core.dtypes import FLOATING
 from lucid.core.levels import active, tracing
@@ -13,9 +13,8 @@ from lucid.core.primitive import element_type, synced
 from lucid.core.storage import LARGE, freeze
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ir.meta import without_elements
-from lucid.native import framed
 
-_run = framed(engine.run)  # arguments by place: names would cost a fifth of a small pass
+_run = passes.run  # arguments by place: names would cost a fifth of a small pass
 _NUMBERS = (bool, int, float, complex)
 _ones: dict[Any, Any] = {}  # seeds of losses, by their types
 

@@ -5,8 +5,8 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
+from lucid.autograd.passes import at_the_end, is_under_way, watched
 from lucid.core import modes
-from lucid.core.engine import at_the_end
 from lucid.core.hooks import RemovableHandle
 from lucid.core.node import Node as Node
 from lucid.core.storage import storage_of
@@ -166,6 +166,7 @@ class _Together(RemovableHandle):
         self.fn, self.mode, self.count = fn, mode, len(tensors)
         self.grads: dict[int, dict[int, Tensor]] = {}  # of the pass that is under way, by thread
         self.handles = [t.register_hook(self._seen(i)) for i, t in enumerate(tensors)]
+        watched.add(id(self.handles))
 
     def _seen(self, i: int) -> Callable[[Tensor], None]:
         def hook(gradient: Tensor) -> None:
@@ -179,6 +180,8 @@ class _Together(RemovableHandle):
             found[i] = gradient
             if len(found) == self.count:
                 self._call(found)
+                if not is_under_way():
+                    del self.grads[thread]
 
         return hook
 
@@ -193,5 +196,6 @@ class _Together(RemovableHandle):
 
     def remove(self) -> None:
         """Take the hooks away."""
+        watched.discard(id(self.handles))
         for handle in self.handles:
             handle.remove()

@@ -9,10 +9,9 @@ that more can be added to it in place. It owns what it has added up itself and w
 alone (`pulls_new`); not what it was given, what hooks have seen, and what several operands share.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from math import prod
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from lucid.core.tensor import Tensor, class_of, of_class, wrapped, wrapped_as
 _NO_MEMORY = frozenset({type(None), list, ARRAY, Freed})
 _SHORT = 8  # chains of views that are followed anew for each part
 watchers: list[Any] = []  # make of roots what is told, during a pass, that gradients of leaves are complete, or None
-_endings: dict[int, list[Any]] = {}  # what hooks asked for, by thread: functions to call when the pass has ended
 
 
 class Targets:
@@ -119,9 +117,8 @@ def run(
     if levels.active.get():
         seeds = [root.seeded(seed) for root, seed in zip(roots, seeds, strict=True)]
     targets = None if inputs is None else Targets(roots, inputs)
-    earlier = len(_endings.get(get_ident(), ())) if _endings else 0  # of a pass around this one
     arrivals = watchers[0](roots) if watchers and accumulate and not levels.active.get() else None
-    succeeded, recording = False, modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
+    recording = modes.recording.set(modes.recording_state(True) if create_graph else modes.SILENT)
     try:
         captured, leaves = _sweep(roots, seeds, targets, retain_graph, accumulate, arrivals)
         if accumulators:
@@ -129,7 +126,6 @@ def run(
                 _hook_leaf(held)
         if not accumulate:
             assert inputs is not None
-            succeeded = True
             return [_result(t, captured, leaves, lent) for t in inputs]
         for leaf, gradient, _ in leaves.values():
             if gradient.shape != leaf.shape:
@@ -143,28 +139,9 @@ def run(
                 _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
         if arrivals is not None:
             arrivals.end()
-        succeeded = True
         return []
     finally:
         modes.recording.reset(recording)
-        if _endings:
-            _end_pass(earlier, succeeded)
-
-
-def at_the_end(function: Callable[[bool], Any]) -> None:
-    """Call a function at the end of the pass that is under way, of which the caller is a hook, with whether it succeeded."""
-    _endings.setdefault(get_ident(), []).append(function)
-
-
-def _end_pass(earlier: int, succeeded: bool) -> None:
-    """Call what hooks of this pass asked for: in this thread, behind the first so many."""
-    mine = _endings.get(get_ident(), [])
-    taken = mine[earlier:]
-    del mine[earlier:]
-    if taken and not mine:
-        del _endings[get_ident()]
-    for function in taken:
-        function(succeeded)
 
 
 def _sweep(
