@@ -17,7 +17,6 @@ WITHOUT = {
     "resize_as_sparse_": "sparse layouts",
     "sparse_resize_": "sparse layouts",
     "sparse_resize_and_clear_": "sparse layouts",
-    "share_memory_": "memory shared between processes is not the library's business",
 }
 
 

@@ -976,3 +976,20 @@ def test_probabilities_and_ranks_are_scipys():
         for own, theirs in zip(stats.mode(a, axis=axis), scipy.stats.mode(a, axis=axis), strict=True):
             np.testing.assert_array_equal(own, theirs)
         np.testing.assert_allclose(stats.sem(a, axis=axis), scipy.stats.sem(a, axis=axis), rtol=1e-6)
+
+
+def test_pieces_under_transforms():
+    x = jnp.array([-2.0, 0.0, 0.5, 3.0])
+
+    def pieces(x, power=2):  # later conditions come first
+        return jnp.piecewise(x, [x < 0, x > 0, x > 2], [lambda v, n: v**n, lambda v, n: jnp.exp(v), 7.0, 1.0], power)
+
+    values, slopes = [4.0, 1.0, np.exp(0.5), 7.0], [-4.0, 0.0, np.exp(0.5), 0.0]
+    np.testing.assert_allclose(pieces(x), values, 1e-6)
+    np.testing.assert_allclose(ljax.jit(pieces)(x), values, 1e-6)
+    np.testing.assert_allclose(ljax.vmap(pieces)(x.reshape(2, 2)).reshape(-1), values, 1e-6)
+    np.testing.assert_allclose(ljax.vmap(ljax.grad(pieces))(x), slopes, 1e-6)
+    np.testing.assert_allclose(ljax.jacfwd(pieces)(x), np.diag(slopes), 1e-6)
+    np.testing.assert_allclose(jnp.piecewise(x, [x < 0], [jnp.square]), [4.0, 0, 0, 0])
+    with pytest.raises(ValueError, match="1 conditions need as many functions, or one more"):
+        jnp.piecewise(x, [x < 0], [1.0, 2.0, 3.0])

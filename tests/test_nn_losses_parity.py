@@ -461,7 +461,7 @@ def test_dropout_leaves_the_same_two_values(name: str, p: float) -> None:
 
 
 def test_every_name_of_the_family_exists() -> None:
-    for name in FUNCTIONS:
+    for name in FUNCTIONS.keys() - {"fused_linear_relu", "fused_linear_gelu"}:  # Lucid's own
         assert hasattr(torch.nn.functional, name), name
     for name in LAYERS:
         assert hasattr(torch.nn, name), name

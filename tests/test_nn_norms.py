@@ -110,6 +110,32 @@ def test_constant_rows_give_the_bias():
         assert np.isfinite(x.grad.numpy()).all()
 
 
+NEGATIVE = {
+    "layer_norm": lambda x: F.layer_norm(x, (6,), eps=-0.5),
+    "rms_norm": lambda x: F.rms_norm(x, (6,), eps=-0.5),
+    "group_norm": lambda x: F.group_norm(x, 2, eps=-0.5),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True, eps=-0.5),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_an_eps_below_zero_is_taken_off_the_variance(name):
+    x = 3 * numbers(3, 4, 6)
+    rows = x.reshape(3, 2, 12) if name == "group_norm" else x
+    axes = (0, 2) if name == "batch_norm" else (2,)
+    expected = (
+        rows / np.sqrt((rows**2).mean(2, keepdims=True) - 0.5) if name == "rms_norm" else standard(rows, axes, -0.5)
+    )
+    np.testing.assert_allclose(NEGATIVE[name](lucid.tensor(x)).numpy(), expected.reshape(x.shape), 1e-12, 1e-12)
+    leaf = lucid.tensor(x[:2, :, :], requires_grad=True)
+    gradcheck(NEGATIVE[name], leaf, check_forward_ad=True)
+    gradgradcheck(NEGATIVE[name], leaf)
+    small = lucid.compile(lambda x: func.grad(lambda x: (NEGATIVE[name](x) ** 3).sum())(x))(leaf.detach())
+    np.testing.assert_allclose(
+        small.numpy(), func.grad(lambda x: (NEGATIVE[name](x) ** 3).sum())(leaf).numpy(), 1e-9, 1e-12
+    )
+
+
 def test_batch_norm_follows_the_batches():
     layer = layers.BatchNorm2d(3, momentum=0.25).double()
     mean, variance = np.zeros(3), np.ones(3)

@@ -105,6 +105,8 @@ SMOOTH = {
     "ediff1d": (lambda np, x: np.ediff1d(x, to_end=2.0), A),
     "diff": (lambda np, x: np.diff(x, axis=0).sum() + np.diff(x, 2) + np.diff(x, prepend=0)[:, 2:], A),
     "unwrap": (lambda np, x: np.unwrap(x * 5.0), V),
+    "unwrap by columns": (lambda np, x: np.unwrap(x * 50.0, 4.0, 0, period=5), A),
+    "heaviside": (lambda np, x: np.heaviside(x - 0.7, 0.5) * x, V),
     "nan": (lambda np, x: np.nansum(np.where(onp.isnan(NANS), onp.nan, x), axis=0), A),
     "nan folds": (
         lambda np, x: [
@@ -212,7 +214,7 @@ def test_gradients(name):
 
 NOT_BATCHED = {
     "trim_zeros": "asks for values", "piecewise": "asks for values", "roots": "asks for values",
-    "real_if_close": "asks for values", "unwrap": "asks for values",
+    "real_if_close": "asks for values",
 }  # fmt: skip
 
 

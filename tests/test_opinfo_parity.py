@@ -32,6 +32,7 @@ ARTEFACTS = "avg_pool2d avg_pool3d gelu hardshrink linear logsigmoid softplus so
 CHUNKS = "options for chunks, which change memory and no value, are not there"
 FACTORS = "PyTorch cuts factors between 0 and 1 down to 0; here integers times such a factor are floats"
 POSITIONS = "positions are integers, also in a tensor of no dimensions"
+SPARSE = "the samples are sparse, and the copies made of them are not"
 NOTHING_SEEN = "PyTorch's derivative is nan where everything is masked; here it is 0"
 # Deliberate differences: a type, or what of the derivatives, and the reason.
 DIFFERENT: dict[str, dict[str, str]] = {
@@ -57,6 +58,7 @@ DIFFERENT: dict[str, dict[str, str]] = {
     **dict.fromkeys(("masked.argmax", "masked.argmin"), dict.fromkeys(("float64", "float32"), POSITIONS)),
     "masked.logaddexp": {"forward": NOTHING_SEEN, "second order": NOTHING_SEEN},
     "masked.logsumexp": {"derivatives": NOTHING_SEEN, "int64": "PyTorch cuts logarithms down to integers"},
+    "masked.mean": {"forward": NOTHING_SEEN},
     **{
         f"masked.{name}": {"complex128": "the variance of complex numbers is real", "int64": "integers are refused"}
         for name in ("std", "var")
@@ -71,6 +73,8 @@ DIFFERENT: dict[str, dict[str, str]] = {
     "nn.functional.linear_cross_entropy.chunked": {"all": CHUNKS},
     "nn.functional.linear_cross_entropy.chunked_none": {"all": CHUNKS},
     "sort": {"bool": TIES},
+    "sparse.mm.reduce": {"all": SPARSE},
+    "sparse.sampled_addmm": {"all": SPARSE},
     "topk": {"int64": TIES},
 }
 

@@ -105,9 +105,13 @@ def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 def _unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * np.pi) -> Tensor:
     """A whole number of periods is added to each sample, which has no derivative."""
-    x = as_floats(p)
-    corrected = np.unwrap(x.detach()._concrete("unwrap"), discont, axis, period=period)
-    return x + lift(corrected - x.detach()._concrete("unwrap"))
+    x, half = as_floats(p), period / 2
+    change = differences.diff(x.detach(), dim=axis)
+    turned = (change + half) % period - half
+    turned = binary.where((turned == -half) & (change > 0), half, turned)
+    added = binary.where(unary.abs(change) < (half if discont is None else discont), 0.0, turned - change)
+    first, others = splitting.tensor_split(x, [1], axis)
+    return joining.cat([first, others + reductions.cumsum(added, axis)], axis)
 
 
 def _convolve(a: Any, v: Any, mode: str = "full") -> Tensor:

@@ -105,6 +105,12 @@ def _cube_root(x: Any) -> Tensor:
     return unary.sign(lift(x)) * binary.where(zero, 0, binary.pow(binary.where(zero, 1, size), 1 / 3))
 
 
+def _step(x: Any, at_zero: Any) -> Tensor:
+    """NumPy's `heaviside`, which promotes types, and gives nan for nan."""
+    floats = as_floats(x)
+    return binary.where(floats == 0, as_floats(at_zero), (unary.sign(floats) + 1) / 2)
+
+
 def ufuncs(rows: Iterable[Row] = ROWS) -> dict[np.ufunc, Function]:
     """What the table of names has for NumPy's ufuncs."""
     known = ((row, getattr(np, n, None)) for row in having("numpy", rows) for n in row.named("numpy") or row.names)
@@ -115,6 +121,7 @@ UFUNCS: dict[np.ufunc, Function] = {
     **ufuncs(),
     np.positive: lambda x: lift(x).clone(),
     np.cbrt: _cube_root,
+    np.heaviside: _step,
     np.modf: lambda x: (unary.frac(x), unary.trunc(x)),
     np.divmod: lambda x, y: (binary.floor_divide(x, y), binary.remainder(x, y)),
 }

@@ -130,7 +130,7 @@ def _euclidean_array(x: Any, y: Any) -> Any:
 
 def normalized_rows(x: Any, eps: float, centred: bool) -> tuple[Any, ...]:
     """The rows of x at mean 0 (if centred) and mean square 1, whatever their size; their means and factors of scale."""
-    unit = power_of_two(np.maximum(_largest(x, (1,)), math.sqrt(eps))).astype(x.dtype)
+    unit = power_of_two(np.maximum(_largest(x, (1,)), math.sqrt(max(eps, 0.0)))).astype(x.dtype)
     normal = x / unit
     mean = np.zeros_like(unit)
     if centred:

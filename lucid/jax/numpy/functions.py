@@ -292,6 +292,31 @@ def repeat(
     return take(x, places, axis, mode="clip")
 
 
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Each element by the function of the last condition that holds there. As in JAX, functions see every element, one by one.
+
+    >>> import lucid.jax.numpy as jnp
+    >>> x = jnp.array([-2.0, 0.0, 3.0])
+    >>> jnp.piecewise(x, [x < 0, x > 0], [jnp.square, 7.0, 1.0])
+    Array([4., 1., 7.], dtype=float32)
+    """
+    x = asarray(x)
+    conditions = list(condlist) if isinstance(condlist, list | tuple) else list(asarray(condlist))
+    if len(funclist) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(f"piecewise: {len(conditions)} conditions need as many functions, or one more")
+    *functions, out = [*funclist, *[0] * (len(conditions) + 1 - len(funclist))]
+
+    def values(function: Any) -> Any:
+        if callable(function):
+            return vmap(lambda v: function(v, *args, **kw))(x.reshape(-1)).reshape(x.shape).astype(x.dtype)
+        return DOOR.function(np.full_like)(x, function)
+
+    out = values(out)
+    for condition, function in zip(conditions, functions, strict=True):
+        out = DOOR.function(np.where)(condition, values(function), out)
+    return out
+
+
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
     """How many elements lie in each bin, as floats, and the edges of the bins.
 

@@ -24,7 +24,7 @@ def _centred(x: Any, dims: tuple[int, ...], n: int) -> tuple[Any, Any]:
 def _rows_composite(x: Any, weight: Any, bias: Any, ndim: int, eps: float, centred: bool) -> Any:
     dims = tuple(range(x.ndim - ndim, x.ndim))
     n = max(math.prod(x.shape[d] for d in dims), 1)
-    unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
+    unit = P.unit_size(x, dims=dims, least=math.sqrt(max(eps, 0.0)))
     x = x / unit
     if centred:
         x, _ = _centred(x, dims, n)
@@ -112,7 +112,7 @@ row_norm = Fused("row_norm", _rows_composite, operands=("x", "weight", "bias"), 
 def _batch_composite(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     dims = (0, *range(2, x.ndim))
     n = max(math.prod(x.shape[d] for d in dims), 1)
-    unit = P.unit_size(x, dims=dims, least=math.sqrt(eps))
+    unit = P.unit_size(x, dims=dims, least=math.sqrt(max(eps, 0.0)))
     x = x / unit
     centred, mean = _centred(x, dims, n)
     variance = P.sum(centred * centred, dims=dims, keepdim=True) / n
