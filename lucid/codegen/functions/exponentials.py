@@ -108,6 +108,9 @@ NDTR_NEAR = (
     *(1.8864598e-06, 2.4077051e-09, -5.8212667e-08, 1.7280353e-08, -1.9305657e-09),
 )
 NDTR_NEAR_END = 5.5
+# -log2(erfc(u/√2)) / u, nearly: the product with u is rounded to a whole number
+# minimax "log(1/erfc(x/sqrt(2)))/(x*log(2))" "[1e-9, 5.5]" --degree 2 --weight "x" --precision 24
+NDTR_BITS = (1.084095, 0.5513116, 0.012175058)
 LN2_SHORT = (355 / 512, float(floats.LN2 - Decimal(355) / 512))  # whose products with whole numbers are exact in float
 
 # Within these, e^x and 2^x are normal numbers.
@@ -119,17 +122,16 @@ EXP2_BOUNDS = {"float": (-151.0, 128.0), "double": (-1076.0, 1024.0)}
 SINH_BOUND = {"float": 89.7, "double": 710.7}
 
 
-def whole_part(f: Function, x: Value, factor: float) -> tuple[Value, Value]:
-    """The whole number n nearest to x · factor, as the low bits of a sum and as a number."""
-    rounder = format_of(x).rounder
+def whole_part(f: Function, x: Value, factor: float | Value, more: int = 0) -> tuple[Value, Value]:
+    """The whole number n nearest to x · factor: n + more as the low bits of a sum, and n as a number."""
+    rounder = format_of(x).rounder + more
     total = f.fma(x, factor, rounder)
     return total, total - rounder
 
 
 def two_to(f: Function, total: Value) -> Value:
-    """2^n of a sum of `whole_part`, where that is a normal number."""
-    format = format_of(total)
-    return f.from_bits((f.bits(total) << format.digits) + format.one, total.type.of)
+    """2^n of a sum of `whole_part` with n + bias in its low bits, where that is a normal number."""
+    return f.from_bits(f.bits(total) << format_of(total).digits, total.type.of)
 
 
 def scaled(f: Function, x: Value, total: Value) -> Value:
@@ -199,16 +201,14 @@ def exp2(f: Function, x: Value) -> Value:
 
 def _expm1(f: Function, x: Value, exponent: int = 0, low: Value | None = None) -> Value:
     """(e^(x + low) - 1) · 2^exponent, where 2^(n + exponent) is a normal number."""
-    of, format = x.type.of, format_of(x)
-    total, n = whole_part(f, x, LOG2_E[of][0])
+    of = x.type.of
+    total, n = whole_part(f, x, LOG2_E[of][0], format_of(x).bias + exponent)
     high = f.fma(n, -LN2[of][0], x)  # exact
     low = n * -LN2[of][1] if low is None else f.fma(n, -LN2[of][1], low)
     r = high + low
     square = r * r
     rest = f.fma(square, even_odd(f, r, square, EXP[of]), low)
     scale = two_to(f, total)
-    if exponent:
-        scale = f.from_bits((f.bits(total) << format.digits) + (format.bias + exponent << format.digits), of)
     return f.fma(scale, rest, f.fma(scale, high, scale - 2.0**exponent))
 
 
@@ -369,8 +369,10 @@ def _up_to_near_end(f: Function, x: Value) -> Value:
 def _normal_tail(f: Function, u: Value) -> Value:
     """1 - ndtr(u) in float, up to 5.5: e^-(u²/2 + 3u/8 + a small function of u) / 2, of which the first two are exact."""
     square, error = floats.two_product(f, u, u * 0.5)
-    small = f.fma(u, f.polynomial(u - 2.75, NDTR_NEAR), error)
-    total, n = whole_part(f, -(f.fma(u, 0.375, square) + small), LOG2_E["float"][0])
+    v = u - 2.75
+    rest = even_odd(f, v, v * v, NDTR_NEAR[2:])
+    small = f.fma(u, f.polynomial(v, (*NDTR_NEAR[:2], rest)), error)
+    total, n = whole_part(f, -u, f.polynomial(u, NDTR_BITS))
     r = f.fma(n, -LN2_SHORT[1], f.fma(u, -0.375, f.fma(n, -LN2_SHORT[0], -square)) - small)
     rest = f.fma(r * r, even_odd(f, r, r * r, EXP["float"]), r)
     return times_two_to(f, f.fma(rest, 0.5, 0.5), total)

@@ -62,7 +62,7 @@ def cbrt(f: Function, x: Value) -> Value:
     lift = 27 if of == "float" else 54
     is_tiny = u < format.smallest
     k, g, _ = split(f, f.select(is_tiny, u * 2.0**lift, u))
-    total, q = whole_part(f, k, 1 / 3)
+    total, q = whole_part(f, k, 1 / 3, format.bias)
     j = f.fma(q, -3.0, k)
     m = (g + 1.0) * _choice(f, j, 2.0, 0.5)
     inverse = f.polynomial(g, CBRT[of]) * _choice(f, j, 2.0 ** (-1 / 3), 2.0 ** (1 / 3))
@@ -109,7 +109,7 @@ def _float_power(f: Function, u: Value, y: Value) -> Value:
     square = g * g
     logarithm = f.fma(g, even_odd(f, g, square, LOG2_SHORT), k)
     exponent = clamp(f, _bounded(f, f.convert(y, double)) * logarithm, -200.0, 200.0)
-    total, n = whole_part(f, exponent, 1.0)
+    total, n = whole_part(f, exponent, 1.0, format_of(exponent).bias)
     r = exponent - n
     found = f.fma(r, even_odd(f, r, r * r, EXP2_SHORT), 1.0) * two_to(f, total)
     return f.convert(found, u.type)
