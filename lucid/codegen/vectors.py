@@ -267,9 +267,9 @@ class Function:
         self.effect(f"call void @llvm.memset.p0.i64(ptr {memory.text}, i8 0, i64 {size}, i1 false)")
         self.declarations["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
-    def prefetch(self, place: Value) -> None:
-        """Begin to bring memory near; nothing happens where there is none."""
-        self.effect(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 3, i32 1)")
+    def prefetch(self, place: Value, is_written: bool = False) -> None:
+        """Begin to bring memory near, to be read or written; nothing happens where there is none."""
+        self.effect(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 {is_written:d}, i32 3, i32 1)")
         self.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 
     # --- blocks ---------------------------------------------------------------------------------

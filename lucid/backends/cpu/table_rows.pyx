@@ -2,9 +2,10 @@
 """See table_rows.py. Threads divide the positions of a gather, and the rows of the table of a scatter."""
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from lucid.backends.cpu.launch.elementwise cimport threads_for
+from lucid.backends.cpu.launch.runs cimport run as run_of_bytes
 from lucid.backends.cpu.thread_pool cimport share
 
 cdef enum Action:
@@ -38,7 +39,7 @@ cdef void read(Rows* a, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         if a.period and a.positions[i] % a.period == a.skip:
             memset(a.rows + i * a.bytes, 0, a.bytes)
         else:
-            memcpy(a.rows + i * a.bytes, a.table + a.positions[i] * a.bytes, a.bytes)
+            run_of_bytes(a.rows + i * a.bytes, a.table + a.positions[i] * a.bytes, a.bytes)
 
 
 cdef inline void add_row(real* to, const real* row, Py_ssize_t width) noexcept nogil:

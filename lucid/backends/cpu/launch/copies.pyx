@@ -12,6 +12,7 @@ from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
 from lucid.backends.cpu.launch.elementwise cimport DIMS, new_array
+from lucid.backends.cpu.launch cimport runs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -42,30 +43,6 @@ cdef extern from *:
     typedef uint32_t LUCID_LOOSE lucid_of_4;
     typedef uint64_t LUCID_LOOSE lucid_of_8;
     typedef lucid_pair LUCID_LOOSE lucid_of_16;
-
-    /* Bytes that lie side by side. What the C library does with a few thousand of them takes up to a fifth longer, and with
-       more of them a tenth to a third less. */
-    #if defined(__GNUC__)
-    typedef uint8_t lucid_line __attribute__((vector_size(64), aligned(1), may_alias));
-
-    static void lucid_run(char *LUCID_ALONE to, const char *LUCID_ALONE from, ptrdiff_t size) {
-        ptrdiff_t k = 0;
-        if (size >= 512 && size <= 8192) {
-            memcpy(to, from, 64);
-            for (k = 64 - (ptrdiff_t)((uintptr_t)to % 64); k + 256 <= size; k += 256) {
-                lucid_line a = *(const lucid_line *)(from + k), b = *(const lucid_line *)(from + k + 64);
-                lucid_line c = *(const lucid_line *)(from + k + 128), d = *(const lucid_line *)(from + k + 192);
-                *(lucid_line *)(to + k) = a;
-                *(lucid_line *)(to + k + 64) = b;
-                *(lucid_line *)(to + k + 128) = c;
-                *(lucid_line *)(to + k + 192) = d;
-            }
-        }
-        memcpy(to + k, from + k, size - k);
-    }
-    #else
-    #define lucid_run(to, from, size) memcpy(to, from, size)
-    #endif
 
     /* Rows of elements: the target's and the source's steps from row to row, and from element to element. */
     typedef void (*lucid_block)(char *, const char *, ptrdiff_t rows, ptrdiff_t count,

@@ -14,6 +14,7 @@ import numpy
 
 cimport numpy as np
 from libc.stdint cimport int64_t
+from lucid.backends.cpu.launch cimport runs
 from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
@@ -58,7 +59,7 @@ cdef extern from *:
     static void lucid_move(char *to, const ptrdiff_t *at, ptrdiff_t step, const char *from, const ptrdiff_t *of,
                            ptrdiff_t stride, ptrdiff_t count, ptrdiff_t width, ptrdiff_t size) {
         if (width > 1 && step == size && stride == size) {
-            for (ptrdiff_t i = 0; i < count; i++) memcpy(to + at[i], from + of[i], (size_t)(width * size));
+            for (ptrdiff_t i = 0; i < count; i++) lucid_run(to + at[i], from + of[i], width * size);
             return;
         }
         switch (size) {
