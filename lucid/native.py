@@ -57,7 +57,13 @@ LOOPS = (
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
 ANY = "any"  # the level that every processor of an architecture has
 # Files of C types and functions that are no modules.
-HEADERS = ("native", "backends.cpu.scalar_math", "backends.cpu.simd", "backends.cpu.microkernel", "backends.cpu.launch.runs")
+HEADERS = (
+    "native",
+    "backends.cpu.scalar_math",
+    "backends.cpu.simd",
+    "backends.cpu.microkernel",
+    "backends.cpu.launch.runs",
+)
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # LUCID_NATIVE names another folder of compiled modules, such as those that tools/build_native.py --sanitize builds.

@@ -70,7 +70,7 @@ def test_the_sources_alone_do_the_same():
 def test_vectors_of_loops_are_no_wider_than_registers():
     """Compilers compute with wider ones in memory; `simd.pxd` knows how wide registers are. Bytes are only copied."""
     sources = [path for path in Path(native.PACKAGE).rglob("*.p[yx][xd]") if "vector_size" in path.read_text()]
-    assert {path.name for path in sources} == {"simd.pxd", "copies.pyx"}
+    assert {path.name for path in sources} == {"simd.pxd", "runs.pxd"}
 
 
 @compiled

@@ -10,6 +10,8 @@ from lucid.codegen.bodies import Plan, type_of
 from lucid.codegen.vectors import COUNT, Function, Value
 from lucid.ops.expressions import Source
 
+_UNROLLED = 4  # elements of one iteration, which take less time than the counting
+
 
 def plan_of(source: Source, dtype: np.dtype[Any], values: np.dtype[Any]) -> Plan:
     """A function of two numbers of a type, the second of which is in memory as one of another type."""
@@ -79,14 +81,31 @@ def fold_along(plan: Plan, name: str) -> Function:
         [("x", "ptr"), ("positions", "ptr"), ("stride", "i64"), ("values", "ptr"), ("step", "i64"), ("count", "i64")],
     )
 
-    def one(i: Value) -> Sequence[Value]:
-        position = f.load(f.beyond(f.argument("positions"), i * COUNT.bytes).text, COUNT)
-        x = f.beyond(f.argument("x"), position * f.argument("stride"))
-        _combine(f, plan, x, f.beyond(f.argument("values"), i * f.argument("step")), 1)
-        return []
+    count, stride, step = f.argument("count"), f.argument("stride"), f.argument("step")
+    element, value = plan.types
 
-    f.loop(f.argument("count"), 1, one)
-    f.effect("ret void")
+    def along(stride: Value | int, step: Value | int) -> None:
+        def one(i: Value) -> Sequence[Value]:
+            position = f.load(f.beyond(f.argument("positions"), i * COUNT.bytes).text, COUNT)
+            _combine(f, plan, f.beyond(f.argument("x"), position * stride), f.beyond(f.argument("values"), i * step), 1)
+            return []
+
+        def some(i: Value) -> Sequence[Value]:
+            for k in range(_UNROLLED):
+                one(i + k)
+            return []
+
+        whole = count & -_UNROLLED
+        f.loop(whole, _UNROLLED, some)
+        f.loop(count, 1, one, start=whole)
+        f.effect("ret void")
+
+    dense, other = f.fresh("dense"), f.fresh("other")
+    f.branch(stride.equals(element.bytes) & step.equals(value.bytes), dense, other)
+    f.begin(dense)
+    along(element.bytes, value.bytes)
+    f.begin(other)
+    along(stride, step)
     return f
 
 

@@ -471,7 +471,7 @@ class Function:
         upper = self.select(x.is_nan(), (bits >> 16) | 0x40, rounded)
         return self.from_bits(self.convert(upper, x.type.with_("i16")), "bfloat")
 
-    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+    def polynomial(self, x: Value, coefficients: Sequence[float | Value]) -> Value:
         """Σ c[k]·x^k by Horner's rule, each step rounded once."""
         found = self.constant(coefficients[-1], x.type)
         for c in reversed(coefficients[:-1]):

@@ -93,18 +93,28 @@ cdef extern from *:
         return wrong >> 63 ? 2 : (int)(negative >> 63);
     }
 
+    #if defined(__GNUC__)
+    #define LUCID_FOUR_AT_ONCE _Pragma("GCC unroll 4")
+    #define LUCID_APART __attribute__((noinline))  /* so that what the loops need is in registers */
+    #else
+    #define LUCID_FOUR_AT_ONCE
+    #define LUCID_APART
+    #endif
     #define LUCID_TAKE(T) \
         if (stride == sizeof(T) && step == sizeof(T)) { \
+            LUCID_FOUR_AT_ONCE \
             for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, x + positions[i] * sizeof(T), sizeof(T)); memcpy(v + i * sizeof(T), &moved, sizeof(T)); } \
         } else { \
+            LUCID_FOUR_AT_ONCE \
             for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, x + positions[i] * stride, sizeof(T)); memcpy(v + i * step, &moved, sizeof(T)); } \
         }
     #define LUCID_PUT(T) \
+        LUCID_FOUR_AT_ONCE \
         for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, v + i * step, sizeof(T)); memcpy(x + positions[i] * stride, &moved, sizeof(T)); }
     #define LUCID_ONE(T) if (reads) { LUCID_TAKE(T) } else { LUCID_PUT(T) }
 
     /* Single elements of a row, at positions that were checked. */
-    static void lucid_move_along(char *restrict x, const int64_t *restrict positions, ptrdiff_t stride,
+    LUCID_APART static void lucid_move_along(char *restrict x, const int64_t *restrict positions, ptrdiff_t stride,
                                  char *restrict v, ptrdiff_t step, ptrdiff_t count, ptrdiff_t size, int reads) {
         switch (size) {
             case 1: LUCID_ONE(uint8_t) break;
