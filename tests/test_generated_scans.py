@@ -111,6 +111,19 @@ def test_sums_and_products_are_the_same_bits(name):
                 assert got.tobytes() == np.ascontiguousarray(want).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_sums_of_complex_numbers_are_those_of_their_parts(dtype):
+    rng = np.random.default_rng(3)
+    for shape in ((0, 3), (7,), (40, 300), (2, 1, 90), (300, 500)):
+        x = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        for given in (*layouts(x), np.broadcast_to(x[..., :1], shape)):
+            for dim in range(len(shape)):
+                for params in settings("cumsum"):
+                    want = kernels.reference(P.cumsum)(given, dim=dim, **params)
+                    got = kernels.resolved(P.cumsum)(given, dim=dim, **params)
+                    assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+
+
 @pytest.mark.parametrize("name", SCANS)
 def test_threads_do_not_change_bits(name):
     primitive = getattr(P, name)

@@ -30,12 +30,21 @@ def _make(primitive: Any, dtype: Any, params: dict[str, Any]) -> Any:
 
 
 def of_scan(primitive: Any) -> Callable[..., Any] | None:
-    """The kernel of a scan by generated loops, and by the reference where there are none."""
+    """The kernel of a scan by generated loops, and by the reference where there are none.
 
-    def reference(*arrays: Any, **params: Any) -> Any:
+    What is linear in its only operand is found for the real and imaginary parts of complex numbers by themselves.
+    """
+    has_parts = primitive.linear_in == (0,) and len(primitive.operands) == 1
+
+    def other(*arrays: Any, **params: Any) -> Any:
+        x = arrays[0]
+        if has_parts and x.dtype.kind == "c":
+            x = x if x.flags.forc else x.copy()  # so that the parts stay side by side in what is found
+            return kernel(x[..., None].view(x.real.dtype), **params).view(x.dtype)[..., 0]
         return kernels.reference(primitive)(*arrays, **params)
 
-    return launch_scans.Kernel(partial(_make, primitive), reference)
+    kernel = launch_scans.Kernel(partial(_make, primitive), other)
+    return kernel
 
 
 def _make_selection(dtype: Any) -> Any:
