@@ -39,7 +39,8 @@ def of_scan(primitive: Any) -> Callable[..., Any] | None:
     def other(*arrays: Any, **params: Any) -> Any:
         x = arrays[0]
         if has_parts and x.dtype.kind == "c":
-            x = x if x.flags.forc else x.copy()  # so that the parts stay side by side in what is found
+            if any(abs(step) < x.itemsize for step in x.strides):
+                x = x.copy(order="K")  # so that parts lie side by side in what is found, too
             return kernel(x[..., None].view(x.real.dtype), **params).view(x.dtype)[..., 0]
         return kernels.reference(primitive)(*arrays, **params)
 
