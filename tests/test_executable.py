@@ -1,5 +1,6 @@
 """Programs as machine code: the same numbers as instruction by instruction, whatever is fused, folded, viewed or repeated."""
 
+import itertools
 import threading
 
 import numpy as np
@@ -434,3 +435,38 @@ def test_a_reduction_of_a_reduction_is_a_step_of_its_own(shape):
     x = lucid.randn(*shape)
     for found, expected in zip(lucid.compile(f)(x), f(x), strict=True):
         assert np.array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3)))[1:])
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64])
+def test_reductions_of_permuted_tensors_fold_as_their_kernels_do(order, dtype):
+    lucid.manual_seed(0)
+    x = lucid.randn(40, 50, 60, dtype=dtype)
+    strides = np.empty(x.shape)[...].transpose(order).strides
+    for n in range(1, 4):
+        for dims in itertools.combinations(range(3), n):
+            lie = sorted(range(3), key=lambda d: -strides[d])
+            places = [lie.index(d) for d in dims]
+            if max(places) - min(places) >= n:
+                continue  # other dimensions lie between those that are folded
+            for keepdim in (False, True):
+
+                def f(x, dims=dims, keepdim=keepdim):
+                    x = x.permute(order)
+                    return x.sum(dims, keepdim), (x * 2).exp().sum(dims, keepdim), x.mean(dims, keepdim)
+
+                def g(x, dims=dims, keepdim=keepdim):
+                    return x.sum(dims, keepdim), (x * 2).exp().sum(dims, keepdim), x.mean(dims, keepdim)
+
+                for function, given in ((f, x), (g, x.permute(order))):
+                    for found, expected in zip(lucid.compile(function)(given), function(given), strict=True):
+                        assert found.shape == expected.shape
+                        assert np.array_equal(found.numpy(), expected.numpy())
+
+
+def test_the_derivative_of_a_reduction_of_a_permuted_tensor():
+    x = lucid.randn(3, 4, 5, dtype=lucid.float64).requires_grad_()
+    f = lucid.compile(lambda x: (x.permute(2, 0, 1).sum((0, 1), keepdim=True) ** 2).sum() + x.permute(2, 0, 1).prod())
+    assert lucid.autograd.gradcheck(f, [x])
+    assert lucid.autograd.gradgradcheck(f, [x])
+    assert np.allclose(vmap(f)(x[None]).detach().numpy(), [f(x).item()])

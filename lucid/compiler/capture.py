@@ -510,6 +510,8 @@ class _Assembly:
         return item
 
     def _inline(self, instruction: Instruction) -> Instruction:
+        if not self.trace.inlined:
+            return instruction
         return instruction._replace(operands=tuple([self._inlined(o) for o in instruction.operands]))
 
     def _is_inlined(self, instruction: Instruction) -> bool:

@@ -684,7 +684,10 @@ def _chain_text(chain: Chain) -> str:
     """What decides about the code of a chain."""
     lines = [f"{list(chain.shape)} by {chain.lanes}"]
     lines += [f"read {a.dtype.name if a.dtype.kind != 'V' else a.dtype} {list(a.strides)}" for a in chain.reads]
+    bodies: dict[int, str] = {}  # by plan: operations that are alike have one
     for o in chain.operations:
-        lines.append(f"{o.plan.name}{o.operands} {o.plan.given}\n{of_body(o.plan)}")
+        if id(o.plan) not in bodies:
+            bodies[id(o.plan)] = of_body(o.plan)
+        lines.append(f"{o.plan.name}{o.operands} {o.plan.given}\n{bodies[id(o.plan)]}")
     lines += [f"write {what} {a.dtype.name} {list(a.strides)}" for what, a in chain.writes]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ Names for the same value become one, constants are computed, what stands there t
 reads is dropped. Nothing is reordered that rounds, unless the program allows it: results stay the same to the last bit.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +74,8 @@ class _Simplifier:
 
     def add(self, instruction: Instruction) -> None:
         operands = tuple([self.resolved(o) for o in instruction.operands])
-        instruction = instruction._replace(operands=operands)
+        if operands != instruction.operands:
+            instruction = instruction._replace(operands=operands)
         primitive = instruction.primitive
         if primitive.name in _EPILOGUES and isinstance(primitive, Primitive):
             for part in self._parts(instruction):
@@ -297,12 +299,18 @@ def fits_type(number: Any, kind: np.dtype[Any]) -> bool:
 
 def operand_types(operands: Sequence[Any]) -> Sequence[np.dtype[Any]] | None:
     """The types of the operands of an elementwise instruction; None where numbers have another type in common."""
-    arrays = [_Typed(o.dtype.numpy) if isinstance(o, Name) else o for o in operands]
-    if not any(isinstance(a, _Typed) for a in arrays):
+    return _types_of(tuple([_Typed(o.dtype.numpy) if isinstance(o, Name) else (type(o), o) for o in operands]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _types_of(operands: Sequence[Any]) -> Sequence[np.dtype[Any]] | None:
+    """The same for types, and for numbers with theirs: 1 and 1.0 are not the same."""
+    if not any(isinstance(o, _Typed) for o in operands):
         return None
-    types = types_of(arrays)
-    if any(not isinstance(o, Name) and (isinstance(o, bool) or not fits_type(o, t)) for o, t in zip(operands, types)):
-        return None
+    types = types_of([o if isinstance(o, _Typed) else o[1] for o in operands])
+    for o, kind in zip(operands, types, strict=True):
+        if not isinstance(o, _Typed) and (isinstance(o[1], bool) or not fits_type(o[1], kind)):
+            return None
     return types
 
 

@@ -7,6 +7,7 @@ import math
 import mmap
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,30 @@ def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result
         tried = prim.kernel(*[_small(o) if isinstance(o, Tensor) else o for o in operands], **params)
     order = sorted(range(result.ndim), key=lambda d: -tried.strides[d])  # the outermost dimension first
     return Tensor._wrap(arrays.empty_in_order(result.shape, result.dtype, order))
+
+
+def fold_order(prim: Any, x: Any, params: dict[str, Any]) -> list[int] | None:
+    """The order of dimensions in which a kernel folds a tensor that does not lie in row-major order; None for the usual one.
+
+    Kernels fold dimensions as they lie in memory, and side by side for the results along the last one that is kept, if that
+    lies so. Programs have values in row-major order, and fold by the shape.
+    """
+    if prim.fold is None or prim.row_body is not None or "dims" not in params or not isinstance(x, Tensor):
+        return None
+    if x.is_contiguous() or x.np_dtype.kind not in "fcV" or 0 in x.shape:
+        return None
+    shape, strides = x.shape, bottom(x).strides[-x.ndim :]
+    folded = {d % x.ndim for d in params["dims"]}
+    kept = [d for d in range(x.ndim) if d not in folded]
+    inner = sorted([d for d in folded if shape[d] > 1], key=lambda d: -strides[d])
+    joined = all(strides[a] == strides[b] * shape[b] for a, b in pairwise(inner))
+    if not inner or not joined or strides[inner[-1]] <= 0:
+        return None
+    ends = [d for d in kept if shape[d] > 1][-1:]
+    beside = [d for d in ends if strides[d] == x.itemsize != strides[inner[-1]]]
+    flat = [d for d in sorted(folded) if shape[d] == 1]
+    order = [*[d for d in kept if d not in beside], *flat, *inner, *beside]
+    return order if order != list(range(x.ndim)) else None
 
 
 def _small(x: Tensor) -> Any:

@@ -1,5 +1,6 @@
 """The program: instructions over abstract values, which can be printed, and run on any values of their types."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +48,6 @@ class Program:
         self._arguments, self._results, self._static = structures
         self.fast = False  # whether a compiler may change rounding
         self.donated: tuple[Name, ...] = ()  # inputs whose memory a compiler may use for results
-        self._last_use = self._find_last_uses()
         # Gradients are read from their tensors: each backward pass may put another one there.
         self._owners = owners([t for _, t in self.captured])
         self._writes = [i for i in self.instructions if isinstance(i.primitive, Write)]
@@ -155,7 +155,8 @@ class Program:
             tensors.append(x)
         return tensors
 
-    def _find_last_uses(self) -> list[list[int]]:
+    @functools.cached_property
+    def _last_use(self) -> list[list[int]]:
         """For each instruction the values that nothing reads after it."""
         last: dict[int, int] = {}
         for place, instruction in enumerate(self.instructions):
@@ -214,7 +215,7 @@ def renumbered(program: Program) -> Program:
     def new(item: Any) -> Any:
         if not isinstance(item, Name):
             return item
-        return item._replace(number=order.setdefault(item.number, len(order)))
+        return Name(order.setdefault(item.number, len(order)), item.shape, item.dtype)
 
     inputs = [new(n) for n in program.inputs]
     captured = [(new(n), t) for n, t in program.captured]

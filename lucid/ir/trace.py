@@ -551,8 +551,14 @@ class Traced(Kind):
         if prim.is_call:
             return self._call(prim, args, params)
         names = [trace.refer(a) for a in args]
-        outs = placeholders.results(prim, [_inside(a, self._level) for a in args], params)
-        made = [Traced.make(o, trace, n) for o, n in zip(outs, trace.emit(prim, names, params, outs), strict=True)]
+        given = [_inside(a, self._level) for a in args]
+        outs = placeholders.results(prim, given, params)
+        order = placeholders.fold_order(prim, given[0], params) if trace.captures and prim.fold is not None else None
+        if order is None:
+            written = trace.emit(prim, names, params, outs)
+        else:
+            written = _emit_in_order(trace, prim, names[0], params, outs, order)
+        made = [Traced.make(o, trace, n) for o, n in zip(outs, written, strict=True)]
         if trace.records and modes.recording.get() is False and prim.differentiable and not prim.is_view:
             # Under no_grad: that nothing is recorded here holds for the program's runs too.
             quiet = [trace.emit(UNRECORDED_VALUE, [m._aux.name], {}, [m])[0] for m in made]
@@ -561,6 +567,21 @@ class Traced(Kind):
             base = args[0]
             made[0]._aux = made[0]._aux._replace(version=storage_of(base).version)
         return tuple(made) if prim.multi else made[0]
+
+
+def _emit_in_order(
+    trace: Trace, prim: Primitive, x: Name, params: dict[str, Any], outs: Sequence[Tensor], order: list[int]
+) -> list[Name]:
+    """Write down a reduction of a tensor with its dimensions in another order; those that are kept stay in theirs."""
+    folded = {d % len(x.shape) for d in params["dims"]}
+    shape = tuple([x.shape[d] for d in order])
+    (moved,) = trace.emit(P.permute, [x], {"dims": tuple(order)}, [placeholders.empty(shape, x.dtype.numpy)])
+    own = {**params, "dims": tuple([k for k, d in enumerate(order) if d in folded]), "keepdim": False}
+    if not params["keepdim"]:
+        return trace.emit(prim, [moved], own, outs)
+    kept = placeholders.empty([n for d, n in enumerate(x.shape) if d not in folded], outs[0].np_dtype)
+    (out,) = trace.emit(prim, [moved], own, [kept])
+    return trace.emit(P.reshape, [out], {"shape": outs[0].shape}, outs)
 
 
 class UserCode:

@@ -23,7 +23,10 @@ class Abstract(NamedTuple):
 
 def broadcast(*values: Any) -> tuple[int, ...]:
     """The shape of operands that are broadcast against each other; numbers among them have none."""
-    return np.broadcast_shapes(*[v.shape for v in values if isinstance(v, Abstract)])
+    shapes = [v.shape for v in values if isinstance(v, Abstract)]
+    if shapes and all(s == shapes[0] for s in shapes):
+        return shapes[0]
+    return np.broadcast_shapes(*shapes)
 
 
 def indexed(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
