@@ -128,17 +128,20 @@ def scan(
     if count > _UNROLLED and leaves and _is_traced([*tree.flatten(carry)[0], *leaves]):
         return _traced_scan(f, carry, leaves, structure, reverse)
     rows = []
+    held, form = tree.flatten(carry)
     for i in range(count - 1, -1, -1) if reverse else range(count):
         returned = f(carry, structure.unflatten([x[i] for x in leaves]))
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise TypeError("scan: the function must return a pair (carry, y)")
-        new = tree.tree_map(lift, returned[0])
-        _raise_unless_alike("scan", "the carry", carry, "the next one", new)
-        carry = new
+        new, found = tree.flatten(returned[0])
+        new = [lift(leaf) for leaf in new]
+        if (found is not form and found != form) or not all(map(_are_alike, held, new)):
+            _raise_unless_alike("scan", "the carry", carry, "the next one", found.unflatten(new))
+        carry, held = found.unflatten(new), new
         rows.append(tree.flatten(returned[1]))
     if reverse:
         rows.reverse()
-    if any(s != rows[0][1] for _, s in rows):
+    if any(s is not rows[0][1] and s != rows[0][1] for _, s in rows):
         raise ValueError(
             f"scan: the ys differ in structure: {rows[0][1]} and {next(s for _, s in rows if s != rows[0][1])}"
         )
@@ -232,14 +235,19 @@ def _guarded(operands: Any, chosen: Batched) -> Any:
     return tree.tree_map(guard, operands)
 
 
+def _are_alike(x: Tensor, y: Tensor) -> bool:
+    return x.shape == y.shape and x.np_dtype == y.np_dtype
+
+
 def _raise_unless_alike(name: str, this: str, a: Any, that: str, b: Any) -> None:
     """Values that take each other's place must have the same structure, shapes and types."""
     (xs, first), (ys, second) = tree.flatten(a), tree.flatten(b)
     if first != second:
         raise ValueError(f"{name}: {this} and {that} differ in structure: {first} and {second}")
-    for path, x, y in zip(tree.paths(a), xs, ys, strict=True):
+    for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
         x, y = lift(x), lift(y)
-        if x.shape != y.shape or x.np_dtype != y.np_dtype:
+        if not _are_alike(x, y):
+            path = tree.paths(a)[k]
             raise ValueError(
                 f"{name}: {this}{path} is {x.dtype} of shape {x.shape}, but {that} is {y.dtype} of shape {y.shape}"
             )
