@@ -470,3 +470,25 @@ def test_the_derivative_of_a_reduction_of_a_permuted_tensor():
     assert lucid.autograd.gradcheck(f, [x])
     assert lucid.autograd.gradgradcheck(f, [x])
     assert np.allclose(vmap(f)(x[None]).detach().numpy(), [f(x).item()])
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.bfloat16, lucid.int64, lucid.bool, lucid.complex64])
+@pytest.mark.parametrize("shape", [(5, 7), (1, 300), (4, 0), (2, 3, 70)])
+def test_flips_and_rolls_are_copies(shape, dtype):
+    def f(x):
+        return (
+            x.flip(0),
+            x.flip(0, 1),
+            x.t().flip(1) if x.ndim == 2 else x,
+            x.roll(2),
+            x.roll((3, -9, 1), (1, 0, 1)),
+            x.roll(0, 0),
+        )
+
+    x = (lucid.randn(*shape) * 10).to(dtype)
+    compiled = lucid.compile(f)
+    for given in (x, x.flip(0)):
+        for found, expected in zip(compiled(given), f(given), strict=True):
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found.to(lucid.complex128).numpy(), expected.to(lucid.complex128).numpy())
+    assert not support.in_use or "call" not in compiled.code(x)

@@ -461,8 +461,23 @@ class Emitter:
         elif name == "write_view":
             self.copy(given[0], out)
             self._copy_into(given[1], out.shown(params["through"].kernel(array, **params["settings"])))
+        elif name == "flip":
+            self.copy(given[0].shown(np.flip(given[0].array, params["dims"])), out)
+        elif name == "roll":
+            self._roll(given[0], out, params["shifts"], params["dims"])
         else:  # a reshape for which elements have to be moved
             self.copy(given[0], out.shown(array.reshape(given[0].array.shape)))
+
+    def _roll(self, source: Place, out: Place, shifts: Sequence[int], dims: Sequence[int]) -> None:
+        """Parts of a value, each to where it goes: two for every dimension that is rolled."""
+        shape = out.array.shape
+        parts: list[tuple[tuple[slice, ...], tuple[slice, ...]]] = [((), ())]
+        for d, n in enumerate(shape):
+            by = sum(s for s, dim in zip(shifts, dims, strict=True) if dim % len(shape) == d) % max(n, 1)
+            pairs = [(slice(0, n - by), slice(by, n)), (slice(n - by, n), slice(0, by))][: 2 if by else 1]
+            parts = [((*read, r), (*written, w)) for read, written in parts for r, w in pairs]
+        for read, written in parts:
+            self.copy(source.shown(source.array[read]), out.shown(out.array[written]))
 
     def _copy_into(self, source: Place, target: Place) -> None:
         self._loop(

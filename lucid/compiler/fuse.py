@@ -27,7 +27,7 @@ from lucid.ops.fused import Gradient
 ELEMENTS, ROWS, FOLD, PRODUCT, ASSEMBLY, CHECK, CALL = (
     "elements", "rows", "fold", "product", "assembly", "check", "call",
 )  # fmt: skip
-_ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape"])
+_ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape", "flip", "roll"])
 _FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero"])
 _MOST = 48  # instructions of a loop
 _MOST_FOLDS = 4
