@@ -456,7 +456,8 @@ def test_reductions_of_permuted_tensors_fold_as_their_kernels_do(order, dtype):
                     return x.sum(dims, keepdim), (x * 2).exp().sum(dims, keepdim), x.mean(dims, keepdim)
 
                 def g(x, dims=dims, keepdim=keepdim):
-                    return x.sum(dims, keepdim), (x * 2).exp().sum(dims, keepdim), x.mean(dims, keepdim)
+                    both = lucid.cat([x, x * 2])
+                    return x.sum(dims, keepdim), (x * 2).exp().sum(dims, keepdim), both.mean(dims, keepdim)
 
                 for function, given in ((f, x), (g, x.permute(order))):
                     for found, expected in zip(lucid.compile(function)(given), function(given), strict=True):
@@ -492,3 +493,31 @@ def test_flips_and_rolls_are_copies(shape, dtype):
             assert found.dtype == expected.dtype
             assert np.array_equal(found.to(lucid.complex128).numpy(), expected.to(lucid.complex128).numpy())
     assert not support.in_use or "call" not in compiled.code(x)
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), (1, 0, 2), (0, 2, 1)])
+def test_values_of_a_trace_lie_in_memory_as_those_of_kernels(order):
+    functions = [
+        lambda x: x * 2,
+        lambda x: x.cumsum(0),
+        lambda x: x.cumprod(1),
+        lambda x: x.logcumsumexp(2),
+        lambda x: x.flip(0),
+        lambda x: x.roll(1, 0),
+        lambda x: x.double(),
+        lambda x: lucid.cat([x, x], 1),
+        lambda x: lucid.stack([x, x], 1),
+        lambda x: x.softmax(0),
+        lambda x: x.sum(1),
+    ]
+    x = lucid.randn(3, 4, 5).permute(order)
+    for f in functions:
+        seen = []
+
+        def g(x, f=f, seen=seen):
+            y = f(x)
+            seen.append(y._array._array.strides)  # of the placeholder
+            return y
+
+        lucid.compile(g)(x)
+        assert seen[0] == f(x)._array.strides

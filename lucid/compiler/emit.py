@@ -13,7 +13,7 @@ from lucid.codegen.folds import FoldPlan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_body, of_fold, of_rows
 from lucid.compiler.fuse import ASSEMBLY, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
-from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
+from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place, part_of, rolled_parts
 from lucid.compiler.products import can_multiply, matrices_step, product_step
 from lucid.compiler.rows import Joined, RowFunction, room_of
 from lucid.compiler.rows import Part as RowPart
@@ -453,7 +453,7 @@ class Emitter:
                 self.clear(out)
             else:
                 self._fill(out, params["value"])
-            self._copy_into(given[0], out.shown(_part(array, params["index"])))
+            self._copy_into(given[0], out.shown(part_of(array, params["index"])))
         elif name == "parts_back":
             self.clear(out)
             for g, place in zip(given, params["places"], strict=True):
@@ -464,20 +464,10 @@ class Emitter:
         elif name == "flip":
             self.copy(given[0].shown(np.flip(given[0].array, params["dims"])), out)
         elif name == "roll":
-            self._roll(given[0], out, params["shifts"], params["dims"])
+            for read, written in rolled_parts(array.shape, params["shifts"], params["dims"]):
+                self.copy(given[0].shown(given[0].array[read]), out.shown(array[written]))
         else:  # a reshape for which elements have to be moved
             self.copy(given[0], out.shown(array.reshape(given[0].array.shape)))
-
-    def _roll(self, source: Place, out: Place, shifts: Sequence[int], dims: Sequence[int]) -> None:
-        """Parts of a value, each to where it goes: two for every dimension that is rolled."""
-        shape = out.array.shape
-        parts: list[tuple[tuple[slice, ...], tuple[slice, ...]]] = [((), ())]
-        for d, n in enumerate(shape):
-            by = sum(s for s, dim in zip(shifts, dims, strict=True) if dim % len(shape) == d) % max(n, 1)
-            pairs = [(slice(0, n - by), slice(by, n)), (slice(n - by, n), slice(0, by))][: 2 if by else 1]
-            parts = [((*read, r), (*written, w)) for read, written in parts for r, w in pairs]
-        for read, written in parts:
-            self.copy(source.shown(source.array[read]), out.shown(out.array[written]))
 
     def _copy_into(self, source: Place, target: Place) -> None:
         self._loop(
@@ -658,12 +648,6 @@ class Emitter:
             if place is not None:
                 place.buffer.used(len(self.steps))
         self.steps.append({"kind": kind, "places": places, **facts})
-
-
-def _part(array: Any, index: tuple[Any, ...]) -> Any:
-    """A part of an array, also where that is one element."""
-    found = array[index]
-    return found if isinstance(found, np.ndarray) else array[(*index, ...)]
 
 
 def _by_labels(array: Any, own: str, order: list[str], shape: tuple[int, ...]) -> Any:

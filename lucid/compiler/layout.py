@@ -5,6 +5,7 @@ of a kernel gave. A `Place` is a part of a buffer as strides show it. Shapes and
 each buffer has an array that stands for it, of which nobody reads the elements.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -141,3 +142,19 @@ def _shown(primitive: Any, array: Any, params: dict[str, Any]) -> Any:
 
 def _offset(buffer: Buffer) -> int:
     return buffer.offset
+
+
+def part_of(array: Any, index: tuple[Any, ...]) -> Any:
+    """A part of an array, also where that is one element."""
+    found = array[index]
+    return found if isinstance(found, np.ndarray) else array[(*index, ...)]
+
+
+def rolled_parts(shape: Sequence[int], shifts: Sequence[int], dims: Sequence[int]) -> list[tuple[Any, Any]]:
+    """Which parts of an array go to which when it is rolled: two for every dimension that is."""
+    parts: list[tuple[Any, Any]] = [((), ())]
+    for d, n in enumerate(shape):
+        by = sum(s for s, dim in zip(shifts, dims, strict=True) if dim % len(shape) == d) % max(n, 1)
+        pairs = [(slice(0, n - by), slice(by, n)), (slice(n - by, n), slice(0, by))][: 2 if by else 1]
+        parts = [((*read, r), (*written, w)) for read, written in parts for r, w in pairs]
+    return parts

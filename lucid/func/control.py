@@ -28,6 +28,7 @@ from lucid.func.forward import jvp
 from lucid.func.reverse import vjp
 from lucid.ir.effects import moved_streams, of_instruction, of_programs
 from lucid.ir.program import Program
+from lucid.ir.rehearsal import drawing_again
 from lucid.ir.trace import Traced, traced
 from lucid.ir.values import Name
 from lucid.ops import tree
@@ -128,16 +129,17 @@ def scan(
     if count > _UNROLLED and leaves and _is_traced([*tree.flatten(carry)[0], *leaves]):
         return _traced_scan(f, carry, leaves, structure, reverse)
     rows = []
-    held, form = tree.flatten(carry)
+    held: Any = None  # what carries are like
     for i in range(count - 1, -1, -1) if reverse else range(count):
         returned = f(carry, structure.unflatten([x[i] for x in leaves]))
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise TypeError("scan: the function must return a pair (carry, y)")
         new, found = tree.flatten(returned[0])
         new = [lift(leaf) for leaf in new]
-        if (found is not form and found != form) or not all(map(_are_alike, held, new)):
+        like = [(t.shape, t.np_dtype) for t in new], found
+        if like != held:
             _raise_unless_alike("scan", "the carry", carry, "the next one", found.unflatten(new))
-        carry, held = found.unflatten(new), new
+        carry, held = found.unflatten(new), like
         rows.append(tree.flatten(returned[1]))
     if reverse:
         rows.reverse()
@@ -235,19 +237,14 @@ def _guarded(operands: Any, chosen: Batched) -> Any:
     return tree.tree_map(guard, operands)
 
 
-def _are_alike(x: Tensor, y: Tensor) -> bool:
-    return x.shape == y.shape and x.np_dtype == y.np_dtype
-
-
 def _raise_unless_alike(name: str, this: str, a: Any, that: str, b: Any) -> None:
     """Values that take each other's place must have the same structure, shapes and types."""
     (xs, first), (ys, second) = tree.flatten(a), tree.flatten(b)
     if first != second:
         raise ValueError(f"{name}: {this} and {that} differ in structure: {first} and {second}")
-    for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
+    for path, x, y in zip(tree.paths(a), xs, ys, strict=True):
         x, y = lift(x), lift(y)
-        if not _are_alike(x, y):
-            path = tree.paths(a)[k]
+        if x.shape != y.shape or x.np_dtype != y.np_dtype:
             raise ValueError(
                 f"{name}: {this}{path} is {x.dtype} of shape {x.shape}, but {that} is {y.dtype} of shape {y.shape}"
             )
@@ -264,17 +261,6 @@ def _no_draws(forbidden: bool) -> Iterator[None]:
             "cond: inside make_graph, whether some example of a vmap takes a branch is not known, and so neither is how "
             "many random numbers are drawn; draw them before, or put the vmap around make_graph"
         )
-
-
-@contextmanager
-def _drawing_again(states: list[tuple[Any, Any]]) -> Iterator[None]:
-    """A context in which generators draw what they drew from these states on."""
-    now = [generator.get_state() for generator, _ in states]
-    for generator, state in states:
-        generator.set_state(state)
-    yield
-    for (generator, _), state in zip(states, now, strict=True):
-        generator.set_state(state)
 
 
 def _states(*programs: Program) -> list[tuple[Any, Any]]:
@@ -382,7 +368,7 @@ class _TracedCond(Function):
 
             return of
 
-        with _drawing_again(ctx.states):
+        with drawing_again(ctx.states):
             found = cond(pred, pull(branch.taken), pull(branch.not_taken), *tensors, *cotangents)
         grads: list[Any] = [None] * count
         for k, g in zip(floats, found, strict=True):
@@ -403,7 +389,7 @@ class _TracedCond(Function):
             return of
 
         rates = [tangents[k] for k in floats]
-        with _drawing_again(ctx.states):
+        with drawing_again(ctx.states):
             return cond(pred, push(ctx.branch.taken), push(ctx.branch.not_taken), *tensors, *rates)
 
 
@@ -508,7 +494,7 @@ class _TracedLoop(Function):
             )
 
         start = (tuple(tensors[:count]), tuple(tangents[:count]))
-        with _drawing_again(ctx.states):
+        with drawing_again(ctx.states):
             return while_loop(lambda pair: loop.test.run(pair[0], first)[0], step, start)[1]
 
 
@@ -616,7 +602,7 @@ class _TracedScan(Function):
 
         zero = [zeros(held[k].shape, dtype=held[k].dtype) for k in shared]
         along = (before, xs, of_ys, of_before)
-        with _drawing_again(ctx.states):
+        with drawing_again(ctx.states):
             (first, totals), of_xs = scan(pull, (final, zero), along, what.count, not what.reverse)
         grads: list[Any] = [None] * count
         for k, g in zip(given, [*first, *of_xs, *totals], strict=True):
@@ -645,7 +631,7 @@ class _TracedScan(Function):
             return (list(outs[:n]), new), (slopes_of[n:], list(changes))
 
         given = (start, [r for r in moving if r is not None]), (xs, [r for r in along if r is not None])
-        with _drawing_again(ctx.states):
+        with drawing_again(ctx.states):
             (_, last), (ys, before) = scan(push, *given, what.count, what.reverse)
         carried = _floats(start)
         full: list[Any] = [None] * (2 * n + what.ys)

@@ -19,6 +19,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
 
 _LARGE = 1 << 24  # bytes from which the system is told that memory is not going to be used
+_LAID_OUT_ALIKE = frozenset(["cast", "cat", "flip", "roll", "stack"])  # beside elementwise operations and scans
 _NORESERVE = 0x4000 if sys.platform == "linux" else None
 
 
@@ -48,7 +49,7 @@ def results(prim: Any, operands: Sequence[Any], params: dict[str, Any]) -> Seque
     found = prim.abstract(*[_abstract(o) for o in operands], **params)
     if prim.multi:
         return [empty(f.shape, f.dtype) for f in found]
-    if prim.broadcasts:
+    if prim.broadcasts or prim.category == "scan" or prim.name in _LAID_OUT_ALIKE:
         return (_laid_out(prim, operands, params, found),)
     return (empty(found.shape, found.dtype),)
 
@@ -65,7 +66,7 @@ def _can_show(prim: Any, base: Tensor, params: dict[str, Any]) -> bool:
 
 
 def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result: Abstract) -> Tensor:
-    """Room for the result of an elementwise operation.
+    """Room for the result of an operation that may lie in memory as its operands do.
 
     Kernels differ in the order in which they lay out the result of operands in another than row-major order; one is
     tried on two elements for each dimension.
