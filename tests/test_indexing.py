@@ -752,6 +752,7 @@ def test_a_leaf_assigned_to_several_parts_adds_up_to_second_order():
         ([0.0, -0.0], [0.5, 0.5]),
         ([2.0], [1]),
         ([np.inf, np.inf, 1.0], [0.5, 0.5, 0]),
+        ([-np.inf, 1.0, -np.inf], [0.5, 0, 0.5]),
     ],
 )
 def test_medians_of_all_elements_share_the_gradient(name, values, shares):

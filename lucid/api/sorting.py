@@ -133,8 +133,11 @@ def _shared(x: Tensor, element: Tensor) -> Tensor:
     """One of the elements, with a derivative that all share that are equal to it, or nan as it is: as the largest of them."""
     if x.np_dtype not in dtypes.FLOATING:
         return element
-    is_equal = P.logical_or(P.eq(x, element.detach()), P.logical_and(P.isnan(x), P.isnan(element.detach())))
-    return P.amax(P.where(is_equal, x, -np.inf), dims=(0,), keepdim=False)
+    value = element.detach()
+    is_equal = P.logical_or(P.eq(x, value), P.logical_and(P.isnan(x), P.isnan(value)))
+    is_least = P.eq(value, -np.inf)  # which the others, as -inf, would be equal to
+    found = P.amax(P.where(is_equal, P.where(is_least, P.neg(x), x), -np.inf), dims=(0,), keepdim=False)
+    return P.where(is_least, P.neg(found), found)
 
 
 def _median_of_nothing(x: Tensor, name: str) -> Tensor:
