@@ -304,7 +304,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     conditions = list(condlist) if isinstance(condlist, list | tuple) else list(asarray(condlist))
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(f"piecewise: {len(conditions)} conditions need as many functions, or one more")
-    *functions, out = [*funclist, *[0] * (len(conditions) + 1 - len(funclist))]
+    functions = list(funclist) + [0] * (len(conditions) + 1 - len(funclist))
+    out = functions.pop()
 
     def values(function: Any) -> Any:
         if callable(function):
