@@ -484,3 +484,28 @@ def test_windows_and_strides():
     same(np.grad(lambda x: (np.lib.stride_tricks.sliding_window_view(x, 3) ** 2).sum())(x), 2 * x * [1, 2, 3, 3, 2, 1])
     with pytest.raises(ValueError, match="multiples of 8"):
         as_strided(x, (2,), (4,))
+
+
+def test_gradients_by_complex_numbers_are_those_of_autograd():
+    """They are ∂f/∂x - i ∂f/∂y, the conjugates of Lucid's; a vjp transposes and conjugates nothing."""
+    z, w = onp.array([1.0 + 2.0j, -0.5 + 0.3j]), onp.array([0.2 - 1.0j, 3.0 + 0.5j])
+
+    def size(z):
+        return np.sum(np.real(z * np.conj(z)) + np.imag(z**3))
+
+    expected = 2 * z.conj() - 3j * z**2
+    for found in (
+        np.grad(size)(z),
+        np.value_and_grad(size)(z)[1],
+        np.grad_and_aux(lambda z: (size(z), 0))(z)[0],
+        np.elementwise_grad(lambda z: np.real(z * np.conj(z)) + np.imag(z**3))(z),
+        np.jacobian(size)(z),
+        np.jacobian(lambda z: np.stack([np.sum(z.real), size(z)]))(z)[1],
+        np.vjp(size, z)[1](1.0)[0],
+        np.grad(lambda p: size(p["z"]))({"z": z})["z"],
+    ):
+        onp.testing.assert_allclose(onp.asarray(found), expected)
+    onp.testing.assert_allclose(onp.asarray(np.make_vjp(lambda z: z**3)(z)[0](w)), 3 * z**2 * w)
+    onp.testing.assert_allclose(onp.asarray(np.jacobian(lambda z: z**3)(z)), onp.diag(3 * z**2))
+    onp.testing.assert_allclose(onp.asarray(np.holomorphic_grad(lambda z: np.sum(z**3))(z)), 3 * z**2)
+    onp.testing.assert_allclose(onp.asarray(np.grad(lambda x: np.real(np.exp(1j * x)))(0.5)), -onp.sin(0.5))

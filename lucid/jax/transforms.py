@@ -16,6 +16,7 @@ from lucid.core import levels
 from lucid.core.tensor import Tensor
 from lucid.func import custom
 from lucid.jax.arrays import DOOR
+from lucid.numpy.differentiation import conjugated
 from lucid.ops import tree
 from lucid.ops.tree import tree_map
 
@@ -36,11 +37,6 @@ def _numbers_too(result: Any) -> Any:
 
 def _given(args: Sequence[Any]) -> list[Any]:
     return [tree_map(DOOR.array, a) for a in args]
-
-
-def _conjugated(cotangents: Any) -> Any:
-    """Cotangents as JAX means them, where a result changes by Re(ct · dy), of Lucid's: Re(conj(ct) · dy), and back."""
-    return tree_map(lambda ct: ct.conj() if isinstance(ct, Tensor) and ct.is_complex() else ct, cotangents)
 
 
 def _arrays_only(nest: Any) -> Any:
@@ -167,7 +163,7 @@ def grad(fun: Fun, argnums: Argnums = 0, has_aux: bool = False, holomorphic: boo
 def _grad(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
     def call(*args: Any, **kwargs: Any) -> Any:
         found = func.grad(fun, argnums, has_aux)(*args, **kwargs)
-        return (_conjugated(found[0]), found[1]) if has_aux else _conjugated(found)
+        return (conjugated(found[0]), found[1]) if has_aux else conjugated(found)
 
     return call
 
@@ -189,7 +185,7 @@ def value_and_grad(
 def _value_and_grad(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = func.value_and_grad(fun, argnums, has_aux)(*args, **kwargs)
-        return value, _conjugated(gradient)
+        return value, conjugated(gradient)
 
     return call
 
@@ -216,7 +212,7 @@ def _jacrev(fun: Fun, argnums: Argnums, has_aux: bool) -> Fun:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         found = func.jacrev(real, argnums, has_aux)(*args, **kwargs)
-        return (_conjugated(found[0]), found[1]) if has_aux else _conjugated(found)
+        return (conjugated(found[0]), found[1]) if has_aux else conjugated(found)
 
     return call
 
@@ -272,7 +268,7 @@ def vjp(fun: Fun, *primals: Any, has_aux: bool = False, **hints: Any) -> Any:
     value, pull, *aux = func.vjp(_returning_arrays(fun, has_aux), *_given(primals), has_aux=has_aux)
 
     def of_cotangents(cotangents: Any) -> Any:
-        return _made(_conjugated(pull(_conjugated(tree_map(DOOR.array, cotangents)))))
+        return _made(conjugated(pull(conjugated(tree_map(DOOR.array, cotangents)))))
 
     return (_made(value), of_cotangents, *aux)
 
@@ -460,7 +456,7 @@ class custom_vjp(custom.custom_vjp):
 
         @wraps(bwd)
         def pull(*args: Any) -> Any:
-            return _conjugated(bwd(*args[:-1], _conjugated(args[-1])))
+            return conjugated(bwd(*args[:-1], conjugated(args[-1])))
 
         super().defvjp(_returning_arrays(fwd, has_aux=True), pull)
 

@@ -32,6 +32,7 @@ from lucid.numpy.differentiation import grad as grad
 from lucid.numpy.differentiation import grad_and_aux as grad_and_aux
 from lucid.numpy.differentiation import hessian as hessian
 from lucid.numpy.differentiation import hessian_vector_product as hessian_vector_product
+from lucid.numpy.differentiation import holomorphic_grad as holomorphic_grad
 from lucid.numpy.differentiation import jacobian as jacobian
 from lucid.numpy.differentiation import jvp as jvp
 from lucid.numpy.differentiation import make_hvp as make_hvp

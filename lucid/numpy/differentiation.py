@@ -8,6 +8,7 @@ import numpy as np
 
 from lucid import func
 from lucid.autograd import checkpoint as _checkpoint
+from lucid.core.tensor import Tensor
 from lucid.numpy.arrays import DOOR
 from lucid.ops.tree import tree_map
 
@@ -15,9 +16,12 @@ Argnum = int | Sequence[int]
 
 
 def _on_arrays(
-    transform: Callable[..., Any], fun: Callable[..., Any], *settings: Any, **named: Any
+    transform: Callable[..., Any], fun: Callable[..., Any], read: Callable[..., Any], *settings: Any, **named: Any
 ) -> Callable[..., Any]:
-    """A transformed function that takes NumPy's arrays and numbers, and gives arrays of the front door."""
+    """A transformed function that takes NumPy's arrays and numbers, and gives arrays of the front door.
+
+    `read` makes of its results what HIPS autograd gives.
+    """
     transformed = transform(fun, *settings, **named)
     numbers = settings[0] if settings else 0
     wanted = (numbers,) if isinstance(numbers, int) else tuple(numbers)
@@ -26,9 +30,17 @@ def _on_arrays(
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = {n % len(args) for n in wanted if -len(args) <= n < len(args)}
         given = [DOOR.arrays(a) if n in chosen else _arrays_only(a) for n, a in enumerate(args)]
-        return tree_map(DOOR.adopted, transformed(*given, **kwargs))
+        return tree_map(DOOR.adopted, read(transformed(*given, **kwargs)))
 
     return call
+
+
+def conjugated(cotangents: Any) -> Any:
+    """Cotangents as HIPS autograd and JAX mean them, of Lucid's, which are PyTorch's, and back.
+
+    By theirs a result changes by Re(ct · dy), and the gradient is ∂f/∂x - i ∂f/∂y; by Lucid's by Re(conj(ct) · dy).
+    """
+    return tree_map(lambda ct: ct.conj() if isinstance(ct, Tensor) and ct.is_complex() else ct, cotangents)
 
 
 def _arrays_only(nest: Any) -> Any:
@@ -45,7 +57,7 @@ def grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
     >>> np.grad(lambda p: p["scale"] * np.sum(p["shift"] ** 2))({"scale": 3.0, "shift": np.array([1.0, 2.0])})
     {'scale': array(5.), 'shift': array([ 6., 12.])}
     """
-    return _on_arrays(func.grad, fun, argnum)
+    return _on_arrays(func.grad, fun, conjugated, argnum)
 
 
 def value_and_grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
@@ -55,7 +67,7 @@ def value_and_grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[...,
     >>> np.value_and_grad(lambda x: x**3)(2.0)
     (array(8.), array(12.))
     """
-    return _on_arrays(func.value_and_grad, fun, argnum)
+    return _on_arrays(func.value_and_grad, fun, lambda found: (found[0], conjugated(found[1])), argnum)
 
 
 def grad_and_aux(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
@@ -65,7 +77,7 @@ def grad_and_aux(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., A
     >>> np.grad_and_aux(lambda x: (x**3, "cubed"))(2.0)
     (array(12.), 'cubed')
     """
-    return _on_arrays(func.grad, fun, argnum, has_aux=True)
+    return _on_arrays(func.grad, fun, lambda found: (conjugated(found[0]), found[1]), argnum, has_aux=True)
 
 
 def elementwise_grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
@@ -80,7 +92,22 @@ def elementwise_grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..
     def total(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs).sum()
 
-    return _on_arrays(func.grad, total, argnum)
+    return _on_arrays(func.grad, total, conjugated, argnum)
+
+
+def holomorphic_grad(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
+    """A function that gives the complex derivative of `fun`, whose result is one complex number.
+
+    >>> import lucid.numpy as np
+    >>> np.holomorphic_grad(lambda z: z**3)(1.0 + 2.0j)
+    array(-9.+12.j)
+    """
+
+    @wraps(fun)
+    def real(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs).real
+
+    return grad(real, argnum)
 
 
 def jacobian(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
@@ -91,7 +118,17 @@ def jacobian(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
     array([[2., 0.],
            [0., 4.]])
     """
-    return _on_arrays(func.jacobian, fun, argnum)
+    is_complex = False
+
+    @wraps(fun)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_complex
+        found = fun(*args, **kwargs)
+        is_complex = isinstance(found, Tensor) and found.is_complex()
+        return found
+
+    # Rows are gradients, those of a holomorphic function its derivatives.
+    return _on_arrays(func.jacobian, seen, lambda found: found if is_complex else conjugated(found), argnum)
 
 
 def hessian(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
@@ -102,7 +139,7 @@ def hessian(fun: Callable[..., Any], argnum: Argnum = 0) -> Callable[..., Any]:
     array([[0., 1.],
            [1., 0.]])
     """
-    return _on_arrays(func.hessian, fun, argnum)
+    return _on_arrays(func.hessian, fun, lambda found: found, argnum)
 
 
 def hessian_vector_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
@@ -135,7 +172,11 @@ def vjp(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], An
     (array([1., 1.]),)
     """
     value, pull = func.vjp(fun, *(DOOR.arrays(p) for p in primals))
-    return DOOR.adopted(value), lambda cotangents: tree_map(DOOR.adopted, pull(DOOR.arrays(cotangents)))
+
+    def pulled(cotangents: Any) -> Any:
+        return tree_map(DOOR.adopted, conjugated(pull(conjugated(DOOR.arrays(cotangents)))))
+
+    return DOOR.adopted(value), pulled
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
