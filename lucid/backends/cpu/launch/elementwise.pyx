@@ -461,10 +461,32 @@ cdef object number_of(object number, object kind):
         return None
 
 
+cdef inline bint takes_types(Loop loop, PyObject** arrays, int n) noexcept:
+    """Whether a loop is for arrays of these types."""
+    cdef int k
+    for k in range(n):
+        if np.PyArray_TYPE(<np.ndarray>arrays[k]) != loop.types[k]:
+            return False
+    return True
+
+
+cdef bint are_same(dict params, dict others) except -1:
+    """Whether parameters are equal and of the same types."""
+    if len(params) != len(others):
+        return False
+    for name, value in params.items():
+        other = others.get(name, others)
+        if other is not value and (type(other) is not type(value) or other != value):
+            return False
+    return True
+
+
 cdef class Kernel:
     cdef object make, key, reference
     cdef list loops  # those without parameters
     cdef dict known
+    cdef Loop last  # that with parameters that ran last: mostly it runs again
+    cdef dict last_params
 
     def __init__(self, make, key, reference):
         self.make = make
@@ -495,24 +517,23 @@ cdef class Kernel:
     cdef object find(self, PyObject** arrays, int n, dict params):
         """The loop for operands and parameters like these, made now if it was not yet; or None."""
         cdef Loop loop
-        cdef int k
         cdef Py_ssize_t i
         if not params:
             for i in range(len(self.loops)):
                 loop = <Loop>self.loops[i]
-                for k in range(n):
-                    if np.PyArray_TYPE(<np.ndarray>arrays[k]) != loop.types[k]:
-                        break
-                else:
+                if takes_types(loop, arrays, n):
                     return loop
+        elif self.last is not None and takes_types(self.last, arrays, n) and are_same(params, self.last_params):
+            return self.last
         types = tuple([(<object>arrays[k]).dtype for k in range(n)])
         key = self.key(types, params or {})
-        if key in self.known:
-            return self.known[key]
-        found = self.make(types, params or {})
-        self.known[key] = found
-        if found is not None and not params:
-            self.loops.append(found)
+        found = self.known.get(key, self)
+        if found is self:
+            found = self.known[key] = self.make(types, params or {})
+            if found is not None and not params:
+                self.loops.append(found)
+        if params:
+            self.last, self.last_params = found, params
         return found
 
 
