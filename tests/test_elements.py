@@ -248,5 +248,5 @@ def test_aliases_are_the_functions_themselves():
         if hasattr(lucid, alias) and alias not in ("swapaxes", "swapdims"):
             assert getattr(lucid, alias) is getattr(lucid, name), alias
         assert getattr(lucid.Tensor, alias) is getattr(lucid.Tensor, name), alias
-        if hasattr(lucid.Tensor, name + "_"):
+        if hasattr(lucid.Tensor, name + "_") and alias != "squeeze_all":  # a method of the original alone
             assert getattr(lucid.Tensor, alias + "_") is getattr(lucid.Tensor, name + "_"), alias
