@@ -250,7 +250,7 @@ cdef extern from *:
                 }                                                                                                     \\
                 i = next;                                                                                             \\
             }                                                                                                         \\
-            for (i = first; width > 1 && i < last; i++) {                                                             \\
+            for (i = first; width != 1 && i < last; i++) {                                                            \\
                 const real *left = x + i * width;                                                                     \\
                 const ptrdiff_t stop = crow[i + 1];                                                                   \\
                 for (k = crow[i]; k < stop; k++) {                                                                    \\
