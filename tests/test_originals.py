@@ -100,7 +100,7 @@ def test_anomalies() -> None:
         autograd.set_detect_anomaly(False)
     assert not autograd.is_anomaly_enabled()
     handle = T([1.0], requires_grad=True).register_hook(print)
-    assert isinstance(handle, autograd.RemovableHandle)
+    assert isinstance(handle, autograd.RemovableHandle) and nn.RemovableHandle is autograd.RemovableHandle
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
@@ -189,3 +189,17 @@ def test_profilers_nest_and_leave_nothing() -> None:
         lucid.ones(2).log()
     assert [e.name for e in inner.events()] == ["exp"] and [e.name for e in outer.events()] == ["exp", "log"]
     assert not [p for p in registry.values() if isinstance(getattr(p, "kernel", None), lucid.profiler._Watched)]
+
+
+def test_hooks_on_loading_of_all_modules():
+    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU())
+    state, seen = net.state_dict(), []
+    net[0].register_load_state_dict_pre_hook(lambda module, *rest: seen.append("own"))
+    before = nn.register_module_load_state_dict_pre_hook(lambda module, state, prefix, *rest: seen.append(prefix))
+    after = nn.register_module_load_state_dict_post_hook(lambda module, keys: seen.append(type(module).__name__))
+    with before, after:
+        net.load_state_dict(state)
+    assert seen == ["", "0.", "own", "1.", "ReLU", "Linear", "Sequential"]
+    net.load_state_dict(state)
+    assert seen[7:] == ["own"]
+    assert nn.MultilabelMarginLoss is nn.MultiLabelMarginLoss

@@ -386,6 +386,7 @@ def _replaced(grads: tuple[Any, ...], new: Any, what: str) -> tuple[Any, ...]:
 
 
 __all__ = [
+    "RemovableHandle",
     "register_module_forward_hook", "register_module_forward_pre_hook",
     "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
 ]  # fmt: skip

@@ -14,6 +14,8 @@ from lucid.nn.parameter import Parameter
 from lucid.nn.registry import BUFFER, MODULE, PARAMETER, M, Registry
 from lucid.ops.tree import MAX_DEPTH
 
+__all__ = ["register_module_load_state_dict_post_hook", "register_module_load_state_dict_pre_hook"]
+
 EXTRA = "_extra_state"
 
 
@@ -37,6 +39,39 @@ class StateHooks:
         self.save: dict[int, Callable[..., Any]] = {}
         self.load_pre: dict[int, Callable[..., Any]] = {}
         self.load_post: dict[int, Callable[..., Any]] = {}
+
+
+_everywhere = StateHooks()  # the hooks on all modules
+
+
+def _hooks_of(module: Any, kind: str) -> list[Callable[..., Any]]:
+    """The hooks on all modules and those of this one, in the order in which they run."""
+    own = module._state_hooks
+    return [*getattr(_everywhere, kind).values(), *(getattr(own, kind).values() if own else ())]
+
+
+def register_module_load_state_dict_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call a hook before any module reads its part of a state, as `Module.register_load_state_dict_pre_hook` for one.
+
+    >>> from lucid.nn import Linear, register_module_load_state_dict_pre_hook
+    >>> net = Linear(2, 1)
+    >>> with register_module_load_state_dict_pre_hook(lambda module, state, prefix, *rest: print(sorted(state))):
+    ...     net.load_state_dict(net.state_dict())
+    ['bias', 'weight']
+    <All keys matched successfully>
+    """
+    return add_hook(_everywhere.load_pre, hook)
+
+
+def register_module_load_state_dict_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call a hook when any module has loaded a state, as `Module.register_load_state_dict_post_hook` for one.
+
+    >>> from lucid.nn import Linear, register_module_load_state_dict_post_hook
+    >>> with register_module_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear()):
+    ...     Linear(2, 1).load_state_dict({})
+    <All keys matched successfully>
+    """
+    return add_hook(_everywhere.load_post, hook)
 
 
 class Errors(list[str]):
@@ -154,7 +189,7 @@ class Stateful(Registry[M]):
         visited: list[Any] = []
         _load(self, state, "", metadata, assign, keys, errors, visited)
         visited.reverse()  # children before their parents
-        post_hooks = [(m, h) for m in visited if m._state_hooks for h in m._state_hooks.load_post.values()]
+        post_hooks = [(m, h) for m in visited for h in _hooks_of(m, "load_post")]
         _raise_if_wrong(self, errors, keys, strict and not post_hooks)
         with lucid.no_grad():
             for write in errors.writes:
@@ -249,7 +284,7 @@ def _load(
         local["assign_to_params_buffers"] = True
     # Keys are always compared; whether a difference is an error is decided at the end.
     arguments = (state, prefix, local, True, keys.missing_keys, keys.unexpected_keys, errors)
-    for hook in list(module._state_hooks.load_pre.values()) if module._state_hooks else ():
+    for hook in _hooks_of(module, "load_pre"):
         hook(module, *arguments)
     module._load_from_state_dict(*arguments)
     visited.append(module)

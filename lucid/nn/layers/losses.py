@@ -10,8 +10,8 @@ from lucid.nn.layers.functions import FunctionLayer
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
     "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",
-    "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss",
+    "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -365,6 +365,9 @@ class MultiLabelMarginLoss(_Plain, function=losses.multilabel_margin_loss):
     >>> MultiLabelMarginLoss()(lucid.tensor([[0.1, 0.2, 0.4, 0.8]]), lucid.tensor([[3, 0, -1, 1]]))
     Tensor(0.85)
     """
+
+
+MultilabelMarginLoss = MultiLabelMarginLoss
 
 
 class MultiLabelSoftMarginLoss(_Weighted, function=losses.multilabel_soft_margin_loss):
