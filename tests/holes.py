@@ -114,7 +114,7 @@ REASONS: dict[str, dict[str, str]] = {
             masked_amax masked_amin masked_argmax masked_argmin masked_median isposinf isneginf fractional_max_pool2d fractional_max_pool3d heaviside nextafter max_pool1d max_pool2d max_pool3d max_pool1d_indices max_pool2d_indices
             max_pool3d_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d_indices
             adaptive_max_pool2d_indices adaptive_max_pool3d_indices max_pool_take relu6 hardtanh threshold leaky_relu
-            prelu rrelu elu selu celu hardsigmoid hardswish softshrink hardshrink within step elu_slope hardswish_slope
+            prelu rrelu elu selu celu hardsigmoid hardswish hard_sigmoid hard_swish softshrink hardshrink within step elu_slope hardswish_slope
             huber_loss smooth_l1_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss
             scale_gradient symlog symexp two_hot straight_through nearest_codebook vector_quantize scaled_noise noisy_linear
             fused_linear_relu fused_linear_gelu correct_count accuracy
