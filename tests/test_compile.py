@@ -987,3 +987,29 @@ def test_printing_of_values_at_each_run(capsys):
     f(lucid.ones(2))
     f(lucid.ones(2) * 2)
     assert capsys.readouterr().out == "sum 2.0\nsum 4.0\n"
+
+
+def test_views_of_views_that_were_written_to_beside_gradients():
+    """The view is made anew in the program of the result, and not in that of the derivative."""
+
+    def real_part(x):
+        z = lucid.complex(x, 2 * x)
+        real, imaginary = z.real, z.imag
+        imaginary[1].fill_(7.0)
+        return real
+
+    def corner(x):
+        y = 3 * x
+        part = y[1:][:, 1:]
+        y[0].fill_(2.0)
+        y[1].mul_(5.0)
+        return part
+
+    x = lucid.arange(6.0).reshape(3, 2).requires_grad_()
+    for f in (real_part, corner):
+        compiled = lucid.compile(f)
+        for _ in range(2):
+            found, expected = compiled(x), f(x)
+            np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
+            ours, theirs = (lucid.autograd.grad((v * v).sum(), x) for v in (found, expected))
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -396,6 +396,9 @@ class _Assembly:
 
     def finish(self, leaves: Sequence[Any], structure: Any) -> Captured:
         trace = self.trace
+        for out in self.outs:  # views of what was written to are made anew now, and not in the derivative
+            if isinstance(out, Traced) and out._level == trace.level:
+                out.current()
         start = len(trace.instructions)
         half, spent = self._pull()
         middle = len(trace.instructions)
