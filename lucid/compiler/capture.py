@@ -429,13 +429,8 @@ class _Assembly:
         first = reachable(first, outputs, lasts)
         inner = reachable(inner, [*inner_outputs, *kept], lasts)
         wanted_names = [] if half is None else [trace._capture(t) for t in half[1]]
-        used_here = [
-            *outputs,
-            *inner_outputs,
-            *residuals,
-            *wanted_names,
-            *[o for i in (*first, *inner) for o in i.operands],
-        ]
+        operands = [o for i in (*first, *inner) for o in i.operands]
+        used_here = [*outputs, *inner_outputs, *residuals, *wanted_names, *operands]
         numbers = {n.number for n in used_here if isinstance(n, Name)}
         held = [c for c in trace.captured.values() if c[0].number in numbers]
         own = {id(t) for n in trace.number_readers for t in n.tensors}

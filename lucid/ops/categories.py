@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import kernels
+from lucid.core.arrays import ARRAY
 from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
 from lucid.core.kind import NeedsValueError
@@ -195,7 +196,7 @@ class Way:
                     return self.back(ct, *values)
                 return self.back(ct, *values, **{k: node.params[k] for k in self.parameters})
             except (NotScalarError, NeedsValueError):
-                if not [v for v in values if isinstance(v, TensorFields)]:  # which say nothing of arrays
+                if not [v for v in (ct, *values) if type(v) is not ARRAY]:  # others say nothing of arrays
                     self.refused.add(ct.dtype)
         return bare(self.pull(node, wrapped(ct)))
 
