@@ -10,7 +10,14 @@ _ids = count()
 
 
 class RemovableHandle:
-    """Returned when a hook is registered; `remove()` takes the hook away again. Also a context manager."""
+    """Returned when a hook is registered; `remove()` takes the hook away again. Also a context manager.
+
+    >>> import lucid
+    >>> x = lucid.ones(2, requires_grad=True)
+    >>> with x.register_hook(print):
+    ...     x.sum().backward()
+    Tensor([1., 1.])
+    """
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self.id = next(_ids)
