@@ -575,7 +575,7 @@ def test_each_class_is_derived(name):
     found = getattr(nn, name)
     if issubclass(found, lucid.nn.Module) and hasattr(lucid.nn, name):
         assert issubclass(found, getattr(lucid.nn, name)) and found is getattr(nn.modules, name)
-        assert found.__module__ == "lucid.torch.nn" and found.__name__ == name
+        assert found.__module__ == "lucid.torch.nn" and found.__name__ == getattr(lucid.nn, name).__name__
 
 
 def test_data_parallel_and_attention():
