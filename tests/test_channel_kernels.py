@@ -133,22 +133,19 @@ def test_a_nan_stays_in_the_windows_that_see_it():
 # --- normalisation -------------------------------------------------------------------------------
 
 
-def normalized(x, groups, eps):
-    """Mean, variance and result in double precision, for sets as batch_norm.py has them."""
+def normalized(x, eps):
+    """Mean, variance and result in double precision, for each channel."""
     x = x.astype(np.float64)
-    split = x.reshape(len(x), groups, -1) if groups else x
-    dims = 2 if groups else (0, 2)
-    mean, variance = split.mean(dims, keepdims=True), split.var(dims, keepdims=True)
-    y = ((split - mean) / np.sqrt(variance + eps)).reshape(x.shape)
-    shape = (len(x), groups) if groups else (x.shape[1],)
-    return mean.reshape(shape), variance.reshape(shape), y
+    mean, variance = x.mean((0, 2), keepdims=True), x.var((0, 2), keepdims=True)
+    return mean.reshape(-1), variance.reshape(-1), (x - mean) / np.sqrt(variance + eps)
 
 
-def forward(x, w, b, groups, eps=1e-5):
-    mean, variance = np.empty((2, len(x), groups) if groups else (2, x.shape[1]))
-    y = np.empty_like(x)
-    batch_norm.normalize(x, w, b, groups, eps, y, mean, variance)
-    return y, mean, variance
+def forward(x, w, b, eps=1e-5):
+    y, mean, rstd, narrow_mean, variance, is_extreme = batch_norm.normalize(x, w, b, eps, 1e-30, 1e30)
+    assert not is_extreme
+    assert y.dtype == narrow_mean.dtype == variance.dtype == x.dtype and mean.dtype == rstd.dtype == np.float64
+    np.testing.assert_array_equal(narrow_mean, mean.astype(x.dtype))
+    return y, mean, 1 / rstd**2 - eps
 
 
 def drawn(*shape, dtype=np.float64):
@@ -156,55 +153,78 @@ def drawn(*shape, dtype=np.float64):
 
 
 @pytest.mark.parametrize("length", [1, 7, 17, 33, 1025])
-@pytest.mark.parametrize("groups", [0, 1, 2, 6])
+@pytest.mark.parametrize("has_affine", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("offset", [0, 1000])
-def test_normalization(length, groups, dtype, tolerance, offset):
+def test_normalization(length, has_affine, dtype, tolerance, offset):
     x, w, b = (drawn(3, 6, length) + offset).astype(dtype), drawn(6, dtype=dtype), drawn(6, dtype=dtype)
-    y, mean, variance = forward(x, w, b, groups, 1e-2)
-    expected = normalized(x, groups, 1e-2)
-    np.testing.assert_allclose(mean, expected[0], tolerance, tolerance)
-    np.testing.assert_allclose(variance, expected[1], tolerance, tolerance)
-    np.testing.assert_allclose(y, expected[2] * w[:, None] + b[:, None], tolerance, 10 * tolerance)
+    y, mean, variance = forward(x, w if has_affine else None, b if has_affine else None, 1e-2)
+    expected_mean, expected_variance, expected = normalized(x, 1e-2)
+    np.testing.assert_allclose(mean, expected_mean, tolerance, tolerance)
+    np.testing.assert_allclose(variance, expected_variance, tolerance, tolerance)
+    expected = expected * w[:, None] + b[:, None] if has_affine else expected
+    np.testing.assert_allclose(y, expected, tolerance, 10 * tolerance)
 
 
 @pytest.mark.parametrize("length", [1, 17, 33])
-@pytest.mark.parametrize("groups", [0, 2])
+@pytest.mark.parametrize("has_weight", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_normalization_back(length, groups, dtype):
+def test_normalization_back(length, has_weight, dtype):
     x, g, w = ((drawn(3, 6, length) + 100).astype(dtype), drawn(3, 6, length, dtype=dtype), drawn(6, dtype=dtype))
-    _, mean, variance = forward(x, w, w, groups)
+    w = w if has_weight else None
+    _, mean, variance = forward(x, w, w)
     rstd = 1 / np.sqrt(variance + 1e-5)
     by_mean, by_variance = drawn(*mean.shape), drawn(*mean.shape) / 2
-    dx = np.empty_like(x)
-    dw, db = np.empty((2, 3, 6) if groups else (2, 6))
-    batch_norm.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, dx, dw, db)
+    dx, dw, db = batch_norm.normalize_back(g, x, w, mean, rstd, by_mean, by_variance, True)
 
-    def total(values):
-        found, m, v = values
-        return (found * w[:, None] * g).sum() + (m * by_mean).sum() + (v * by_variance).sum()
-
-    def of(shifted):
-        m, v, y = normalized(shifted, groups, 1e-5)
-        return y, m, v
+    def total(shifted):
+        m, v, found = normalized(shifted, 1e-5)
+        found = found * w[:, None] if has_weight else found
+        return (found * g).sum() + (m * by_mean).sum() + (v * by_variance).sum()
 
     for index in [(0, 0, 0), (2, 5, length - 1), (1, 3, length // 2)]:
         step = np.zeros(x.shape)
         step[index] = 1e-4
-        slope = (total(of(x + step)) - total(of(x - step))) / 2e-4
+        slope = (total(x + step) - total(x - step)) / 2e-4
         np.testing.assert_allclose(dx[index], slope, 2e-4, 2e-4)
-    hat = normalized(x, groups, 1e-5)[2]
-    np.testing.assert_allclose(dw if not groups else dw.sum(0), (g * hat).sum((0, 2)), 1e-4, 1e-4)
-    np.testing.assert_allclose(db if not groups else db.sum(0), g.astype(float).sum((0, 2)), 1e-5, 1e-5)
-    only = np.empty_like(dw), np.empty_like(db)
-    batch_norm.normalize_back(g, x, w, groups, mean, rstd, by_mean, by_variance, None, *only)
+    hat = normalized(x, 1e-5)[2]
+    np.testing.assert_allclose(dw, (g * hat).sum((0, 2)), 1e-4, 1e-4)
+    np.testing.assert_allclose(db, g.astype(float).sum((0, 2)), 1e-5, 1e-5)
+    nothing, *only = batch_norm.normalize_back(g, x, w, mean, rstd, by_mean, by_variance, False)
+    assert nothing is None
     np.testing.assert_array_equal(only, (dw, db))
+    zeros = np.zeros(6)
+    np.testing.assert_array_equal(
+        batch_norm.normalize_back(g, x, w, mean, rstd, None, None, True)[0],
+        batch_norm.normalize_back(g, x, w, mean, rstd, zeros, zeros, True)[0],
+    )
+
+
+@pytest.mark.parametrize("shape", [(40, 3, 700), (2, 1, 50_000), (300, 5, 20)])
+def test_bits_of_channels_do_not_depend_on_threads_or_neighbours(shape):
+    x, g, w = [lucid.tensor(drawn(*s, dtype=np.float32)) for s in (shape, shape, shape[1:2])]
+
+    def both(x, g, w):
+        x = x.detach().requires_grad_()
+        y = F.batch_norm(x, None, None, w, training=True)
+        return [v.detach().numpy() for v in (y, *lucid.autograd.grad(y, [x], g))]
+
+    whole, before = both(x, g, w), lucid.get_num_threads()
+    try:
+        lucid.set_num_threads(1)
+        alone = both(x, g, w)
+    finally:
+        lucid.set_num_threads(before)
+    last = both(x[:, -1:], g[:, -1:], w[-1:])
+    for found, one, channel in zip(whole, alone, last):
+        np.testing.assert_array_equal(found, one)
+        np.testing.assert_array_equal(found[:, -1:], channel)
 
 
 def test_statistics_of_values_far_from_zero():
     x = (drawn(8, 2, 500) * 1e-2 + 1e3).astype(np.float32)
-    _, mean, variance = forward(x, np.ones(2, np.float32), np.zeros(2, np.float32), 0)
-    expected = normalized(x, 0, 1e-5)
+    _, mean, variance = forward(x, np.ones(2, np.float32), np.zeros(2, np.float32))
+    expected = normalized(x, 1e-5)
     np.testing.assert_allclose(mean, expected[0], 1e-9)
     np.testing.assert_allclose(variance, expected[1], 1e-4)
 
@@ -213,7 +233,9 @@ def test_statistics_of_values_far_from_zero():
 def test_what_is_not_finite_stays_in_its_channel(bad):
     x = drawn(2, 3, 40, dtype=np.float32)
     x[0, 1, 5] = bad
-    y, mean, _ = forward(x, np.ones(3, np.float32), np.zeros(3, np.float32), 0)
+    with np.errstate(invalid="ignore"):
+        y, mean, _, _, _, is_extreme = batch_norm.normalize(x, None, None, 1e-5, 1e-30, 1e30)
+    assert is_extreme
     assert np.isnan(y).all((0, 2)).tolist() == [False, True, False]
     assert np.isfinite(mean).tolist() == [True, False, True]
 
@@ -222,6 +244,6 @@ def test_what_is_not_finite_stays_in_its_channel(bad):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_affine(length, dtype):
     x, scale, shift = drawn(3, 5, length, dtype=dtype), drawn(5, dtype=dtype), drawn(5, dtype=dtype)
-    y = np.empty_like(x)
-    batch_norm.affine(x, scale, shift, y)
-    np.testing.assert_allclose(y, x * scale[:, None] + shift[:, None], 1e-6, 1e-6)
+    expected = x * scale[:, None]
+    np.testing.assert_allclose(batch_norm.affine(x, scale, None), expected, 1e-6, 1e-6)
+    np.testing.assert_allclose(batch_norm.affine(x, scale, shift), expected + shift[:, None], 1e-6, 1e-6)

@@ -16,6 +16,7 @@ from lucid.backends.cpu.generated import support
 from lucid.compiler import function
 from lucid.core.kind import NeedsValueError
 from lucid.ir.trace import Traced
+from lucid.nn import functional
 
 SCALE = 2.0
 TABLE = lucid.tensor([1.0, 2.0, 3.0])
@@ -1013,3 +1014,35 @@ def test_views_of_views_that_were_written_to_beside_gradients():
             np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
             ours, theirs = (lucid.autograd.grad((v * v).sum(), x) for v in (found, expected))
             np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_copies_of_what_comes_from_outside_are_copies():
+    """Whether steps show the memory of their operand is asked inside, where a tensor from outside has a stand-in."""
+    images = lucid.arange(16.0).reshape(1, 1, 4, 4).clone()
+    for copied in (
+        lambda x: x.repeat(1, 1, 1, 1),
+        lambda x: lucid.tile(x, (2, 1, 1, 1)),
+        lambda x: functional.pixel_shuffle(x, 1),
+    ):
+
+        def f(x, copied=copied):
+            out = copied(x)
+            out[...] = -1.0
+            return out
+
+        for x in (images.clone(), images.clone().requires_grad_()):
+            np.testing.assert_array_equal(lucid.compile(f)(x).detach().numpy(), f(x).detach().numpy())
+            np.testing.assert_array_equal(x.detach().numpy(), images.numpy())
+
+
+@pytest.mark.parametrize(
+    "loss", [functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss]
+)
+def test_losses_of_transposed_tensors(loss):
+    x, y = lucid.arange(12.0).reshape(3, 4).T.requires_grad_(), lucid.arange(12.0).reshape(4, 3).sin()
+    for a, b in ((x, y), (y, x), (x, x.detach())):
+        for options in ({}, {"reduction": "sum"}):
+            ours, theirs = (g(a, b, **options) for g in (lucid.compile(loss), loss))
+            np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-6)
+            ours, theirs = (lucid.autograd.grad(v, x) for v in (ours, theirs))
+            np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)

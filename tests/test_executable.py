@@ -1,6 +1,9 @@
 """Programs as machine code: the same numbers as instruction by instruction, whatever is fused, folded, viewed or repeated."""
 
 import itertools
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -10,6 +13,8 @@ import lucid
 from lucid import nn
 from lucid.autograd import no_grad
 from lucid.backends.cpu.generated import support
+from lucid.codegen import compiled, pack
+from lucid.compiler import link
 from lucid.compiler.executable import Executable
 from lucid.func import grad, hessian, jvp, make_graph, vmap
 from lucid.ops import tree
@@ -521,3 +526,95 @@ def test_values_of_a_trace_lie_in_memory_as_those_of_kernels(order):
 
         lucid.compile(g)(x)
         assert seen[0] == f(x)._array.strides
+
+
+def _programs_compiled():
+    return {key for key in compiled.made if key[0] == "program"}
+
+
+@needs_code
+def test_one_code_for_all_lengths_of_whole_vectors():
+    def step(x, y):
+        z = (x * y).tanh()
+        return z, z.sum(0), (z * x).sum(), z.amax(1), z.softmax(1)
+
+    before = None
+    for rows in (128, 96, 320, 4096, 8192):  # of at least one block
+        want, got, _ = both(step, values("float32", rows, 48), values("float32", rows, 48, seed=1))
+        assert_same(want, got)
+        assert before is None or _programs_compiled() == before
+        before = _programs_compiled()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+def test_folds_of_other_lengths_by_the_same_code(dtype):
+    lengths = (1, 2, 3, 15, 16, 63, 64, 65, 127, 128, 4095, 4096, 4097, 8192, 12_289)
+    for length in (*lengths, *lengths[::-1]):
+        x = values(dtype, length)
+        assert_same(*both(lambda x: ((x + x).sum(0), x.amax(0), (x + 1).amin(0)), x)[:2])
+        rows = values(dtype, length, 5)
+        assert_same(*both(lambda x: ((x + x).sum(0), (x + 1).sum(), x.sum((0, 1))), rows)[:2])
+
+
+@needs_code
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+def test_reductions_of_dimensions_that_do_not_go_on_from_each_other(dtype):
+    x, y = values(dtype, 9, 70, 5, 6), values(dtype, 3, 5000)
+    views = {
+        "as it is": lambda x: x,
+        "cut": lambda x: x[:, 1:, :3],
+        "in steps": lambda x: x[::2, ::3, :, ::2],
+        "permuted": lambda x: x.permute(2, 0, 3, 1)[:, 1:],
+        "expanded": lambda x: x[:, :, :1].expand(9, 70, 5, 6),
+        "flipped": lambda x: x.flip(1)[:, :-1],
+    }
+    for shown in views.values():
+        for dims in [d for n in range(1, 5) for d in itertools.combinations(range(4), n)]:
+
+            def f(x, shown=shown, dims=dims):
+                z = shown(x)
+                return z.sum(dims), z.amax(dims, keepdim=True), (z + z).sum(dims), (shown(x + x) * 2).sum(dims)
+
+            step = lucid.compile(f)
+            assert_same(f(x), step(x))
+            assert "call" not in step.code(x)
+    step = lucid.compile(lambda y: (y[:, :4999].sum(), (y.T[:4998] * 2).sum()))
+    assert_same((y[:, :4999].sum(), (y.T[:4998] * 2).sum()), step(y))
+
+
+@needs_code
+def test_the_derivative_of_a_reduction_in_parts():
+    x = values("float64", 3, 4, 5).requires_grad_()
+    f = lucid.compile(lambda x: (x.sum((0, 2)) ** 2).sum() + (x[:, 1:, ::2].sum((0, 2), keepdim=True) ** 3).mean())
+    assert lucid.autograd.gradcheck(f, [x]) and lucid.autograd.gradgradcheck(f, [x])
+    np.testing.assert_allclose(vmap(f)(lucid.stack([x, 2 * x])).numpy(), [f(x).item(), f(2 * x).item()])
+
+
+@needs_code
+def test_a_second_process_finds_all_programs_in_the_cache(tmp_path):
+    # The second program has operations of the first one, for vectors of another length.
+    program = """
+import lucid
+from lucid.codegen import compiled
+for n in (3, 4, 1000, 8):
+    f = lucid.compile(lambda x: ((x * 2 + x).exp() + x).sum())
+    f(lucid.ones(n))
+print(*[code.origin for (kind, *_), code in compiled.made.items() if kind == "program"], sep=",")
+"""
+    environment = {**os.environ, "LUCID_CACHE": str(tmp_path)}
+    found = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+        for _ in range(2)
+    ]
+    first, second = [run.stdout.strip().split(",") for run in found]
+    assert set(first) == {"LLVM"} and second == ["the cache"] * len(first)
+
+
+def test_names_of_programs_in_the_cache_change_with_every_file_of_the_compiler(monkeypatch):
+    texts = []
+    monkeypatch.setattr(link, "code_of", lambda recipe: texts.append(recipe.text) or compiled.code_of(recipe))
+    for sources in ({}, {link._FOLDER: "others"}):
+        monkeypatch.setattr(pack, "_sources", {**pack._sources, **sources})
+        monkeypatch.setattr(link, "_known", {})
+        assert lucid.compile(lambda x: x.sin() * 3.25)(lucid.zeros(8)).sum() == 0
+    assert texts[0].partition("written by ")[0] == texts[1].partition("written by ")[0] and texts[0] != texts[1]

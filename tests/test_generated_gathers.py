@@ -75,6 +75,29 @@ def test_gathers(dtype):
             same(P.index.kernel(laid_out, *positions), x[positions])
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rows_at_the_same_positions(dtype):
+    """Some of the rows are taken together: even and odd numbers of rows and of positions, which count from the end or not."""
+    rng = np.random.default_rng(2)
+    for shape, count in (((5, 4, 7), 9), ((4, 3, 7), 1), ((1, 6, 5), 8), ((2, 7, 600), 1201)):
+        x, (n, m, k) = numbers(rng, shape, dtype), shape
+        for first, second in ((np.arange(n), np.arange(m)), (rng.integers(-n, n, n), rng.integers(-m, m, m))):
+            for least in (0, -k):
+                positions = (first.reshape(n, 1, 1), second.reshape(m, 1), rng.integers(least, k, count))
+                for laid_out in layouts(x):
+                    same(launch_gathers.gather(laid_out, *positions), x[positions])
+                    same(launch_gathers.gather(laid_out[0], *positions[1:]), x[0][positions[1:]])
+
+
+def test_a_wrong_position_of_a_later_row_is_refused():
+    x = np.arange(70.0).reshape(10, 7)
+    for row in range(10):
+        rows = np.arange(10).reshape(10, 1)
+        rows[row] = 10
+        with pytest.raises(IndexError):
+            P.index.kernel(x, rows, np.arange(7))
+
+
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_folds(name, dtype):

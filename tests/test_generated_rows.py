@@ -129,9 +129,10 @@ def test_empty_rows_and_no_rows():
 
 
 def test_code_for_another_processor():
+    from lucid.codegen.columns import columns
     from lucid.codegen.loops import module
     from lucid.codegen.machine import Compiler
-    from lucid.codegen.rows import RowPlan, columns, rows
+    from lucid.codegen.rows import RowPlan, rows
 
     plan = RowPlan.of(centred, [np.dtype(np.float32), np.dtype(np.float16)], {"eps": 1e-3})
     text = module([rows(plan, "rows", (1,)), columns(plan, "columns", (1,))])
@@ -155,3 +156,28 @@ def test_operands_with_one_number_for_a_row(length, dtype):
         found = np.asarray(run(given, dim, {}), np.float64)
         expected = wide / wide.sum(1, keepdims=True)
         np.testing.assert_allclose(found if dim else found.T, expected, TOLERANCE[np.dtype(dtype)], 0)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("length", [1, 3, 8, 16, 17, 63, 64, 100, 530])
+def test_rows_that_are_done_together_have_the_bits_of_rows_alone(length, dtype):
+    rng = np.random.default_rng(4)
+    many = rng.standard_normal((9, 75, length + 1)).astype(dtype)
+    weight = rng.uniform(0.5, 2, (9, 1, length)).astype(dtype)
+    run = kernel(centred).run
+    for x in (many[..., 1:], many[:, ::3, :-1], np.ascontiguousarray(many[..., 1:])):
+        together = run((x, weight), 2, {"eps": 1e-3})
+        for i, j in ((0, 0), (3, 7), (8, x.shape[1] - 1)):
+            for found, alone in zip(together, run((x[i, j], weight[i, 0]), 0, {"eps": 1e-3})):
+                assert found[i, j].tobytes() == alone.tobytes()
+
+
+def test_nothing_is_written_beyond_a_short_row():
+    """Sums of rows lie side by side: what one writes beyond its end is another's."""
+    run = kernel(lambda row, x, sums: (x - row.sum(x), sums + x)).run
+    for length in (1, 5, 15, 17, 33):
+        x = np.random.default_rng(5).standard_normal((130, length)).astype(np.float32)
+        sums = np.zeros((3, length), np.float32)
+        run((x, sums), 1, {}, totals=1)
+        expected = [np.add.accumulate(x[k : k + 64])[-1] for k in (0, 64, 128)]
+        np.testing.assert_array_equal(sums, expected)

@@ -156,6 +156,39 @@ def test_the_first_element_is_taken_as_it_is():
     assert kernels.resolved(P.recurrence)(np.array([np.inf, 2.0]), x, dim=0, reverse=False).tolist() == [-0.0, 1.0]
 
 
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), *NARROW])
+def test_products_of_single_precision_are_found_in_double(dtype):
+    """What is too large or too small in between does not stay so, in lines and columns, forwards and backwards."""
+    factors = np.array([2.0**100, 2.0**100, 2.0**-100, 2.0**-140, 2.0**-10, 2.0**60])
+    if dtype.itemsize == 2:
+        factors = np.array([2.0**14, 2.0**14, 2.0**-14, 2.0**-20, 2.0**-6, 2.0**12])
+    x = np.repeat(factors[None], 40, 0)
+    given = x.astype(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        want = np.cumprod(x, 1).astype(dtype)
+    for one, dim in ((given, 1), (given.T, 0), (given[:1], 1), (given[:, ::-1][:, ::-1], 1)):
+        got = kernels.resolved(P.cumprod)(one, dim=dim, reverse=False)
+        assert np.ascontiguousarray(np.moveaxis(got, dim, 1)).tobytes() == want[: len(one) if dim else 40].tobytes()
+        product = kernels.resolved(P.prod)(one, dims=(dim,), keepdim=False)
+        assert product.dtype == dtype and set(product.astype(float)) == {float(want[0, -1])}
+
+
+def test_running_products_that_are_too_small_for_double_precision_are_zero():
+    """They keep their signs, and do not come back; a product with infinity is nan, as with any zero."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1.2, 1.2, (40, 3000)).astype(np.float32)
+    x[3, 2000], x[4, 2500], x[5, 2500:2530] = np.inf, np.nan, 2.0**100
+    for one, dim in ((x, 1), (np.asfortranarray(x), 1), (x.T, 0), (x[:1], 1)):
+        for reverse in (False, True):
+            with np.errstate(all="ignore"):
+                want = kernels.reference(P.cumprod)(one, dim=dim, reverse=reverse)
+            got = kernels.resolved(P.cumprod)(one, dim=dim, reverse=reverse)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got)[~np.isnan(want)], np.signbit(want)[~np.isnan(want)])
+    ends = kernels.resolved(P.cumprod)(x, dim=1, reverse=False)[:, -1]
+    assert np.isnan(ends[[3, 4]]).all() and (np.delete(ends, [3, 4]) == 0).all()
+
+
 EXTREMES = np.array([[1, np.nan, 3, np.nan], [-np.inf] * 4, [2, 7, 7, 2], [np.inf, -np.inf, np.inf, 0]])
 
 

@@ -231,16 +231,19 @@ class Plan:
         self.is_short = not long and len(self.body.steps) <= _FEW_STEPS
         self.given: dict[str, float] = {}  # the numbers, where code is made for certain ones
 
-    def compute(self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value]) -> Value | Complex:
+    def compute(
+        self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value], lanes: int | None = None
+    ) -> Value | Complex:
         """Write all steps; operands as they are in memory, parameters in double precision."""
+        lanes = lanes or self.lanes
         working = next((t for t in self.body.types if t.kind in "fcV"), self.body.types[0])
         given = [
             f.convert(v, Type("float")) if isinstance(v, Value) and v.type.of in NARROW.values() else v
             for v in operands
         ]
         part = type_in_memory(working).part
-        opened = {n: f.constant(f.convert(v, part), Type("", self.lanes)) for n, v in numbers.items()}
-        found = write_body(f, self.body, given, self.lanes, opened)
+        opened = {n: f.constant(f.convert(v, part), Type("", lanes)) for n, v in numbers.items()}
+        found = write_body(f, self.body, given, lanes, opened)
         return found if isinstance(found, Complex) else _converted(f, found, self.result)
 
 

@@ -161,7 +161,7 @@ def function_of_columns(plan: Any, shared: Sequence[int], name: str = "") -> tup
     """The same along many rows side by side."""
 
     def write() -> list[Function]:
-        from lucid.codegen.rows import columns
+        from lucid.codegen.columns import columns
 
         return [columns(plan, "columns", shared)]
 

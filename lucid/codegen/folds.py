@@ -8,6 +8,7 @@ results, each result has one accumulator in a block of rows, and vectors hold ne
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,9 @@ class FoldPlan:
     def finished(self, f: Function, state: Sequence[Value]) -> Value:
         found = write_body(f, self.finish, list(state), state[0].type.lanes)
         if found.type.of == "double" and self.result.of in NARROW.values():
-            raise NotGeneratedError("a result of half precision")
+            found = f.convert(
+                found, Type("float")
+            )  # for LLVM has no code of its own that rounds double precision to half
         return f.convert(found, self.result)
 
     def places_from(self, f: Function, first: Value | int, lanes: int) -> Value:
@@ -92,6 +95,12 @@ class FoldPlan:
 
     def units(self, f: Function, lanes: int) -> list[Value]:
         return [f.constant(u, t.wide(lanes)) for u, t in zip(self.unit, self.states, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def fold_plan(fold: Fold, dtype: np.dtype[Any], result: np.dtype[Any]) -> FoldPlan:
+    """The plan of a fold, which programs ask for often."""
+    return FoldPlan(fold, dtype, result)
 
 
 def _parts(function: Callable[..., Any], types: Sequence[np.dtype[Any]]) -> list[Body]:

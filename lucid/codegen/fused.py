@@ -207,10 +207,9 @@ class _Writer:
         found: list[Any] = []
         for operation in self.chain.operations:
             plan = operation.plan
-            plan.lanes = self.lanes
             operands = [self._chosen(o, given, found, t) for o, t in zip(operation.operands, plan.types)]
             numbers = {n: self.f.constant(v, Type("double")) for n, v in plan.given.items()}
-            found.append(plan.compute(self.f, operands, numbers))
+            found.append(plan.compute(self.f, operands, numbers, self.lanes))
         return found
 
     def _chosen(self, what: tuple[str, Any], given: Sequence[Any], found: Sequence[Any], type: Type) -> Any:
@@ -311,10 +310,11 @@ def stack(rows: Stack, name: str) -> list[Function]:
     inner = function_of_rows(rows.plan, f"{name}_row", single)
     f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
     bases = [f.entry("data", k, POINTER) for k in range(len(rows.strides))]
-    data, strides = f.room(len(bases), COUNT), f.room(len(bases), COUNT)
+    data, strides = f.room(len(bases), COUNT), f.room(2 * len(bases), COUNT)
     room = f.room(rows.room + 64, Type("i8"))
     for k, own in enumerate(rows.strides):
         f.store(f.constant(own[-1], COUNT), f.beyond(strides, 8 * k).text)
+        f.store(f.constant(0, COUNT), f.beyond(strides, 8 * (len(bases) + k)).text)
 
     def row(r: Value) -> Sequence[Value]:
         for k, (base, own) in enumerate(zip(bases, rows.strides)):
@@ -387,13 +387,15 @@ class Part(NamedTuple):
 class Fold(NamedTuple):
     """A chain some of whose dimensions are folded: first come those that are kept, then those that are folded.
 
-    Where a last one is kept too, its elements are columns, which are folded side by side.
+    Where a last one is kept too, its elements are columns, which are folded side by side. Each index of the first `apart`
+    of the folded ones begins blocks of its own, as it does in reductions of memory in which others do not go on from it.
     """
 
     chain: Chain
     parts: tuple[Part, ...]
     kept: int  # dimensions
     folded: int
+    apart: int = 0
 
     @property
     def has_columns(self) -> bool:
@@ -406,13 +408,39 @@ class Fold(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many elements become one."""
-        return math.prod(self.chain.shape[self.kept : self.kept + self.folded])
+        """How many elements become one, for each index of the dimensions that are apart."""
+        return math.prod(self.chain.shape[self.kept + self.apart : self.kept + self.folded])
+
+    @property
+    def leads(self) -> int:
+        """How many indices these dimensions have."""
+        return math.prod(self.chain.shape[self.kept : self.kept + self.apart])
 
     @property
     def blocks(self) -> int:
-        """Into how many parts a row, or a column, is divided."""
+        """Into how many parts this length is divided."""
         return -(-self.length // (ROWS if self.has_columns else BLOCK))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the code is for any length: there is one row, or one stack of columns, and calls say how long it is."""
+        return self.results == 1 and not self.apart
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all segments are whole vectors."""
+        width = self.chain.shape[-1]
+        if not self.has_columns and self.folded - self.apart == 1 and self.blocks > 1:
+            width = self.length % BLOCK
+        return width % self.chain.lanes == 0
+
+    def extent(self, f: Function, place: int) -> tuple[Value, Value]:
+        """The length, and how many blocks it has. Where calls say it, it is in the memory that has this place in `data`."""
+        if not self.is_open:
+            return f.constant(self.length, COUNT), f.constant(self.blocks, COUNT)
+        size = ROWS if self.has_columns else BLOCK
+        length = f.load(f.entry("data", place, POINTER).text, COUNT)
+        return length, (length + (size - 1)).quotient(size)
 
     @property
     def pieces(self) -> tuple[int, int]:
@@ -424,7 +452,9 @@ class Fold(NamedTuple):
     def in_place(self) -> int | None:
         """The array that is folded, if that is an array that lies side by side and nothing is computed."""
         kind, k = self.parts[0].what
-        if kind != "read" or self.chain.operations or self.chain.writes or len(self.parts) > 1 or self.folded > 1:
+        if kind != "read" or self.chain.operations or self.chain.writes or len(self.parts) > 1:
+            return None
+        if self.folded - self.apart > 1:
             return None
         access = self.chain.reads[k]
         return int(k) if access.strides[-1] == access.dtype.itemsize else None
@@ -437,7 +467,7 @@ def _call(f: Function, name: str, *arguments: Value) -> None:
 class _Folding:
     """What the functions of a fold share: its arrays, the states of its parts, and room for a block of elements."""
 
-    def __init__(self, fold: Fold, name: str, room: int, exact: bool) -> None:
+    def __init__(self, fold: Fold, name: str, room: int) -> None:
         f = self.f = Function(name, [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
         self.fold, self.name = fold, name
         chain = fold.chain
@@ -447,17 +477,18 @@ class _Folding:
         bases = [f.entry("data", k, POINTER) for k in range(n + sum(states))]
         self.bases, rest = bases[:n], bases[n:]
         self.states = [[rest.pop(0) for _ in range(count)] for count in states]
+        self.length, self.blocks = fold.extent(f, len(bases))
         self.table = f.room(max(states), COUNT)
         self.plain = fold.in_place
         if self.plain is None:
             self.rooms = [f.room(room, type_in_memory(p.dtype)) for p in fold.parts]
             lead = (0,) * (len(chain.shape) - 1)
             more = [(p.what, Access(p.dtype, (*lead, p.dtype.itemsize))) for p in fold.parts]
-            self.writer = _Writer(f, chain._replace(writes=(*chain.writes, *more)), exact)
+            self.writer = _Writer(f, chain._replace(writes=(*chain.writes, *more)), fold.is_exact)
 
     def kept_offset(self, row: Value, k: int) -> Value:
-        """Where a row, or a stack of columns, begins in array k."""
-        n = self.fold.kept
+        """Where a row, or a stack of columns, begins in array k; one for each index of the dimensions that are apart."""
+        n = self.fold.kept + self.fold.apart
         return _offset(self.f, row, self.fold.chain.shape[:n], self.accesses[k].strides[:n])
 
     def segment(self, starts: Sequence[Value], at: Value, count: Value) -> None:
@@ -481,21 +512,23 @@ class _Folding:
 def rows(fold: Fold, name: str) -> Function:
     """`name(data, begin, end)`: the states of some blocks of rows, in the order of memory.
 
-    `data` has the arrays of the chain, and then the memory of each number of the states of each part.
+    `data` has the arrays of the chain, then the memory of each number of the states of each part, and that of the length
+    where calls say it.
     """
-    chain, count, blocks = fold.chain, fold.length, fold.blocks
+    chain = fold.chain
     inner = chain.shape[-1]
-    tail = count % BLOCK if fold.folded == 1 and blocks > 1 else inner
-    w = _Folding(fold, name, BLOCK + 64, tail % chain.lanes == 0)
-    f = w.f
-    outside = slice(fold.kept, len(chain.shape) - 1)  # the folded dimensions but for the innermost
+    w = _Folding(fold, name, BLOCK + 64)
+    f, count, blocks = w.f, w.length, w.blocks
+    divided = fold.is_open or fold.blocks > 1
+    # The folded dimensions but for the innermost.
+    outside = slice(fold.kept + fold.apart, len(chain.shape) - 1)
 
     def unit(u: Value) -> Sequence[Value]:
-        row = u.quotient(blocks) if blocks > 1 else u
-        first = u.rest(blocks) * BLOCK if blocks > 1 else f.constant(0, COUNT)
-        here = f.minimum(f.constant(count, COUNT) - first, BLOCK) if blocks > 1 else f.constant(count, COUNT)
+        row = u.quotient(blocks) if divided else u
+        first = u.rest(blocks) * BLOCK if divided else f.constant(0, COUNT)
+        here = f.minimum(count - first, BLOCK) if divided else count
         starts = [f.beyond(b, w.kept_offset(row, k)) for k, b in enumerate(w.bases)]
-        if fold.folded == 1:
+        if fold.folded - fold.apart == 1:
             starts = [f.beyond(s, first * a.strides[-1]) for s, a in zip(starts, w.accesses)]
             if w.plain is None:
                 w.segment(starts, f.constant(0, COUNT), here)
@@ -525,18 +558,19 @@ def rows(fold: Fold, name: str) -> Function:
 
 def columns(fold: Fold, name: str) -> Function:
     """The same where columns are folded: units are blocks of pieces of columns."""
-    chain, count, blocks = fold.chain, fold.length, fold.blocks
+    chain = fold.chain
     width = chain.shape[-1]
     many, apart = fold.pieces
-    w = _Folding(fold, name, ROWS * apart + 64, width % chain.lanes == 0)
-    f = w.f
-    within = slice(fold.kept, len(chain.shape) - 1)
+    w = _Folding(fold, name, ROWS * apart + 64)
+    f, count, blocks, leads = w.f, w.length, w.blocks, fold.leads
+    within = slice(fold.kept + fold.apart, len(chain.shape) - 1)
 
     def unit(u: Value) -> Sequence[Value]:
         block, rest = u.rest(blocks), u.quotient(blocks)
-        piece, outer = rest.rest(many), rest.quotient(many)
+        lead, rest = (rest.rest(leads), rest.quotient(leads)) if leads > 1 else (0, rest)
+        piece, outer = rest.rest(many), rest.quotient(many) * leads + lead
         first, column = block * ROWS, piece * COLUMNS
-        here, wide = f.minimum(f.constant(count, COUNT) - first, ROWS), f.minimum(width - column, COLUMNS)
+        here, wide = f.minimum(count - first, ROWS), f.minimum(width - column, COLUMNS)
         starts = [
             f.beyond(b, w.kept_offset(outer, k) + column * a.strides[-1])
             for k, (b, a) in enumerate(zip(w.bases, w.accesses))
@@ -567,16 +601,16 @@ def columns(fold: Fold, name: str) -> Function:
 
 
 def merged(fold: Fold, name: str) -> Function:
-    """`name(data, begin, end)`: some results. `data` has the results of all parts, and then their states."""
+    """`name(data, begin, end)`: some results. `data` has the results of all parts, their states, and perhaps the length."""
     f = Function(f"{name}_merged", [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
     begin, end = f.argument("begin"), f.argument("end")
-    blocks = f.constant(fold.blocks, COUNT)
     place = len(fold.parts)
     tables = []
     for part in fold.parts:
         n = len(part.plan.states)
         tables.append(([f.entry("data", place + k, POINTER) for k in range(n)], f.room(n, COUNT)))
         place += n
+    blocks = fold.extent(f, place)[1] * fold.leads
     for j, (part, (states, table)) in enumerate(zip(fold.parts, tables)):
         out, plan, size = f.entry("data", j, POINTER), part.plan, part.plan.result.bytes
 
@@ -587,7 +621,7 @@ def merged(fold: Fold, name: str) -> Function:
         def of_row(
             r: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point
         ) -> Any:
-            point(r * fold.blocks)
+            point(r * blocks)
             _call(f, f"{name}_{j}_merge", f.beyond(out, r * size), table, blocks)
             return []
 
@@ -597,13 +631,13 @@ def merged(fold: Fold, name: str) -> Function:
             width = fold.chain.shape[-1]
             many, apart = fold.pieces
             column, outer = p.rest(many) * COLUMNS, p.quotient(many)
-            point(p * (fold.blocks * apart))
+            point(p * blocks * apart)
             wide = f.minimum(width - column, COLUMNS)
             target = f.beyond(out, (outer * width + column) * size)
             _call(f, f"{name}_{j}_merge_columns", target, table, blocks, f.constant(apart, COUNT), wide)
             return []
 
-        if fold.has_columns or fold.blocks > 1:
+        if fold.has_columns or fold.is_open or fold.blocks * fold.leads > 1:
             f.loop(end, 1, of_piece if fold.has_columns else of_row, start=begin)
         else:  # one state each
             point(begin)

@@ -1,7 +1,6 @@
 """Scatters as vector code: what is put together at places that offsets name, in their order."""
 
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,9 @@ def plan_of(source: Source, dtype: np.dtype[Any], values: np.dtype[Any]) -> Plan
 
 def _combine(f: Function, plan: Plan, x: Value, v: Value, lanes: int) -> None:
     """Put together elements that lie side by side."""
-    by = copy(plan)
-    by.lanes = lanes
     element, value = plan.types
     given = [f.load(x.text, element.wide(lanes)), f.load(v.text, value.wide(lanes))]
-    found: Any = by.compute(f, given, {})  # real numbers
+    found: Any = plan.compute(f, given, {}, lanes)  # real numbers
     f.store(found, x.text)
 
 

@@ -20,21 +20,20 @@ def path_of(level: str) -> str:
     return os.path.join(native.FOLDER, "" if level == native.ANY else level, "kernels.pack")
 
 
-def sources() -> str:
-    """What changes with the code generator, by which names of entries do."""
-    global _sources
-    if not _sources:
+def sources(place: str = os.path.dirname(__file__)) -> str:
+    """What changes with the files of a folder, those of the code generator, by which names of entries do."""
+    if place not in _sources:
         texts = []
-        for folder, _, names in sorted(os.walk(os.path.dirname(__file__))):
+        for folder, _, names in sorted(os.walk(place)):
             for name in sorted(names):
                 if name.endswith(".py"):
                     with open(os.path.join(folder, name), "rb") as file:
                         texts.append(file.read())
-        _sources = cache.digest(b"\0".join(texts)).hex()
-    return _sources
+        _sources[place] = cache.digest(b"\0".join(texts)).hex()
+    return _sources[place]
 
 
-_sources = ""
+_sources: dict[str, str] = {}
 
 
 def read_index(path: str) -> dict[str, tuple[int, int]]:

@@ -5,6 +5,7 @@ generator, the recipe says all that the text of the code depends on.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lucid.codegen.vectors import Function, Type
@@ -103,3 +104,26 @@ def of_fold(plan: Any) -> str:
         lines += [f"state {k} of two, x0 to x{n - 1} and x{n} to x{2 * n - 1}:", body_text(body)]
     lines += ["the result of a state:", body_text(plan.finish)]
     return "\n".join(lines)
+
+
+# Programs have many loops of few plans.
+_type_text = lru_cache(maxsize=64)(str)
+_body_text = lru_cache(maxsize=4096)(of_body)
+_fold_text = lru_cache(maxsize=1024)(of_fold)
+
+
+def of_chain(chain: Any, free: int = 1) -> str:
+    """The recipe of a loop of a program (`fused.Chain`), for any sizes of so many dimensions: calls say how much is to do."""
+    is_exact, is_many = chain.shape[-1] % chain.lanes == 0, chain.shape[-1] > 1
+    lines = [f"{len(chain.shape)}: {list(chain.shape[free:])} by {chain.lanes} {is_exact} {is_many}"]
+    lines += [f"read {_type_text(a.dtype)} {a.strides}" for a in chain.reads]
+    lines += [f"{o.plan.name}{o.operands} {o.plan.given}\n{_body_text(o.plan)}" for o in chain.operations]
+    lines += [f"write {what} {_type_text(a.dtype)} {a.strides}" for what, a in chain.writes]
+    return "\n".join(lines)
+
+
+def of_folds(fold: Any) -> str:
+    """The recipe of a loop with reductions (`fused.Fold`)."""
+    head = f"{fold.kept} {fold.folded} {fold.apart} {fold.is_open} {fold.is_exact}"
+    parts = [f"folds {p.what} {_type_text(p.dtype)}\n{_fold_text(p.plan)}" for p in fold.parts]
+    return "\n".join([head, of_chain(fold.chain, 1 + fold.is_open), *parts])

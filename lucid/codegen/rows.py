@@ -4,11 +4,13 @@ A fold is known when its row has been gone through. So steps are divided into pa
 which the operands are known, and with the last one all results. What an element costs much to compute is stored for the
 passes that follow; the rest is computed again.
 
-There are two forms. Where the elements of a row lie side by side, or must be brought together, vectors hold elements of
-one row. Where neighbours belong to other rows, vectors hold one element of each, and rows side by side are gone through
-together, some elements of each at a time, so that memory is read in its order. In both, sums are made of blocks: of
-`_BLOCK` elements in the first, where element i of a block goes into accumulator i mod the length of `_AT_ONCE` vectors;
-of `_FEW` in the second. What is computed of elements before they are summed does not matter for that.
+There are two forms. Here, where the elements of a row lie side by side or must be brought together, vectors hold elements
+of one row. Where neighbours belong to other rows, vectors hold one element of each (`columns`). Here sums are made of blocks
+of `_BLOCK` elements, where element i of a block goes into accumulator i mod the length of `_AT_ONCE` vectors. What is
+computed of elements before they are summed does not matter for that.
+
+A pass goes over some rows before the next pass begins: the folds of one row, whose steps wait for each other, are
+computed while the next row is gone through, and what is one number for a row is computed of many at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_step
-from lucid.codegen.folds import FoldPlan
+from lucid.codegen.folds import FoldPlan, fold_plan
 from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 from lucid.ops.expressions import Constant, Operand, Parameter, Result, Step
@@ -25,7 +27,6 @@ from lucid.ops.nn.rows import Index, RowBody, read_rows
 
 _BLOCK = 512  # elements
 _AT_ONCE = 4  # vectors of a row
-_FEW = 64  # elements of rows side by side
 _F32 = np.dtype(np.float32)
 _DEAR = frozenset([*FUNCTIONS, "div", "sqrt"])  # steps that are not computed twice
 
@@ -80,9 +81,10 @@ class RowPlan:
         return type_of(self.body.steps[step].dtype)
 
     @property
-    def rooms(self) -> list[Type]:
-        """What a row needs room for beside its memory: operands and results that lie apart, and what is kept."""
-        return [*self.operands, *self.results, *map(self.type_of_step, self.kept)]
+    def row_room(self) -> tuple[int, int, int]:
+        """How many bytes the elements of a row need if they lie apart, those of each row, and the numbers of each row."""
+        kept, noted = ([self.type_of_step(k).bytes for k in steps] for steps in (self.kept, self.uniform))
+        return sum(t.bytes for t in self.operands), sum(kept), sum(noted)
 
     @property
     def column_room(self) -> tuple[int, int]:
@@ -141,7 +143,7 @@ def _fold_plan(body: RowBody, step: Step) -> FoldPlan:
         dtype = body.types[of.place]
     else:
         raise NotGeneratedError("a fold of one number")
-    return FoldPlan(step.primitive.fold, dtype, step.dtype)
+    return fold_plan(step.primitive.fold, dtype, step.dtype)
 
 
 def _passes(steps: Sequence[Step]) -> list[int]:
@@ -165,7 +167,7 @@ def _uniform(steps: Sequence[Step]) -> set[int]:
     return found
 
 
-class _Writer:
+class Writer:
     """Writes the passes of one form; `width` is how many rows a vector holds a number of."""
 
     def __init__(self, plan: RowPlan, name: str, lanes: int, width: int) -> None:
@@ -253,10 +255,10 @@ Load = Callable[[int], Value]
 Place = Callable[[int], Value]
 
 
-class _Pass:
+class Pass:
     """One pass over the elements of rows: the folds, results and steps that are stored in it."""
 
-    def __init__(self, writer: _Writer, number: int, known: dict[int, Value] | None = None) -> None:
+    def __init__(self, writer: Writer, number: int, known: dict[int, Value] | None = None) -> None:
         plan = writer.plan
         self.writer, self.plan, self.number = writer, plan, number
         self.folds, self.results = plan.folds_of(number), plan.results_of(number)
@@ -323,7 +325,11 @@ class _Pass:
         for k in self.kept:
             f.store(value(Result(k)), kept_at(k).text)
         for k in self.results:
-            f.store(f.convert(value(plan.body.results[k]), plan.results[k]), result_at(k).text)
+            x = f.convert(value(plan.body.results[k]), plan.results[k])
+            if there is None:
+                f.store(x, result_at(k).text)
+            else:
+                f.store_some(x, result_at(k), there)
         return out
 
     def combined(self, one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
@@ -354,295 +360,234 @@ class _Pass:
             self.writer.known[k] = fold.finished(f, state)
 
 
-class _RowWriter(_Writer):
-    """Writes the passes over one row."""
+class _RowWriter(Writer):
+    """Writes the passes over rows, one after the other; `row` is the one at hand."""
 
-    def __init__(self, plan: RowPlan, name: str) -> None:
+    row: Value
+
+    def __init__(self, plan: RowPlan, name: str, single: Sequence[int]) -> None:
         super().__init__(plan, name, plan.lanes, 1)
-        # There is room for a vector behind the last element.
-        rounded = (self.length + (_BLOCK - 1)) & -_BLOCK
-        self.room_of = self.rooms(self.f.argument("room"), rounded, plan.rooms)
-        self.single: dict[int, Value] = {}  # operands that are one number for a row
+        f, lanes = self.f, plan.lanes
+        self.rows, self.single = f.argument("rows"), single
+        self.steps = [f.entry("strides", len(self.places) + k, COUNT) for k in range(len(self.places))]
+        # There is room for whole vectors of elements, and of the numbers of rows.
+        self.rounded, many = [(n + (lanes - 1)) & -lanes for n in (self.length, self.rows)]
+        base = f.argument("room")
+        uniform = sorted(plan.uniform)
+        apart, kept, _ = plan.row_room
+        self.apart = self.rooms(base, self.rounded, plan.operands)
+        base = f.beyond(base, self.rounded * apart)
+        self.kept_rooms = self.rooms(base, self.rounded * self.rows, [plan.type_of_step(k) for k in plan.kept])
+        base = f.beyond(base, self.rounded * self.rows * kept)
+        self.notes = dict(zip(uniform, self.rooms(base, many, [plan.type_of_step(k) for k in uniform]), strict=True))
+        self.staging = [f.room(_BLOCK, type) for type in plan.results]
+
+    def gather(self) -> None:
+        """Bring elements together that lie apart: of one row, for then there are no others."""
+        f = self.f
+        for k, (base, stride, type, room) in enumerate(zip(self.places, self.strides, self.plan.operands, self.apart)):
+            if k not in self.single:
+                size = f.constant(type.bytes, COUNT)
+                _copy(f, base, stride, room, size, type, f.select(stride.equals(type.bytes), 0, self.length))
+
+    def begin_row(self, row: Value) -> list[Value]:
+        """Where the operands of a row are; the numbers themselves of those that have one."""
+        f, found = self.f, list[Value]()
+        self.row = row
+        for k, type in enumerate(self.plan.operands):
+            place = f.beyond(self.places[k], row * self.steps[k])
+            if k in self.single:
+                one = f.load(place.text, type)
+                one = f.convert(one, Type("float")) if type.of in NARROW.values() else one
+                found.append(f.spread(one, self.lanes))
+            else:
+                found.append(f.select(self.strides[k].equals(type.bytes), place, self.apart[k]))
+        return found
 
     def load(self, operand: int, base: Value, i: Value) -> Value:
         """A vector of an operand, from element i on."""
         if operand in self.single:
-            return self.single[operand]
+            return base
         type = self.plan.operands[operand]
         return self.f.load_once(self.f.beyond(base, i * type.bytes), type.wide(self.lanes))
 
-    def kept_room(self, step: int) -> Value:
-        return self.room_of[len(self.plan.operands) + len(self.plan.results) + self.plan.kept.index(step)]
+    def load_tail(self, operand: int, base: Value, i: Value, there: Value) -> Value:
+        """The last vector of an operand, with the first element in place of those that do not exist."""
+        if operand in self.single:
+            return base
+        type, f = self.plan.operands[operand], self.f
+        other = f.spread(f.load(base.text, type.stored), self.lanes)
+        return f.load_some(f.beyond(base, i * type.bytes), type.wide(self.lanes), there, other)
+
+    def kept_at(self, step: int, i: Value) -> Value:
+        place = (self.row * self.rounded + i) * self.plan.type_of_step(step).bytes
+        return self.f.beyond(self.kept_rooms[self.plan.kept.index(step)], place)
+
+    def result_place(self, result: int) -> tuple[Value, Value]:
+        base, stride = super().result_place(result)
+        return self.f.beyond(base, self.row * self.steps[len(self.plan.operands) + result]), stride
+
+    def index(self, i: Value) -> Value:
+        """The places of a vector's elements in their row, from element i on."""
+        return self.f.spread(self.f.convert(i, Type("i32")), self.lanes) + self.f.small_places(self.lanes)
+
+    def note(self, step: int, row: Value) -> Value:
+        """Where a step that is one number for a row is noted."""
+        return self.f.beyond(self.notes[step], row * self.plan.type_of_step(step).bytes)
+
+    def uniform(self, what: Any) -> Any:
+        if isinstance(what, Result):
+            return self.f.load_once(self.note(what.place, self.row), self.plan.type_of_step(what.place))
+        return super().uniform(what)
+
+    def note_steps(self, pass_: int) -> None:
+        """Note the numbers of rows that are known from a pass on, of as many rows at once as a vector holds."""
+        f, steps, lanes = self.f, self.plan.body.steps, self.lanes
+        chosen = [k for k in sorted(self.plan.uniform) if k not in self.plan.folds and self.plan.passes[k] == pass_]
+
+        def given(what: Any, first: Value) -> Any:
+            if isinstance(what, Result):
+                return f.load(self.note(what.place, first).text, self.plan.type_of_step(what.place).wide(lanes))
+            value = self.uniform(what)
+            return f.constant(value, value.type.wide(lanes)) if isinstance(value, Value) else value
+
+        def vector(first: Value) -> Sequence[Value]:
+            for k in chosen:
+                value = write_step(f, steps[k], [given(o, first) for o in steps[k].operands], lanes)
+                f.store(value, self.note(k, first).text)
+            return []
+
+        if chosen:
+            f.loop(self.rows, lanes, vector)
 
 
 def rows(plan: RowPlan, name: str, single: Sequence[int]) -> Function:
-    """`name(data, strides, length, numbers, room, rows)`: one row, of elements at any distance from each other.
+    """`name(data, strides, length, numbers, room, rows)`: rows, of elements at any distance from each other if it is one.
 
-    Of the operands that are `single`, all elements of a row are the same.
+    Of the operands that are `single`, all elements of a row are the same. The first half of the strides leads along rows,
+    the other one from each row to the next.
     """
-    w = _RowWriter(plan, name)
-    f, lanes = w.f, plan.lanes
-    places: list[Value] = []
-    tails: list[Value] = []
-    for k, (base, stride, type, room) in enumerate(zip(w.places, w.strides, plan.operands, w.room_of)):
-        if k in single:
-            one = f.load(base.text, type)
-            one = f.convert(one, Type("float")) if type.of in NARROW.values() else one
-            w.single[k] = f.spread(one, lanes)
-            places.append(base)
-            tails.append(base)
-            continue
-        is_dense, size = stride.equals(type.bytes), f.constant(type.bytes, COUNT)
-        _copy(f, base, stride, room, size, type, f.select(is_dense, 0, w.length))
-        places.append(f.select(is_dense, base, room))
-        tails.append(_tail(w, places[-1], type))
-    staging = [f.room(_BLOCK, type) for type in plan.results]
+    w = _RowWriter(plan, name, single)
+    w.gather()
+    w.note_steps(0)
     for number in range(plan.last + 1):
-        _pass_of_row(w, _Pass(w, number), places, tails, staging)
-    w.write_results_of_rows(0)
-    f.effect("ret void")
-    return f
+
+        def row(r: Value, number: int = number) -> Sequence[Value]:
+            _pass_of_row(w, w.begin_row(r), number)
+            return []
+
+        w.f.loop(w.rows, 1, row)
+        w.note_steps(number + 1)
+
+    def finish(r: Value) -> Sequence[Value]:
+        w.row = r
+        w.write_results_of_rows(0)
+        return []
+
+    if any(map(plan.is_of_row, plan.body.results)):
+        w.f.loop(w.rows, 1, finish)
+    w.f.effect("ret void")
+    return w.f
 
 
-def _tail(w: _RowWriter, base: Value, type: Type) -> Value:
-    """Where the elements beyond the last whole vector are, and behind them others, as far as a vector reaches."""
-    f, lanes, size = w.f, w.lanes, w.f.constant(type.bytes, COUNT)
-    room = f.room(2 * lanes, type)
-    left = w.length & (lanes - 1)
-    found, is_short = f.beyond(room, (lanes - left) * type.bytes), w.length < lanes
-    f.store(f.spread(f.load(base.text, type.stored), lanes), f.beyond(room, lanes * type.bytes).text)
-    _copy(f, base, size, found, size, type, f.select(is_short, w.length, 0))
-    last = f.select(is_short, room, f.beyond(base, (w.length - lanes) * type.bytes))
-    f.store(f.load(last.text, type.stored.wide(lanes)), room.text)
-    return found
-
-
-def _pass_of_row(
-    w: _RowWriter,
-    p: _Pass,
-    places: Sequence[Value],
-    tails: Sequence[Value],
-    staging: Sequence[Value],
-) -> None:
-    """Operands at `places`; elements beyond the last whole vector are at `tails`."""
-    f, plan, lanes = w.f, w.plan, w.lanes
-    sizes = [type.bytes for type in plan.operands]
+def _pass_of_row(w: _RowWriter, places: Sequence[Value], number: int) -> None:
+    """A pass over the row at hand, of operands at `places`."""
+    p = Pass(w, number)
+    f, lanes = w.f, w.lanes
+    width, step, whole = len(p.start), _AT_ONCE * w.lanes, w.length & -w.lanes
     totals, done = p.start, f.constant(0, COUNT)
-    step, width = _AT_ONCE * lanes, len(p.start)
     if not p.is_dear:  # then some vectors at once: each waits for the one before it in its own accumulator
+
+        def at_once(vector: _Vector, i: Value, *states: Value) -> Sequence[Value]:
+            return [s for v in range(_AT_ONCE) for s in vector(i + v * lanes, states[v * width : (v + 1) * width])]
+
         done = w.length & -step
-        totals = f.loop(done, None, lambda c, *t: _whole_block(w, p, places, staging, done, c, t), totals)
+        totals = f.loop(done, None, lambda c, *t: _block(w, p, places, at_once, step, c, done - c, t), totals)
+
+    def each(vector: _Vector, i: Value, *states: Value) -> Sequence[Value]:
+        return [*states[width:], *vector(i, states[:width])]  # the next vector goes into the next accumulator
 
     def block(c: Value, *totals: Value) -> Sequence[Value]:
-        rest = w.length - c
-        is_whole = rest >= lanes
-        some = f.select(rest >= step, f.minimum(rest, _BLOCK) & -step, rest & -lanes)
-        chunk = f.select(is_whole, some, rest)
-        count = f.convert(f.select(is_whole, f.constant(lanes, COUNT), rest), Type("i32"))
-        there = f.small_places(lanes) < f.spread(count, lanes)
-        sources = [f.select(is_whole, f.beyond(x, c * size), tail) for x, size, tail in zip(places, sizes, tails)]
-        targets, direct = _targets(w, p, staging, c, is_whole)
+        rest = whole - c
+        some = f.select(rest >= step, rest & -step, rest)
+        return _block(w, p, places, each, lanes, c, some, totals)
 
-        def vector(i: Value, *states: Value) -> Sequence[Value]:
-            new = p.vector(
-                lambda k: w.load(k, sources[k], i),
-                lambda k: f.beyond(w.kept_room(k), (c + i) * plan.type_of_step(k).bytes),
-                lambda k: f.beyond(targets[k], i * plan.results[k].bytes),
-                f.spread(f.convert(c + i, Type("i32")), lanes) + f.small_places(lanes),
-                states[:width],
-                there,
-            )
-            return [*states[width:], *new]  # the next vector goes into the next accumulator
+    totals = f.loop(whole, None, block, totals, start=done)
 
-        states = f.loop(f.select(is_whole, chunk, lanes), lanes, vector, p.start * _AT_ONCE)
-        _deliver(w, p, staging, direct, c, chunk)
-        return [c + chunk, *p.combined(totals, p.put_together(states))]
+    def tail(c: Value, *totals: Value) -> Sequence[Value]:
+        left = w.length - c
+        there = f.small_places(lanes) < f.spread(f.convert(left, Type("i32")), lanes)
+        targets, direct = _targets(w, p, c)
+        found = p.vector(
+            lambda k: w.load_tail(k, places[k], c, there),
+            lambda k: w.kept_at(k, c),
+            lambda k: targets[k],
+            w.index(c),
+            p.start,
+            there,
+        )
+        _deliver(w, p, direct, c, left)
+        return p.combined(totals, found)
 
-    p.finish(f.loop(w.length, None, block, totals, start=done), 1)
+    p.finish(f.loop(w.length, lanes, tail, totals, start=whole), 1)
+    for k in p.folds:
+        f.store(w.known[k], w.note(k, w.row).text)
 
 
-def _whole_block(
+_Vector = Callable[[Value, Sequence[Value]], list[Value]]  # what a vector from some element on makes of states
+
+
+def _block(
     w: _RowWriter,
-    p: _Pass,
+    p: Pass,
     places: Sequence[Value],
-    staging: Sequence[Value],
-    stop: Value,
+    body: Callable[..., Sequence[Value]],
+    step: int,
     c: Value,
+    count: Value,
     totals: Sequence[Value],
 ) -> Sequence[Value]:
-    """A block of whole vectors from element c on, below `stop`: what follows it, and the states of all until then."""
-    f, plan, lanes = w.f, w.plan, w.lanes
-    chunk, width = f.minimum(stop - c, _BLOCK), len(p.start)
-    sources = [f.beyond(x, c * type.bytes) for x, type in zip(places, plan.operands)]
-    targets, direct = _targets(w, p, staging, c, None)
+    """A block of whole vectors, from element c on, as many at once as `body` takes; gives what follows it, and totals."""
+    f, plan = w.f, w.plan
+    chunk = f.minimum(count, _BLOCK)
+    sources = [
+        x if k in w.single else f.beyond(x, c * type.bytes) for k, (x, type) in enumerate(zip(places, plan.operands))
+    ]
+    targets, direct = _targets(w, p, c)
 
     def vector(at: Value, states: Sequence[Value]) -> list[Value]:
         return p.vector(
             lambda k: w.load(k, sources[k], at),
-            lambda k: f.beyond(w.kept_room(k), (c + at) * plan.type_of_step(k).bytes),
+            lambda k: w.kept_at(k, c + at),
             lambda k: f.beyond(targets[k], at * plan.results[k].bytes),
-            f.spread(f.convert(c + at, Type("i32")), lanes) + f.small_places(lanes),
+            w.index(c + at),
             states,
             None,
         )
 
-    def vectors(i: Value, *states: Value) -> Sequence[Value]:
-        return [s for v in range(_AT_ONCE) for s in vector(i + v * lanes, states[v * width : (v + 1) * width])]
-
-    found = f.loop(chunk, _AT_ONCE * lanes, vectors, p.start * _AT_ONCE)
-    _deliver(w, p, staging, direct, c, chunk)
+    found = f.loop(chunk, step, lambda i, *states: body(vector, i, *states), p.start * _AT_ONCE)
+    _deliver(w, p, direct, c, chunk)
     return [c + chunk, *p.combined(totals, p.put_together(found))]
 
 
-def _targets(
-    w: _Writer, p: _Pass, staging: Sequence[Value], c: Value, is_whole: Value | None
-) -> tuple[dict[int, Value], dict[int, Value]]:
+def _targets(w: _RowWriter, p: Pass, c: Value) -> tuple[dict[int, Value], dict[int, Value]]:
     """Where results from element c on are written to, and whether that is their own place."""
     targets, direct = {}, {}
     for k in p.results:
         base, stride = w.result_place(k)
-        is_dense = stride.equals(w.plan.results[k].bytes)
-        direct[k] = is_dense if is_whole is None else is_whole & is_dense
-        targets[k] = w.f.select(direct[k], w.f.beyond(base, c * stride), staging[k])
+        direct[k] = stride.equals(w.plan.results[k].bytes)
+        targets[k] = w.f.select(direct[k], w.f.beyond(base, c * stride), w.staging[k])
     return targets, direct
 
 
-def _deliver(w: _Writer, p: _Pass, staging: Sequence[Value], direct: dict[int, Value], c: Value, chunk: Value) -> None:
+def _deliver(w: _RowWriter, p: Pass, direct: dict[int, Value], c: Value, chunk: Value) -> None:
     """Bring results from where they were staged to their places."""
     f, plan = w.f, w.plan
     for k in p.results:
         base, stride = w.result_place(k)
         size = f.constant(plan.results[k].bytes, COUNT)
         apart = f.select(direct[k], 0, chunk)
-        _copy(f, staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
-
-
-class _ColumnWriter(_Writer):
-    """Writes the passes over rows side by side, of which a vector holds the numbers of some, from row `first` on.
-
-    Those of the last vector may be among those of the one before it: its numbers are those from row `at` on.
-    """
-
-    first: Value
-    at: Value
-
-    def __init__(self, plan: RowPlan, name: str) -> None:
-        super().__init__(plan, name, plan.column_lanes, plan.column_lanes)
-        f = self.f
-        self.count = f.argument("rows")
-        self.rounded = (self.count + (self.lanes - 1)) & -self.lanes
-        folds = list(plan.folds.values())
-        base = f.argument("room")
-        types = [t for fold in folds for t in (*fold.states, fold.result)]
-        uniform = sorted(plan.uniform)
-        totals = self.rooms(base, self.rounded, [*types, *map(plan.type_of_step, uniform)])
-        self.totals: dict[int, list[Value]] = {}  # the states of a fold, and what it is found to be
-        for k, fold in plan.folds.items():
-            self.totals[k], totals = totals[: len(fold.states) + 1], totals[len(fold.states) + 1 :]
-        self.notes = dict(zip(uniform, totals, strict=True))  # steps that are one number for a row
-        kept = f.beyond(base, self.rounded * plan.column_room[1])
-        self.kept_rooms = self.rooms(kept, self.rounded * self.length, [plan.type_of_step(k) for k in plan.kept])
-
-    def each(self, body: Callable[[], Any]) -> None:
-        """Write what is done for each vector of rows."""
-
-        def vector(first: Value) -> Sequence[Value]:
-            self.first, self.at = first, self.f.minimum(first, self.count - self.lanes)
-            self.known.clear()
-            body()
-            return []
-
-        self.f.loop(self.count, self.lanes, vector)
-
-    def total(self, fold: int, number: int) -> Value:
-        """Where a number of a fold is."""
-        plan = self.plan.folds[fold]
-        return self.f.beyond(self.totals[fold][number], self.first * (*plan.states, plan.result)[number].bytes)
-
-    def fold_value(self, step: int) -> Value:
-        plan = self.plan.folds[step]
-        return self.f.load(self.total(step, len(plan.states)).text, plan.result.wide(self.lanes))
-
-    def note(self, step: int) -> Value:
-        """Where a step that is one number for a row is noted."""
-        return self.f.beyond(self.notes[step], self.first * self.plan.type_of_step(step).bytes)
-
-    def kept_at(self, step: int, i: Value) -> Value:
-        place = (i * self.rounded + self.first) * self.plan.type_of_step(step).bytes
-        return self.f.beyond(self.kept_rooms[self.plan.kept.index(step)], place)
-
-
-def columns(plan: RowPlan, name: str, shared: Sequence[int]) -> Function:
-    """The same for rows whose elements lie side by side, at least as many as a vector holds: strides lead along rows.
-
-    Of the operands that are `shared`, all rows have the same element.
-    """
-    w = _ColumnWriter(plan, name)
-    for number in range(plan.last + 1):
-        _pass_of_columns(w, number, shared)
-    w.each(lambda: w.write_results_of_rows(w.at))
-    w.f.effect("ret void")
-    return w.f
-
-
-def _pass_of_columns(w: _ColumnWriter, number: int, shared: Sequence[int]) -> None:
-    f, plan, lanes = w.f, w.plan, w.lanes
-    folds = plan.folds_of(number)
-
-    def load(k: int, i: Value) -> Value:
-        place, type = f.beyond(w.places[k], i * w.strides[k]), plan.operands[k]
-        if k in shared:
-            return f.spread(f.load_once(place, type), lanes)
-        return f.load_once(f.beyond(place, w.at * type.bytes), type.wide(lanes))
-
-    def result_at(k: int, i: Value) -> Value:
-        base, stride = w.result_place(k)
-        return f.beyond(base, i * stride + w.at * plan.results[k].bytes)
-
-    def vector(p: _Pass, i: Value, states: Sequence[Value]) -> list[Value]:
-        index = f.spread(f.convert(i, Type("i32")), lanes)
-        given = lambda k: load(k, i), lambda k: w.kept_at(k, i), lambda k: result_at(k, i)
-        return p.vector(*given, index, states, None)
-
-    def block(c: Value) -> Sequence[Value]:
-        end = f.minimum(w.length, c + _FEW)
-
-        def elements() -> None:
-            p = _Pass(w, number)
-            states = f.loop(end, 1, lambda i, *states: vector(p, i, states), p.start, start=c)
-            places = [w.total(k, n) for k in folds for n in range(len(plan.folds[k].states))]
-            before = [f.select(c.equals(0), u, f.load(at.text, u.type)) for at, u in zip(places, p.start)]
-            for value, at in zip(p.combined(before, states), places):
-                f.store(value, at.text)
-
-        w.each(elements)
-        return [end]
-
-    def finish() -> None:
-        for k in folds:
-            fold = plan.folds[k]
-            state = [f.load(w.total(k, n).text, t.wide(lanes)) for n, t in enumerate(fold.states)]
-            f.store(fold.finished(f, state), w.total(k, len(state)).text)
-
-    if folds:
-        f.loop(w.length, None, block)
-        w.each(finish)
-        return
-
-    noted: dict[int, Type] = {}
-
-    def note() -> None:
-        for k, value in _Pass(w, number).known.items():
-            noted[k] = value.type
-            f.store(value, w.note(k).text)
-
-    def across(i: Value) -> Sequence[Value]:
-        w.each(lambda: vector(_Pass(w, number, {k: f.load(w.note(k).text, t) for k, t in noted.items()}), i, []))
-        return []
-
-    # Nothing is put together: results are written in the order of memory.
-    w.each(note)
-    f.loop(w.length, 1, across)
+        _copy(f, w.staging[k], size, f.beyond(base, c * stride), stride, plan.results[k], apart)
 
 
 def _copy(f: Function, source: Value, step: Value, target: Value, stride: Value, type: Type, count: Value) -> None:

@@ -237,6 +237,28 @@ class Function:
             value = self.convert(value, value.type.with_("i8", False))
         self.effect(f"store {value.type} {value.text}, ptr {pointer}, align {align or value.type.bytes}")
 
+    def load_some(self, place: Value, type: Type, there: Value, other: Value) -> Value:
+        """The numbers of a vector in memory that exist, and another one, as bytes, for the others."""
+        bits = type.stored.wide(type.lanes)
+        name, given = f"llvm.masked.load.{bits.short}.p0", f"{there.type} {there.text}, {bits} {other.text}"
+        self.declarations[name] = f"declare {bits} @{name}(ptr, i32, {there.type}, {bits})"
+        found = Value(self, f"%{self.fresh()}", bits)
+        self.effect(f"{found.text} = call {bits} @{name}(ptr {place.text}, i32 {type.bytes}, {given})")
+        if type.of == "i1":
+            return found.differs(0)
+        return self.from_bits(found, type.of) if type.is_float else Value(self, found.text, type)
+
+    def store_some(self, value: Value, place: Value, there: Value) -> None:
+        """Write those numbers of a vector that exist."""
+        if value.type.of == "i1":
+            value = self.convert(value, value.type.with_("i8", False))
+        size = value.type.bytes
+        value = self.bits(value) if value.type.is_float else value
+        name = f"llvm.masked.store.{value.type.short}.p0"
+        self.declarations[name] = f"declare void @{name}({value.type}, ptr, i32, {there.type})"
+        given = f"{value.type} {value.text}, ptr {place.text}, i32 {size}, {there.type} {there.text}"
+        self.effect(f"call void @{name}({given})")
+
     def argument(self, name: str) -> Value:
         """A parameter of the function."""
         kind = dict(self.parameters)[name]
@@ -415,14 +437,14 @@ class Function:
         if not x.type.is_float:
             return self.select(x > y, x, y)
         y = self.constant(y, x.type)
-        return self.select((x > y) | x.is_nan(), x, y)
+        return self.select((x <= y) | y.is_nan(), y, x)
 
     def minimum(self, x: Value, y: Number) -> Value:
         """The smaller number, and nan if one is."""
         if not x.type.is_float:
             return self.select(x < y, x, y)
         y = self.constant(y, x.type)
-        return self.select((x < y) | x.is_nan(), x, y)
+        return self.select((x >= y) | y.is_nan(), y, x)
 
     def select(self, condition: Value, x: Number, y: Number) -> Value:
         """x where the condition holds, and y elsewhere; one of them is a value."""

@@ -427,7 +427,8 @@ class _Assembly:
         given |= {n.number for n in inner_outputs if isinstance(n, Name)}
         kept = [r for r in residuals if r.number not in given]
         first = reachable(first, outputs, lasts)
-        inner = reachable(inner, [*inner_outputs, *kept], lasts)
+        is_shown = not trace.inlined and not kept  # what runs is what users see
+        inner = first if is_shown else reachable(inner, [*inner_outputs, *kept], lasts)
         wanted_names = [] if half is None else [trace._capture(t) for t in half[1]]
         operands = [o for i in (*first, *inner) for o in i.operands]
         used_here = [*outputs, *inner_outputs, *residuals, *wanted_names, *operands]
@@ -437,8 +438,9 @@ class _Assembly:
         held.sort(key=lambda c: id(c[1]) in own)  # numbers come last, in the order in which they are read
         static = [INPUT if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         structures = (_bare(structure), self.results, static)
-        shown = self._program(trace.function, trace.inputs, held, first, outputs, structures)
-        inlined = self._program(trace.function, trace.inputs, held, inner, [*inner_outputs, *kept], structures)
+        common = (trace.function, trace.inputs, held)
+        shown = self._program(*common, first, outputs, structures)
+        inlined = shown if is_shown else self._program(*common, inner, [*inner_outputs, *kept], structures)
         second = None
         if half is not None:
             sources: dict[int, tuple[str, int]] = {}

@@ -9,10 +9,22 @@ import numpy as np
 from lucid.backends.cpu.entry_points import Entry, Lowering, lowerings
 from lucid.codegen import fused
 from lucid.codegen.bodies import NARROW, NotGeneratedError
-from lucid.codegen.folds import FoldPlan
+from lucid.codegen.folds import FoldPlan, fold_plan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
-from lucid.codegen.recipes import of_body, of_fold, of_rows
-from lucid.compiler.fuse import ASSEMBLY, CHECK, ELEMENTS, FOLD, PRODUCT, ROWS, Fused, Group, is_number, new_plan
+from lucid.codegen.recipes import of_chain, of_folds, of_rows
+from lucid.compiler.fuse import (
+    ASSEMBLY,
+    CHECK,
+    ELEMENTS,
+    FOLD,
+    PRODUCT,
+    ROWS,
+    Fused,
+    Group,
+    is_number,
+    new_plan,
+    parts_of,
+)
 from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place, part_of, rolled_parts
 from lucid.compiler.products import can_multiply, matrices_step, product_step
 from lucid.compiler.rows import Joined, RowFunction, room_of
@@ -294,7 +306,7 @@ class Emitter:
         sizes, strides = collapsed(shape[:-1], [s[:-1] for s in steps])
         whole = tuple([(*own, s[-1]) for own, s in zip(strides, steps, strict=True)])
         rows = fused.Stack(plan, sizes, whole, shape[-1], room_of(plan, shape[-1]))
-        text = f"{list(sizes)} of {rows.length} {[list(s) for s in whole]}\n{of_rows(plan, ())}"
+        text = f"{len(sizes)}: {list(sizes[1:])} of {rows.length} {[list(s) for s in whole]}\n{of_rows(plan, ())}"
         name = self.function("loop of rows", text, lambda name: fused.stack(rows, name))
         total = math.prod(shape)
         grain = max(1, _GRAIN // shape[-1])
@@ -308,7 +320,7 @@ class Emitter:
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         n = len(reads)
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
-        name = self.function("loop", _chain_text(chain), lambda name: [fused.loop(chain, name)])
+        name = self.function("loop", of_chain(chain), lambda name: [fused.loop(chain, name)])
         inner = len(sizes) == 1
         total = math.prod(sizes)
         self.step(
@@ -360,7 +372,8 @@ class Emitter:
             )
             for f in folds
         ]
-        return self._folded(parts, folds[0].params["dims"], shape, reads, operations, whats, targets, folded)
+        apart = parts_of(folds[0])
+        return self._folded(parts, folds[0].params["dims"], shape, reads, operations, whats, targets, folded, apart)
 
     def _folded(
         self,
@@ -372,10 +385,12 @@ class Emitter:
         whats: Any,
         targets: Any,
         folded: Any,
+        apart: int = 0,
     ) -> bool:
         parts = _arranged(shape, dims)
         if parts is None:
             return False
+        parts[1:2] = [parts[1][:apart], parts[1][apart:]] if apart else [parts[1]]
         all_places = [*reads, *targets]
         steps = [p.strides_in(shape) for p in all_places]
         sizes: tuple[int, ...] = ()
@@ -385,36 +400,37 @@ class Emitter:
             own, joined = collapsed([shape[d] for d in part], [[s[d] for d in part] for s in steps])
             sizes, strides = sizes + own, [s + j for s, j in zip(strides, joined)]
             counts.append(len(own))
-        if len(parts) > 2 and counts[2] > 1:
+        before = sum(counts[: 2 + bool(apart)])
+        if len(sizes) - before > 1:
             return False
         n = len(reads)
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
         made = tuple([Part(what, plan, kind) for (plan, kind, _, _), what in zip(folds, folded, strict=True)])
-        self._fold_steps(Fold(chain, made, counts[0], counts[1]), all_places, [out for _, _, out, _ in folds])
+        fold = Fold(chain, made, counts[0], before - counts[0], counts[1] if apart else 0)
+        self._fold_steps(fold, all_places, [out for _, _, out, _ in folds])
         names = [o.plan.name for o in operations] + [name for *_, name in folds]
         self.notes.append(f"fold {list(shape)}: {', '.join(names)}")
         return True
 
     def _fold_steps(self, fold: Fold, places: list[Place], outs: list[Place]) -> None:
-        results, blocks = fold.results, fold.blocks
+        results, blocks = fold.results, fold.leads * fold.blocks
         room = results * blocks
         if fold.has_columns:
             many, apart = fold.pieces
             results, room = results * many, results * many * blocks * apart
         units = results * blocks
-        text = "\n".join([_chain_text(fold.chain), *[f"folds {p.what}\n{of_fold(p.plan)}" for p in fold.parts]])
         states = [
             self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for p in fold.parts for t in p.plan.states
         ]
-        name = self.function(f"fold of {fold.kept} and {fold.folded}", text, lambda name: fused.functions(fold, name))
+        name = self.function("fold", of_folds(fold), lambda name: fused.functions(fold, name))
+        length = [self.layout.constant(np.array(fold.length))] if fold.is_open else []
         total = math.prod(fold.chain.shape)
         work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
         grain = max(1, _GRAIN * units // total)
-        self.step("loop", [*places, *states], name=name, units=units, grain=grain, work=work)
-        self.step(
-            "loop", [*outs, *states], name=f"{name}_merged", units=results, grain=256, work=2.0 * results * blocks
-        )
+        self.step("loop", [*places, *states, *length], name=name, units=units, grain=grain, work=work)
+        work = 2.0 * results * blocks
+        self.step("loop", [*outs, *states, *length], name=f"{name}_merged", units=results, grain=256, work=work)
 
     def _fold_alone(self, group: Group) -> None:
         (instruction,) = group.instructions
@@ -522,7 +538,7 @@ class Emitter:
             self._loop(shape, reads, operations, [("result", 0)], [out])
             return True
         try:
-            fold = FoldPlan(P.sum.fold, kind, kind)
+            fold = fold_plan(P.sum.fold, kind, kind)
         except NotGeneratedError:
             return False
         dims = tuple(range(len(labels.out), len(shape)))
@@ -591,7 +607,7 @@ class Emitter:
 
     def sum(self, place: Place, dims: tuple[int, ...], out: Place) -> None:
         kind = place.array.dtype
-        folds = [(FoldPlan(P.sum.fold, kind, kind), kind, out, "sum")]
+        folds = [(fold_plan(P.sum.fold, kind, kind), kind, out, "sum")]
         if not self._folded(folds, dims, place.array.shape, [place], (), [], [], [("read", 0)]):
             raise ValueError(f"sums are over dimensions that follow each other, not {dims}")
 
@@ -677,16 +693,3 @@ def _arranged(shape: tuple[int, ...], dims: Any) -> list[list[int]] | None:
         return None
     before, after = [d for d in live if d < folded[0]], [d for d in live if d > folded[-1]]
     return [before, folded, after] if after else [before, folded]
-
-
-def _chain_text(chain: Chain) -> str:
-    """What decides about the code of a chain."""
-    lines = [f"{list(chain.shape)} by {chain.lanes}"]
-    lines += [f"read {a.dtype.name if a.dtype.kind != 'V' else a.dtype} {list(a.strides)}" for a in chain.reads]
-    bodies: dict[int, str] = {}  # by plan: operations that are alike have one
-    for o in chain.operations:
-        if id(o.plan) not in bodies:
-            bodies[id(o.plan)] = of_body(o.plan)
-        lines.append(f"{o.plan.name}{o.operands} {o.plan.given}\n{bodies[id(o.plan)]}")
-    lines += [f"write {what} {a.dtype.name} {list(a.strides)}" for what, a in chain.writes]
-    return "\n".join(lines)

@@ -8,6 +8,7 @@ other ways to read what they show.
 from collections.abc import Iterator
 from typing import Any
 
+from lucid.codegen import folds
 from lucid.codegen.bodies import WRITTEN, NotGeneratedError, Plan
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions.remainders import REMAINDERS
@@ -99,7 +100,7 @@ def fold_plan(instruction: Instruction) -> FoldPlan | None:
     assert primitive.abstract is not None
     dtype = primitive.abstract(Abstract(x.shape, x.dtype.numpy), **instruction.params).dtype
     try:
-        return FoldPlan(primitive.fold, x.dtype.numpy, dtype) if dtype == result.dtype.numpy else None
+        return folds.fold_plan(primitive.fold, x.dtype.numpy, dtype) if dtype == result.dtype.numpy else None
     except NotGeneratedError:
         return None
 
@@ -241,7 +242,8 @@ class Fused:
         for n in needs:
             if n is not joined:
                 new |= n.before | 1 << n.number
-        self._grow(joined, new)
+        if new & ~joined.before:
+            self._grow(joined, new)
         for name in instruction.results:
             self.group_of[name.number] = joined
         return True
@@ -349,9 +351,14 @@ class Fused:
         return out
 
 
-def _dims(fold: Instruction) -> set[int]:
+def parts_of(fold: Instruction) -> int:
+    """How many of the folded dimensions begin blocks of their own (`ir.placeholders.fold_order`)."""
+    return getattr(fold.primitive, "apart", 0)
+
+
+def _dims(fold: Instruction) -> Any:
     n = len(fold.operands[0].shape)
-    return {d % n for d in fold.params["dims"]}
+    return {d % n for d in fold.params["dims"]}, parts_of(fold)
 
 
 def _only_folded(simplified: Simplified) -> set[int]:

@@ -41,21 +41,24 @@ class Buffer:
 class Place:
     """A part of a buffer, as an array that stands for it."""
 
-    __slots__ = ("array", "buffer")
+    __slots__ = ("_offset", "array", "buffer")
 
     def __init__(self, buffer: Buffer, array: Any) -> None:
         self.buffer = buffer
         self.array = array
+        self._offset = 0 if array is buffer.array or not array.size else None
 
     @property
     def offset(self) -> int:
         """Bytes from the beginning of the buffer."""
-        start = self.array.__array_interface__["data"][0] - self.buffer.array.__array_interface__["data"][0]
-        return int(start) if self.array.size else 0
+        if self._offset is None:
+            self._offset = self.array.ctypes.data - self.buffer.array.ctypes.data
+        return self._offset
 
     def strides_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The steps along a shape to which it is broadcast."""
-        found: tuple[int, ...] = np.broadcast_to(self.array, shape).strides
+        array = self.array
+        found: tuple[int, ...] = (array if array.shape == shape else np.broadcast_to(array, shape)).strides
         return tuple([0 if n == 1 else s for n, s in zip(shape, found, strict=True)])
 
     @property

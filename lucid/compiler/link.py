@@ -1,16 +1,21 @@
 """The last stage: buffers get their numbers, loops their machine code, and steps their order."""
 
+import os
 from typing import Any
 
-from lucid.codegen import lock
+from lucid.codegen import lock, pack
 from lucid.codegen.compiled import code_of
 from lucid.codegen.recipes import Recipe
 from lucid.compiler import runtime
 from lucid.compiler.emit import Emitter
 from lucid.compiler.layout import ARENA, CONSTANT, GIVEN, HELD, RESULT, Place
+from lucid.compiler.scans import STEPS
 from lucid.compiler.steps import Call, Code, Output, View
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction
+
+_FOLDER = os.path.dirname(__file__)
+_known: dict[str, tuple[tuple[int, ...], Any]] = {}  # addresses of functions and their code, by what they compute
 
 
 def linked(program: Program) -> Code:
@@ -152,21 +157,42 @@ def _called(
 
 
 def _compile(of: Emitter) -> tuple[dict[str, int], Any]:
-    if not of.functions:
-        return {}, None
-    text = "\n\n".join(f"{name}:\n{key}" for key, (name, _) in of.functions.items())
-    names = []
-    for key, (name, _) in of.functions.items():
-        names += [name] if key.startswith("loop") else [name, f"{name}_merged"]
+    """The addresses of functions by their names, and what keeps their code in memory.
 
-    makers = list(of.functions.values())  # which know nothing of the program: code is kept longer than that
+    What another program has is not compiled again, as one for another number of rows has most of it.
+    """
+    title = of.program.name
+    if any(key.startswith(STEPS) for key in of.functions):  # these call others by their names
+        return _compiled(of.functions, title)
+    with lock:
+        new = {key: made for key, made in of.functions.items() if key not in _known}
+        if new:
+            addresses, code = _compiled(new, title)
+            for key, (name, _) in new.items():
+                _known[key] = (tuple([addresses[n] for n in _names(key, name)]), code)
+        found = {key: (_names(key, name), *_known[key]) for key, (name, _) in of.functions.items()}
+    addresses = {n: a for names, own, _ in found.values() for n, a in zip(names, own, strict=True)}
+    return addresses, [code for _, _, code in found.values()]
+
+
+def _compiled(functions: dict[str, tuple[str, Any]], title: str) -> tuple[dict[str, int], Any]:
+    """The same for functions that are compiled together."""
+    written_by = f"written by {pack.sources(_FOLDER)}"  # the keys say what functions compute, and not how
+    text = "\n\n".join([*[f"{name}:\n{key}" for key, (name, _) in functions.items()], written_by])
+    names = [n for key, (name, _) in functions.items() for n in _names(key, name)]
+    makers = list(functions.values())  # which know nothing of the program: code is kept longer than that
 
     def write() -> list[Any]:
         return [f for name, make in makers for f in make(name)]
 
     with lock:
-        code = code_of(Recipe("program", of.program.name, text, tuple(names), write))
+        code = code_of(Recipe("program", title, text, tuple(names), write))
     return dict(zip(names, code.addresses, strict=True)), code
+
+
+def _names(key: str, name: str) -> list[str]:
+    """What steps call of a function."""
+    return [name] if key.startswith("loop") else [name, f"{name}_merged"]
 
 
 def _view(place: Place) -> View:

@@ -5,7 +5,7 @@ elementwise instructions between them, and the code generator divides that into 
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,16 +80,22 @@ def row_plan(instruction: Instruction) -> RowPlan | None:
         return None
     if any(t not in (types[0], _PLACES.numpy) for t in types):
         return None
+    plan = _plan_of(instruction.primitive, tuple(types))
+    return plan if plan is not None and room_of(plan, shape[-1]) <= _MOST_ROOM else None
+
+
+@lru_cache(maxsize=1024)
+def _plan_of(primitive: RowFunction, types: tuple[Any, ...]) -> RowPlan | None:
     try:
-        plan = RowPlan.of(instruction.primitive.function, types, {})
+        return RowPlan.of(primitive.function, types, {})
     except (NotGeneratedError, NotScalarError, NeedsValueError):
         return None
-    return plan if room_of(plan, shape[-1]) <= _MOST_ROOM else None
 
 
 def room_of(plan: RowPlan, length: int) -> int:
     """The bytes that a row needs beside its memory."""
-    return sum(t.bytes for t in plan.rooms) * (-(-length // 512) * 512)
+    apart, kept, noted = plan.row_room
+    return (apart + kept) * (-(-length // plan.lanes) * plan.lanes) + plan.lanes * noted
 
 
 class Rewriter:

@@ -9,6 +9,7 @@ from lucid.compiler.layout import ARENA, RESULT, Buffer, Place
 from lucid.ir.program import Program
 from lucid.ir.values import Instruction
 
+STEPS = "loop of steps"  # the kind of functions that call others
 _MOST_WORK = 2000.0  # nanoseconds of a round that one thread does, roughly
 
 
@@ -96,7 +97,7 @@ def _one_loop(emitter: Any, inner: Any, moves: Any, arena: Place, count: int) ->
             arrays.append(Moving(base, base if other < 0 else other, stride, place.offset))
         steps.append((step["name"], step["units"], tuple(arrays)))
     loop = Repeat(count, len(places), tuple(steps))
-    name = emitter.function("loop of steps", repr(loop), lambda name: [repeat(loop, name)])
+    name = emitter.function(STEPS, repr(loop), lambda name: [repeat(loop, name)])
     emitter.step("loop", places, name=name, units=1, grain=1, work=0.0)
     return True
 

@@ -174,7 +174,7 @@ class _Simplifier:
             return new[o.number]
 
         return [
-            i._replace(operands=tuple(map(renamed, i.operands)), results=tuple(map(renamed, i.results)), place=place)
+            Instruction(i.primitive, tuple(map(renamed, i.operands)), i.params, tuple(map(renamed, i.results)), place)
             for i in program.instructions
         ]
 

@@ -7,7 +7,6 @@ import math
 import mmap
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,28 +79,43 @@ def _laid_out(prim: Any, operands: Sequence[Any], params: dict[str, Any], result
     return Tensor._wrap(arrays.empty_in_order(result.shape, result.dtype, order))
 
 
-def fold_order(prim: Any, x: Any, params: dict[str, Any]) -> list[int] | None:
-    """The order of dimensions in which a kernel folds a tensor that does not lie in row-major order; None for the usual one.
+def fold_order(prim: Any, x: Any, params: dict[str, Any]) -> tuple[list[int], int] | None:
+    """The order of dimensions in which a kernel folds a tensor, and how many of the folded ones are apart.
 
-    Kernels fold dimensions as they lie in memory, and side by side for the results along the last one that is kept, if that
-    lies so. Programs have values in row-major order, and fold by the shape.
+    None for that of the shape. Kernels fold dimensions as they lie in memory, and side by side for the results along the last
+    one that is kept, if that lies so. Dimensions that do not go on from each other are apart: each index of them begins a
+    block. Programs have values in row-major order, and fold by the shape.
     """
-    if prim.fold is None or prim.row_body is not None or "dims" not in params or not isinstance(x, Tensor):
-        return None
-    if x.is_contiguous() or x.np_dtype.kind not in "fcV" or 0 in x.shape:
+    if prim.row_body is not None or "dims" not in params or not isinstance(x, Tensor) or 0 in x.shape:
         return None
     shape, strides = x.shape, bottom(x).strides[-x.ndim :]
-    folded = {d % x.ndim for d in params["dims"]}
-    kept = [d for d in range(x.ndim) if d not in folded]
-    inner = sorted([d for d in folded if shape[d] > 1], key=lambda d: -strides[d])
-    joined = all(strides[a] == strides[b] * shape[b] for a, b in pairwise(inner))
-    if not inner or not joined or strides[inner[-1]] <= 0:
+    folded = sorted({d % x.ndim for d in params["dims"]})
+    runs = _joined([[d] for d in folded if shape[d] > 1], shape, strides)
+    if not runs:
         return None
+    if all(strides[run[-1]] > 0 for run in runs):
+        runs = _joined(sorted(runs, key=lambda run: -strides[run[-1]]), shape, strides)
+    inner = min(reversed(runs), key=lambda run: abs(strides[run[-1]]))
+    apart = [d for run in runs if run is not inner for d in run]
+    kept = [d for d in range(x.ndim) if d not in folded]
     ends = [d for d in kept if shape[d] > 1][-1:]
     beside = [d for d in ends if strides[d] == x.itemsize != strides[inner[-1]]]
-    flat = [d for d in sorted(folded) if shape[d] == 1]
-    order = [*[d for d in kept if d not in beside], *flat, *inner, *beside]
-    return order if order != list(range(x.ndim)) else None
+    flat = [d for d in folded if shape[d] == 1]
+    order = [*[d for d in kept if d not in beside], *flat, *apart, *inner, *beside]
+    live = [d for d in order if shape[d] > 1]
+    return None if live == sorted(live) and not apart else (order, len(apart))
+
+
+def _joined(runs: Sequence[list[int]], shape: Sequence[int], strides: Sequence[int]) -> list[list[int]]:
+    """Runs of dimensions, those joined of which one goes on where the other ends."""
+    found: list[list[int]] = []
+    for run in runs:
+        size = math.prod([shape[d] for d in run])
+        if found and strides[found[-1][-1]] == strides[run[-1]] * size:
+            found[-1] = [*found[-1], *run]
+        else:
+            found.append(run)
+    return found
 
 
 def _small(x: Tensor) -> Any:

@@ -210,19 +210,22 @@ def _held(tensor: Tensor) -> Tensor:
 
 def renumbered(program: Program) -> Program:
     """The same program with its names in the order in which they are read."""
-    order: dict[int, int] = {}
+    names: dict[int, Name] = {}
 
     def new(item: Any) -> Any:
-        if not isinstance(item, Name):
+        if type(item) is not Name:
             return item
-        return Name(order.setdefault(item.number, len(order)), item.shape, item.dtype)
+        found = names.get(item.number)
+        if found is None:
+            found = names[item.number] = Name(len(names), item.shape, item.dtype)
+        return found
 
     inputs = [new(n) for n in program.inputs]
     captured = [(new(n), t) for n, t in program.captured]
     constants = [(new(n), t) for n, t in program.constants]
     instructions = [
-        i._replace(operands=tuple(map(new, i.operands)), results=tuple(map(new, i.results)))
-        for i in program.instructions
+        Instruction(primitive, tuple([new(o) for o in operands]), params, tuple([new(r) for r in results]), place)
+        for primitive, operands, params, results, place in program.instructions
     ]
     outputs = [new(o) for o in program.outputs]
     structures = (program._arguments, program._results, program._static)

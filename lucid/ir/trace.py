@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy as shallow_copy
+from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -553,11 +555,12 @@ class Traced(Kind):
         names = [trace.refer(a) for a in args]
         given = [_inside(a, self._level) for a in args]
         outs = placeholders.results(prim, given, params)
-        order = placeholders.fold_order(prim, given[0], params) if trace.captures and prim.fold is not None else None
+        folds = trace.captures and prim.fold is not None and len(given) == 1
+        order = placeholders.fold_order(prim, given[0], params) if folds else None
         if order is None:
             written = trace.emit(prim, names, params, outs)
         else:
-            written = _emit_in_order(trace, prim, names[0], params, outs, order)
+            written = _emit_in_order(trace, prim, names[0], params, outs, *order)
         made = [Traced.make(o, trace, n) for o, n in zip(outs, written, strict=True)]
         if trace.records and modes.recording.get() is False and prim.differentiable and not prim.is_view:
             # Under no_grad: that nothing is recorded here holds for the program's runs too.
@@ -570,9 +573,10 @@ class Traced(Kind):
 
 
 def _emit_in_order(
-    trace: Trace, prim: Primitive, x: Name, params: dict[str, Any], outs: Sequence[Tensor], order: list[int]
+    trace: Trace, prim: Primitive, x: Name, params: dict[str, Any], outs: Sequence[Tensor], order: list[int], apart: int
 ) -> list[Name]:
     """Write down a reduction of a tensor with its dimensions in another order; those that are kept stay in theirs."""
+    prim = _folding_apart(prim, apart) if apart else prim
     folded = {d % len(x.shape) for d in params["dims"]}
     shape = tuple([x.shape[d] for d in order])
     (moved,) = trace.emit(P.permute, [x], {"dims": tuple(order)}, [placeholders.empty(shape, x.dtype.numpy)])
@@ -582,6 +586,14 @@ def _emit_in_order(
     kept = placeholders.empty([n for d, n in enumerate(x.shape) if d not in folded], outs[0].np_dtype)
     (out,) = trace.emit(prim, [moved], own, [kept])
     return trace.emit(P.reshape, [out], {"shape": outs[0].shape}, outs)
+
+
+@cache
+def _folding_apart(prim: Primitive, apart: int) -> Primitive:
+    """A reduction whose first so many dimensions are apart (`placeholders.fold_order`), which changes its rounding alone."""
+    found: Any = shallow_copy(prim)
+    found.apart = apart
+    return found
 
 
 class UserCode:

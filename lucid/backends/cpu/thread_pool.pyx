@@ -22,6 +22,10 @@ cdef extern from *:
     #include <sched.h>
     #include <signal.h>
     #include <time.h>
+    #ifdef __linux__
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    #endif
 
     #if defined(__x86_64__) || defined(__i386__)
     #define LUCID_PAUSE __builtin_ia32_pause()
@@ -46,6 +50,11 @@ cdef extern from *:
         pthread_mutex_t mutex;
         pthread_cond_t wakes;
         int is_used;
+    #ifdef __linux__
+        pid_t thread;
+        cpu_set_t cores; /* of the caller that woke it last */
+        int is_kept_apart;
+    #endif
     } lucid_sleeper;
 
     static struct {
@@ -92,6 +101,27 @@ cdef extern from *:
         return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     }
 
+    /* Linux may wake a thread on the core of the one that wakes it although others are idle (on virtual machines, where
+       an idle core counts as taken away), and leave it there, waiting, for many milliseconds. So a helper is woken on any
+       core but its caller's; then it may run wherever its caller may. */
+    #ifdef __linux__
+    static void lucid_keep_apart(lucid_sleeper *sleeper) {
+        cpu_set_t others;
+        int here = sched_getcpu();
+        if (here < 0 || sched_getaffinity(0, sizeof others, &others)) return;
+        sleeper->cores = others;
+        CPU_CLR(here, &others);
+        sleeper->is_kept_apart = CPU_COUNT(&others) && !sched_setaffinity(sleeper->thread, sizeof others, &others);
+    }
+    static void lucid_let_run(lucid_sleeper *sleeper) {
+        if (sleeper->is_kept_apart) sched_setaffinity(0, sizeof sleeper->cores, &sleeper->cores);
+        sleeper->is_kept_apart = 0;
+    }
+    #else
+    static void lucid_keep_apart(lucid_sleeper *sleeper) {}
+    static void lucid_let_run(lucid_sleeper *sleeper) {}
+    #endif
+
     /* The number of the task after the one last seen: waits for it, awake at first. */
     static uint32_t lucid_next_task(uint32_t seen, lucid_sleeper *sleeper) {
         int64_t start = lucid_now();
@@ -107,7 +137,8 @@ cdef extern from *:
         LUCID_STORE(sleeper->is_used, 1);
         uint32_t number;
         while ((number = LUCID_LOAD(lucid_pool.number)) == seen) pthread_cond_wait(&sleeper->wakes, &sleeper->mutex);
-        LUCID_STORE(sleeper->is_used, 0);
+        LUCID_STORE(sleeper->is_used, 0); /* who saw the task in time was not woken */
+        lucid_let_run(sleeper);
         pthread_mutex_unlock(&sleeper->mutex);
         return number;
     }
@@ -115,13 +146,20 @@ cdef extern from *:
     static void lucid_wake(lucid_sleeper *sleeper) {
         if (!LUCID_LOAD(sleeper->is_used)) return;
         pthread_mutex_lock(&sleeper->mutex);
-        pthread_cond_signal(&sleeper->wakes);
+        if (sleeper->is_used) {
+            lucid_keep_apart(sleeper);
+            LUCID_STORE(sleeper->is_used, 0);
+            pthread_cond_signal(&sleeper->wakes);
+        }
         pthread_mutex_unlock(&sleeper->mutex);
     }
 
     static void *lucid_help(void *place) {
         int who = (int)(intptr_t)place;
         uint32_t seen = 0;
+    #ifdef __linux__
+        lucid_pool.sleepers[who].thread = (pid_t)syscall(SYS_gettid);
+    #endif
         for (;;) {
             seen = lucid_next_task(seen, &lucid_pool.sleepers[who]);
             lucid_do_parts(seen, who);
@@ -140,6 +178,9 @@ cdef extern from *:
             pthread_mutex_init(&lucid_pool.sleepers[who].mutex, NULL);
             pthread_cond_init(&lucid_pool.sleepers[who].wakes, NULL);
             lucid_pool.sleepers[who].is_used = 0;
+    #ifdef __linux__
+            lucid_pool.sleepers[who].is_kept_apart = 0;
+    #endif
             if (pthread_create(&thread, NULL, lucid_help, (void *)(intptr_t)who)) break;
             pthread_detach(thread);
             lucid_pool.helpers = who;

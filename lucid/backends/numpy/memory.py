@@ -119,6 +119,11 @@ def _empty_in_order(shape: tuple[int, ...], dtype: Any, dims: Any) -> Any:
     return np.empty([shape[d] for d in dims], dtype).transpose(np.argsort(dims))
 
 
+def _ones_laid_out_like(x: Any, shape: tuple[int, ...]) -> Any:
+    part = x[tuple([slice(n if step else min(n, 1)) for n, step in zip(shape, x.strides, strict=True)])]
+    return np.broadcast_to(np.ones_like(part), shape)  # expanded where x is
+
+
 def _set_writable(x: Any, whether: bool) -> None:
     x.flags.writeable = whether
 
@@ -217,7 +222,7 @@ fill(
         "bounds": lambda x: np.lib.array_utils.byte_bounds(x) if x.size else (0, 0),
         "offset": lambda x: x.ctypes.data - _array_owner(x).ctypes.data,
         "can_reshape": _can_reshape,
-        "ones_laid_out_like": lambda x, shape: np.ones_like(x[tuple([slice(n) for n in shape])]),
+        "ones_laid_out_like": _ones_laid_out_like,
         "restrided": restrided,
     }
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from lucid.backends.numpy.scalars import complex_of_parts
 from lucid.core.kernels import fill
+from lucid.ops.reductions import LEAST_PRODUCT
 
 
 def _either_way(scan: Any) -> Any:
@@ -28,6 +29,24 @@ def _recurrence_array(a: Any, b: Any, dim: int) -> Any:
         np.multiply(a[i], out[i - 1], out=out[i, ...])
         out[i] += b[i]
     return np.moveaxis(out, 0, dim)
+
+
+def _product(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Numbers of single precision are multiplied in double, as their fold has it."""
+    reduce: Any = np.multiply.reduce
+    if x.dtype != np.float32:
+        return reduce(x, axis=dims, keepdims=keepdim)
+    return reduce(x, axis=dims, keepdims=keepdim, dtype=np.float64).astype(x.dtype)
+
+
+def _running_product(x: Any, dim: int) -> Any:
+    """The same, with zeros behind products that are too small."""
+    if x.dtype != np.float32:
+        return np.multiply.accumulate(x, axis=dim, dtype=x.dtype)
+    found = np.moveaxis(np.multiply.accumulate(x, axis=dim, dtype=np.float64), dim, 0)
+    is_small = np.logical_or.accumulate(np.abs(found[:-1]) < LEAST_PRODUCT, axis=0)
+    np.multiply(found[1:], 0, out=found[1:], where=is_small)
+    return np.moveaxis(found.astype(x.dtype), 0, dim)
 
 
 def _logsumexp_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -75,10 +94,10 @@ fill(
     {
         "amax": lambda x, dims, keepdim: np.maximum.reduce(x, axis=dims, keepdims=keepdim),
         "amin": lambda x, dims, keepdim: np.minimum.reduce(x, axis=dims, keepdims=keepdim),
-        "prod": lambda x, dims, keepdim: np.multiply.reduce(x, axis=dims, keepdims=keepdim),
+        "prod": _product,
         "cumsum": _either_way(lambda x, dim: x.cumsum(axis=dim, dtype=x.dtype)),
         "recurrence": _either_way(_recurrence_array),
-        "cumprod": _either_way(lambda x, dim: x.cumprod(axis=dim, dtype=x.dtype)),
+        "cumprod": _either_way(_running_product),
         "logcumsumexp": running_logsumexp,
         "logsumexp": lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
         "all": lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim),

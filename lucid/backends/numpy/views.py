@@ -132,7 +132,7 @@ fill(
         "slice": _slice_array,
         "slice_back": _slice_back_array,
         "parts_back": _parts_back_array,
-        "diagonal": lambda x, offset, dim1, dim2: _writable(np.diagonal(x, offset, dim1, dim2), x),
+        "diagonal": lambda x, offset, dim1, dim2: _writable(x.diagonal(offset, dim1, dim2), x),
         "diagonal_back": _diagonal_back_array,
         "unfold": lambda x, dim, window, step: _unfold_array(x, dim, window, step),
         "unfold_back": lambda x, shape, dim, window, step: _unfold_back_array(x, shape, dim, window, step),

@@ -9,6 +9,7 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.core.batched import Batched
+from lucid.core.errors import ArgumentError
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
 
@@ -68,10 +69,11 @@ def _complex_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, e
 def _trailing(name: str, x: Tensor, normalized_shape: Any, **affine: Tensor | None) -> int:
     """How many dimensions to normalise over, checked against all operands."""
     sizes = tuple([normalized_shape] if isinstance(normalized_shape, int) else normalized_shape)
-    if not sizes or x.shape[-len(sizes) :] != sizes:
-        raise RuntimeError(
-            f"{name}: normalized_shape {list(sizes)} must be the sizes of the last dimensions of the input, "
-            f"which has shape {x.shape}"
+    if not sizes:
+        raise ArgumentError(f"{name}: normalized_shape must not be empty; give the sizes of the last dimensions")
+    if x.shape[-len(sizes) :] != sizes:
+        raise ArgumentError(
+            f"{name}: normalized_shape {list(sizes)} does not match the trailing sizes of the input, which has shape {x.shape}"
         )
     for what, value in affine.items():
         if value is not None and value.shape != sizes:
@@ -81,7 +83,9 @@ def _trailing(name: str, x: Tensor, normalized_shape: Any, **affine: Tensor | No
 
 def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:
     if x.ndim < 2:
-        raise RuntimeError(f"{name} needs (batch, channels, ...), at least 2 dimensions, not shape {x.shape}")
+        raise ArgumentError(
+            f"{name}: expected 2–5D input, (batch, channels, ...) with at least 2 dimensions, not shape {x.shape}"
+        )
     for what, value in values.items():
         if value is not None and value.shape != (x.shape[1],):
             raise RuntimeError(
@@ -204,6 +208,10 @@ def instance_norm(
         if running_mean is None or running_var is None:
             raise ValueError("instance_norm needs running_mean and running_var when use_input_stats is False")
         return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
+    if x.ndim < 3:
+        raise ArgumentError(
+            f"instance_norm: expected an input of at least 3-D, (batch, channels, ...), not shape {x.shape}"
+        )
     count = _values_per_channel("instance_norm", x, "channel of an example", math.prod(x.shape[2:]))
     _raise_if_shared("instance_norm", x, running_mean, running_var)
     if running_mean is not None or running_var is not None:

@@ -36,10 +36,9 @@ def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
             return address, code
 
         of_rows = tuple([plan.is_of_row(r) for r in plan.body.results])
-        room = sum(t.bytes for t in plan.rooms)
         return launch_rows.Rows(
-            loop, len(types), plan.dtypes, of_rows, tuple(plan.numbers), room, plan.column_room, plan.column_lanes,
-            plan.cost,
+            loop, len(types), plan.dtypes, of_rows, tuple(plan.numbers), plan.row_room, plan.lanes, plan.column_room,
+            plan.column_lanes, plan.cost,
         )  # fmt: skip
 
     return launch_rows.Kernel(make)

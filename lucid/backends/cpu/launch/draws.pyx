@@ -48,13 +48,17 @@ cdef void _part(void* given, Py_ssize_t part, int who) noexcept nogil:
 
 def drawing(make):
     cdef dict known = {}
+    latest = (None, None)  # the recipe that was asked for last, mostly again, and its loop
 
     def draw(recipe, key, Py_ssize_t first, shape):
-        kind = recipe[:4]
-        found = known.get(kind, known)
-        if found is known:
-            found = known[kind] = make(*kind)
-        return None if found is None else _drawn(<Stream>found, key, first, tuple(shape), <tuple>recipe[4])
+        nonlocal latest
+        cdef tuple found = latest
+        if found[0] is not recipe:
+            kind = recipe[:4]
+            if kind not in known:
+                known[kind] = make(*kind)
+            latest = found = (recipe, known[kind])
+        return None if found[1] is None else _drawn(<Stream>found[1], key, first, tuple(shape), <tuple>recipe[4])
 
     return draw
 

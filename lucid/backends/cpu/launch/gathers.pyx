@@ -124,7 +124,34 @@ cdef extern from *:
             default: LUCID_ONE(lucid_pair)
         }
     }
+
+    /* Elements of two rows at the same positions, which were checked. Those of 4 bytes are written in twos: a processor
+       that stores one word in a cycle takes a fourth less time for them. */
+    LUCID_APART static void lucid_take_twice(char *restrict x, char *restrict y, const int64_t *restrict positions,
+                                 ptrdiff_t stride, char *restrict v, char *restrict w, ptrdiff_t step, ptrdiff_t count, ptrdiff_t size) {
+        ptrdiff_t i = 0;
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        if (size == 4 && step == 4)
+            for (; i + 2 <= count; i += 2) {
+                ptrdiff_t p = positions[i] * stride, q = positions[i + 1] * stride;
+                uint32_t one, next;
+                uint64_t both;
+                memcpy(&one, x + p, 4), memcpy(&next, x + q, 4);
+                both = one | (uint64_t)next << 32;
+                memcpy(v + 4 * i, &both, 8);
+                memcpy(&one, y + p, 4), memcpy(&next, y + q, 4);
+                both = one | (uint64_t)next << 32;
+                memcpy(w + 4 * i, &both, 8);
+            }
+    #endif
+        if (i == count) return;
+        lucid_move_along(x, positions + i, stride, v + i * step, step, count - i, size, 1);
+        lucid_move_along(y, positions + i, stride, w + i * step, step, count - i, size, 1);
+    }
     """
+    void lucid_take_twice(
+        char*, char*, const int64_t*, Py_ssize_t, char*, char*, Py_ssize_t, Py_ssize_t, Py_ssize_t
+    ) noexcept nogil
     void lucid_move(
         char*, const Py_ssize_t*, Py_ssize_t, const char*, const Py_ssize_t*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
     ) noexcept nogil
@@ -318,6 +345,60 @@ cdef inline int _apply_along(
     return 0
 
 
+cdef inline Py_ssize_t _take_rows(
+    Task* task, Py_ssize_t* index, Py_ssize_t most, Checked* checked
+) noexcept nogil:
+    """Move elements into so many whole rows, all from the same positions; how many rows were done, the last if not all."""
+    cdef int d, k, inner = task.dims - 1
+    cdef Py_ssize_t count = task.shape[inner], source = 0, row, base, before = 0
+    cdef Py_ssize_t stride = task.steps[task.only], step = task.moves[inner], move = task.moves[inner - 1]
+    cdef int64_t p
+    cdef char* rows[POSITIONS]
+    cdef int64_t* positions
+    for d in range(inner):
+        source += index[d] * task.moves[d]
+    for k in range(task.positions):
+        rows[k] = task.given[k]
+        for d in range(inner):
+            rows[k] += index[d] * task.strides[d][k]
+    positions = <int64_t*>rows[task.only]
+    if positions != checked.positions or count > checked.count:
+        if lucid_check(positions, count, task.sizes[task.only]):
+            return 0
+        checked.positions, checked.count = positions, count
+    for row in range(most):
+        base = 0
+        for k in range(task.positions):
+            if k == task.only:
+                continue
+            p = (<int64_t*>(rows[k] + row * task.strides[inner - 1][k]))[0]
+            if p < 0:
+                p += task.sizes[k]
+            if p < 0 or p >= task.sizes[k]:
+                return row & ~1
+            base += p * task.steps[k]
+        if row & 1:
+            lucid_take_twice(
+                task.x + before, task.x + base, positions, stride, task.v + source - move, task.v + source, step, count,
+                task.size,
+            )
+        elif row == most - 1:
+            lucid_move_along(task.x + base, positions, stride, task.v + source, step, count, task.size, True)
+        before = base
+        source += move
+    return most
+
+
+cdef inline void _step(Task* task, Py_ssize_t* index) noexcept nogil:
+    """Go on to the next row of the index space."""
+    cdef int d
+    for d in range(task.dims - 2, -1, -1):
+        index[d] += 1
+        if index[d] < task.shape[d]:
+            break
+        index[d] = 0
+
+
 cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) noexcept nogil:
     """Take the places of a range of the index space, in row-major order."""
     cdef Py_ssize_t places[CHUNK]
@@ -326,6 +407,8 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
     cdef int d, inner = task.dims - 1, answer
     cdef Py_ssize_t length = task.shape[inner], row = begin // length, column = begin % length, count, filled, i, kept
     cdef bint wrong, is_simple = task.only >= 0 and not checks_only and task.division != BY_TARGET
+    # Whether rows that follow each other have the same positions.
+    cdef bint are_alike = is_simple and task.reads and inner > 0 and task.strides[inner - 1][task.only] == 0
     cdef Checked checked
     checked.positions, checked.count = NULL, 0
     for d in range(inner - 1, -1, -1):
@@ -335,6 +418,13 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
         filled = 0
         wrong = False
         while filled < CHUNK and begin < end:
+            if are_alike and filled == 0 and column == 0 and end - begin >= length:
+                count = _take_rows(task, index, min(task.shape[inner - 1] - index[inner - 1], (end - begin) // length), &checked)
+                if count:
+                    begin += count * length
+                    index[inner - 1] += count - 1
+                    _step(task, index)
+                    continue
             count = min(length - column, end - begin)
             answer = _apply_along(task, index, column, count, &checked) if is_simple and filled == 0 else 1
             if answer:
@@ -345,11 +435,7 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
             column += count
             if column == length:
                 column = 0
-                for d in range(inner - 1, -1, -1):
-                    index[d] += 1
-                    if index[d] < task.shape[d]:
-                        break
-                    index[d] = 0
+                _step(task, index)
         if wrong:
             task.is_wrong = True
             return

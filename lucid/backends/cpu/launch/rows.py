@@ -15,8 +15,8 @@ class Rows:
     `loop(side_by_side, alike)` gives the address of the loop over a row, or over rows side by side, and what keeps it
     alive; the operands that are `alike` have one number for all elements of a row, or for all rows. It gives 0 where there
     is no code. `results` are types, `of_rows` says which results are one number for a row, and `numbers` names the
-    parameters. `room` is how many bytes an element needs beside its memory, `column_room` how many an element of a row
-    beside others does, and how many such a row.
+    parameters. `row_room` is how many bytes an element needs if those of its row lie apart, how many it needs anyway, and how
+    many a row does; `column_room` how many an element of a row beside others needs, and how many such a row.
     """
 
     def __init__(
@@ -26,9 +26,10 @@ class Rows:
         results: tuple[Any, ...],
         of_rows: tuple[bool, ...],
         numbers: tuple[str, ...],
-        room: int,
-        column_room: tuple[int, int],
+        row_room: tuple[int, int, int],
         lanes: int,
+        column_room: tuple[int, int],
+        column_lanes: int,
         cost: float,
     ) -> None:
         pass

@@ -1,8 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """See rows.py.
 
-A row is the work of one thread. Where neighbours in the last dimension belong to other rows, many of these are done at
-once; the last of them may be done twice. Rows that are added up are done in groups, each by one thread and in order.
+A row is the work of one thread. Rows whose elements lie side by side are done some at a time, as many as stay near. Where
+neighbours in the last dimension belong to other rows, many of these are done at once; the last of them may be done twice.
+Rows that are added up are done in groups, each by one thread and in order.
 """
 
 cimport numpy as np
@@ -19,8 +20,8 @@ cdef enum:
     TOGETHER = 64  # as in codegen.rows, where rows lie side by side
 
 GROUP = TOGETHER
-cdef Py_ssize_t _BLOCK = 512  # elements, to multiples of which rooms are rounded
-
+cdef Py_ssize_t _NEAREST = 1 << 15  # bytes of rows that are done one after the other in each pass
+cdef Py_ssize_t _MOST = 64  # such rows
 cdef Py_ssize_t _NEAR = 1 << 19  # bytes that are kept of rows that are done at once
 cdef Py_ssize_t _LEAST = 128  # such rows
 
@@ -35,11 +36,12 @@ cdef struct Task:
     int dims  # beside the one along the row
     Py_ssize_t shape[DIMS]
     Py_ssize_t steps[DIMS][MOST]
-    Py_ssize_t strides[MOST]  # along the row
+    Py_ssize_t strides[2 * MOST]  # along the row, and from each row to the next
     Py_ssize_t across[MOST]  # from one row to its neighbour, where there are vectors of rows
     char* data[MOST]
     double numbers[NUMBERS]
     Py_ssize_t length, width, tiles, tile, lanes, units, parts, size
+    Py_ssize_t together  # rows of the innermost dimension, at most
     int totals  # of the operands and of the results, the last ones: sums of the rows of a group
     Py_ssize_t group  # rows
     char* room
@@ -53,12 +55,19 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef char* data[MOST]
     cdef char* room = task.room + who * task.size
     cdef int d, k
-    for unit in range(first, stop):
+    unit = first
+    while unit < stop:
         rest, tile, rows = unit, 0, 1
         if task.width:
             rest = unit // task.tiles
             tile = min(unit % task.tiles * task.tile, task.width - task.lanes)
             rows = min(task.tile, task.width - tile)
+        elif task.together > 1:
+            rows = min(task.together, stop - unit)
+            if task.dims > 1:
+                rows = min(rows, task.shape[task.dims - 1] - unit % task.shape[task.dims - 1])
+            if task.totals:
+                rows = min(rows, task.group - unit % task.group)
         for k in range(task.count):
             data[k] = task.data[k] + (tile * task.across[k] if tile else 0)
         for d in range(task.dims - 1, -1, -1):  # divisions take long, and the outermost dimension needs none
@@ -71,6 +80,7 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
             data[task.count - 1 - k] += unit // task.group * task.length * task.strides[task.count - 1 - k]
             data[task.operands - 1 - k] = data[task.count - 1 - k]
         task.inner(data, task.strides, task.length, task.numbers, room, rows)
+        unit += 1 if task.width else rows
 
 
 cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noexcept nogil:
@@ -91,11 +101,12 @@ cdef class Rows:
     cdef int operands, results
     cdef bint of_rows[MOST]
     cdef tuple numbers, kept
-    cdef Py_ssize_t room, lanes
+    cdef Py_ssize_t lanes, column_lanes
+    cdef Py_ssize_t row_room[3]
     cdef Py_ssize_t column_room[2]
     cdef double cost
 
-    def __init__(self, loop, operands, results, of_rows, numbers, room, column_room, lanes, cost):
+    def __init__(self, loop, operands, results, of_rows, numbers, row_room, lanes, column_room, column_lanes, cost):
         self.make, self.alive = loop, []
         for k in range(64):
             self.is_made[0][k] = self.is_made[1][k] = False
@@ -105,8 +116,9 @@ cdef class Rows:
         self.kept = tuple(results)
         for k, is_one in enumerate(of_rows):
             self.of_rows[k] = is_one
+        self.row_room[0], self.row_room[1], self.row_room[2] = row_room
         self.column_room[0], self.column_room[1] = column_room
-        self.numbers, self.room, self.lanes, self.cost = tuple(numbers), room, lanes, cost
+        self.numbers, self.lanes, self.column_lanes, self.cost = tuple(numbers), lanes, column_lanes, cost
 
     cdef Inner loop(self, bint is_across, int alike):
         """A loop, made when it is first needed; NULL if it cannot be."""
@@ -116,6 +128,18 @@ cdef class Rows:
             self.found[is_across][alike] = <Inner><void*><size_t>address
             self.is_made[is_across][alike] = True
         return self.found[is_across][alike]
+
+    cdef Py_ssize_t together(self, Task* task, tuple arrays, list outs, int alike):
+        """How many rows can be done at a time: one where elements lie apart."""
+        cdef Py_ssize_t bytes = self.row_room[1], size
+        cdef int k
+        for k in range(task.count - task.totals):
+            size = np.PyArray_ITEMSIZE(<np.ndarray>(arrays[k] if k < task.operands else outs[k - task.operands]))
+            if task.strides[k] == size:
+                bytes += size
+            elif not (alike >> k & 1 if k < task.operands else self.of_rows[k - task.operands]):
+                return 1
+        return max(min(_NEAREST // max(bytes * task.length, 1), _MOST), 1)
 
     cdef object launch(self, tuple arrays, int dim, dict params, int totals):
         """Results of rows; with `totals`, the last operands are matrices to whose rows groups of the last results are added."""
@@ -182,8 +206,8 @@ cdef class Rows:
             task.numbers[k] = <double>task.length if name == "length" else <double>params[name]
         # Vectors of rows, where the last dimension is not the rows' own and everything lies side by side in it.
         last = dims - 1
-        task.lanes, task.width, task.tiles = self.lanes, 0, 1
-        is_across = dim != last and shape[last] >= self.lanes and n <= 6
+        task.lanes, task.width, task.tiles = self.column_lanes, 0, 1
+        is_across = dim != last and shape[last] >= self.column_lanes and n <= 6
         if is_across:
             for k in range(task.count):
                 own = np.PyArray_ITEMSIZE(<np.ndarray>arrays[k] if k < n else <np.ndarray>outs[k - n])
@@ -203,9 +227,10 @@ cdef class Rows:
             own = task.width
             if self.column_room[0]:
                 own = min(own, max(_NEAR // (self.column_room[0] * task.length), _LEAST))
-            if threads > 1:  # two parts for each thread, where other dimensions do not give them
-                own = min(own, max(task.width * (size // (task.width * task.length)) // (2 * threads), _LEAST))
-            task.tile = min((max(own, self.lanes) + self.lanes - 1) // self.lanes * self.lanes, task.width)
+            # One part for each thread, where other dimensions do not give more: narrow ones are slow to write.
+            if threads > 1:
+                own = min(own, max(task.width * (size // (task.width * task.length)) // threads, _LEAST))
+            task.tile = min((max(own, self.column_lanes) + self.column_lanes - 1) // self.column_lanes * self.column_lanes, task.width)
             task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
                 task.across[k] = all[last][k]
@@ -228,9 +253,14 @@ cdef class Rows:
             for k in range(task.count):
                 task.steps[task.dims][k] = steps[k]
             task.dims += 1
-        task.size = self.room * ((task.length + _BLOCK - 1) // _BLOCK * _BLOCK)
+        for k in range(task.count):
+            task.strides[task.count + k] = task.steps[task.dims - 1][k] if task.dims else 0
+        task.together = 1 if is_across else self.together(&task, arrays, outs, alike)
+        own = (task.length + self.lanes - 1) // self.lanes * self.lanes
+        task.size = own * (self.row_room[0] + task.together * self.row_room[1])
+        task.size += (task.together + self.lanes - 1) // self.lanes * self.lanes * self.row_room[2]
         if is_across:
-            own = (task.tile + self.lanes - 1) // self.lanes * self.lanes
+            own = (task.tile + self.column_lanes - 1) // self.column_lanes * self.column_lanes
             task.size = own * (self.column_room[0] * task.length + self.column_room[1])
         task.size = (task.size + 127) & ~<Py_ssize_t>63  # threads do not write to one line of the cache
         own = (task.units + task.group - 1) // task.group

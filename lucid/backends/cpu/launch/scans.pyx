@@ -8,8 +8,8 @@ the scans are joined where all operands go on alike; one of them is taken by vec
 cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
-from lucid.backends.cpu.thread_pool cimport share
+from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran
+from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
 
@@ -19,6 +19,7 @@ cdef enum:
     PIECE = 512  # scans that are taken together
     ROWS = 8  # elements of these
     FEW = 2  # scans, which are taken one by one
+    LEAST_WORK = 20000  # nanoseconds, from which on threads pay
 
 
 ctypedef void (*Line)(char** data, Py_ssize_t* strides, Py_ssize_t count) noexcept nogil
@@ -113,7 +114,7 @@ cdef void _do_all(Task* task, double cost) noexcept nogil:
     for d in range(task.dims):
         outer *= task.shape[d]
     work = cost * outer * task.width * task.count
-    threads = threads_for(work)
+    threads = pool_size() if work >= LEAST_WORK else 1
     if task.is_beside:  # as many pieces as threads can share, and what is left over for the last
         most = max(task.width // PIECE, 1)
         if threads > 1:

@@ -15,8 +15,6 @@ from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.launch.rows import GROUP
-from lucid.backends.cpu.parallel import LEAST_WORK, in_parts
-from lucid.backends.numpy.constants import ones
 from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, fill
@@ -137,9 +135,9 @@ def _pulled_at_once(flat: tuple[Any, ...], weight: Any) -> tuple[Any, Any, Any]:
     return dx, *[np.add.reduce(s, axis=0) for s in sums]
 
 
-def _are_moderate(scale: Any) -> bool:
-    """Whether products with these factors, and of them, are well within the range of their type."""
-    return within(scale, *moderate_sizes(scale.dtype))
+def _are_moderate(scale: Any, dtype: Any) -> bool:
+    """Whether products with these factors, and of them, are well within the range of a type."""
+    return within(scale, *moderate_sizes(dtype))
 
 
 def _as_groups(x: Any, groups: int) -> Any:
@@ -156,7 +154,7 @@ def _of_groups(values: Any, x: Any, groups: int) -> Any:
 def _groups_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, tuple[Any, ...]]:
     w, b = (_of_groups(v, x, groups) for v in (weight, bias))
     found = _normalized(_as_groups(x, groups), w, b, eps, True) if x.size else None
-    if found is None or not _are_moderate(found[1][-1]):
+    if found is None or not _are_moderate(found[1][-1], found[1][-1].dtype):
         out: tuple[Any, tuple[Any, ...]] = kernels.reference(group_norm).forward(
             x, weight, bias, groups=groups, eps=eps
         )
@@ -185,16 +183,12 @@ _whole_backward_kernel = row_kernel(normalized_and_affine_back)
 _affine_kernel, _batch_kernel = row_kernel(affine_back), row_kernel(normalized_with_variance)
 
 
-# How many multiplications of matrices take as long as going over one element.
-_PER_ELEMENT = 40
-
-
 _FEW = 16  # positions up to which the examples of a channel are brought together first
 
 
-def _as_channels(x: Any, groups: int) -> Any:
+def _as_channels(x: Any) -> Any:
     x = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
-    if groups or x.shape[2] >= _FEW:
+    if x.shape[2] >= _FEW:
         return x
     return _in_order(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
 
@@ -202,171 +196,101 @@ def _as_channels(x: Any, groups: int) -> Any:
 def _from_channels(y: Any, shape: tuple[int, ...]) -> Any:
     """An array as it was before `_as_channels`."""
     if len(y) == shape[0]:
-        return y.reshape(shape)
+        return _shaped(y, shape)
     return _in_order(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
 
 
-def _affine(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
-    count = x.shape[1]
-    w = ones(count, x.dtype) if weight is None else _in_order(weight)
-    return w, np.zeros(count, x.dtype) if bias is None else _in_order(bias)
-
-
-def _in_parts(work: Any, x: Any, groups: int) -> None:
-    """Call `work` with slices of the channels, or, where statistics are of examples, of these."""
-    in_parts(work, len(x) if groups else x.shape[1], x.size * _PER_ELEMENT)
-
-
-def _channels_forward(x: Any, weight: Any, bias: Any, groups: int, eps: float) -> tuple[Any, ...]:
-    """The result, then what `_channels_backward` wants to know, then mean and variance."""
-    planes = _as_channels(x, groups)
-    w, b = _affine(planes, weight, bias)
-    y = np.empty_like(planes)
-    mean, variance = np.empty((2, len(planes), groups) if groups else (2, planes.shape[1]))
-
-    def work(some: slice) -> None:
-        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
-        batch_norm.normalize(planes[part], w[own], b[own], groups, eps, y[part], mean[some], variance[some])
-
-    _in_parts(work, planes, groups)
-    rstd = 1 / np.sqrt(variance + eps)
+def _channels_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    """The result, mean and variance, and what `_channels_backward` wants to know."""
+    planes = _as_channels(x)
+    w, b = (v if v is None else _in_order(v) for v in (weight, bias))
     low, high = safe_sums(x.dtype)
-    lost = ~((variance + eps >= low) & (variance <= high))
-    if lost.any():
-        _rescale_sets(planes, w, b, groups, eps, lost, y, mean, rstd)
-    return _from_channels(y, x.shape), (mean, rstd), mean, variance
+    y, mean, rstd, narrow_mean, variance, is_extreme = batch_norm.normalize(planes, w, b, eps, low, high)
+    if is_extreme:
+        wide = variance.astype(np.float64)
+        lost = ~((wide + eps >= low) & (wide <= high))
+        _rescale_channels(planes, w, b, eps, lost, y, mean, rstd)
+    return (_from_channels(y, x.shape), narrow_mean, variance), (mean, rstd)
 
 
-def _sets(planes: Any, groups: int) -> Any:
-    """The elements that share statistics, as an array of (sets, channels of a set, elements of one)."""
-    if groups:
-        return planes.reshape(len(planes) * groups, planes.shape[1] // groups, planes.shape[2])
-    return planes.swapaxes(0, 1).reshape(planes.shape[1], 1, len(planes) * planes.shape[2])
-
-
-def _rescale_sets(
-    planes: Any, weight: Any, bias: Any, groups: int, eps: float, lost: Any, y: Any, mean: Any, rstd: Any
-) -> None:
-    """Compute again the finite sets of elements whose variances are too large or too small for their type."""
-    sets = _sets(planes, groups)
-    flat = sets.reshape(len(sets), math.prod(sets.shape[1:]))
-    lost = lost.reshape(-1) & _finite_sizes(flat, True)
-    normal, found_mean, found_rstd = normalized_rows(flat[lost], eps, True)
-    mean.reshape(-1)[lost], rstd.reshape(-1)[lost] = found_mean, found_rstd
-    count = groups or len(weight)
-    own = np.flatnonzero(lost) % count  # which part of the weights a set has
-    w, b = (v.reshape(count, -1, 1)[own] for v in (weight, bias))
-    scaled = normal.reshape(-1, *sets.shape[1:]) * w + b
-    if groups:
-        y.reshape(sets.shape)[lost] = scaled
-    else:
-        y[:, lost] = scaled.reshape(-1, len(planes), planes.shape[2]).swapaxes(0, 1)
+def _rescale_channels(planes: Any, weight: Any, bias: Any, eps: float, lost: Any, y: Any, mean: Any, rstd: Any) -> None:
+    """Compute again the finite channels whose variances are too large or too small for their type."""
+    flat = planes.swapaxes(0, 1).reshape(planes.shape[1], len(planes) * planes.shape[2])
+    lost = lost & _finite_sizes(flat, True)
+    normal, mean[lost], rstd[lost] = normalized_rows(flat[lost], eps, True)
+    normal = normal if weight is None else normal * weight[lost, None]
+    scaled = normal if bias is None else normal + bias[lost, None]
+    y[:, lost] = scaled.reshape(-1, len(planes), planes.shape[2]).swapaxes(0, 1)
 
 
 def _units(rstd: Any, dtype: Any) -> Any:
-    """The powers of 2 in which the sets of elements have moderate sizes; None if all have as they are."""
+    """The powers of 2 in which channels have moderate sizes; None if all have as they are."""
+    if _are_moderate(rstd, dtype):
+        return None
     extreme = ~is_moderate(rstd, dtype) & (rstd > 0) & np.isfinite(rstd)
     return power_of_two(1 / np.where(extreme, rstd, 1)) if extreme.any() else None
 
 
-def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any, groups: int) -> list[Any]:
+def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any) -> list[Any]:
     (x, weight, _), (mean, rstd) = arrays, residuals
-    planes = _as_channels(x, groups)
-    g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0], groups)
-    w, _ = _affine(planes, weight, None)
-    by_mean, by_variance = [np.zeros(mean.shape) if ct is None else ct.astype(mean.dtype) for ct in cts[1:]]
+    planes = _as_channels(x)
+    g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0])
+    w = weight if weight is None else _in_order(weight)
+    by_mean, by_variance = [ct if ct is None else _in_order(ct.astype(mean.dtype)) for ct in cts[1:]]
     units = _units(rstd, planes.dtype)
-    if units is not None:  # as for x / unit, of which the result is a function as it is of x
-        each = np.repeat(units, planes.shape[1] // (groups or len(units)), axis=-1)[..., None].astype(planes.dtype)
-        planes, mean, rstd, by_mean = planes / each, mean / units, rstd * units, by_mean * units
-        by_variance = by_variance * units * units
-    dx = np.empty_like(planes) if needs[0] else None
-    dweight, dbias = np.zeros((2, *planes.shape[:2]) if groups else (2, planes.shape[1]))
-
-    def work(some: slice) -> None:
-        part, own = ((some,), slice(None)) if groups else ((slice(None), some), some)
-        batch_norm.normalize_back(
-            g[part], planes[part], w[own], groups, mean[some], rstd[some], by_mean[some], by_variance[some],
-            dx if dx is None else dx[part], dweight[some], dbias[some],
-        )  # fmt: skip
-
-    _in_parts(work, planes, groups)
-    if units is not None and dx is not None:
-        dx /= each
-    if groups:
-        dweight, dbias = np.add.reduce(dweight, axis=0), np.add.reduce(dbias, axis=0)
-    return [dx if dx is None else _from_channels(dx, x.shape), dweight.astype(x.dtype), dbias.astype(x.dtype)]
+    if units is None:
+        dx, dw, db = batch_norm.normalize_back(g, planes, w, mean, rstd, by_mean, by_variance, needs[0])
+    else:  # as for x / unit, of which the result is a function as it is of x
+        each = units[:, None].astype(planes.dtype)
+        by_mean = by_mean if by_mean is None else by_mean * units
+        by_variance = by_variance if by_variance is None else by_variance * units * units
+        dx, dw, db = batch_norm.normalize_back(
+            g, planes / each, w, mean / units, rstd * units, by_mean, by_variance, needs[0]
+        )
+        dx = dx if dx is None else dx / each
+    return [dx if dx is None else _from_channels(dx, x.shape), dw, db]
 
 
-_SMALL = 4096  # elements, up to which channels are brought together in rows whatever their positions
+def _is_matrix(x: Any) -> bool:
+    """Whether channels have one position and are the columns of a matrix."""
+    return bool(x.size == x.shape[0] * x.shape[1])
 
 
-def _channel_dim(x: Any) -> int:
-    """Along which dimension of `_as_matrix` a channel lies; -1 for those that are not brought together."""
-    if x.size == x.shape[0] * x.shape[1]:  # of one position
-        return 0
-    return 1 if x.size <= _SMALL else -1
-
-
-def _as_matrix(x: Any, dim: int) -> Any:
-    """Channels as the columns of a matrix or, if they lie along dimension 1, as its rows."""
-    if dim == 0:
-        return x.reshape(x.shape[:2])
-    return _in_order(x.swapaxes(0, 1)).reshape(x.shape[1], -1)
-
-
-def _from_matrix(new: Any, shape: tuple[int, ...], dim: int) -> Any:
-    """An array as it was before `_as_matrix`."""
-    if dim == 0:
-        return _shaped(new, shape)
-    return _in_order(new.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
-
-
-def _per_channel(values: Any, dim: int) -> Any:
-    return values[:, None] if dim and values is not None else values
-
-
-def _matrix_forward(x: Any, weight: Any, bias: Any, eps: float, dim: int) -> tuple[Any, tuple[Any, ...]] | None:
-    """Channels along a dimension of a matrix; None where the sizes of numbers need care."""
-    w, b = _per_channel(weight, dim), _per_channel(bias, dim)
-    found = _batch_kernel.run(_given(_as_matrix(x, dim), w, b), dim, {"eps": eps, "weighted": weight is not None})
+def _columns_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]] | None:
+    """Channels that are the columns of a matrix; None where the sizes of numbers need care."""
+    params = {"eps": eps, "weighted": weight is not None}
+    found = _batch_kernel.run(_given(x.reshape(x.shape[:2]), weight, bias), 0, params)
     if found is None:
         return None
     y, mean, rest, scale, variance = found
-    if not _are_moderate(scale):
+    if not _are_moderate(scale, scale.dtype):
         return None
     flat = [add(mean, rest).reshape(-1), variance.reshape(-1)]
-    return (_from_matrix(y, x.shape, dim), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
+    return (_shaped(y, x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
 
 
-def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]]:
-    dim = _channel_dim(x) if support.in_use and x.size else -1
-    if dim >= 0:
-        found = _matrix_forward(x, weight, bias, eps, dim)
-        if found is not None:
-            return found
-    y, residuals, mean, variance = _channels_forward(x, weight, bias, 0, eps)
-    return (y, mean.astype(y.dtype), variance.astype(y.dtype)), residuals
+def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    found = _columns_forward(x, weight, bias, eps) if support.in_use and x.size and _is_matrix(x) else None
+    return _channels_forward(x, weight, bias, eps) if found is None else found
 
 
 def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: float) -> list[Any]:
     if len(residuals) == 2:
-        return _channels_backward(arrays, residuals, needs, cts, 0)
+        return _channels_backward(arrays, residuals, needs, cts)
     mean, rest, scale = residuals
     if cts[0] is None or cts[1] is not None or cts[2] is not None:
         wide = (mean + rest).reshape(-1).astype(np.float64), scale.reshape(-1).astype(np.float64)
-        return _channels_backward(arrays, wide, needs, cts, 0)
+        return _channels_backward(arrays, wide, needs, cts)
     x, weight, _ = arrays
-    dim = _channel_dim(x)
-    g, base = _as_matrix(cts[0], dim), _as_matrix(x, dim)
+    g, base = cts[0].reshape(x.shape[:2]), x.reshape(x.shape[:2])
     dx: Any = None
     dw: Any = None
     db: Any = None
     if needs[0]:
-        given = (g, base, *residuals) if weight is None else (g, base, *residuals, _per_channel(weight, dim))
-        dx = _from_matrix(_backward_kernel.run(given, dim, {"weighted": weight is not None}), x.shape, dim)
+        given = (g, base, *residuals) if weight is None else (g, base, *residuals, weight)
+        dx = _shaped(_backward_kernel.run(given, 0, {"weighted": weight is not None}), x.shape)
     if needs[1] or needs[2]:
-        found = _affine_kernel.run((g, base, *residuals), dim, {})
+        found = _affine_kernel.run((g, base, *residuals), 0, {})
         dw, db = [_shaped(d.astype(x.dtype, copy=False), (x.shape[1],)) for d in found]
     return [d if need else None for d, need in zip((dx, dw, db), needs)]
 
@@ -377,17 +301,14 @@ def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...
 
 def _scaled(x: Any, scale: Any, shift: Any) -> Any:
     planes = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
-    w, b = _affine(planes, scale, shift)
-    y = np.empty_like(planes)
-    in_parts(lambda some: batch_norm.affine(planes[some], w, b, y[some]), len(planes), planes.size * _PER_ELEMENT)
-    return y.reshape(x.shape)
+    return _shaped(batch_norm.affine(planes, _in_order(scale), shift if shift is None else _in_order(shift)), x.shape)
 
 
 def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[Any]:
     x, scale, _ = arrays
     # The gradients of weights are those of a normalisation of values that are normal already.
     normal = np.zeros(x.shape[1]), np.ones(x.shape[1])
-    only = _channels_backward(arrays, normal, (False, True, True), (cts[0], None, None), 0)
+    only = _channels_backward(arrays, normal, (False, True, True), (cts[0], None, None))
     return [_scaled(cts[0], scale, None) if needs[0] else None, *only[1:]]
 
 
@@ -408,18 +329,17 @@ def _planes_of(steps: Steps, place: Any) -> Any:
 
 def _batch_steps(steps: Steps, outs: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     kind, channels = x.array.dtype, x.array.shape[1]
-    if not steps.can_check or kind not in _WIDE or not x.array.size or _channel_dim(x.array) >= 0:
+    if not steps.can_check or kind not in _WIDE or not x.array.size or _is_matrix(x.array):
         return None
     if any(v is not None and v.array.dtype != kind for v in (weight, bias)):
         return None
     planes = _planes_of(steps, x)
     y = outs[0] if len(planes.array) == len(x.array) else steps.new(planes.array.shape, kind)
-    w = steps.constant(ones(channels, kind)) if weight is None else steps.ordered(weight)
-    b = steps.constant(np.zeros(channels, kind)) if bias is None else steps.ordered(bias)
-    mean, rstd, variance = [steps.new((channels,), np.float64) for _ in range(3)]
+    w, b = [v if v is None else steps.ordered(v) for v in (weight, bias)]
+    mean, rstd = [steps.new((channels,), np.float64) for _ in range(2)]
     flag, (low, high) = steps.new((), np.bool_), safe_sums(kind)
-    found = batch_norm.entry(planes.array, eps, float(low), float(high), False, _is_shared(planes))
-    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, b, y, variance, *outs[1:]))
+    found = batch_norm.entry(planes.array, eps, float(low), float(high), False)
+    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, b, y, *outs[1:]))
     steps.check(flag)  # numbers that need care are the kernel's
     if y is not outs[0]:
         _copy_back(steps, y, outs[0])
@@ -428,25 +348,19 @@ def _batch_steps(steps: Steps, outs: Any, x: Any, weight: Any, bias: Any, eps: f
 
 def _batch_back_steps(steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, eps: float) -> bool:
     (x, weight, _), (mean, rstd), (g, *others) = operands, residuals, cts
-    kind, channels = x.array.dtype, x.array.shape[1]
+    kind = x.array.dtype
     if g is None or any(c is not None for c in others):
         return False
     planes, g = _planes_of(steps, x), _planes_of(steps, g)
     dx, dw, db = outs
     target = dx if dx is None or len(planes.array) == len(x.array) else steps.new(planes.array.shape, kind)
-    w = steps.constant(ones(channels, kind)) if weight is None else steps.ordered(weight)
-    flag, sums = steps.new((), np.bool_), steps.new((2 * channels,), np.float64)
-    zeros = steps.constant(np.zeros(channels))
-    found = batch_norm.entry(planes.array, eps, *moderate_sizes(kind), True, _is_shared(planes))
-    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, g, target, zeros, dw, db, sums))
+    w, flag = weight if weight is None else steps.ordered(weight), steps.new((), np.bool_)
+    found = batch_norm.entry(planes.array, eps, *moderate_sizes(kind), True)
+    steps.enter(Entry(*found), (planes, w, mean, rstd, flag, g, target, dw, db, None, None))
     steps.check(flag)
     if target is not dx:
         _copy_back(steps, target, dx)
     return True
-
-
-def _is_shared(planes: Any) -> bool:
-    return bool(planes.array.size * _PER_ELEMENT > LEAST_WORK)
 
 
 def _copy_back(steps: Steps, planes: Any, out: Any) -> None:
