@@ -36,6 +36,7 @@ def __dir__() -> list[str]:
 
 # Derivatives by inputs belong to a later room than the tape.
 autograd._ON_DEMAND.update(dict.fromkeys(("jacobian", "hessian", "hvp", "jvp", "vhp", "vjp"), "lucid.func.of_inputs"))
+autograd._ON_DEMAND["profiler"] = "lucid"
 
 # Beyond this line, names such as `sum` and `float` are Lucid's.
 for _row in _names.ROWS:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 _functions: list[Callable[[], Any]] = []
@@ -11,6 +12,16 @@ def after_fork(function: Callable[[], Any]) -> Callable[[], Any]:
     """Have a function called in every child process that is forked from now on; it makes new locks."""
     _functions.append(function)
     return function
+
+
+def lock_after_fork(namespace: dict[str, Any], make: Callable[[], Any] = Lock) -> Any:
+    """A lock for the `_lock` of a module, in which every forked child puts a new one: `lock_after_fork(globals())`."""
+
+    @after_fork
+    def renew() -> None:
+        namespace["_lock"] = make()
+
+    return make()
 
 
 def _in_child() -> None:

@@ -132,7 +132,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         self._array = array_of(data, dtype)
         self._held, self._requires_grad = bool(requires_grad), bool(requires_grad)
         self._grad = self._node = self._meta = self._aux = None
-        self._born = newest()
+        self._born, self._marked = newest(), False
 
     # Attributes.
 

@@ -94,6 +94,9 @@ PARTIAL = {
     "i": "not over counts and positions: the shape of the result depends on them",
 }
 
+# Rows with a derivative that is that of no function.
+NOT_A_GRADIENT = ("scale_gradient", "straight_through", "vector_quantize")
+
 # Reasons that no row can state for itself: column -> reason -> rows. Forms in place share those of their function.
 REASONS: dict[str, dict[str, str]] = {
     "derivatives": {
@@ -103,7 +106,7 @@ REASONS: dict[str, dict[str, str]] = {
         "the result is steps of the operand, with a derivative of 0 wherever it has one": (
             "histc poisson_quantile binomial_quantile accuracy"
         ),
-        "the gradient is meant to be another than that of the values; the row pins it": "scale_gradient straight_through vector_quantize",
+        "the gradient is meant to be another than that of the values; the row pins it": " ".join(NOT_A_GRADIENT),
     },
     "complex": {
         "it needs an order of numbers": """

@@ -114,7 +114,8 @@ def array(x: Any) -> np.ndarray:
         plain = plain.to_dense() if plain.layout is not torch.strided else plain
         return plain.float().numpy(force=True) if plain.dtype is torch.bfloat16 else np.array(plain.numpy(force=True))
     if isinstance(x, lucid.Tensor):
-        return np.array(x.detach().float() if x.dtype is lucid.bfloat16 else x.detach())
+        plain = x.detach() if x.layout is lucid.strided else x.detach().to_dense()
+        return np.array(plain.float() if plain.dtype is lucid.bfloat16 else plain)
     return np.asarray(x)
 
 

@@ -37,7 +37,7 @@ NOT_OPS: dict[str, str] = {
     "tells about types and shapes: test_dtypes, test_tensor": """
         __array_namespace_info__ broadcast_shapes can_cast device dtype finfo get_default_dtype iinfo is_complex
         is_floating_point is_pinned is_shared is_tensor isdtype nelement numel promote_types result_type set_default_dtype
-        storage_offset stride Tensor
+        storage_offset stride Tensor HasShape SupportsGrad SupportsNumpyConversion TensorLikeProtocol
     """,
     "modes and settings: test_modes, test_amp, test_threads": """
         autocast enable_grad get_num_threads GradScaler inference_mode is_grad_enabled is_inference_mode_enabled no_grad
@@ -45,10 +45,10 @@ NOT_OPS: dict[str, str] = {
     """,
     "settings, and names that have nothing to do: test_originals, test_meta": """
         are_deterministic_algorithms_enabled eval get_default_device get_num_interop_threads is_storage pin_memory
-        set_default_device set_num_interop_threads share_memory_ untyped_storage use_deterministic_algorithms
+        set_default_device set_num_interop_threads share_memory_ to_dlpack untyped_storage use_deterministic_algorithms
     """,
     "transforms and control flow: test_func_vmap, test_func_control, test_compile": "compile cond scan vmap while_loop",
-    "files: test_checkpoints": "load load_sharded save save_sharded",
+    "files: test_checkpoints": "load load_safetensors load_sharded save save_safetensors save_sharded",
     "files of several processes: test_distributed_checkpoints": "Shard load_parallel save_parallel",
     "an error class": "LinAlgError",
     "changes type or place; the rows to_complex and to_double test the one operation beneath": """
@@ -67,6 +67,7 @@ WHY_NOT = {name: reason for reason, names in NOT_OPS.items() for name in names.s
 SAME_AS: dict[str, str] = {
     "bitwise_invert": "bitwise_not",
     "broadcast_arrays": "broadcast_tensors",
+    "cube_": "pow_",
     "cumulative_prod": "cumprod",
     "cumulative_sum": "cumsum",
     "fill": "fill_",

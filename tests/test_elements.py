@@ -145,8 +145,9 @@ def test_complex_of_single_precision():
     x = lucid.complex(lucid.tensor([1.0, -0.0]), lucid.tensor([[2.0], [math.nan]]))
     assert x.dtype == lucid.complex64 and x.shape == (2, 2)
     assert np.signbit(x.numpy().real[0, 1])
-    with pytest.raises(RuntimeError, match="float64"):
-        lucid.complex(lucid.tensor([1.0]), lucid.tensor([1.0], dtype=lucid.float64))
+    widths = (lucid.float16, lucid.bfloat16), (lucid.float32, lucid.float64)
+    for (a, b), kind in zip(widths, (lucid.complex64, lucid.complex128), strict=True):
+        assert lucid.complex(lucid.ones(1, dtype=a), lucid.ones(1, dtype=b)).dtype == kind
     with pytest.raises(RuntimeError, match="int64"):
         lucid.complex(lucid.tensor([1]), lucid.tensor([1]))
     with pytest.raises(RuntimeError, match="broadcast"):

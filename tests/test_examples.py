@@ -3,6 +3,7 @@
 import math
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,13 @@ def example(load, tmp_path):
         return result
 
     return run
+
+
+def test_every_example_is_in_the_table():
+    root = Path(__file__).resolve().parent.parent
+    programs = [p.name for p in (root / "examples").glob("*.py") if '__name__ == "__main__"' in p.read_text()]
+    table = (root / "docs/index.md").read_text()
+    assert len(programs) > 10 and not [name for name in programs if f"examples/{name}" not in table]
 
 
 def test_digits(example):

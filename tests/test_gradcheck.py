@@ -345,3 +345,20 @@ def test_functions_with_a_forward_rule_only():
 
     wrong.defjvps(lambda t, value, x: 2 * x**2 * t)
     assert gradcheck(wrong, tensor(0.5, -2.0), raise_exception=False) is False
+
+
+def test_gradients_of_many_at_once(monkeypatch):
+    x = lucid.tensor([0.5, 1.5], requires_grad=True)
+    z = lucid.tensor([0.5 + 1.0j], requires_grad=True)
+    assert gradcheck(lambda x, z: (x.sin(), z * x[0], lucid.ones(2)), (x, z), check_batched_grad=True, fast_mode=True)
+    assert gradgradcheck(func=lambda x: x**3, inputs=x, check_batched_grad=True)
+    grad = checking.grad
+
+    def wrong(*args, is_grads_batched=False, **kwargs):
+        found = grad(*args, is_grads_batched=is_grads_batched, **kwargs)
+        return [None if g is None else 2 * g for g in found] if is_grads_batched else found
+
+    monkeypatch.setattr(checking, "grad", wrong)
+    assert gradcheck(lucid.sin, x)
+    with pytest.raises(GradcheckError, match="batched backward"):
+        gradcheck(lucid.sin, x, check_batched_grad=True)

@@ -103,7 +103,7 @@ def test_names_of_entries_change_with_every_file_of_the_code_generator(monkeypat
         opened.append(Path(path).relative_to(Path(pack.__file__).parent))
         return open(path, *mode)
 
-    monkeypatch.setattr(pack, "_sources", "")
+    monkeypatch.setattr(pack, "_sources", {})
     monkeypatch.setattr(pack, "open", noted, raising=False)
     assert pack.sources() == read
     assert {Path("folds.py"), Path("functions", "exponentials.py")} <= set(opened)

@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the rooms whose names it has.
 ROOMS = (
     "native forks core ops codegen backends ir api autograd func compiler debug distributed linalg fft special signal masked einops distributions sparse amp nn optim data checkpoints "
-    "utils kernels tree profiler interop array_api numpy jax torch"
+    "serialization dtypes utils kernels tree profiler interop array_api numpy jax torch"
 ).split()
 # These are built on the public package.
 USERS = "nn optim data checkpoints amp utils masked einops signal distributions sparse array_api interop kernels numpy jax torch".split()

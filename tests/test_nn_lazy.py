@@ -138,3 +138,23 @@ def test_unmaterialized_tensors_print():
     layer = nn.LazyLinear(2)
     assert repr(layer.weight) == "<UninitializedParameter>"
     assert repr(layer) == "LazyLinear(in_features=None, out_features=2, bias=True)"
+
+
+@pytest.mark.parametrize("library", [lucid, torch], ids=["lucid", "torch"])
+def test_nothing_is_computed_of_what_has_no_shape(library):
+    layer = library.nn.LazyLinear(3)
+    weight, x = layer.weight, library.ones(2, 2)
+    computed = [
+        lambda: weight + 1, lambda: 1 - weight, lambda: weight * weight, lambda: x @ weight, lambda: weight.exp(),
+        lambda: weight.sum(), lambda: weight[0:], lambda: weight.reshape(-1), lambda: library.cat([weight, weight]),
+        lambda: weight.clone(), lambda: library.nn.functional.linear(x, weight), lambda: weight == 0,
+        lambda: library.nn.LazyBatchNorm1d().running_mean + 1,
+    ]  # fmt: skip
+    for compute in computed:
+        with pytest.raises(ValueError):
+            compute()
+    with pytest.raises(ValueError, match="uninitialized"):
+        weight + 1
+    layer.double()
+    assert weight is layer.weight and is_lazy(weight) and weight.dtype == library.float64 and weight.requires_grad
+    assert layer(x.double()).shape == (2, 3) and (layer.weight + 1).shape == (3, 2) and layer.weight is weight

@@ -422,6 +422,19 @@ class TestDerivatives:
         same(np.jvp(np.sin, (x,), (x,))[1], onp.cos(x) * x)
         same(np.grad_and_aux(lambda x: (np.sum(x), x))(x)[0], onp.ones(2))
 
+    def test_products_and_names(self):
+        x, matrix = onp.array([0.5, 1.5]), onp.array([[1.0, 2.0], [3.0, 5.0]])
+        full = matrix.T @ matrix * onp.outer(2 * x, 2 * x)  # of |matrix x²|² / 2, without the bend of x²
+        same(np.make_ggnvp(lambda x: np.dot(matrix, x**2))(x)(x), full @ x)
+        same(np.deriv(lambda t, s: np.array([s * t, t**3]))(2.0, 5.0), [5.0, 12.0])
+        same(np.grad_named(lambda a, b: np.sum(a * b**2), "b")(x, x), 2 * x * x)
+        found = np.multigrad_dict(lambda a, b=3.0: np.sum(a) * b)(x)
+        same(found["a"], [3.0, 3.0])
+        same(found["b"], 2.0)
+        same(np.tensor_jacobian_product(lambda x: np.outer(x, x))(x, matrix), matrix @ x + matrix.T @ x)
+        same(np.vector_jacobian_product(lambda x: np.dot(matrix, x))(x, x), x @ matrix)
+        same(np.hessian_tensor_product(lambda x: np.sum(x**3))(x, x), 6 * x * x)
+
     def test_tape_and_transforms(self):
         x = np.array([1.0, 2.0], dtype=float).requires_grad_()
         np.sum(np.exp(x)).backward()

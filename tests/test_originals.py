@@ -203,3 +203,195 @@ def test_hooks_on_loading_of_all_modules():
     net.load_state_dict(state)
     assert seen[7:] == ["own"]
     assert nn.MultilabelMarginLoss is nn.MultiLabelMarginLoss
+
+
+def test_types_and_devices_by_their_names() -> None:
+    assert lucid.zeros(1, dtype="FLOAT64").dtype == lucid.float64 and lucid.zeros(1, dtype="bool_").dtype == lucid.bool
+    assert lucid.zeros(1, dtype="F").dtype == lucid.complex64  # NumPy's letters keep their case
+    for error in (ValueError, TypeError):
+        with pytest.raises(error, match="Unknown dtype string"):
+            lucid.zeros(1, dtype="floof")
+    with pytest.raises(TypeError, match="not a dtype"):
+        lucid.zeros(1, dtype=3.5)
+    assert lucid.dtypes.float is lucid.float32 and lucid.dtypes.bool_ is lucid.bool and lucid.dtypes.long is lucid.int64
+    cpu = lucid.device("cpu")
+    assert cpu == "cpu" and cpu != "meta" and {cpu: 1}["cpu"] == 1 and cpu == lucid.device("cpu", index=0)
+    assert cpu != lucid.device("cpu:1") and lucid.device("cpu:1") == "cpu"
+
+
+def test_zero_threads_are_those_of_the_beginning() -> None:
+    first = lucid.get_num_threads()
+    try:
+        lucid.set_num_threads(first + 1)
+        lucid.set_num_threads(0)
+        assert lucid.get_num_threads() == first
+        with pytest.raises(ValueError):
+            lucid.set_num_threads(-1)
+    finally:
+        lucid.set_num_threads(first)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_complex_numbers_of_any_floats(kind: str) -> None:
+    x, y = T([1.0, 2.0], dtype=kind), T([3.0, -1.0])
+    found = lucid.complex(x, y)
+    assert found.dtype == (lucid.complex128 if kind == "float64" else lucid.complex64)
+    np.testing.assert_array_equal(found.numpy(), [1 + 3j, 2 - 1j])
+    assert lucid.complex(x, x).dtype == found.dtype and lucid.polar(x, y).dtype == found.dtype
+    x.requires_grad_()
+    lucid.complex(x, y).real.sum().backward()
+    assert x.grad is not None and x.grad.dtype == x.dtype and x.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="floating-point"):
+        lucid.complex(T([1]), y)
+
+
+def test_cubes_and_what_is_not_pending() -> None:
+    big = 2**20
+    x = T([big, -3])
+    assert x.cube_() is x and x.tolist() == [big**3, -27] and x.eval() is x
+    y = T([2.0, -3.0], dtype=lucid.float64, requires_grad=True)
+    (y * 1).cube_().sum().backward()
+    assert y.grad is not None and y.grad.tolist() == [12.0, 27.0]
+
+
+def test_transforms_of_the_original() -> None:
+    x = T([[1.0, 2.0], [3.0, 4.0]])
+    for strategy in ("auto", "isolated", "vectorized"):
+        assert lucid.func.vmap(lambda v: v - v.mean(), strategy=strategy)(x).tolist() == [[-0.5, 0.5]] * 2
+    wrong = [
+        (lambda: lucid.func.vmap(lambda v: v, strategy="x"), "strategy"),
+        (lambda: lucid.func.vmap(lambda a, b: a + b)(lucid.ones(2), lucid.ones(3)), "inconsistent batch sizes"),
+        (lambda: lucid.func.vmap(lambda v: v, in_dims=5)(x), "out of range"),
+        (lambda: lucid.func.grad(lambda v: v.sum(), has_aux=True)(x), "has_aux"),
+        (lambda: lucid.func.jvp(lambda v: v.sum(), (x,), (x,), has_aux=True), "has_aux"),
+        (lambda: lucid.func.jvp(lambda v: lucid.ones(2), (x,), (x,), strict=True), "does not depend"),
+        (lambda: lucid.func.jvp(lambda v: (v, v.detach()), (x,), (x,), strict=True), "result 1 does not depend"),
+    ]
+    for call, text in wrong:
+        with pytest.raises(ValueError, match=text):
+            call()
+    assert lucid.func.jvp(lambda v: lucid.ones(2), (x,), (x,))[1].tolist() == [0.0, 0.0]
+    value, change, aux = lucid.func.jvp(lambda v: (v.sum(), 3), (x,), (x,), has_aux=True, strict=True)
+    assert (value.item(), change.item(), aux) == (10.0, 10.0, 3)
+
+
+def test_attention_has_a_dropout_of_its_own() -> None:
+    for layer in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
+        made = layer(8, 2, 16, dropout=0.1, attention_dropout=0.25)
+        attentions = [m for m in made.modules() if isinstance(m, nn.MultiheadAttention)]
+        assert {m.dropout for m in attentions} == {0.25} and made.dropout.p == 0.1
+        assert (made.d_model, made.nhead, made.dim_feedforward) == (8, 2, 16)
+        assert made.extra_repr() == "d_model=8, nhead=2, dim_feedforward=16, dropout=0.1"
+        assert layer(8, 2, dropout=0.3).self_attn.dropout == 0.3
+        assert nn.TransformerEncoder(made, 2).extra_repr() == "num_layers=2"
+    whole = nn.Transformer(8, 2, 1, 1, 16, attention_dropout=0.5)
+    assert {m.dropout for m in whole.modules() if isinstance(m, nn.MultiheadAttention)} == {0.5}
+    assert whole.extra_repr() == "d_model=8, nhead=2"
+
+
+def test_versions_of_batch_norms() -> None:
+    layer = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
+    state = layer.state_dict()
+    versions = {path: entry["version"] for path, entry in state._metadata.items()}
+    assert versions == {"": 1, "0": 2, "1": 1}
+    del state["0.num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        layer.load_state_dict(state)
+    state._metadata["0"]["version"] = 1
+    layer[0].num_batches_tracked += 3
+    layer.load_state_dict(state)
+    assert layer[0].num_batches_tracked.item() == 0 and "0.num_batches_tracked" not in state
+
+
+ERRORS = [
+    (lambda: F.batch_norm(lucid.zeros(2), None, None, training=True), "expected 2–5D input"),
+    (lambda: F.rms_norm(lucid.zeros(2, 3), ()), "must not be empty"),
+    (lambda: F.rms_norm(lucid.zeros(2, 3), (4,)), "does not match the trailing"),
+    (lambda: F.instance_norm(lucid.zeros(2, 3)), "at least 3-D"),
+    (lambda: F.max_unpool1d(lucid.zeros(1, 1, 2), T([[[0, 1]]]), 2, output_size=(0,)), "positive"),
+    (lambda: F.embedding_bag(T([[0]]), lucid.ones(2, 2), mode="x"), "mode must be one of"),
+    (lambda: lucid.linalg.norm(lucid.zeros(2, 2, 2), ord=2), "1-D or 2-D"),
+    (lambda: lucid.linalg.norm(lucid.zeros(2), ord="fro"), "matrix order"),
+    (lambda: lucid.linalg.norm(lucid.zeros(2, 2), ord="fro", dim=0), "pair of axes"),
+    (lambda: lucid.linalg.norm(lucid.zeros(2, 2, 2), dim=(0, 1, 2)), "one or two axes"),
+    (lambda: lucid.linalg.matrix_norm(lucid.zeros(2, 2), 7), "unsupported ord"),
+    (lambda: lucid.linalg.matrix_norm(lucid.zeros(2)), "at least 2 dimensions"),
+    (lambda: lucid.linalg.matrix_norm(lucid.zeros(2, 2), dim=(0, 1, 1)), "pair of axes"),
+    (lambda: lucid.linalg.matrix_norm(lucid.zeros(2, 2), dim=(0, 0)), "distinct axes"),
+    (lambda: lucid.quantile(lucid.zeros(3), 0.5, interpolation="x"), "interpolation"),
+    (lambda: lucid.special.polygamma(-1, T([1.0])), "n must be"),
+    (lambda: lucid.signal.windows.hann(-1), ">= 0"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), ERRORS, ids=[text for _, text in ERRORS])
+def test_errors_say_what_callers_rely_on(call: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_schedules_take_verbose() -> None:
+    for make in (
+        lambda o, **options: optim.lr_scheduler.StepLR(o, 1, **options),
+        lambda o, **options: optim.lr_scheduler.ReduceLROnPlateau(o, **options),
+        lambda o, **options: optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=4, **options),
+    ):
+        make(optim.SGD([lucid.zeros(1)], lr=1.0), verbose=False)
+        with pytest.warns(UserWarning, match="get_last_lr"):
+            make(optim.SGD([lucid.zeros(1)], lr=1.0), verbose=True)
+
+
+def test_files_by_the_names_of_the_original(tmp_path: Path) -> None:
+    state = {"a": T([1.0, 2.0]), "b": T([[3]], dtype=lucid.bfloat16)}
+    path = tmp_path / "x.safetensors"
+    lucid.save_safetensors(state, path, metadata={"by": "me"})
+    for found in (lucid.load_safetensors(path), lucid.load(path), lucid.load_safetensors(path, device="cpu")):
+        assert list(found) == ["a", "b"] and lucid.equal(found["a"], state["a"]) and lucid.equal(found["b"], state["b"])
+    with pytest.raises(TypeError, match="'c' must be a tensor"):
+        lucid.save_safetensors({"c": 1}, path)
+    lucid.save(state, path, pickle_protocol=4)
+    for location in ("cpu", lucid.device("cpu"), {"cpu": "cpu"}, lambda tensor, place: tensor):
+        assert lucid.load(path, map_location=location, weights_only=True)["a"].tolist() == [1.0, 2.0]
+    assert lucid.load(path, map_location={"cpu": "meta"})["a"].is_meta
+    assert lucid.load(path, map_location=lambda tensor, place: tensor.double())["a"].dtype == lucid.float64
+    with pytest.raises(TypeError, match="not both"):
+        lucid.load(path, map_location="cpu", device="cpu")
+    lucid.save_sharded(state, tmp_path / "folder", pickle_protocol=4)
+    assert lucid.load_sharded(tmp_path / "folder", map_location="cpu", weights_only=True)["a"].tolist() == [1.0, 2.0]
+    assert lucid.serialization.save is lucid.save and lucid.serialization.load_sharded is lucid.load_sharded
+
+
+def test_paths_and_protocols() -> None:
+    from lucid.nn.modules.conv import Conv2d
+
+    from lucid.nn.modules import transformer
+    from lucid.nn.utils import clip_grad, convert_parameters
+
+    assert Conv2d is nn.Conv2d and transformer.Transformer is nn.Transformer and nn.modules.Linear is nn.Linear
+    assert clip_grad.clip_grad_norm_ is nn.utils.clip_grad_norm_
+    assert convert_parameters.parameters_to_vector is nn.utils.parameters_to_vector
+    assert lucid.autograd.profiler.profile is lucid.profiler.profile
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = nn.modules.nothing_such
+    x = lucid.zeros(2)
+    kinds = (lucid.HasShape, lucid.SupportsNumpyConversion, lucid.SupportsGrad, lucid.TensorLikeProtocol)
+    assert all(isinstance(x, kind) for kind in kinds) and not any(isinstance(2, kind) for kind in kinds)
+    assert isinstance(np.zeros(2), lucid.HasShape) and not isinstance(np.zeros(2), lucid.SupportsGrad)
+    assert isinstance(x, lucid.TensorOrScalar) and isinstance(2.0, lucid.Scalar)
+    assert lucid.from_dlpack(_Capsule(lucid.to_dlpack(T([1.0, 2.0])))).tolist() == [1.0, 2.0]
+    assert nn.Sequential(nn.LazyLinear(2)).has_uninitialized_parameters()
+    assert not nn.Sequential(nn.LazyLinear(2)).has_uninitialized_parameters(recurse=False)
+    assert not nn.Linear(2, 2).has_uninitialized_parameters()
+
+
+class _Capsule:
+    """What hands a capsule on, as libraries do that take no tensor."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0

@@ -102,6 +102,10 @@ def spatial(n: int) -> Iterator[tuple[str, Layer]]:
     for kind in ("Zero", "Reflection", "Replication", "Circular"):
         yield named(f"{kind}Pad{n}d", image, 1)
     yield named(f"Dropout{n}d", image, random=True)
+    if n > 1:
+        places = chance(2, 4, n)
+        pool = f"FractionalMaxPool{n}d"
+        yield pool, Layer(lambda ns: getattr(ns.nn, pool)(2, output_size=3, _random_samples=ns.tensor(places)), image)
 
 
 def norms_and_shapes() -> Iterator[tuple[str, Layer]]:
@@ -220,11 +224,14 @@ LAYERS: dict[str, Layer] = {
 }
 
 
-def test_every_layer_has_a_row() -> None:
+def test_every_layer_of_pytorch_has_a_row() -> None:
+    """Lazy layers are those of their ordinary classes as soon as they have a state; PyTorch's SyncBatchNorm needs a GPU."""
     modules = {
-        n for n in lucid.nn.__all__ if isinstance(k := getattr(lucid.nn, n), type) and issubclass(k, lucid.nn.Module)
+        n
+        for n in lucid.nn.__all__
+        if isinstance(k := getattr(lucid.nn, n), type) and issubclass(k, lucid.nn.Module) and hasattr(torch.nn, n)
     }
-    assert modules - {"Module"} == set(LAYERS)
+    assert {n for n in modules if not n.startswith("Lazy")} - {"Module", "SyncBatchNorm"} == set(LAYERS)
 
 
 def arrays(value: Any) -> list[np.ndarray]:
@@ -238,7 +245,7 @@ def scramble(layer: Any) -> None:
     """Give every number of a PyTorch layer's state a value that no initialisation gives it."""
     for name, value in layer.state_dict().items():
         if value.is_floating_point():
-            low = 0.1 if name.endswith("running_var") else -0.5
+            low = 0.1 if name.endswith(("running_var", "_samples")) else -0.5
             value.copy_(torch.from_numpy(rng.uniform(low, 0.5, tuple(value.shape))))
 
 

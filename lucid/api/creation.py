@@ -18,7 +18,7 @@ from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, of_class
 from lucid.ir.meta import Meta, abstract, of_inner_class, without_elements
 from lucid.ops import promotion
-from lucid.ops.dims import by_name, shape_from
+from lucid.ops.dims import by_name, sizes_from
 from lucid.ops.promotion import described, exact, is_of_pytorch
 from lucid.ops.tree import too_deep
 
@@ -231,10 +231,7 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def _sizes(size: tuple[Any, ...], name: str, named: dict[str, Any] | None = None) -> tuple[int, ...]:
-    shape = shape_from(by_name(size, named, "size", name) if named else size, name)
-    if shape and min(shape) < 0:
-        raise RuntimeError(f"{name}: sizes must not be negative, got {shape}")
-    return shape
+    return sizes_from(by_name(size, named, "size", name) if named else size, name)
 
 
 def _float_type(dtype: Any) -> np.dtype[Any]:

@@ -53,6 +53,16 @@ def _exported(array: Any, settings: dict[str, Any]) -> Any:
     return (array.copy() if settings.get("copy") else array).__dlpack__(stream=settings.get("stream"))
 
 
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule with the tensor's memory, for libraries that take no tensor; see `from_dlpack`.
+
+    >>> import lucid
+    >>> type(lucid.to_dlpack(lucid.ones(2))).__name__
+    'PyCapsule'
+    """
+    return dlpack(tensor)
+
+
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """`Tensor.__dlpack_device__`: DLPack's kind and number of the device.
 

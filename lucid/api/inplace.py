@@ -144,6 +144,16 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
+def cube_(self: Tensor) -> Tensor:
+    """x·x·x in place, exact for integers.
+
+    >>> import lucid
+    >>> lucid.tensor([2, -3]).cube_()
+    Tensor([  8, -27])
+    """
+    return self.pow_(3)
+
+
 def detach_(self: Tensor) -> Tensor:
     """Forget the history of this tensor: it becomes a leaf that requires no gradient.
 

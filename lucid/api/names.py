@@ -131,7 +131,7 @@ lucid.api.scatter: lazy method out
 lucid.api.scatter: lazy method
     index_reduce index_reduce_:unlisted put put_:unlisted
 lucid.api.inplace: method
-    apply_:unlisted conj_physical_ copy_:unlisted detach_ fill:-method fill_ fill_diagonal_:unlisted map2_:unlisted
+    apply_:unlisted conj_physical_ copy_:unlisted cube_:unlisted detach_ fill:-method fill_ fill_diagonal_:unlisted map2_:unlisted
     map_:unlisted polygamma_:unlisted zero_
 
 lucid.api.creation: out=made
@@ -142,7 +142,7 @@ lucid.api.creation:
 lucid.api.creation: unlisted method
     new_empty new_full new_ones new_tensor new_zeros
 lucid.api.dlpack:
-    from_dlpack
+    from_dlpack to_dlpack
 lucid.api.conversion:
     is_complex:method is_floating_point:method is_tensor result_type numel:method
     nelement:of=numel:method:unlisted
@@ -235,7 +235,7 @@ lucid.special.polynomials: lazy unlisted special adapter=of_degree
 lucid.amp: lazy
     GradScaler autocast
 lucid.checkpoints: lazy
-    load load_sharded save save_sharded
+    load load_safetensors load_sharded save save_safetensors save_sharded
 lucid.checkpoints.parallel: lazy
     Shard load_parallel save_parallel
 lucid.checkpoints.programs: lazy unlisted func
@@ -251,7 +251,10 @@ lucid.nn.functional.padding: lazy
 lucid.nn.functional: lazy unlisted method
     hardsigmoid:methods=hard_sigmoid hardswish:methods=hard_swish mish relu6
 lucid.utils.storages: lazy unlisted method
-    pin_memory share_memory_ untyped_storage
+    eval pin_memory share_memory_ untyped_storage
+lucid.utils.annotations: lazy
+    DTypeLike DeviceLike HasShape Scalar ShapeLike StateDict SupportsGrad SupportsNumpyConversion TensorLike
+    TensorLikeProtocol TensorOrScalar
 lucid.utils.settings: lazy
     are_deterministic_algorithms_enabled eval get_default_device get_num_interop_threads is_storage set_default_device
     set_num_interop_threads use_deterministic_algorithms
@@ -288,8 +291,8 @@ lucid.array_api.methods: lazy unlisted method
 
 # Packages that load on first use.
 PACKAGES = (
-    "amp array_api compiler data debug distributed distributions einops fft func kernels linalg masked nn optim profiler signal sparse "
-    "special tree utils"
+    "amp array_api compiler data debug distributed distributions dtypes einops fft func kernels linalg masked nn optim profiler "
+    "serialization signal sparse special tree utils"
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api import rng
-from lucid.api.creation import _at, _sizes
+from lucid.api.creation import _at
 from lucid.api.rng import Generator, _halves
 from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
@@ -21,6 +21,7 @@ from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ir.meta import abstract, without_elements
 from lucid.ops import binary, promotion
 from lucid.ops.abstract import Abstract
+from lucid.ops.dims import sizes_from
 from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
 
@@ -236,7 +237,7 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    drawn = draw(rng.UNIFORM, _sizes(size, "rand"), _floating(dtype, "rand"), generator, "rand", device=device)
+    drawn = draw(rng.UNIFORM, sizes_from(size, "rand"), _floating(dtype, "rand"), generator, "rand", device=device)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -253,7 +254,7 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    drawn = draw(rng.NORMAL, _sizes(size, "randn"), _floating(dtype, "randn"), generator, "randn", device=device)
+    drawn = draw(rng.NORMAL, sizes_from(size, "randn"), _floating(dtype, "randn"), generator, "randn", device=device)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -361,7 +362,7 @@ def randint(
     if size is None:
         raise TypeError("randint needs a size, as in randint(0, 10, (2, 3))")
     kind = dtypes.INT64 if dtype is None else dtypes.as_numpy(dtype)
-    shape = _sizes((size,), "randint")
+    shape = sizes_from((size,), "randint")
     drawn = whole_numbers(shape, _whole(low, "randint"), _whole(high, "randint"), kind, generator, "randint")
     return _finished(drawn, device, requires_grad)
 
@@ -447,7 +448,7 @@ def normal(
     if isinstance(mean, _NUMBERS) and isinstance(std, _NUMBERS):
         if size is None:
             raise TypeError("normal: with numbers for mean and std a size is needed, as in normal(0.0, 1.0, (2, 3))")
-        shape, kind = _sizes((size,), "normal"), _floating(dtype, "normal")
+        shape, kind = sizes_from((size,), "normal"), _floating(dtype, "normal")
     else:
         if size is not None:
             raise TypeError("normal: the shape follows from the tensors; leave out size")

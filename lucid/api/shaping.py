@@ -386,11 +386,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 def in_own_memory(found: Tensor, source: Tensor) -> Tensor:
-    """What steps that are views made of `source`, copied if it still shows the same memory."""
-    shows = found is source or (
-        found._meta is not None and source._meta is not None and found._meta.storage is source._meta.storage
-    )
-    return P.clone(found) if shows else found
+    """What steps that may be views made of `source`, copied if it shows the memory of another tensor."""
+    return P.clone(found) if found is source or found.is_view() else found
 
 
 def repeat(input: Any, *repeats: Any, **named: Any) -> Tensor:

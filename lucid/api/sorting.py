@@ -15,6 +15,7 @@ from lucid.api.indexing import along
 from lucid.api.reductions import ValuesIndices, chosen_at
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
@@ -223,7 +224,7 @@ def _at_ranks(rows: Tensor, ranks: Tensor) -> Tensor:
 
 def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, name: str) -> Tensor:
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, not {interpolation!r}")
+        raise ArgumentError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, not {interpolation!r}")
     x = in_single(lift(input))
     rows, shape = _quantile_rows(x, dim, keepdim, name)
     points = _quantile_points(x, in_single(q), name)

@@ -183,8 +183,8 @@ def _matrices(input: Any, name: str) -> Tensor:
 
 
 def _plane(given: Tensor, dim1: int, dim2: int, name: str) -> tuple[int, int]:
-    x = _matrices(given, name)
-    a, b = one_dim(dim1, x.ndim, name), one_dim(dim2, x.ndim, name)
+    ndim = len(shape_of(_matrices(given, name)))
+    a, b = one_dim(dim1, ndim, name), one_dim(dim2, ndim, name)
     if a == b:
         raise RuntimeError(f"{name}: dim1 and dim2 are both {a}")
     return a, b

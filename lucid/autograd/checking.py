@@ -44,7 +44,7 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    fn: Callable[..., Any],
+    func: Callable[..., Any],
     inputs: Any,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -52,14 +52,21 @@ def gradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_forward_ad: bool = False,
+    *,
+    check_batched_grad: bool = False,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = True,
+    fast_mode: bool = False,
 ) -> bool:
-    """Compare the derivatives of `fn(*inputs)` with central differences of step `eps`.
+    """Compare the derivatives of `func(*inputs)` with central differences of step `eps`.
 
     Checked are the inputs that require grad, or all floating-point and complex ones if none does; other arguments
     are passed on as they are. Everything runs in double precision on copies, so the tensors given and their
-    `.grad` stay as they are. Derivatives a and n agree if |a - n| <= atol + rtol |n|. Also checked: that `fn` is
-    not random, that the backward is repeatable within `nondet_tol` and linear in the incoming gradient, that
-    gradients have the shapes and types of their inputs, and with `check_forward_ad`, that forward mode agrees.
+    `.grad` stay as they are. Derivatives a and n agree if |a - n| <= atol + rtol |n|. Also checked: that `func`
+    is not random, that the backward is repeatable within `nondet_tol` and linear in the incoming gradient, that
+    gradients have the shapes and types of their inputs, with `check_forward_ad`, that forward mode agrees, and with
+    `check_batched_grad`, that many gradients at once do. `check_undefined_grad`, `check_grad_dtypes` and `fast_mode` are
+    PyTorch's, to check less: they change nothing.
 
     At a kink (relu at 0, clamp at a bound, max with ties) central differences give the mean of the slopes on both
     sides, which no backward returns: choose inputs that are further than `eps` from kinks.
@@ -74,13 +81,15 @@ def gradcheck(
     """
     if not eps > 0:
         raise ValueError(f"gradcheck: eps must be positive, not {eps}")
-    problem = _Problem(fn, inputs, "gradcheck")
+    problem = _Problem(func, inputs, "gradcheck")
     with enable_grad():
-        return _passes(lambda: _check(problem, eps, atol, rtol, nondet_tol, check_forward_ad), raise_exception)
+        return _passes(
+            lambda: _check(problem, eps, atol, rtol, nondet_tol, check_forward_ad, check_batched_grad), raise_exception
+        )
 
 
 def gradgradcheck(
-    fn: Callable[..., Any],
+    func: Callable[..., Any],
     inputs: Any,
     grad_outputs: Any = None,
     eps: float = 1e-6,
@@ -89,8 +98,13 @@ def gradgradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_forward_ad: bool = False,
+    *,
+    check_batched_grad: bool = False,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = True,
+    fast_mode: bool = False,
 ) -> bool:
-    """Compare second derivatives with central differences of the gradients: `gradcheck` of the gradient of `fn`.
+    """Compare second derivatives with central differences of the gradients: `gradcheck` of the gradient of `func`.
 
     The gradient is a function of the inputs and of `grad_outputs`, one for each differentiable output; omitted,
     they are random numbers, the same in each run.
@@ -100,7 +114,7 @@ def gradgradcheck(
     >>> lucid.autograd.gradgradcheck(lambda x: x**3, x)
     True
     """
-    first = _Problem(fn, inputs, "gradgradcheck")
+    first = _Problem(func, inputs, "gradgradcheck")
     with enable_grad():
         outputs, _ = first.call(first.arrays)
         live = [i for i, out in enumerate(outputs) if out.requires_grad]
@@ -112,7 +126,9 @@ def gradgradcheck(
         second.name = f"the gradient of {first.name}"
         second.inputs = [*first.inputs, *(f"grad_output {i}" for i in live)]
         second.outputs = [f"the gradient by {name}" for name in first.inputs]
-        return _passes(lambda: _check(second, eps, atol, rtol, nondet_tol, check_forward_ad), raise_exception)
+        return _passes(
+            lambda: _check(second, eps, atol, rtol, nondet_tol, check_forward_ad, check_batched_grad), raise_exception
+        )
 
 
 def _passes(check: Callable[[], None], raise_exception: bool) -> bool:
@@ -230,7 +246,9 @@ def _seeds_for(outputs: Sequence[Tensor], given: Any) -> list[Array]:
     return [_random(out.shape, out.is_complex(), rng) for out in outputs]
 
 
-def _check(problem: _Problem, eps: float, atol: float, rtol: float, nondet_tol: float, forward: bool) -> None:
+def _check(
+    problem: _Problem, eps: float, atol: float, rtol: float, nondet_tol: float, forward: bool, batched: bool
+) -> None:
     """All checks, the ones that would spoil others first."""
     mark = next_seq()
     outputs, variables = problem.call(problem.arrays)
@@ -250,6 +268,9 @@ def _check(problem: _Problem, eps: float, atol: float, rtol: float, nondet_tol: 
         _compare(problem, outputs, k, a, n, tolerance, "backward")
     _raise_if_nonlinear(problem, seeds, before, analytical, tolerance)
     _raise_if_unrepeatable(problem, before, _pullback(outputs, variables, seeds), nondet_tol)
+    if batched:
+        for k, many in enumerate(_batched_jacobians(outputs, variables)):
+            _compare(problem, outputs, k, many, numerical[k], tolerance, "batched backward")
     if forward:
         for k, n in enumerate(numerical):
             _compare(problem, outputs, k, _forward_jacobian(problem, k, n.shape[0]), n, tolerance, "jvp")
@@ -300,6 +321,23 @@ def _reverse_jacobians(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -
     return [
         np.array([row[k] for row in rows]).reshape(len(rows), _parts(v._array).size) for k, v in enumerate(variables)
     ]
+
+
+def _batched_jacobians(outputs: Sequence[Tensor], variables: Sequence[Tensor]) -> list[Array]:
+    """The same, from one pullback of all unit vectors of an output at once."""
+    found: list[list[Array]] = [[] for _ in variables]
+    for out in outputs:
+        count = out.numel() * (2 if out.is_complex() else 1)
+        if not count:
+            continue
+        units = np.stack([_unit(out, component) for component in range(count)])
+        rows: Any = [None] * len(variables)
+        if out.requires_grad:
+            rows = grad([out], variables, [units], retain_graph=True, is_grads_batched=True, allow_unused=True)
+        for k, (v, g) in enumerate(zip(variables, rows, strict=True)):
+            size = _parts(v._array).size
+            found[k].append(np.zeros((count, size)) if g is None else _parts(_double(g)).reshape(count, size))
+    return [np.concatenate([np.zeros((0, _parts(v._array).size)), *rows]) for v, rows in zip(variables, found)]
 
 
 def _numerical(problem: _Problem, k: int, eps: float) -> Array:

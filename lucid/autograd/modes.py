@@ -162,12 +162,14 @@ class inference_mode(_Context, metaclass=_Decorating):
     False
     """
 
+    _on: Any = True  # what the mode is set to
+
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
 
     def _enter(self) -> Any:
         before = modes.inference.get(), modes.recording.get()
-        modes.inference.set(self.mode)
+        modes.inference.set(self._on if self.mode else False)
         modes.recording.set(modes.recording_state(not self.mode))
         return before
 
@@ -197,7 +199,7 @@ def is_inference_mode_enabled() -> bool:
     >>> lucid.is_inference_mode_enabled()
     False
     """
-    return modes.inference.get()
+    return bool(modes.inference.get())
 
 
 class detect_anomaly(_Context):

@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 from lucid.checkpoints.loading import load
-from lucid.checkpoints.saving import save
+from lucid.checkpoints.saving import save, save_arrays
+from lucid.core.tensor import Tensor
 
 _NAME = "checkpoint.safetensors"
 
@@ -15,7 +16,9 @@ def _folder(path: Any) -> str:
     return os.fsdecode(path)
 
 
-def save_sharded(obj: Any, path: str | bytes | os.PathLike[str], *, shard_size_mb: float = 1024.0) -> None:
+def save_sharded(
+    obj: Any, path: str | bytes | os.PathLike[str], *, shard_size_mb: float = 1024.0, pickle_protocol: int | None = None
+) -> None:
     """Write `obj` into a folder, in files of at most `shard_size_mb` megabytes and an index; see `save`.
 
     >>> import lucid, os, tempfile
@@ -43,3 +46,32 @@ def load_sharded(path: str | bytes | os.PathLike[str], **options: Any) -> Any:
     [Tensor([1., 1.]), 3]
     """
     return load(os.path.join(_folder(path), _NAME + ".index.json"), **options)
+
+
+def save_safetensors(
+    state_dict: dict[str, Any], path: str | os.PathLike[str], *, metadata: dict[str, str] | None = None
+) -> None:
+    """Write tensors by their names to a safetensors file, with texts as `metadata`; see `save` for other nests.
+
+    >>> import lucid, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> lucid.save_safetensors({"weight": lucid.ones(2)}, path)
+    >>> lucid.load_safetensors(path)
+    {'weight': Tensor([1., 1.])}
+    """
+    for name, value in state_dict.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"save_safetensors: {name!r} must be a tensor, not a {type(value).__name__}")
+    save_arrays(path, {name: value.detach().numpy() for name, value in state_dict.items()}, metadata or {})
+
+
+def load_safetensors(path: str | os.PathLike[str], *, device: Any = "cpu") -> dict[str, Any]:
+    """The tensors of a safetensors file by their names.
+
+    >>> import lucid, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> lucid.save_safetensors({"weight": lucid.ones(2)}, path, metadata={"by": "me"})
+    >>> lucid.load_safetensors(path)["weight"]
+    Tensor([1., 1.])
+    """
+    return dict(load(path, device=device))

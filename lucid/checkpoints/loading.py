@@ -18,7 +18,13 @@ _ATTEMPTS = 100
 
 
 def load(
-    path: str | os.PathLike[str] | BinaryIO, *, device: Any = None, mmap: bool = False, verify: bool | None = None
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    device: Any = None,
+    mmap: bool = False,
+    verify: bool | None = None,
+    map_location: Any = None,
+    weights_only: bool = True,
 ) -> Any:
     """Read a checkpoint: the nest that was given to `lucid.save`.
 
@@ -31,7 +37,8 @@ def load(
     `mmap=True`, which reads nothing yet, only if it is True. Files of other makers have none.
 
     Nothing in a file is executed, and memory is taken in proportion to its size. A file that is damaged or no checkpoint
-    at all raises `lucid.checkpoints.CheckpointError`.
+    at all raises `lucid.checkpoints.CheckpointError`. So `weights_only` changes nothing. `map_location` is another way to
+    say the device: one, a dict from devices to devices, or a function of a tensor and the name of its device.
 
     >>> import lucid, os, tempfile
     >>> from lucid.checkpoints import load, save
@@ -47,12 +54,16 @@ def load(
             whole = os.path.join(folder, "whole")
             with open(whole, "wb") as copy:
                 copyfileobj(path, copy)
-            return load(whole, device=device, verify=verify)
+            return load(whole, device=device, verify=verify, map_location=map_location)
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"load: path must be a string or a path, not {type(path).__name__}")
-    target = as_device(device)
+    if map_location is not None and device is not None:
+        raise TypeError("load: give device or map_location, not both")
+    target = as_device(device if map_location is None or callable(map_location) else _mapped(map_location))
 
     def on_device(t: Tensor) -> Tensor:
+        if callable(map_location):
+            return map_location(t, str(t.device))
         return t if t.device == target else t.to(device=target)
 
     attempt = 1
@@ -83,6 +94,13 @@ def _read(place: str, on_device: Callable[[Tensor], Tensor], mmap: bool, verify:
             raise CheckpointError(message if place in message else f"{place}: {message}") from None
         except TypeError as error:
             raise CheckpointError(f"{place}: {error}") from None
+
+
+def _mapped(location: Any) -> Any:
+    """Where tensors of the CPU go."""
+    if not isinstance(location, dict):
+        return location
+    return next((to for of, to in location.items() if as_device(of) == as_device("cpu")), "cpu")
 
 
 def _found(path: str) -> str:

@@ -17,7 +17,13 @@ STRUCTURE, VERSION = "lucid.structure", "lucid.version"
 CURRENT_VERSION = "1"
 
 
-def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, *, shard_size: int | str | None = None) -> None:
+def save(
+    obj: Any,
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    shard_size: int | str | None = None,
+    pickle_protocol: int | None = None,
+) -> None:
     """Write `obj` to a safetensors file, from which `lucid.load` reads it back.
 
     `path` may also be a file that is open for writing bytes, as an `io.BytesIO` is.
@@ -36,6 +42,7 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, *, shard_size: int |
       format lacks, is stored as pairs of float64.
     - With `shard_size` (bytes, or text like "2GB") the arrays go to files `name-00001-of-00003.safetensors` of at most
       that size, with an index `name.safetensors.index.json`.
+    - Nothing is pickled, so `pickle_protocol` changes nothing.
 
     >>> import lucid, os, tempfile
     >>> from lucid.checkpoints import load, save

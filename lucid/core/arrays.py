@@ -25,8 +25,7 @@ def question(name: str) -> Callable[..., Any]:
 # Making. Shapes come first, then types.
 as_array = question("as_array")  # (value, dtype=None): a number, or what a kernel gave
 from_numpy = question("from_numpy")  # (value, dtype=None): what users give, without a copy if that is possible
-empty = question("empty")
-zeros = question("zeros")
+empty, zeros = question("empty"), question("zeros")
 full = question("full")  # (shape, value, dtype)
 counted = question("counted")  # (count, start, step, dtype): start + step · i
 steps = question("steps")  # (size, behind=()): 0, 1 and so on, with dimensions of these sizes, 1 each, behind

@@ -44,10 +44,12 @@ class device:
         places.set(places.get()[:-1])
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.type == other
         return isinstance(other, device) and (self.type, self.index or 0) == (other.type, other.index or 0)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index or 0))
+        return hash(self.type)  # which a device equals
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

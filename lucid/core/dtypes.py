@@ -5,6 +5,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from lucid.core.errors import ResultError
+
 CATEGORY_BOOL, CATEGORY_INT, CATEGORY_FLOAT, CATEGORY_COMPLEX = range(4)
 _CATEGORY_OF_KIND: Final = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
@@ -82,15 +84,9 @@ ALL: Final = (
 
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}
 _BY_NAME: Final = {d.name: d for d in ALL} | {
-    "half": float16,
-    "float": float32,
-    "double": float64,
-    "short": int16,
-    "int": int32,
-    "long": int64,
-    "cfloat": complex64,
-    "cdouble": complex128,
-}
+    "bool_": bool_, "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+    "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
 _BY_PYTHON: Final[dict[type, dtype]] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 # The numpy types that can carry a gradient; membership is tested on hot paths.
@@ -155,14 +151,15 @@ def as_dtype(spec: Any) -> dtype:
         return spec if type(spec) is dtype else _BY_NUMPY[spec.numpy]  # a front door has its own
     if isinstance(spec, type) and spec in _BY_PYTHON:
         return _BY_PYTHON[spec]
-    if isinstance(spec, str) and spec in _BY_NAME:
-        return _BY_NAME[spec]
+    if isinstance(spec, str) and spec.lower() in _BY_NAME:
+        return _BY_NAME[spec.lower()]
     if spec is None:
         raise TypeError("not a dtype: None")
     try:
         return of_numpy(np.dtype(spec))
     except (TypeError, SyntaxError, ValueError):
-        raise TypeError(f"not a dtype: {spec!r}; use one of {', '.join(d.name for d in ALL)}") from None
+        what = "Unknown dtype string" if isinstance(spec, str) else "not a dtype"
+        raise ResultError(f"{what}: {spec!r}; use one of {', '.join(d.name for d in ALL)}") from None
 
 
 def as_numpy(spec: Any) -> np.dtype[Any]:

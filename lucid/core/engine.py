@@ -135,8 +135,9 @@ def run(
             if not plain or not _into_plain_leaf(held):
                 _into_leaf(held, create_graph)
         for tensor in inputs or ():
-            if tensor._node is not None and tensor._node._seq in captured and not _retains(tensor):
-                _add_to_grad(tensor, _take(captured[tensor._node._seq], tensor), create_graph)
+            node = tensor._node  # which adds by itself where the tensor retains its gradient
+            if node is not None and node._seq in captured and (node.hooks is None or node.hooks.retain is None):
+                _add_to_grad(tensor, _take(captured[node._seq], tensor), create_graph)
         if arrivals is not None:
             arrivals.end()
         return []
@@ -508,10 +509,6 @@ def _after(node: Node, hooks: Hooks, grads: Sequence[Any], ct: Any) -> Sequence[
                 for r, before, g in zip(new, given, grads, strict=True)
             ]
     return grads
-
-
-def _retains(tensor: Tensor) -> bool:
-    return tensor._node.hooks is not None and tensor._node.hooks.retain is not None
 
 
 def _result(

@@ -6,7 +6,7 @@ class ArgumentError(ValueError, RuntimeError):
 
 
 class ResultError(ArgumentError, TypeError):
-    """A function whose result has no gradient: JAX's programs catch TypeError."""
+    """A function whose result has no gradient, or text that names no type: programs catch TypeError, too."""
 
 
 class PositionError(IndexError, ValueError, RuntimeError):

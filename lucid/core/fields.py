@@ -7,10 +7,12 @@ hot paths say so in annotations. The methods are in `Tensor`, which stays an ord
 from itertools import count
 from typing import Any
 
+from lucid.core.modes import MARKING, inference
 from lucid.native import PyObject_GenericSetAttr, PyObject_IS_GC, attributes_of, in_use, new_instance
 
 _numbers = count(1)
 _newest = 0  # the number that the last transform was given: see `levels`
+_marking = 0  # how many inference modes that mark are open, in any thread
 
 
 def next_seq() -> int:
@@ -25,7 +27,6 @@ class Edge:
     """
 
     __slots__ = ()
-
     _seq: int
     _open: bool
 
@@ -40,7 +41,8 @@ class TensorFields(Edge):
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_array", "_aux", "_born", "_grad", "_held", "_level", "_meta", "_node", "_requires_grad",
+        "__dict__", "__weakref__", "_array", "_aux", "_born", "_grad", "_held", "_level", "_marked", "_meta", "_node",
+        "_requires_grad",
     )  # fmt: skip
 
     _array: Any
@@ -49,6 +51,7 @@ class TensorFields(Edge):
     _grad: Any
     _held: bool
     _level: int
+    _marked: bool
     _meta: Any
     _node: Any
     _requires_grad: bool
@@ -91,6 +94,12 @@ def begin(level: int) -> None:
     _newest = level
 
 
+def count_marking(by: int) -> None:
+    """Say that an inference mode that marks begins (1) or ends (-1)."""
+    global _marking
+    _marking += by
+
+
 def new_tensor(kind: Any, array: Any, aux: Any = None, level: int = 0) -> Any:
     """A tensor of any kind without history. Every result is made here."""
     made = new_instance(kind)
@@ -101,4 +110,5 @@ def new_tensor(kind: Any, array: Any, aux: Any = None, level: int = 0) -> Any:
     made._born = _newest
     made._requires_grad = False
     made._grad = made._node = made._meta = None
+    made._marked = _marking != 0 and inference.get() is MARKING
     return made

@@ -216,7 +216,7 @@ def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any
     if array.dtype not in dtypes.FLOATING or any(type(a) is ARRAY and a.dtype is not array.dtype for a in arrays):
         return False
     recorded = any(t.requires_grad for t in (target, *others) if isinstance(t, Tensor)) and modes.recording.get()
-    if recorded or not arrays_of.is_writable(array) or _unrecorded_view(target):
+    if recorded or target._marked or not arrays_of.is_writable(array) or _unrecorded_view(target):
         return False
     try:
         arrays_of.call_into(ufunc, array, *arrays)

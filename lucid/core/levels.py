@@ -2,15 +2,14 @@
 
 from contextvars import ContextVar
 from itertools import count
-from threading import Lock
 from typing import Any
 
 from lucid.core.fields import begin
-from lucid.forks import after_fork
+from lucid.forks import lock_after_fork
 
 OUTERMOST, INNERMOST = 1, 1 << 62  # of no transform: those of expressions, and of tensors made of others (sparse ones)
 _numbers = count(OUTERMOST + 1)
-_lock = Lock()
+_lock: Any = lock_after_fork(globals())
 
 # The transforms around the code that runs now, the innermost last. Each has `level`, and
 # `lifted` and `settled` for tensors from further out.
@@ -18,14 +17,6 @@ active: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
 
 _traces = 0  # how many programs are being traced, in any thread
 trace: ContextVar[Any] = ContextVar("trace", default=None)  # the innermost of those around the code that runs now
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = Lock()
-
-
-after_fork(_new_lock)
 
 
 def new_level() -> int:

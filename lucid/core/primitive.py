@@ -596,7 +596,7 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
         return
     status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
     storage = storage_of(base)
-    out._meta = new_view(base, prim, params, storage, status)
+    out._meta, out._marked = new_view(base, prim, params, storage, status), base._marked
     if _active():
         storage.show(out, base)
 

@@ -10,11 +10,11 @@ from threading import RLock
 from typing import Any
 from weakref import ref
 
-from lucid.core import arrays
+from lucid.core import arrays, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.source_lines import Place, here
-from lucid.forks import after_fork
+from lucid.forks import lock_after_fork
 from lucid.native import PyObject_GC_UnTrack, in_use
 
 # How a view came about decides whether it may be written to while gradients are recorded.
@@ -109,6 +109,8 @@ def saved_of(value: Any, tensor: Any, edge: Any, is_output: bool) -> Saved:
     """What to keep of a tensor. Called for most recorded operations, so without a constructor's call."""
     out = Saved.__new__(Saved)
     storage = storage_of(tensor)
+    if tensor._marked and not tensor._requires_grad:
+        raise_if_marked(tensor, "what a gradient needs is")
     out.value, out.storage, out.version, out.edge = value, storage, storage.version, edge
     out.born = tensor._born if type(tensor._meta) is not View else root_of(tensor)._born
     out.is_output, out.index, out.print = is_output, None, None
@@ -134,17 +136,15 @@ def new_view(base: Any, primitive: Any, params: dict[str, Any], storage: Storage
     return out
 
 
+def raise_if_marked(tensor: Any, what: str) -> None:
+    """Refuse, outside of inference mode, a tensor that was made in one that marks: see `modes.MARKING`."""
+    if tensor._marked and modes.inference.get() is False:
+        raise RuntimeError(f"{what} a tensor that was made in inference mode; clone() it first, for an ordinary one")
+
+
 FROZEN = new_storage()  # of every tensor whose memory is frozen
 LARGE = 1 << 16  # bytes from which on sharing takes less time than a copy
-_lock = RLock()
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = RLock()
-
-
-after_fork(_new_lock)
+_lock: Any = lock_after_fork(globals(), RLock)
 
 
 def _holders(tensor: Any) -> int:

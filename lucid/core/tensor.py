@@ -17,7 +17,7 @@ from lucid.core.fields import TensorFields, new_tensor, newest, open_tensor, use
 from lucid.core.kernels import table
 from lucid.core.levels import tracing
 from lucid.core.source_lines import here
-from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, storage_of, thaw
+from lucid.core.storage import DETACHED, FROZEN, Storage, View, new_storage, new_view, raise_if_marked, storage_of, thaw
 from lucid.native import all_attributes_of, give_attributes, in_use, set_all_attributes
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Tensor(TensorFields, Methods):
         made = Tensor.from_data(data, dtype=dtype, requires_grad=requires_grad)
         self._array, self._requires_grad = made._array, made._requires_grad
         self._grad = self._node = self._meta = None
-        self._born = newest()
+        self._born, self._marked = newest(), made._marked
 
     from_data: Callable[..., "Tensor"]  # set by lucid.api.creation
     _synced: Callable[..., "Tensor"]  # `core.primitive.synced`
@@ -63,6 +63,7 @@ class Tensor(TensorFields, Methods):
         if self._meta is FROZEN:
             thaw(self)
         out: Tensor = new_tensor(type(self), self._array)
+        out._marked = self._marked
         return out
 
     def _detached(self) -> "Tensor":
@@ -161,6 +162,8 @@ class Tensor(TensorFields, Methods):
                 f"only tensors of floating-point or complex dtype can require gradients; this one is {self.dtype}. "
                 "Convert it first, as in x.float()"
             )
+        if requires_grad:
+            raise_if_marked(self, "outside of that mode, requires_grad is not set of")
         self._held = True  # it may be an edge, and from now on it can be written
         self._requires_grad = bool(requires_grad)
         return self
@@ -346,6 +349,7 @@ class Tensor(TensorFields, Methods):
                 f"{name}: this tensor's memory cannot be written: it is an expanded tensor, in which several "
                 "elements share one place, or shows a read-only NumPy array. clone() it first."
             )
+        raise_if_marked(self, f"{name}: outside of that mode, nothing is written to")
 
     def item(self) -> Any:
         """The only element as a Python number.
@@ -490,7 +494,7 @@ def of_class(operands: Any, tensor: Any) -> Any:
     if kind is Tensor or tensor._level:
         return tensor
     out = wrapped_as(kind, tensor._array)
-    out._born, out._meta = tensor._born, tensor._meta
+    out._born, out._meta, out._marked = tensor._born, tensor._meta, tensor._marked
     out._node, out._requires_grad = tensor._node, tensor._requires_grad
     return out
 

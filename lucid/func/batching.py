@@ -46,6 +46,7 @@ def vmap(
     *,
     chunk_size: ChunkSize = None,
     memory: int = MEMORY,
+    strategy: str = "auto",
 ) -> Callable[..., Any]:
     """A function that applies `func` to every example of a batch at once: `vmap(f)(X)[i] == f(X[i])`.
 
@@ -54,7 +55,8 @@ def vmap(
 
     `randomness` says what random functions do inside: refuse, draw once for all examples, or for each its own.
     `chunk_size` bounds how many examples run at once; "auto" chooses so that about `memory` bytes are enough, by
-    running one example first and looking at what it needs.
+    running one example first and looking at what it needs. There is one `strategy`, whichever of "auto", "isolated" and
+    "vectorized" is named: all examples are computed at once, and none sees another.
 
     >>> import lucid
     >>> lucid.func.vmap(lambda x: x.sum())(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -64,6 +66,8 @@ def vmap(
     """
     if randomness not in ("error", "same", "different"):
         raise ValueError(f'vmap: randomness must be "error", "same" or "different", not {randomness!r}')
+    if strategy not in ("auto", "isolated", "vectorized"):
+        raise ValueError(f'vmap: strategy must be "auto", "isolated" or "vectorized", not {strategy!r}')
     number = isinstance(chunk_size, int) and not isinstance(chunk_size, bool)
     if chunk_size is not None and chunk_size != "auto" and (not number or chunk_size < 1):
         raise ValueError(f'vmap: chunk_size must be a positive whole number, "auto" or None, not {chunk_size!r}')
@@ -104,7 +108,7 @@ def _to_front(
         x = lift(leaf)
         if not -x.ndim <= dim < x.ndim:
             raise ValueError(
-                f"vmap: in_dims is {dim} for {leaf_names(func, args)[number]}, which has shape {x.shape}; "
+                f"vmap: in_dims {dim} is out of range for {leaf_names(func, args)[number]}, which has shape {x.shape}; "
                 "use None for what all examples share"
             )
         length = x.shape[dim]
@@ -113,7 +117,7 @@ def _to_front(
         elif length != size:
             names = leaf_names(func, args)
             raise ValueError(
-                f"vmap: the batch sizes differ: {names[first]} of shape {lift(leaves[first]).shape} has {size} examples "
+                f"vmap: inconsistent batch sizes: {names[first]} of shape {lift(leaves[first]).shape} has {size} examples "
                 f"along dim {dims[first]}, but {names[number]} of shape {x.shape} has {length} along dim {dim}"
             )
         inputs.append(x.movedim(dim, 0) if dim % x.ndim else x)

@@ -7,6 +7,7 @@ from lucid.autograd.forward_ad import Pushforward
 from lucid.core.arrays import zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.dual import Dual
+from lucid.core.errors import ResultError
 from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -63,10 +64,11 @@ def split(value: Any, level: int) -> tuple[Any, Any]:
     return structure.unflatten(primals), structure.unflatten(tangents)
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False, strict: bool = False) -> Any:
     """The value of `func` at `primals` and its change along `tangents`, in one pass.
 
-    With `has_aux`, `func` returns a pair, and the second entry is handed on: `(value, change, aux)`.
+    With `has_aux`, `func` returns a pair, and the second entry is handed on: `(value, change, aux)`. With `strict`, a value
+    that does not depend on `primals` is an error; otherwise its change is 0.
 
     >>> import lucid
     >>> lucid.func.jvp(lambda x: x**2, (lucid.tensor([3.0]),), (lucid.tensor([1.0]),))
@@ -76,11 +78,19 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = F
     duals = _duals("jvp", func, primals, tangents, level)
     with Inside(Pushforward(level)):
         result = func(*duals)
+    if strict:
+        _raise_if_independent(result[0] if has_aux else result, level)
     if not has_aux:
         return split(result, level)
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError("jvp: with has_aux=True the function must return a pair (value, aux)")
+        raise ResultError("jvp: with has_aux=True the function must return a pair (value, aux)")
     return (*split(result[0], level), split(result[1], level)[0])
+
+
+def _raise_if_independent(result: Any, level: int) -> None:
+    for number, leaf in enumerate(tree.flatten(result)[0]):
+        if not isinstance(leaf, Dual) or leaf._level != level:
+            raise ValueError(f"jvp: result {number} does not depend on the primals, and strict=True asks that all do")
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:

@@ -29,7 +29,7 @@ class _OnTheTape:
     __slots__ = ("inference", "recording")
 
     def __enter__(self) -> None:
-        self.inference = modes.inference.set(False)
+        self.inference = modes.inference.set(modes.UNMARKED)
         self.recording = modes.recording.set(modes.recording_state(True))
 
     def __exit__(self, *error: object) -> None:
@@ -166,7 +166,7 @@ def _value_and_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return output, None
     if not isinstance(output, tuple) or len(output) != 2:
-        raise TypeError(f"{name}: with has_aux=True the function must return a pair (value, aux)")
+        raise ResultError(f"{name}: with has_aux=True the function must return a pair (value, aux)")
     return output
 
 

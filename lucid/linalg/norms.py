@@ -12,6 +12,7 @@ from typing import Any
 from lucid.api import reductions
 from lucid.api.reductions import norm_over
 from lucid.core import dtypes
+from lucid.core.errors import ArgumentError
 from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.linalg.eigen import svdvals
@@ -105,7 +106,7 @@ def matrix_norm(
     """
     x = _in_dtype("matrix_norm", A, dtype)
     if x.ndim < 2:
-        raise RuntimeError(f"linalg.matrix_norm: expected at least 2 dimensions, not shape {x.shape}")
+        raise ArgumentError(f"linalg.matrix_norm: expected at least 2 dimensions, not shape {x.shape}")
     rows, columns = _plane(x, dim)
     if ord in ("fro", "nuc"):
         return reductions.norm(x, ord, (rows, columns), keepdim)
@@ -117,7 +118,7 @@ def matrix_norm(
         summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
         out = _largest(P.sum(unary.abs(x), dims=(summed,), keepdim=True), ord, chosen)
     else:
-        raise RuntimeError(f"linalg.matrix_norm: ord must be 'fro', 'nuc', ±1, ±2 or ±inf, not {ord!r}")
+        raise ArgumentError(f"linalg.matrix_norm: unsupported ord {ord!r}; it must be 'fro', 'nuc', ±1, ±2 or ±inf")
     shape = kept_shape(x.shape, (rows, columns))
     return P.reshape(out, shape=shape if keepdim else _without(x.shape, rows, columns))
 
@@ -130,10 +131,10 @@ def _plane(x: Tensor, dim: Any) -> tuple[int, int]:
     if not isinstance(dim, tuple | list):
         raise TypeError(f"linalg.matrix_norm: dim must be two dimensions, not {dim!r}")
     if len(dim) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be two dimensions, not {dim!r}")
+        raise ArgumentError(f"linalg.matrix_norm: dim must be two dimensions, a pair of axes, not {dim!r}")
     rows, columns = (one_dim(d, x.ndim, "linalg.matrix_norm") for d in dim)
     if rows == columns:
-        raise RuntimeError(f"linalg.matrix_norm: the two dimensions must differ, not {tuple(dim)}")
+        raise ArgumentError(f"linalg.matrix_norm: dim must be two distinct axes, not {tuple(dim)}")
     return rows, columns
 
 
@@ -154,11 +155,14 @@ def norm(A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dt
         return _of_vectors(x, 2, dim, keepdim, dtype)
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: dim must name one or two dimensions, not {dim!r}; see linalg.vector_norm")
+        raise ArgumentError(f"linalg.norm: dim must name one or two axes, not {dim!r}; see linalg.vector_norm")
     if ord is None:
         return _of_vectors(x, 2, dims, keepdim, dtype)
     if dims is None and x.ndim not in (1, 2):
-        raise RuntimeError(f"linalg.norm: with ord but no dim the tensor must have 1 or 2 dimensions, not {x.ndim}")
+        raise ArgumentError(f"linalg.norm: with ord but no dim the tensor must be 1-D or 2-D, not of shape {x.shape}")
+    if isinstance(ord, str) and len(dims or x.shape) == 1:
+        needs = f"is a matrix order, and the tensor has shape {x.shape}" if dims is None else "needs a pair of axes"
+        raise ArgumentError(f"linalg.norm: ord={ord!r} {needs}")
     if isinstance(ord, str) or len(dims or x.shape) == 2:
         return matrix_norm(x, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
     return _of_vectors(x, ord, dims, keepdim, dtype)

@@ -41,14 +41,15 @@ from lucid.nn.state import *
 from lucid.nn.summary import *
 
 if _TYPE_CHECKING:
+    from lucid.nn import modules as modules
     from lucid.nn import parallel as parallel
     from lucid.nn.parallel import SyncBatchNorm as SyncBatchNorm
 
 
 def __getattr__(name: str) -> _Any:
     # Programs of one process have no use for what several train together.
-    if name == "parallel":
-        return _import_module("lucid.nn.parallel")
+    if name in ("modules", "parallel"):
+        return _import_module(f"lucid.nn.{name}")
     if name == "SyncBatchNorm":
         return _import_module("lucid.nn.parallel").SyncBatchNorm
     raise AttributeError(f"module 'lucid.nn' has no attribute {name!r}")

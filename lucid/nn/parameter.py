@@ -11,6 +11,9 @@ from typing import Any, cast
 import lucid
 from lucid import Tensor
 from lucid.core import dtypes
+from lucid.core.fields import TensorFields, new_tensor
+from lucid.core.levels import INNERMOST
+from lucid.core.primitive import P
 from lucid.core.storage import storage_of
 from lucid.core.tensor import wrapped_as
 
@@ -84,16 +87,43 @@ class Buffer(Tensor, metaclass=Mark):
 
 
 class Waiting(Tensor):
-    """The class of tensors that have a type and no shape yet; `materialize` makes them ordinary ones."""
+    """The class of tensors that have a type and no shape yet; `materialize` makes them ordinary ones.
+
+    They are of a level of their own, so that operations ask them, and are refused.
+    """
 
     __slots__ = ()
+    _level = TensorFields._level  # which `Tensor` hides behind its 0
     becomes: type = Tensor
+
+    def interpret(self, prim: Any, args: Any, params: dict[str, Any]) -> Any:
+        """Refuse to be an operand, but for a change of type."""
+        if prim is P.cast:
+            return new_tensor(type(self), prim.kernel(self._array, **params), None, INNERMOST)
+        raise ValueError(
+            f"{prim.name}: an uninitialized parameter or buffer of a lazy layer has no shape yet, so nothing can be computed of "
+            "it. Call the layer first, with an input that tells the shape, or materialize(shape) it"
+        )
+
+    def shell(self) -> Tensor:
+        out: Tensor = new_tensor(self.becomes, self._array)
+        return out
+
+    @property
+    def data(self) -> Tensor:
+        """The memory without history, which has no elements."""
+        return self.shell()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._array = value._array
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor a shape, and memory with whatever is in it; the object stays the same."""
         made = lucid.empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
         kind = Parameter if isinstance(self, Parameter) else Buffer
         persistent = is_persistent(self)
+        self._level = 0
         self.__class__ = self.becomes
         self.data = made
         _mark(self, kind, persistent)
@@ -150,6 +180,7 @@ class UninitializedBuffer(Buffer):
 def _waiting(kind: type, requires_grad: bool, device: Any, dtype: Any, persistent: bool = True) -> Tensor:
     out = _marked(lucid.empty(0, device=device, dtype=dtype), kind, requires_grad, persistent)
     out.__class__ = Waiting
+    out._level = INNERMOST
     return out
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lucid import Tensor
 from lucid.ir import changes
-from lucid.nn.parameter import Buffer, Parameter, is_persistent
+from lucid.nn.parameter import Buffer, Parameter, UninitializedParameter, is_persistent
 
 M = TypeVar("M", bound="Registry[Any]")  # the class of submodules
 
@@ -262,6 +262,10 @@ class Registry(Generic[M]):
         """Each parameter, as optimizers want them."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
+
+    def has_uninitialized_parameters(self, recurse: bool = True) -> bool:
+        """Whether a parameter still waits for its shape, as those of lazy layers do before the first call."""
+        return any(isinstance(parameter, UninitializedParameter) for parameter in self.parameters(recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

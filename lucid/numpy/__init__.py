@@ -27,18 +27,25 @@ from lucid.numpy.arrays import DOOR as _DOOR
 from lucid.numpy.arrays import ndarray as ndarray
 from lucid.numpy.arrays import ndenumerate as ndenumerate
 from lucid.numpy.differentiation import checkpoint as checkpoint
+from lucid.numpy.differentiation import deriv as deriv
 from lucid.numpy.differentiation import elementwise_grad as elementwise_grad
 from lucid.numpy.differentiation import grad as grad
 from lucid.numpy.differentiation import grad_and_aux as grad_and_aux
+from lucid.numpy.differentiation import grad_named as grad_named
 from lucid.numpy.differentiation import hessian as hessian
+from lucid.numpy.differentiation import hessian_tensor_product as hessian_tensor_product
 from lucid.numpy.differentiation import hessian_vector_product as hessian_vector_product
 from lucid.numpy.differentiation import holomorphic_grad as holomorphic_grad
 from lucid.numpy.differentiation import jacobian as jacobian
 from lucid.numpy.differentiation import jvp as jvp
+from lucid.numpy.differentiation import make_ggnvp as make_ggnvp
 from lucid.numpy.differentiation import make_hvp as make_hvp
 from lucid.numpy.differentiation import make_jvp as make_jvp
 from lucid.numpy.differentiation import make_vjp as make_vjp
+from lucid.numpy.differentiation import multigrad_dict as multigrad_dict
+from lucid.numpy.differentiation import tensor_jacobian_product as tensor_jacobian_product
 from lucid.numpy.differentiation import value_and_grad as value_and_grad
+from lucid.numpy.differentiation import vector_jacobian_product as vector_jacobian_product
 from lucid.numpy.differentiation import vjp as vjp
 from lucid.numpy.doors import ufunc as ufunc
 

@@ -173,7 +173,7 @@ class ndarray(ArrayMethods, Tensor, metaclass=AnyTensor):  # type: ignore[misc] 
         sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
         self._array, self._requires_grad = empty(sizes, as_numpy(dtype)), False
         self._grad = self._node = self._meta = None
-        self._born = newest()
+        self._born, self._marked = newest(), False
 
     def fill(self, value: Any) -> None:
         """Write one number into all elements."""

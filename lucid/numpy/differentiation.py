@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
+import lucid
 from lucid import func
 from lucid.autograd import checkpoint as _checkpoint
 from lucid.core.tensor import Tensor
@@ -234,6 +236,101 @@ def make_hvp(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
     (array([6., 0.]), array([ 3., 12.]))
     """
     return make_vjp(grad(fun, argnum), argnum)
+
+
+def make_ggnvp(
+    f: Callable[..., Any], g: Callable[..., Any] = lambda x: 0.5 * (x**2).sum(axis=-1), f_argnum: int = 0
+) -> Callable[..., Any]:
+    """A function that gives a function from a vector to its product with the matrix of Gauss and Newton of `g(f(x))`.
+
+    That is the Jacobian of `f`, then the Hessian of `g`, then the Jacobian's transpose.
+
+    >>> import lucid.numpy as np
+    >>> np.make_ggnvp(lambda x: x**2)(np.array([1.0, 2.0]))(np.array([1.0, 1.0]))
+    array([ 4., 16.])
+    """
+
+    @wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        pull, value = make_vjp(f, f_argnum)(*args, **kwargs)
+        push, bend = make_jvp(f, f_argnum)(*args, **kwargs), make_hvp(g)(value)[0]
+        return lambda vector: pull(bend(push(vector)[1]))
+
+    return call
+
+
+def deriv(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """A function that gives the derivative by one number, of results of any shape, in one pass forward.
+
+    >>> import lucid.numpy as np
+    >>> np.deriv(lambda t: np.array([t**2, np.sin(t)]))(0.0)
+    array([0., 1.])
+    """
+
+    @wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return make_jvp(fun, argnum)(*args, **kwargs)(np.ones(np.shape(args[argnum])))[1]
+
+    return call
+
+
+def grad_named(fun: Callable[..., Any], argname: str) -> Callable[..., Any]:
+    """The gradient by the argument of that name.
+
+    >>> import lucid.numpy as np
+    >>> np.grad_named(lambda x, y: x * y**2, "y")(3.0, 2.0)
+    array(12.)
+    """
+    return grad(fun, list(signature(fun).parameters).index(argname))
+
+
+def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives the gradients by all arguments, under their names.
+
+    >>> import lucid.numpy as np
+    >>> np.multigrad_dict(lambda x, y=2.0: x * y**2)(3.0)
+    {'x': array(4.), 'y': array(12.)}
+    """
+    form = signature(fun)
+
+    def of_named(named: dict[str, Any]) -> Any:
+        bound = form.bind_partial()
+        bound.arguments.update(named)
+        return fun(*bound.args, **bound.kwargs)
+
+    @wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = form.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return grad(of_named)(dict(bound.arguments))
+
+    return call
+
+
+def tensor_jacobian_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """A function of the arguments of `fun` and a tensor that gives the product of the tensor with the Jacobian.
+
+    The dimensions of the tensor are the first ones of the result of `fun`.
+
+    >>> import lucid.numpy as np
+    >>> np.tensor_jacobian_product(lambda x: x**2)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    array([ 2., 40.])
+    """
+
+    @wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        *given, tensor = args
+        factor = DOOR.arrays(tensor)
+
+        def product(*args: Any, **kwargs: Any) -> Any:
+            return lucid.tensordot(factor, fun(*args, **kwargs), factor.ndim)
+
+        return jacobian(product, argnum)(*given, **kwargs)
+
+    return call
+
+
+hessian_tensor_product, vector_jacobian_product = hessian_vector_product, tensor_jacobian_product
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:

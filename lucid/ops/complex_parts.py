@@ -14,7 +14,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, as_complex, real_part, same
 from lucid.ops.categories import Elementwise, Pair, linear, view
 from lucid.ops.elementwise import unary
-from lucid.ops.promotion import BOOL, KEEP, lift_all, refusal
+from lucid.ops.promotion import BOOL, KEEP, cast, lift_all, refusal
 from lucid.ops.rules import P, is_complex, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
@@ -196,11 +196,12 @@ complex_primitive = Elementwise(
 
 
 def _pair(name: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
-    """Two tensors that make complex numbers: of one type, which has a complex one."""
+    """Two tensors that make complex numbers, in the narrowest type for both that has a complex one."""
     x, y = lift_all(first, second)
-    if x.np_dtype not in (_F32, _F64) or x.np_dtype != y.np_dtype:
-        raise RuntimeError(f"{name} needs two tensors of float32 or two of float64, not {x.dtype} and {y.dtype}")
-    return x, y
+    if x.np_dtype not in dtypes.FLOATING or y.np_dtype not in dtypes.FLOATING:
+        raise RuntimeError(f"{name} needs two tensors of floating-point types, not {x.dtype} and {y.dtype}")
+    kind = _F64 if _F64 in (x.np_dtype, y.np_dtype) else _F32
+    return cast(x, kind), cast(y, kind)
 
 
 def complex(real: Tensor, imag: Tensor) -> Tensor:

@@ -129,3 +129,12 @@ def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
         return tuple(a.__index__() for a in args)
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: a shape consists of integers, not {reprlib.repr(args)}") from None
+
+
+def sizes_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    """The same for a tensor that is made: no size is negative."""
+    shape = shape_from(args, name)
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"{name}: sizes must not be negative, got {shape}")
+    return shape

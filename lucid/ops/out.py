@@ -72,7 +72,7 @@ def fills_out(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if kwargs else function(*args)
         if isinstance(out, Tensor):
             dtype = kwargs.setdefault("dtype", out.dtype)
             if dtype is not None and dtypes.as_dtype(dtype) != out.dtype:

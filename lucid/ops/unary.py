@@ -574,5 +574,5 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     """
     n = operator.index(n)
     if n < 0:
-        raise ValueError(f"polygamma needs n >= 0, got {n}")
+        raise ValueError(f"polygamma: n must be at least 0, not {n}")
     return digamma(input) if n == 0 else called(polygamma_primitive, (input,), FLOAT, {"order": n})

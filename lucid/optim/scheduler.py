@@ -1,6 +1,7 @@
 """The base of schedules for learning rates, and schedules that multiply the rate by a factor for each epoch."""
 
 import math
+import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,18 @@ def after_runs(step: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def not_verbose(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that takes `verbose` too, as older programs give it."""
+
+    @wraps(init)
+    def call(self: "LRScheduler", *args: Any, verbose: bool = False, **kwargs: Any) -> None:
+        if verbose:
+            warnings.warn("schedules print nothing; get_last_lr() tells the rates", stacklevel=2)
+        init(self, *args, **kwargs)
+
+    return call
+
+
 class LRScheduler:
     """The base of schedules: each `step` sets the learning rate of every parameter group to what `get_lr` gives.
 
@@ -55,6 +68,8 @@ class LRScheduler:
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
             cls.step = after_runs(vars(cls)["step"])  # type: ignore[method-assign]
+        if "__init__" in vars(cls):
+            cls.__init__ = not_verbose(vars(cls)["__init__"])  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = checked_optimizer(optimizer)

@@ -41,7 +41,7 @@ def _length(name: str, argument: str, count: Any, refusal: type[Exception]) -> i
     if isinstance(count, bool) or not hasattr(count, "__index__"):
         raise TypeError(f"{name}: {argument} must be an integer, not {count!r}")
     if count.__index__() < 0:
-        raise refusal(f"{name} requires non-negative window length, got {argument}={count}")
+        raise refusal(f"{name} requires non-negative window length, got {argument}={count}; it must be >= 0")
     return int(count.__index__())
 
 

@@ -29,6 +29,7 @@ from lucid.torch.accelerators import GradScaler as GradScaler
 from lucid.torch.accelerators import autocast as autocast
 from lucid.torch.accelerators import get_default_device as get_default_device
 from lucid.torch.accelerators import set_default_device as set_default_device
+from lucid.torch.differentiation import inference_mode as inference_mode
 from lucid.torch.files import load as load
 from lucid.torch.files import save as save
 from lucid.torch.installing import install as install
@@ -48,7 +49,7 @@ torch = _sys.modules[__name__]  # as in PyTorch, whose first module imports itse
 _OWN = sorted(name for name in globals() if not name.startswith("_") and name not in ("lucid", "torch"))
 _PACKAGES = [path for path in _namespaces.PATHS if "." not in path]
 __all__ = sorted(
-    {*_OWN, *_lucid.__all__} - {"array_api", "data", "einops", "kernels", "profiler", "torch", "__version__"}
+    {*_OWN, *_lucid.__all__} - {"array_api", "data", "dtypes", "einops", "kernels", "profiler", "torch", "__version__"}
     | {*_PACKAGES}
 )
 

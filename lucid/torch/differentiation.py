@@ -5,8 +5,35 @@ from typing import Any, NamedTuple
 
 import lucid
 from lucid.autograd import detect_anomaly
+from lucid.core import modes
+from lucid.core.fields import count_marking
 from lucid.core.node import accumulator
 from lucid.core.tensor import of_class
+
+
+class inference_mode(lucid.inference_mode):
+    """As `no_grad`, and tensors that are made inside say so: outside they are not written, and not saved for gradients.
+
+    >>> import lucid.torch as torch
+    >>> w = torch.ones(2, requires_grad=True)
+    >>> with torch.inference_mode():
+    ...     x = torch.ones(2)
+    >>> x.is_inference(), x.clone().is_inference(), (x + w).requires_grad
+    (True, False, True)
+    >>> x * w
+    Traceback (most recent call last):
+    RuntimeError: what a gradient needs is a tensor that was made in inference mode; clone() it first, for an ordinary one
+    """
+
+    _on = modes.MARKING
+
+    def _enter(self) -> Any:
+        count_marking(1)
+        return super()._enter()
+
+    def _leave(self, before: Any) -> None:
+        count_marking(-1)
+        super()._leave(before)
 
 
 class _Edge(NamedTuple):

@@ -32,6 +32,8 @@ class Adopting(ABCMeta):
 
 
 _ORIGINALS: dict[type, type] = {}
+# Which PyTorch prints without their settings.
+_TERSE = "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer".split()
 
 
 def _adopt_module(module: Any) -> None:
@@ -175,5 +177,7 @@ def derived(original: Any) -> Any:
         made._unknown = 0
         if original._missing == "num_features":
             made._defaults = {"affine": True, "track_running_stats": True}
+    if original.__name__ in _TERSE:
+        made.extra_repr = Module.extra_repr
     _ORIGINALS[made] = original
     return made

@@ -9,7 +9,7 @@ from lucid.torch.tensors import Plain, Typed, adopted
 # The modules whose functions need no tensor to make one, and single functions of other modules.
 MAKERS = frozenset(
     "lucid.api.creation lucid.api.dlpack lucid.api.random lucid.signal.windows lucid.fft.frequencies "
-    "lucid.nn.utils.rnn lucid.nn.utils.clipping lucid.sparse.creation".split()
+    "lucid.nn.utils.rnn lucid.nn.utils.clip_grad lucid.sparse.creation".split()
 )
 SINGLE = frozenset("empty_permuted empty_strided tril_indices triu_indices".split())
 # What PyTorch's functions take beside Lucid's arguments: there is one layout, and no memory to be pinned.

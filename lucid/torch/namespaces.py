@@ -71,7 +71,7 @@ PATHS = {
     "autograd.function": "lucid.autograd lucid.torch.extras",
     "autograd.graph": "lucid.autograd.graph lucid.torch.differentiation lucid.torch.extras",
     "autograd.forward_ad": "lucid.autograd.forward_ad",
-    "autograd.grad_mode": "lucid.autograd",
+    "autograd.grad_mode": "lucid.torch.differentiation lucid.autograd",
     "autograd.gradcheck": "lucid.autograd",
     "autograd.profiler": "lucid.torch.profiling",
     "autograd.variable": "lucid.torch.differentiation",

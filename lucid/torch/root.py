@@ -230,8 +230,8 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
 
 
 def is_inference(input: Any) -> bool:
-    """Whether a tensor can never be part of a graph: no, those of inference mode can be used later."""
-    return False
+    """Whether a tensor was made in inference mode."""
+    return bool(input.is_inference())
 
 
 def view_as_real_copy(input: Any) -> Any:

@@ -63,7 +63,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         made = _legacy(data, default_float())
         self._array, self._requires_grad = made._array, False
         self._grad = self._node = self._meta = None
-        self._born = newest()
+        self._born, self._marked = newest(), made._marked
 
     shape: Any = property(size_of, doc="The size of each dimension, as a `torch.Size`.")
     dtype: Any = property(type_of, doc="The type of the elements, such as `torch.float32`.")
@@ -187,8 +187,8 @@ class Tensor(Plain, metaclass=_AnyTensor):
     grad_dtype = property(lambda self: self.dtype, doc="The type of gradients: that of the tensor.")
 
     def is_inference(self) -> bool:
-        """Whether the tensor can never be part of a graph: no."""
-        return False
+        """Whether the tensor was made in inference mode, or shows the memory of one that was."""
+        return bool(self._marked)
 
     def sparse_dim(self) -> int:
         """How many dimensions are sparse: of a dense tensor, none."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from holes import NOT_A_GRADIENT
 
 from fuzz.modes import ALWAYS, EVERY, MODES
 from fuzz.pool import CrashError
@@ -19,9 +20,6 @@ MODES_EACH = 4  # of those that are not always run
 # Relative to the largest element; finite differences have six digits.
 TOLERANCE = {"values": 3e-10, "derivatives": 1e-7, "narrow": 5e-3, "differences": 2e-4}
 LARGE = 1e8  # derivatives above it say more about the point than about the program
-
-# Rows with a derivative that is that of no function: in which order it is differentiated makes a difference.
-NOT_A_GRADIENT = ("scale_gradient",)
 
 # What a mode may refuse, by the words it does it with.
 REFUSALS = {
@@ -238,7 +236,7 @@ def fits(name: str, program: Program) -> bool:
     if name == "torch":
         return program.in_torch
     if MODES[name].order == 2 and any(line.row in NOT_A_GRADIENT for line in program.lines):
-        return False
+        return False  # in which order it is differentiated makes a difference
     return bool(program.floats) or name in ("vmap", "graph")
 
 

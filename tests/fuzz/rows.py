@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from checks import Slot, take_apart
+from holes import NOT_A_GRADIENT
 from samples import Make, Row, Sample
 from table import ROWS
 
@@ -181,7 +182,7 @@ def add_row(pool: Pool, row: Row) -> bool:
 
 def cuts(row: Row) -> bool:
     """Whether derivatives are meant to be others than those of the values."""
-    return "detach" in row.name or row.name in ("scale_gradient", "embedding", "embedding_bag")
+    return "detach" in row.name or row.name in (*NOT_A_GRADIENT, "embedding", "embedding_bag")
 
 
 def target_of(pool: Pool, a: Array, text: str) -> str:

@@ -137,4 +137,36 @@ def spectra(np, ag):
     return {"loss": float(loss(signal)), "grad": onp.asarray(ag.grad(loss)(signal))}
 
 
-PROGRAMS = [logistic_regression, neural_network, tanh_derivatives, gaussian_mixture, ode_sensitivity, spectra]
+def gauss_newton(np, ag):
+    """A fit by products with the matrix of Gauss and Newton, and products of tensors with derivatives."""
+    times = onp.linspace(0.0, 1.0, 6)
+    data = 2.0 * onp.exp(-1.5 * times)
+
+    def residual(p):
+        return p[0] * np.exp(-p[1] * times) - data
+
+    p = onp.array([1.0, 1.0])
+    for _ in range(8):
+        product = ag.make_ggnvp(residual)(p)
+        matrix = onp.stack([onp.asarray(product(e)) for e in onp.eye(2)])
+        gradient = onp.asarray(ag.vector_jacobian_product(residual)(p, onp.asarray(residual(p))))
+        p = p - onp.linalg.solve(matrix, gradient)
+    weights = onp.arange(4.0).reshape(2, 2)
+    return {
+        "fit": p,
+        "rate": float(ag.deriv(lambda t: p[0] * np.exp(-p[1] * t))(0.3)),
+        "by name": float(ag.grad_named(lambda a, rate: a * np.exp(-rate), "rate")(2.0, 0.5)),
+        "tensor": onp.asarray(ag.tensor_jacobian_product(lambda p: np.outer(p, p))(p, weights)),
+        "bend": onp.asarray(ag.hessian_tensor_product(lambda p: np.sum(residual(p) ** 2))(p, onp.array([1.0, 0.0]))),
+    }
+
+
+PROGRAMS = [
+    logistic_regression,
+    neural_network,
+    tanh_derivatives,
+    gaussian_mixture,
+    ode_sensitivity,
+    spectra,
+    gauss_newton,
+]

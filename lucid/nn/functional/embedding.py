@@ -123,7 +123,7 @@ def embedding_bag(
 
 def _check_bags(input: Tensor, offsets: Tensor | None, weights: Tensor | None, mode: str) -> None:
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', not {mode!r}")
+        raise ValueError(f"embedding_bag: mode must be one of 'sum', 'mean' and 'max', not {mode!r}")
     if weights is not None and mode != "sum":
         raise ValueError(f"embedding_bag: per_sample_weights go with mode='sum', not with {mode!r}")
     if weights is not None and weights.shape != input.shape:

@@ -252,6 +252,8 @@ def _unpooled_sizes(name: str, x: Tensor, kernel: Sizes, strides: Sizes, pads: S
     if output_size is None:
         return smallest
     wanted = tuple(int(o) for o in output_size)[-n:]
+    if min(wanted, default=1) < 1:
+        raise ValueError(f"{name}: output_size must be positive, not {wanted}")
     fits = len(wanted) == n and all(m - s < o < m + s for o, m, s in zip(wanted, smallest, strides, strict=True))
     if not fits:
         raise ValueError(

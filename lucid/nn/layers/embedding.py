@@ -150,7 +150,7 @@ class EmbeddingBag(_Table):
             device, dtype,
         )  # fmt: skip
         if mode not in ("sum", "mean", "max"):
-            raise ValueError(f"EmbeddingBag: mode must be 'sum', 'mean' or 'max', not {mode!r}")
+            raise ValueError(f"EmbeddingBag: mode must be one of 'sum', 'mean' and 'max', not {mode!r}")
         self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:

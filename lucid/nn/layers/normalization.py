@@ -68,6 +68,16 @@ class _WithStatistics(_Scaled):
             self.register_buffer(name, value if track_running_stats else None)
         self.reset_parameters()
 
+    _version = 2  # states before it have no num_batches_tracked
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *arguments: Any
+    ) -> None:
+        key = f"{prefix}num_batches_tracked"
+        if local_metadata.get("version", 1) < 2 and self.num_batches_tracked is not None and key not in state_dict:
+            state_dict = {**state_dict, key: lucid.zeros_like(self.num_batches_tracked)}
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)
+
     def reset_running_stats(self) -> None:
         """Go back to a mean of 0, a variance of 1 and no batches seen."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:

@@ -50,12 +50,16 @@ class _Layer(Module):
         bias: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        attention_dropout: float | None = None,
     ) -> None:
         super().__init__()
+        self.d_model, self.nhead, self.dim_feedforward = d_model, nhead, dim_feedforward
+        attending = dropout if attention_dropout is None else attention_dropout
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         attentions = ("self_attn",) if self._blocks == 2 else ("self_attn", "multihead_attn")
         for name in attentions:
-            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made))
+            setattr(self, name, MultiheadAttention(d_model, nhead, attending, bias, batch_first=batch_first, **made))
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **made)
@@ -67,6 +71,9 @@ class _Layer(Module):
         self.activation = _function(activation)
 
     _blocks: int
+
+    def extra_repr(self) -> str:
+        return f"d_model={self.d_model}, nhead={self.nhead}, dim_feedforward={self.dim_feedforward}, dropout={self.dropout.p}"
 
     def _around(self, k: int, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         """The k-th block with its norm, its dropout and the connection around it."""
@@ -83,7 +90,8 @@ class TransformerEncoderLayer(_Layer):
     """Self-attention and a feed-forward network, each with dropout, a residual connection and layer normalisation.
 
     Inputs are (length, batch, d_model), with `batch_first` (batch, length, d_model). With `norm_first` the input of each
-    block is normalised, otherwise its result. `activation` is "relu", "gelu" or a function.
+    block is normalised, otherwise its result. `activation` is "relu", "gelu" or a function. The weights of the attention
+    are dropped with the probability `attention_dropout`, which is `dropout` unless it is given.
 
     >>> import lucid
     >>> from lucid.nn.layers.transformer import TransformerEncoderLayer
@@ -153,6 +161,9 @@ class _Stack(Module):
         self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
         self.num_layers = num_layers
         self.norm = norm
+
+    def extra_repr(self) -> str:
+        return f"num_layers={self.num_layers}"
 
     def _run(self, x: Tensor, *args: Any) -> Tensor:
         for layer in self.layers:
@@ -250,19 +261,22 @@ class Transformer(Module):
         bias: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        attention_dropout: float | None = None,
     ) -> None:
         super().__init__()
         made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        layer: dict[str, Any] = {**made, "attention_dropout": attention_dropout}
         settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first)
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, **made)
 
         self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*settings, **made), num_encoder_layers, norm()
+            TransformerEncoderLayer(*settings, **layer), num_encoder_layers, norm()
         )
         self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*settings, **made), num_decoder_layers, norm()
+            TransformerDecoderLayer(*settings, **layer), num_decoder_layers, norm()
         )
         for parameter in self.parameters():
             if parameter.ndim > 1:
@@ -270,6 +284,9 @@ class Transformer(Module):
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
+
+    def extra_repr(self) -> str:
+        return f"d_model={self.d_model}, nhead={self.nhead}"
 
     def forward(
         self,

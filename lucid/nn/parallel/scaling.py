@@ -10,7 +10,7 @@ from lucid.amp.scaling import read_flag
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.distributed.parts import of_all_parts
-from lucid.nn.utils.clipping import clip_grads_with_norm_, norm_of_gradients
+from lucid.nn.utils.clip_grad import clip_grads_with_norm_, norm_of_gradients
 
 __all__ = ["ShardedGradScaler", "clip_grad_norm_"]
 
