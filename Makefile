@@ -87,7 +87,7 @@ parity-report: $(BENCH)/installed-parity
 
 # Programs in PyTorch's style, under PyTorch and under lucid.torch, must agree.
 porting: $(BENCH)/installed-parity
-	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_porting.py tests/test_torch_door.py
+	$(one_thread) $(BENCH)/$(BIN)/python -m pytest -n 2 tests/test_porting.py tests/test_torch_*.py
 
 # docs/coverage.md: what is tested for every operation, and the reason for every hole.
 coverage-table: $(VENV)/installed-dev

@@ -14,6 +14,7 @@ import numpy as np
 
 import lucid
 import lucid.distributed as dist
+from benchmarks.timing import turns
 from lucid import nn
 
 
@@ -63,15 +64,14 @@ def main():
         wrap = torch.nn.parallel.DistributedDataParallel if size > 1 else lambda module: module
         steps["torch"] = stepper(torch, wrap, torch.optim.SGD, options, x)
     times = {name: [] for name in steps}
-    for i in range(options.rounds + 1):
-        for name, step in steps.items():
-            dist.barrier()
-            start = time.perf_counter()
-            for _ in range(options.steps):
-                step()
-            dist.barrier()
-            if i:
-                times[name].append((time.perf_counter() - start) / options.steps)
+    for name in turns(list(steps), options.rounds + 1):
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(options.steps):
+            steps[name]()
+        dist.barrier()
+        times[name].append((time.perf_counter() - start) / options.steps)
+    times = {name: found[1:] for name, found in times.items()}
     if rank == 0:
         base = statistics.median(times["lucid"])
         for name, found in times.items():
