@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cycles import no_cycles
 
 import lucid
 from lucid import native
@@ -201,3 +202,13 @@ gc.collect()
 assert all(gc.is_tracked(y.grad_fn) for y in steps)
 """
     )
+
+
+def test_the_check_for_cycles_can_fail():
+    with pytest.raises(AssertionError, match="1 object in reference cycles was left behind: 1 list"), no_cycles():
+        held = []
+        held.append(held)
+        del held
+    with no_cycles():
+        held = [[]]  # without a cycle
+        del held
