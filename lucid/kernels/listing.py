@@ -81,21 +81,35 @@ def source(function: Callable[..., Any], *operands: Any, gradient: bool = False,
     no generated kernel ran
     ...
     """
-    with _listening() as (addresses, others):
+    with _listening() as (addresses, callers, others):
         result = function(*_tracked(operands, gradient), **params)
         if gradient:
-            addresses.clear()
-            others.clear()
+            for noted in (addresses, callers, others):
+                noted.clear()
             _pull(result)
-    from lucid.codegen import compiled
-
-    by_address = {address: code for code in compiled.made.values() for address in code.addresses}
-    ran = dict.fromkeys(by_address[address] for address in addresses if address in by_address)
+    ran = dict.fromkeys(_codes(addresses, callers))
     chosen = (parts,) if isinstance(parts, str) else tuple(parts)
     shown = [Kernel(code).show(*chosen) for code in ran] or ["no generated kernel ran"]
     if others:
         shown.append("\n".join(["computed by other code:", *[f"  {n}: {what}" for n, what in others.items()]]))
     return "\n\n".join(shown)
+
+
+def _codes(addresses: list[int], callers: dict[int, str]) -> Iterator[Any]:
+    """The code at each address. Recipes of one text share it: whoever called is meant, and outside of kernels a pull."""
+    from lucid.codegen import compiled
+
+    sharing: dict[int, dict[str, Any]] = {}
+    for code in compiled.made.values():
+        for address in code.addresses:
+            sharing.setdefault(address, {})[code.recipe.name] = code
+    for number, address in enumerate(addresses):
+        codes = sharing.get(address, {})
+        pulls = [name for name in codes if name not in registry]
+        for name in (callers.get(number), *pulls, *codes):
+            if name in codes:
+                yield codes[name]
+                break
 
 
 def _tracked(operands: Any, gradient: bool) -> list[Any]:
@@ -115,17 +129,22 @@ def _pull(result: Any) -> None:
 
 
 @contextmanager
-def _listening() -> Iterator[tuple[list[int], dict[str, str]]]:
-    """Note the addresses of generated functions as they run, and the operations that run without one."""
+def _listening() -> Iterator[tuple[list[int], dict[int, str], dict[str, str]]]:
+    """Note the addresses of generated functions as they run, by their number the operations whose kernels call them,
+    and the operations that run without one.
+    """
     from lucid.backends.cpu.launch import elementwise as launch
 
     addresses: list[int] = []
+    callers: dict[int, str] = {}
     others: dict[str, str] = {}
 
     def heard(primitive: Any, kernel: Any) -> Any:
         def call(*arrays: Any, **params: Any) -> Any:
             before = len(addresses)
             out = kernel(*arrays, **params)
+            for number in range(before, len(addresses)):
+                callers.setdefault(number, primitive.name)
             if len(addresses) == before:
                 others.setdefault(primitive.name, _described(primitive, kernel))
             return out
@@ -139,7 +158,7 @@ def _listening() -> Iterator[tuple[list[int], dict[str, str]]]:
         primitive.kernel = spy
     launch.listen(addresses)
     try:
-        yield addresses, others
+        yield addresses, callers, others
     finally:
         launch.listen(None)
         for primitive, kernel, spy in changed:
