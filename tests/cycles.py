@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 from lucid.core import detachments
 
-_PASSES = 10  # finalizers of what others left may leave something themselves, which only a further pass finds
+_PASSES = 10
 
 
 @contextmanager
 def no_cycles() -> Iterator[None]:
     """What runs inside must leave no reference cycles; the error names the types of the objects in them."""
     detachments.log.clear()  # what an older cut refers to may be the last of an earlier program
-    for _ in range(_PASSES):
-        if gc.collect() == 0:
+    for _ in range(_PASSES):  # of what others left, finalizers and late hooks keep parts for a further collection
+        if gc.collect() + gc.collect() == 0:
             break
     was_enabled = gc.isenabled()
     gc.disable()
