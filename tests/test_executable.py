@@ -618,3 +618,11 @@ def test_names_of_programs_in_the_cache_change_with_every_file_of_the_compiler(m
         monkeypatch.setattr(link, "_known", {})
         assert lucid.compile(lambda x: x.sin() * 3.25)(lucid.zeros(8)).sum() == 0
     assert texts[0].partition("written by ")[0] == texts[1].partition("written by ")[0] and texts[0] != texts[1]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_losses_of_one_class(rows):
+    scores, target = lucid.randn(rows, 1), lucid.zeros(rows, dtype=lucid.int64)
+    for reduction in ("mean", "none"):
+        compiled = lucid.compile(lambda s, how=reduction: lucid.nn.functional.cross_entropy(s, target, reduction=how))
+        assert (compiled(scores) == 0).all()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -61,16 +62,20 @@ class Specialization:
         self.draws = generators_of(found.program)
         self.hooks = _hooks(watched)
         self._executable: Executable | None = None
-        # A program that makes the state of an optimizer runs once: with the state, another one is needed.
-        optimizers = list(trace.optimizers.values())
-        made = [a for a in found.assignments if a.how == "item" and _is_new(a)]
-        self._runs_once = any(is_below(a.place, o) for a in made for o in optimizers)
+        self._runs_once = runs_once(found)
         # Results are of the class of what they are made of, if that is handed on.
         self._class = next((type(t) for t in (*trace.tensors, *tensors) if type(t).passed_on), None)
         self._set_writes(program)
         self._set_passed(program)
         trace.release()
         self.reader.release()
+
+    def with_programs(self, found: Captured) -> "Specialization":
+        """The same for programs that differ in sizes alone."""
+        made = copy(self)
+        made.found, made._executable = found, None
+        made.pull = None if found.pulled is None else Pull(found)
+        return made
 
     @property
     def executable(self) -> Executable:
@@ -209,6 +214,12 @@ class Specialization:
             if any(share_memory(t, inputs[i]) for t in (*others, *captured)):
                 return True
         return False
+
+
+def runs_once(found: Captured) -> bool:
+    """Whether a program makes the state of an optimizer: with the state, another one is needed."""
+    made = [a for a in found.assignments if a.how == "item" and _is_new(a)]
+    return any(is_below(a.place, optimizer) for a in made for optimizer in found.trace.optimizers.values())
 
 
 def _is_new(assignment: Assignment) -> bool:

@@ -328,10 +328,9 @@ class Captured(NamedTuple):
 
 
 def captured(
-    function: Callable[..., Any], args: Any, kwargs: Any, leaves: Sequence[Any], structure: Any, walk: Walk, name: str
-) -> Captured:
+    function: Callable[..., Any], args: Any, kwargs: Any, leaves: Sequence[Any], structure: Any, walk: Walk, trace: Capture
+) -> Captured:  # fmt: skip
     """Trace one call. `leaves` and `structure` are the arguments, tensors as they are."""
-    trace = Capture([leaf for leaf in leaves if isinstance(leaf, Tensor)], name)
     casting = modes.autocast.get()
     with Capturing(trace), _watched(walk.groups):
         # What autocast keeps of parameters belongs to the trace.
@@ -479,7 +478,7 @@ class _Assembly:
         pairs = trace.differentiable()
         if not places or not pairs:
             return None, spent
-        seeds = [trace.new_input(Tensor._wrap(np.ones(outs[i].shape, outs[i].np_dtype))) for i in places]
+        seeds = [trace.new_input(placeholders.empty(outs[i].shape, outs[i].np_dtype)) for i in places]
         shells = [shell for _, shell in pairs]
         found = engine.run(
             [outs[i] for i in places], seeds, shells, retain_graph=True, create_graph=False, accumulate=False

@@ -286,7 +286,10 @@ class Emitter:
         results = [known[n.number] for n in stored]
         types = [p.array.dtype for p in places]
         whole = joined.plan(types, results, [n.dtype.numpy for n in stored], shape[-1])
-        if whole is None or any(whole.is_of_row(r) != (n.shape != shape) for r, n in zip(results, stored, strict=True)):
+        are_joined = whole is not None and all(
+            whole.is_of_row(r) == (n.shape != shape) or shape[-1] == 1 for r, n in zip(results, stored, strict=True)
+        )  # numbers for rows of one element are numbers for elements too
+        if whole is None or not are_joined:
             self._rows_apart(group)
             return
         targets = [self.layout.place(name) for name in stored]

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from lucid.compiler.calls import AliasedError, Specialization
-from lucid.compiler.capture import captured
+from lucid.compiler import sizes
+from lucid.compiler.calls import AliasedError, Specialization, runs_once
+from lucid.compiler.capture import Capture, Captured, captured
 from lucid.compiler.places import Found, Walk, described, facts
+from lucid.compiler.sizes import General, NotGeneralError
 from lucid.compiler.verification import verified
 from lucid.core import dtypes, levels, modes
 from lucid.core.fields import users_attributes
@@ -86,6 +88,9 @@ class Compiled:
         self._dynamic = _chosen("dynamic", dynamic, parameters)
         self._parameters = parameters
         self._known: dict[Any, list[Specialization]] = {}
+        self._general: dict[Any, list[General]] = {}  # by signatures without rows
+        self._by_rows: dict[Any, str] = {}  # signatures for which each number of rows is traced, and why
+        self._served: set[int] = set()  # numbers of rows that no trace was needed for
         self._last_words: dict[str, str] = {}
         self._history: list[tuple[str, str]] = []  # the arguments of each trace, and why it was made
         self._counted: set[Any] = set()
@@ -201,6 +206,9 @@ class Compiled:
                 found = known(tensors)
                 if type(found) is list:
                     return found[0]
+            results = self._with_other_rows(key, tensors, args, kwargs)
+            if results is not None:
+                return results[0]
             made = self._traced(key, tensors, args, kwargs)
         if made.found.eager:
             return self._aside(made.found.eager, args, kwargs)
@@ -215,21 +223,81 @@ class Compiled:
         self._last_words = words
         leaves, structure = tree.flatten((args, kwargs))
         walk = Walk(self._roots([*leaves, *_beside_leaves(structure)]))
-        found = captured(self.function, args, kwargs, leaves, structure, walk, self._name)
         given = [t for t in leaves if isinstance(t, Tensor)]
         assert all(a is b for a, b in zip(given, tensors, strict=True))
+        found = captured(self.function, args, kwargs, leaves, structure, walk, Capture(given, self._name))
         for program in (found.program, found.inlined):
             program.fast = self.fast
             if found.pulled is None:  # else a derivative may read what was given
                 program.donated = self._donated_names(program, args, kwargs)
+        any_rows = self._any_rows(key, found, args, kwargs, leaves, structure, walk) if self._dynamic else None
         made = Specialization(found, walk)
-        known = self._known.setdefault(key, [])
-        known.append(made)
-        if len(known) > MOST:
-            del known[0]
+        self._keep(self._known, key, made)
+        if any_rows is not None:
+            any_rows.like = made
+            self._keep(self._general, self._without_rows(key), any_rows)
         self._history.append((", ".join(described(facts(t)) for t in tensors), reason))
         self._count(key, reason)
         return made
+
+    @staticmethod
+    def _keep(known: dict[Any, list[Any]], key: Any, made: Any) -> None:
+        group = known.setdefault(key, [])
+        group.append(made)
+        if len(group) > MOST:
+            del group[0]
+
+    # Other numbers of rows.
+
+    def _any_rows(
+        self, key: Any, found: Captured, args: Any, kwargs: Any, leaves: Sequence[Any], structure: Any, walk: Walk
+    ) -> General | None:
+        """What was traced for any number of rows, if that can be said."""
+        rows, varies = self._rows(args, kwargs, leaves)
+        if rows is None or runs_once(found) or self._without_rows(key) in self._by_rows:
+            return None
+        try:
+            return sizes.general(self.function, found, leaves, structure, varies, walk)
+        except Exception as error:  # whatever the function raises for other sizes
+            is_own = isinstance(error, NotGeneralError)
+            reason = str(error) if is_own else f"with other rows it raises {type(error).__name__}: {error}"
+            self._by_rows[self._without_rows(key)] = reason
+            return None
+
+    def _rows(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> tuple[int | None, list[bool]]:
+        """The number of rows of dynamic arguments, None if there is not one that a general program can have; and which
+        tensors these are.
+        """
+        varies = self._are_named(self._dynamic, args, kwargs)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        counts = {t.shape[0] for t, varied in zip(tensors, varies, strict=True) if varied and t.ndim}
+        is_one = len(counts) == 1 and sizes.FEWEST <= min(counts) <= sizes.MOST
+        return (counts.pop() if is_one else None), varies
+
+    def _with_other_rows(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> list[Any] | None:
+        """The results by a program that was traced for another number of rows, in a list; None if there is none."""
+        candidates = self._general.get(self._without_rows(key), ()) if self._general else ()
+        rows = self._rows(args, kwargs, tensors)[0] if candidates else None
+        if rows is None:
+            return None
+        for candidate in reversed(candidates):
+            made = candidate.at(rows)
+            found: Any = made(tensors)
+            if type(found) is list:
+                self._keep(self._known, key, made)
+                self._served.add(rows)
+                return found
+        return None
+
+    def _without_rows(self, key: Any) -> Any:
+        """A signature without the sizes of the first dimensions of dynamic arguments."""
+        return (
+            *key[:MODES],
+            *[
+                _any_first_size(part) if self._name_of(i, part) in self._dynamic else part
+                for i, part in enumerate(key[MODES:])
+            ],
+        )
 
     def _roots(self, leaves: Sequence[Any]) -> list[Found]:
         """From where everything is reached that the function can see: itself, and arguments that are no values.
@@ -248,9 +316,13 @@ class Compiled:
         """The inputs whose memory a run may use for its results."""
         if not self._donated:
             return ()
-        named = [(self._named(i), a) for i, a in enumerate(args)] + [(k, kwargs[k]) for k in sorted(kwargs)]
-        places = [name in self._donated for name, a in named for leaf in tree.flatten(a)[0] if isinstance(leaf, Tensor)]
+        places = self._are_named(self._donated, args, kwargs)
         return tuple([n for n, donated in zip(program.inputs, places, strict=True) if donated])
+
+    def _are_named(self, chosen: frozenset[Any], args: Any, kwargs: Any) -> list[bool]:
+        """Of each tensor among the arguments, whether an option names it."""
+        named = [(self._named(i), a) for i, a in enumerate(args)] + [(k, kwargs[k]) for k in sorted(kwargs)]
+        return [name in chosen for name, a in named for leaf in tree.flatten(a)[0] if isinstance(leaf, Tensor)]
 
     def _reason(self, key: Any, tensors: Sequence[Tensor], words: dict[str, str]) -> str:
         """Why none of the programs serves, in words."""
@@ -261,6 +333,10 @@ class Compiled:
             return last.why(found if not isinstance(found, list) else None)
         if not self._known:
             return "it was called for the first time"
+        for other in self._general.get(self._without_rows(key), ())[-1:]:
+            read = other.like.reader(tensors)  # which does not depend on the rows
+            if type(read) is not tuple:
+                return other.like.why(read)
         return _difference(self._last_words, words)
 
     def _count(self, key: Any, reason: str) -> None:
@@ -280,8 +356,12 @@ class Compiled:
                 place.line,
             )
 
+    def _name_of(self, place: int, part: Any) -> str | int:
+        """The argument that a part of a signature describes."""
+        return part[0] if isinstance(part, tuple) and part and isinstance(part[0], str) else self._named(place)
+
     def _without_sizes(self, place: int, part: Any) -> Any:
-        name = part[0] if isinstance(part, tuple) and part and isinstance(part[0], str) else self._named(place)
+        name = self._name_of(place, part)
         if name not in self._dynamic or not isinstance(part, tuple):
             return part
         return name, len(part[0]) if isinstance(part[0], tuple) else len(part)
@@ -318,6 +398,9 @@ class Compiled:
         lines = [f"{self._name}: {len(self._history)} program{'s' * (len(self._history) != 1)}"]
         lines += [f"  {i}. for ({given}): {why}" for i, (given, why) in enumerate(self._history, 1)]
         lines += [f"  {count} calls ran as they are: {reason}" for reason, count in self._asides.items()]
+        if self._served:
+            lines.append(f"  without a trace of their own: {', '.join(map(str, sorted(self._served)))} rows")
+        lines += [f"  each number of rows is traced: {reason}" for reason in dict.fromkeys(self._by_rows.values())]
         back = {name for group in self._known.values() for known in group for name in known.calls_back()}
         if back:
             lines.append(f"  kernels and functions that are called by the programs: {', '.join(sorted(back))}")
@@ -364,8 +447,9 @@ def compile(
     looked up again at each call, and learning rates are read anew; if another Python value that `fn` can see has
     changed, it is traced again. The result can be differentiated, and used in any transform.
 
-    `static` names arguments, by name or position, that are compared as they are, containers included. The sizes of those
-    in `dynamic` may vary without a warning: each has a program. The memory of those in `donate` may be used for
+    `static` names arguments, by name or position, that are compared as they are, containers included. The first dimension of
+    tensors in those of `dynamic` may vary: to find out what depends on it, `fn` is traced for four sizes at first, and only
+    then for others if it looks at the size. The memory of those in `donate` may be used for
     results: their elements are lost. `fast=True` allows algebra that changes rounding. `verify=True` compares each call
     with `fn` itself.
 
@@ -479,6 +563,16 @@ def _chosen(option: str, given: Any, parameters: Sequence[str]) -> frozenset[Any
                 f"lucid.compile: {option}= names arguments by name or position; {item!r} is none of {', '.join(parameters)}"
             )
     return frozenset(parameters[c] if isinstance(c, int) and c < len(parameters) else c for c in chosen)
+
+
+def _any_first_size(part: Any) -> Any:
+    """A part of a signature in which the first sizes of tensors are left out."""
+    if not isinstance(part, tuple):
+        return part
+    for place, kind in enumerate(part[1:3]):
+        if isinstance(kind, np.dtype):  # which stands behind the shape
+            return (*part[:place], part[place][1:], len(part[place]), *part[place + 1 :])
+    return tuple([_any_first_size(p) for p in part])
 
 
 def _is_hashable(value: Any) -> bool:

@@ -5,6 +5,7 @@ by which it is read again before each run; `reader` turns a list of such ways, a
 were (*guards*), into one Python function without loops.
 """
 
+import dis
 import functools
 import sys
 from collections import deque
@@ -39,6 +40,7 @@ _PLAIN = (
     type(Ellipsis),
     Enum,
 )
+_OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 _LONG = (
     64  # entries of plain values in one container that are looked at before each run; of longer ones only the number
 )
@@ -205,9 +207,8 @@ class Walk:
                 continue
         if is_own(function.__module__) and not code.co_filename.startswith("<"):  # which examples of modules are
             return
-        names = set(_names(code))
-        self.names |= names
-        for name in names:
+        self.names.update(_names(code))
+        for name in _globals(code):
             if name in function.__globals__:
                 self._go_on(found, "global", name, function.__globals__[name])
         for i, default in enumerate(function.__defaults__ or ()):
@@ -353,6 +354,16 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
         elif isinstance(constant, str) and constant.isidentifier():
             yield constant
+
+
+@functools.lru_cache(maxsize=1024)
+def _globals(code: CodeType) -> tuple[str, ...]:
+    """The names that code looks up among globals, also as strings where it asks for all of them."""
+    if "globals" in code.co_names:
+        return tuple(dict.fromkeys(_names(code)))
+    found = [str(i.argval) for i in dis.get_instructions(code) if i.opname in _OF_GLOBALS]
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _globals(constant)]
+    return tuple(dict.fromkeys([*found, *inner]))
 
 
 class Guard:

@@ -278,6 +278,7 @@ class _Branch:
 
     name = "cond"
     multi = True
+    of_programs = True
 
     def __init__(self, yes: Program, no: Program) -> None:
         self.yes, self.no = yes, no
@@ -418,6 +419,7 @@ class _Loop:
 
     name = "while_loop"
     multi = True
+    of_programs = True
 
     def __init__(self, test: Program, body: Program) -> None:
         self.test, self.body = test, body
@@ -523,6 +525,7 @@ class _Scan:
 
     name = "scan"
     multi = True
+    of_programs = True
 
     def __init__(self, body: Program, carries: int, count: int, reverse: bool) -> None:
         self.body, self.carries, self.count, self.reverse = body, carries, count, reverse

@@ -42,6 +42,7 @@ class Trace:
     """One application of make_graph: the instructions so far, and what they use from outside."""
 
     title = "make_graph"  # what messages call it
+    kind: Any  # the class of its tensors, `Traced`
     captures = False  # whether gradients of tensors from outside are part of the program: see `compiler.capture`
 
     def __init__(self) -> None:
@@ -397,7 +398,7 @@ class Traced(Kind):
 
     @staticmethod
     def make(value: Tensor, trace: Trace, name: Name) -> "Traced":
-        out: Traced = new_tensor(Traced, value, Symbol(trace, name, 0), trace.level)
+        out: Traced = new_tensor(trace.kind, value, Symbol(trace, name, 0), trace.level)
         return out
 
     def shell(self) -> "Traced":
@@ -473,7 +474,7 @@ class Traced(Kind):
         inner._copy_contents()
         name = trace.refer(inner)
         inner = placeholders.like(inner)
-        target.__class__ = Traced
+        target.__class__ = trace.kind
         target._array, target._level, target._aux = inner, trace.level, Symbol(trace, name, 0)
 
     def holds(self, new: Tensor) -> bool:
@@ -570,6 +571,9 @@ class Traced(Kind):
             base = args[0]
             made[0]._aux = made[0]._aux._replace(version=storage_of(base).version)
         return tuple(made) if prim.multi else made[0]
+
+
+Trace.kind = Traced
 
 
 def _emit_in_order(
