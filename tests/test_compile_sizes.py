@@ -1,5 +1,6 @@
 """`lucid.compile(dynamic=)`: programs for any number of rows, and functions that have none."""
 
+import copy
 import itertools
 import math
 import sys
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import lucid
+import lucid.torch as torch
 from lucid import func, nn, optim
 from lucid.compiler import sizes
 from lucid.nn import functional as F
@@ -242,6 +244,29 @@ def test_batches_in_containers_and_arguments_by_name():
         batch = {"x": lucid.ones(rows, 3), "y": lucid.ones(rows)}
         assert compiled(batch, scale=lucid.tensor(2.0)).item() == 6 * rows
     assert next(counter) == 4
+
+
+def test_all_arguments_can_be_dynamic():
+    def total(x, *others, scale):
+        return (x + sum(others)).sum() * scale
+
+    compiled = copy.deepcopy(lucid.compile(total, dynamic=True))
+    for rows in (4, 6, 9):
+        assert compiled(lucid.ones(rows, 3), lucid.ones(rows, 1), scale=lucid.tensor(2.0)).item() == 12 * rows
+    assert len(compiled._history) == 1
+    assert lucid.compile(total, dynamic=False)(lucid.ones(2), scale=1).item() == 2
+
+
+def test_front_doors_take_other_numbers_of_rows():
+    def total(x):
+        assert isinstance(x.shape, torch.Size)
+        return (x.view(x.size(0), -1) * 2).sum() / x.size(0)
+
+    compiled = torch.compile(total, dynamic=True)
+    for rows in (4, 6, 9):
+        found = compiled(torch.ones(rows, 3, 2))
+        assert type(found) is torch.Tensor and found.item() == 12
+    assert len(compiled._history) == 1
 
 
 def test_what_the_function_raises_for_other_rows_is_no_error():

@@ -43,6 +43,19 @@ def _new_lock() -> None:
     _lock = RLock()
 
 
+class _Every(frozenset[Any]):
+    """All arguments, whatever they are called."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+
+EVERY = _Every()
+
+
 class Same:
     """An object as part of a signature: the same one, whatever `==` says."""
 
@@ -85,7 +98,7 @@ class Compiled:
         parameters = _parameters(function)
         self._static = _chosen("static", static, parameters)
         self._donated = _chosen("donate", donate, parameters)
-        self._dynamic = _chosen("dynamic", dynamic, parameters)
+        self._dynamic = EVERY if dynamic is True else _chosen("dynamic", dynamic or (), parameters)
         self._parameters = parameters
         self._known: dict[Any, list[Specialization]] = {}
         self._general: dict[Any, list[General]] = {}  # by signatures without rows
@@ -417,7 +430,8 @@ class Compiled:
 
     def _options(self) -> dict[str, Any]:
         chosen = {"static": self._static, "donate": self._donated, "dynamic": self._dynamic}
-        return {"verify": self.verify, "fast": self.fast, **{k: sorted(v, key=str) for k, v in chosen.items()}}
+        named: dict[str, Any] = {k: True if v is EVERY else sorted(v, key=str) for k, v in chosen.items()}
+        return {"verify": self.verify, "fast": self.fast, **named}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
         return Compiled(copy.deepcopy(self.function, memo), **self._options())
@@ -449,7 +463,7 @@ def compile(
 
     `static` names arguments, by name or position, that are compared as they are, containers included. The first dimension of
     tensors in those of `dynamic` may vary: to find out what depends on it, `fn` is traced for four sizes at first, and only
-    then for others if it looks at the size. The memory of those in `donate` may be used for
+    then for others if it looks at the size; `dynamic=True` names all. The memory of those in `donate` may be used for
     results: their elements are lost. `fast=True` allows algebra that changes rounding. `verify=True` compares each call
     with `fn` itself.
 

@@ -285,15 +285,18 @@ def compile(
 ) -> Any:
     """`torch.compile`: `lucid.compile`, which has one backend and always takes the whole function. Modules stay themselves.
 
+    With `dynamic=True`, the first dimension of arguments may vary; other dimensions are those of the call.
+
     >>> import lucid.torch as torch
     >>> torch.compile(lambda x: x * 2)(torch.ones(2))
     tensor([2., 2.])
     """
     if model is None:
-        return lambda function: compile(function, disable=disable)
+        return lambda function: compile(function, dynamic=dynamic, disable=disable)
     if disable:
         return model
-    return model.compile() if hasattr(model, "parameters") else compiler.compile(model)
+    options = {"dynamic": bool(dynamic)}
+    return model.compile(**options) if hasattr(model, "parameters") else compiler.compile(model, **options)
 
 
 def annotate(kind: Any, value: Any) -> Any:
