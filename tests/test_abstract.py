@@ -10,8 +10,9 @@ from checks import run_rules
 from table import ROWS
 
 from lucid.core.kernels import WithBackward, load_all
-from lucid.core.primitive import registry
+from lucid.core.primitive import P, registry
 from lucid.ops.abstract import Abstract
+from lucid.ops.contraction import labelled
 
 
 def abstract(value: Any) -> Any:
@@ -80,3 +81,9 @@ def test_the_check_can_fail(monkeypatch):
     with watched(dict(registry)) as wrong:
         run_rules(row, "float64", most=1)
     assert "exp" in wrong
+
+
+def test_factors_of_a_contraction_must_fit():
+    labels = labelled("ij", "jk", "ik")
+    with pytest.raises(ValueError, match="j is 3 of the left factor and 4 of the right one"):
+        P.contract.abstract(Abstract((2, 3), np.dtype(float)), Abstract((4, 5), np.dtype(float)), labels=labels)

@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+from checks import array, cases
+from table import ROWS as TABLE
 
 import lucid
 import lucid.torch as torch
@@ -196,6 +198,40 @@ def test_functions_that_look_at_the_number_of_rows_are_traced_for_each(name):
     assert counts[1:] == [0, 1, 1, 1, 1, 1, 1, 1, 0]
     compare(results, run(function, False)[1])
     assert "each number of rows is traced" in called.explain() and reason in called.explain()
+
+
+def outcome(function, arrays):
+    """The arrays that a function gives, or the fact that it raises."""
+    try:
+        return [array(t) for t in function(*[lucid.tensor(a) for a in arrays]) if isinstance(t, lucid.Tensor)]
+    except Exception:
+        return "raises"
+
+
+# Positions of the entries of a sparse matrix are no longer such if they are repeated, and nobody checks them again.
+REPEATABLE = [row for row in TABLE if not row.name.startswith("csr_")]
+
+
+@pytest.mark.sampled(every=40)
+@pytest.mark.parametrize("row", REPEATABLE, ids=lambda row: row.name)
+def test_operations_with_more_rows_give_what_they_give_eagerly(row):
+    dtype = "float64" if row.floats else row.ints[0]
+    for case in itertools.islice(cases(row, dtype), 3):
+        rows = next((a.shape[0] for a in case.arrays if a.ndim), 0)
+        varying = [k for k, a in enumerate(case.arrays) if a.ndim and a.shape[0] == rows]
+        compiled = lucid.compile(lambda *given, case=case: case.op(*given), dynamic=varying)
+        with np.errstate(all="ignore"):
+            for times in (1, 2, 3):
+                given = [np.concatenate([a] * times) if k in varying else a for k, a in enumerate(case.arrays)]
+                want = outcome(case.op, given)
+                got = outcome(compiled, given)
+                if times == 1 and got == "raises":  # what cannot be compiled
+                    break
+                assert (got == "raises") == (want == "raises"), f"{case} with {times * rows} rows"
+                if want != "raises":
+                    for a, b in zip(got, want, strict=True):
+                        assert a.dtype == b.dtype
+                        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9, err_msg=f"{case}")
 
 
 def test_gradients_flow_through_programs_for_other_numbers_of_rows():
