@@ -551,10 +551,11 @@ def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0, device
     target = dtypes.as_numpy(dtype)
     kind = _F64 if target in (_F64, dtypes.complex128.numpy) else _F32
     bound, number = np.uint32(min(round(p * 2**32), 2**32 - 1)), kind.type(kept)
+    recipe = rng.Recipe("mask", kind, 32, 32, (float(bound), float(number)))
 
     def keep(stream: Generator, count: int, _: Any) -> Any:
-        recipe = rng.Recipe("mask", kind, 32, 32, (float(bound), float(number)))
-        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2, recipe)
+        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)
 
-    out = draw(rng.Source(f"mask({p})", keep, rng.words_of_halves), shape, kind, None, "dropout", device=device)
+    source = rng.Source(f"mask({p})", keep, rng.words_of_halves, {kind: recipe})
+    out = draw(source, shape, kind, None, "dropout", device=device)
     return out if kind == target else out.to(target)

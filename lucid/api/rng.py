@@ -200,6 +200,17 @@ class Generator:
                 self._offset, self._bits = first - -out.size * recipe.bits // _BITS_OF_BLOCK, None
         return out
 
+    def taken(self, blocks: int) -> tuple[int, int] | None:
+        """The seed, and the position of so many blocks, behind which the generator moves; None if that is too far."""
+        if levels.tracing():
+            self._note()
+        with self._lock:
+            first = self._offset
+            if first + blocks >= _FAR:
+                return None
+            self._offset, self._bits = first + blocks, None
+            return self._chosen_seed(), first
+
     def _from_block(self, recipe: Recipe, first: int, shape: tuple[int, ...]) -> Any:
         """The same from a block on, wherever the generator is."""
         made = _table.get("draw_from_stream") if first < _FAR else None

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu.entry_points import Entry, Lowering, lowerings
+from lucid.backends.cpu.generated import steps as steps  # what generated kernels are lowered to
 from lucid.codegen import fused
 from lucid.codegen.bodies import NARROW, NotGeneratedError
 from lucid.codegen.folds import FoldPlan, fold_plan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_chain, of_folds, of_rows
+from lucid.compiler.assemblies import assembly_steps
+from lucid.compiler.draws import Draws
 from lucid.compiler.fuse import (
     ASSEMBLY,
     CHECK,
@@ -21,17 +24,17 @@ from lucid.compiler.fuse import (
     ROWS,
     Fused,
     Group,
+    fold_dims,
     is_number,
     new_plan,
-    parts_of,
 )
-from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place, part_of, rolled_parts
+from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
 from lucid.compiler.products import can_multiply, matrices_step, product_step
+from lucid.compiler.rewrites import parts_of
 from lucid.compiler.rows import Joined, RowFunction, room_of
 from lucid.compiler.rows import Part as RowPart
 from lucid.compiler.scans import scan_steps
 from lucid.compiler.simplify import operand_types, simplified
-from lucid.core.geometry import placed
 from lucid.core.primitive import P, Primitive
 from lucid.ir import effects
 from lucid.ir.effects import Memories
@@ -54,6 +57,8 @@ class Emitter:
         self.simple = simplified(program, self.can_repeat)
         given = [*program.inputs, *[n for n, _ in program.captured]]
         self.layout = Layout(given, self.simple.constants)
+        # In the body of a loop, where a draw begins depends on the round.
+        self.draws = Draws(program, self.layout) if functions is None else None
         self.fused = Fused(self.simple, self.layout.shows)
         self.order = self.fused.schedule()
         self.steps: list[dict[str, Any]] = []
@@ -200,7 +205,7 @@ class Emitter:
         elif group.kind == FOLD:
             self._fold_alone(group)
         elif group.kind == ASSEMBLY:
-            self._assembly(group.instructions[0])
+            assembly_steps(self, group.instructions[0])
         elif (group.kind == PRODUCT and self._product(group.instructions[0])) or (
             group.instructions[0].primitive.name == "scan" and scan_steps(self, group.instructions[0])
         ):
@@ -248,7 +253,7 @@ class Emitter:
                     stored.append(name)
                     targets.append(self.layout.place(name))
                     whats.append(what)
-        self._loop(shape, places, tuple(operations), whats, targets)
+        self.loop(shape, places, tuple(operations), whats, targets)
         for fold in group.folds:
             self._reduce(fold)
 
@@ -315,7 +320,7 @@ class Emitter:
         grain = max(1, _GRAIN // shape[-1])
         self.step("loop", places, name=name, units=math.prod(sizes), grain=grain, work=plan.cost * total)
 
-    def _loop(self, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any) -> None:
+    def loop(self, shape: tuple[int, ...], reads: Any, operations: Any, whats: Any, targets: Any) -> None:
         if 0 in shape:
             return
         all_places = [*reads, *targets]
@@ -338,20 +343,20 @@ class Emitter:
 
     def copy(self, source: Place, target: Place) -> None:
         """The elements of one place to another of the same shape."""
-        self._loop(target.array.shape, [source], (), [("read", 0)], [target])
+        self.loop(target.array.shape, [source], (), [("read", 0)], [target])
 
     def add_into(self, source: Place, target: Place) -> None:
         kind = target.array.dtype
         plan = new_plan(P.add, [kind, kind], {})
         operation = Operation(plan, (("read", 0), ("read", 1)))
-        self._loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
+        self.loop(target.array.shape, [target, source], (operation,), [("result", 0)], [target])
 
     def clear(self, place: Place) -> None:
         self.step("fill", [place], units=place.buffer.size, work=0.0)
 
-    def _fill(self, place: Place, value: Any) -> None:
+    def fill(self, place: Place, value: Any) -> None:
         number = _as_number(value, place.array.dtype)
-        self._loop(place.array.shape, [], (), [("number", number)], [place])
+        self.loop(place.array.shape, [], (), [("number", number)], [place])
 
     # --- folds -------------------------------------------------------------------------------------
 
@@ -376,7 +381,7 @@ class Emitter:
             for f in folds
         ]
         apart = parts_of(folds[0])
-        return self._folded(parts, folds[0].params["dims"], shape, reads, operations, whats, targets, folded, apart)
+        return self._folded(parts, fold_dims(folds[0]), shape, reads, operations, whats, targets, folded, apart)
 
     def _folded(
         self,
@@ -444,58 +449,7 @@ class Emitter:
         (x,) = instruction.operands
         place = self.layout.place(x)
         if not self._fold([instruction], x.shape, [place], (), [], [], [("read", 0)]):
-            self._call(instruction)
-
-    # --- assemblies --------------------------------------------------------------------------------
-
-    def _assembly(self, instruction: Instruction) -> None:
-        """A value that is put together of others: each is copied to its part."""
-        name, params = instruction.primitive.name, instruction.params
-        (result,) = instruction.results
-        out = self.layout.place(result)
-        given = [self.layout.place(o) for o in instruction.operands]
-        array = out.array
-        if any(g.array.dtype != array.dtype for g in given):
-            self._call(instruction)
-        elif name == "cat":
-            at, before = 0, (slice(None),) * params["dim"]
-            for g in given:
-                size = g.array.shape[params["dim"]]
-                self.copy(g, out.shown(array[(*before, slice(at, at + size))]))
-                at += size
-        elif name == "stack":
-            before = (slice(None),) * params["dim"]
-            for k, g in enumerate(given):
-                self.copy(g, out.shown(array[(*before, k, ...)]))
-        elif name in ("slice_back", "pad"):
-            if params.get("value", 0) == 0:
-                self.clear(out)
-            else:
-                self._fill(out, params["value"])
-            self._copy_into(given[0], out.shown(part_of(array, params["index"])))
-        elif name == "parts_back":
-            self.clear(out)
-            for g, place in zip(given, params["places"], strict=True):
-                self.add_into(g, out.shown(placed(array, place)))
-        elif name == "write_view":
-            self.copy(given[0], out)
-            self._copy_into(given[1], out.shown(params["through"].kernel(array, **params["settings"])))
-        elif name == "flip":
-            self.copy(given[0].shown(np.flip(given[0].array, params["dims"])), out)
-        elif name == "roll":
-            for read, written in rolled_parts(array.shape, params["shifts"], params["dims"]):
-                self.copy(given[0].shown(given[0].array[read]), out.shown(array[written]))
-        else:  # a reshape for which elements have to be moved
-            self.copy(given[0], out.shown(array.reshape(given[0].array.shape)))
-
-    def _copy_into(self, source: Place, target: Place) -> None:
-        self._loop(
-            target.array.shape,
-            [source.shown(np.broadcast_to(source.array, target.array.shape))],
-            (),
-            [("read", 0)],
-            [target],
-        )
+            self.call(instruction)
 
     # --- products ----------------------------------------------------------------------------------
 
@@ -538,7 +492,7 @@ class Emitter:
             self.clear(out)
             return True
         if not inner:
-            self._loop(shape, reads, operations, [("result", 0)], [out])
+            self.loop(shape, reads, operations, [("result", 0)], [out])
             return True
         try:
             fold = fold_plan(P.sum.fold, kind, kind)
@@ -561,13 +515,14 @@ class Emitter:
 
     def _lower_or_call(self, instruction: Instruction) -> None:
         before = set(self.layout.places)
-        if self._lower(instruction):
+        is_drawn = self.draws is not None and self.draws.lower(self, instruction)
+        if is_drawn or self._lower(instruction):
             self.notes.append(f"native {instruction.primitive.name}")
             return
         for name in instruction.results:  # it lies where the call puts it
             if name.number not in before:
                 self.layout.places.pop(name.number, None)
-        self._call(instruction)
+        self.call(instruction)
 
     def _lower(self, instruction: Instruction) -> bool:
         """The steps of a kernel in place of its call; False if there are none for these operands."""
@@ -635,7 +590,7 @@ class Emitter:
 
     # --- calls -------------------------------------------------------------------------------------
 
-    def _call(self, instruction: Instruction) -> None:
+    def call(self, instruction: Instruction) -> None:
         takes_tensors = not isinstance(instruction.primitive, Primitive) or instruction.primitive.is_call
         operands = [self.layout.place(o) if isinstance(o, Name) else None for o in instruction.operands]
         results = [self.layout.new(HELD, name.shape, name.dtype.numpy) for name in instruction.results]

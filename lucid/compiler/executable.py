@@ -18,7 +18,7 @@ from lucid.core import kernels, modes
 from lucid.core.source_lines import here
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ir.effects import Write, generators_of
+from lucid.ir.effects import Write, streams_of
 from lucid.ir.program import Program
 from lucid.ir.values import Name
 
@@ -52,7 +52,7 @@ class Executable:
             for i in program.instructions
             if isinstance(i.primitive, Write)
         }
-        self._draws = generators_of(program)
+        self._streams = streams_of(program)
         self._written = sorted({w.place for w in written.values()})
         self._donated = [given[n.number] for n in program.donated]
         self._outputs = [
@@ -73,8 +73,9 @@ class Executable:
             apart = [k for k in self._written if not arrays[k].flags.c_contiguous]
             for k in apart:
                 arrays[k] = np.ascontiguousarray(arrays[k])
-            states = [(g, g.get_state()) for g in self._draws]
-            found = self.code.machine.run(arrays)
+            generators = [s.generator for s in self._streams]
+            states = [(g, g.get_state()) for g in generators]
+            found = self._found(self.code, arrays, generators)
             if found is None:  # values for which there is no code; nothing was written yet
                 for generator, state in states:
                     generator.set_state(state)
@@ -90,3 +91,13 @@ class Executable:
             ]
         finally:
             modes.recording.reset(recording)
+
+    @staticmethod
+    def _found(code: Code, arrays: list[Any], generators: list[Any]) -> list[Any] | None:
+        """What the machine gives; None if it cannot serve, as where two streams of the program are one at the moment."""
+        if code.streams and len({id(g) for g in generators}) < len(generators):
+            return None
+        taken = [drawn.stream.generator.taken(drawn.blocks) for drawn in code.streams]
+        if None in taken:
+            return None
+        return code.machine.run([*arrays, *[np.array(t, np.uint64) for t in taken]])

@@ -13,6 +13,7 @@ from lucid.codegen.bodies import WRITTEN, NotGeneratedError, Plan
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions.remainders import REMAINDERS
 from lucid.codegen.fused import rehearse
+from lucid.compiler.rewrites import parts_of
 from lucid.compiler.rows import Check, RowFunction, applied, fits, is_worth_joining, row_plan
 from lucid.compiler.simplify import Simplified, Uniform, operand_types
 from lucid.core import kernels
@@ -28,8 +29,10 @@ from lucid.ops.fused import Gradient
 ELEMENTS, ROWS, FOLD, PRODUCT, ASSEMBLY, CHECK, CALL = (
     "elements", "rows", "fold", "product", "assembly", "check", "call",
 )  # fmt: skip
-_ASSEMBLED = frozenset(["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape", "flip", "roll"])
-_FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero"])
+_ASSEMBLED = frozenset(
+    ["cat", "stack", "slice_back", "pad", "parts_back", "write_view", "reshape", "flip", "roll", "diagonal_back"]
+)
+_FOLDS = frozenset(["sum", "prod", "amax", "amin", "all", "any", "count_nonzero", "argmax", "argmin"])
 _MOST = 48  # instructions of a loop
 _MOST_FOLDS = 4
 _plans: dict[Any, Any] = {}
@@ -95,7 +98,7 @@ def fold_plan(instruction: Instruction) -> FoldPlan | None:
     if not isinstance(primitive, Primitive) or primitive.fold is None or primitive.name not in _FOLDS:
         return None
     (x,), (result,) = instruction.operands, instruction.results
-    if not isinstance(x, Name) or 0 in x.shape or not instruction.params.get("dims"):
+    if not isinstance(x, Name) or 0 in x.shape or not fold_dims(instruction):
         return None
     assert primitive.abstract is not None
     dtype = primitive.abstract(Abstract(x.shape, x.dtype.numpy), **instruction.params).dtype
@@ -351,14 +354,16 @@ class Fused:
         return out
 
 
-def parts_of(fold: Instruction) -> int:
-    """How many of the folded dimensions begin blocks of their own (`ir.placeholders.fold_order`)."""
-    return getattr(fold.primitive, "apart", 0)
+def fold_dims(fold: Instruction) -> tuple[int, ...]:
+    """The dimensions of a reduction; those that find places have one."""
+    params = fold.params
+    found: tuple[int, ...] = (params["dim"],) if "dim" in params else params.get("dims") or ()
+    return found
 
 
 def _dims(fold: Instruction) -> Any:
     n = len(fold.operands[0].shape)
-    return {d % n for d in fold.params["dims"]}, parts_of(fold)
+    return {d % n for d in fold_dims(fold)}, parts_of(fold)
 
 
 def _only_folded(simplified: Simplified) -> set[int]:

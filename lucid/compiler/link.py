@@ -56,7 +56,7 @@ def linked(program: Program) -> Code:
         Call.run,
     )
     calls = [instruction.primitive.name for _, instruction, *_ in of.calls]
-    return Code(machine, outputs, of.notes, calls)
+    return Code(machine, outputs, of.notes, calls, of.draws.streams if of.draws is not None else [])
 
 
 def _number_inner(of: Emitter, index: int, by_kind: dict[str, Any]) -> tuple[int, list[Any]]:

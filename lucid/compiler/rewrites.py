@@ -5,10 +5,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lucid.backends.cpu.nn.losses import LONGEST_ROW, squared_distance
+from lucid.backends.numpy.norms import safe_sums
 from lucid.compiler.rows import TYPES, Check, RowFunction, row_plan
 from lucid.core import dtypes
 from lucid.core.primitive import P
+from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction, Name
 from lucid.ops.nn.rows import Row
 from lucid.ops.promotion import cast
@@ -23,6 +27,11 @@ class Making(NamedTuple):
 
 
 Rule = Callable[[Instruction, Making], list[Instruction] | None]
+
+
+def parts_of(fold: Instruction) -> int:
+    """How many of the folded dimensions begin blocks of their own (`ir.placeholders.fold_order`)."""
+    return getattr(fold.primitive, "apart", 0)
 
 
 def rewritten(instruction: Instruction, making: Making) -> list[Instruction] | None:
@@ -126,4 +135,49 @@ def _resample(instruction: Instruction, making: Making) -> list[Instruction] | N
     return making.traced(function, [x], instruction.results, instruction.place)
 
 
-_RULES: dict[str, Rule] = {"in_range": _in_range, "sum_of_squares": _sum_of_squares, "resample": _resample}
+def _triangle(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """A choice between elements and 0, by a mask of the last two dimensions, which is a constant."""
+    (x,), diagonal = instruction.operands, instruction.params["diagonal"]
+    is_lower = instruction.primitive.name == "tril"
+    rows, columns = x.shape[-2:]
+    mask = np.tri(rows, columns, diagonal if is_lower else diagonal - 1, dtype=np.bool_)
+
+    def chosen(t: Any) -> Any:
+        inside = Tensor._wrap(mask if is_lower else ~mask)  # made here, where it is a constant
+        return P.logical_and(inside, t) if x.dtype == dtypes.bool_ else P.where(inside, t, 0)
+
+    return making.traced(chosen, [x], instruction.results, instruction.place)
+
+
+def _norm(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """As the kernel: the root of a sum of powers, where no addend can have lost digits. Others are left to it."""
+    (x,), (result,), params = instruction.operands, instruction.results, instruction.params
+    p, dims, keepdim = params["p"], params["dims"], params["keepdim"]
+    is_apart = parts_of(instruction) or not dims
+    if p not in (1, 2) or x.dtype.numpy not in TYPES or not making.can_check or is_apart:
+        return None
+    low, high = safe_sums(x.dtype.numpy)
+    bad = making.new((), dtypes.bool_)
+
+    def root(t: Any) -> tuple[Any, Any]:
+        fold = {"dims": dims, "keepdim": keepdim}
+        total = P.sum(P.mul(t, t) if p == 2 else P.abs(t), **fold)
+        inside = P.logical_and(P.ge(total, float(low)), P.le(total, float(high)))
+        lost = P.logical_and(P.any(P.ne(t, 0), **fold), P.logical_not(inside))
+        if lost.ndim:
+            lost = P.any(lost, dims=tuple(range(lost.ndim)), keepdim=False)
+        total = P.div(total, float(params["divisor"]))
+        return P.sqrt(total) if p == 2 else total, lost
+
+    made = making.traced(root, [x], [result, bad], instruction.place)
+    return [*made, Instruction(Check(), (bad,), {}, (), instruction.place)]
+
+
+_RULES: dict[str, Rule] = {
+    "in_range": _in_range,
+    "sum_of_squares": _sum_of_squares,
+    "resample": _resample,
+    "tril": _triangle,
+    "triu": _triangle,
+    "norm": _norm,
+}

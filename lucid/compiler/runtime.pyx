@@ -178,7 +178,7 @@ cdef class Steps:
                 step.kind = CHECK
             elif s["kind"] == "entry":
                 step.kind = ENTRY
-                address, task = s["entry"]
+                address, task, _ = s["entry"]
                 step.entry, step.task = <Entry><void*><size_t>address, <bytes>task
             elif s["kind"] == "repeat":
                 step.kind, step.units = REPEAT, s["units"]

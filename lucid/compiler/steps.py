@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.compiler import runtime
+from lucid.compiler.draws import Drawn
 from lucid.compiler.runtime import Frame
 from lucid.core.tensor import Tensor
 
@@ -82,6 +83,7 @@ class Code(NamedTuple):
     outputs: list[Any]  # numbers among what the machine gives, as `Output`, or anything else as it is
     notes: list[str]  # what its steps are
     calls: list[str]  # the names of those that call back
+    streams: list[Drawn]  # from which it draws; the machine is given where they are, behind all else
 
 
 class Output(NamedTuple):

@@ -169,9 +169,14 @@ def moved_streams(effects: Iterable[tuple[str, Any]]) -> list[Any]:
     return list(dict.fromkeys(t for t in moved if not isinstance(t, Tensor)))
 
 
+def streams_of(program: Any) -> list[Any]:
+    """The streams whose generators a run moves on."""
+    return moved_streams([e for i in program.instructions for e in of_instruction(i)])
+
+
 def generators_of(program: Any) -> list[Any]:
-    """The generators that a run moves on."""
-    return [s.generator for s in moved_streams([e for i in program.instructions for e in of_instruction(i)])]
+    """These generators."""
+    return [s.generator for s in streams_of(program)]
 
 
 def can_repeat(program: Any) -> bool:

@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
     address: int
     task: bytes
+    kept: Any = None  # what the task points to
 
 
 class Steps(Protocol):

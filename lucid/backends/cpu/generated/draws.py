@@ -1,5 +1,6 @@
 """Random numbers by generated loops, anywhere in a stream."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from lucid.core.kernels import fill
 _COSTS = {"normal": 4.0}  # nanoseconds for an element
 
 
-def _stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
+@cache
+def stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
     """The loop for numbers of a recipe (`lucid.api.rng.Recipe`), or None where there is no code."""
     with lock:
         from lucid.codegen import bodies, compiled, draws  # loaded when first needed, and LLVM with it
@@ -26,4 +28,4 @@ def _stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
 
 
 if support.in_use:
-    fill({"draw_from_stream": launch_draws.drawing(_stream)}, "cpu", has_frames=True)
+    fill({"draw_from_stream": launch_draws.drawing(stream)}, "cpu", has_frames=True)

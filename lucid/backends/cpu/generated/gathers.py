@@ -25,7 +25,7 @@ _EXTREMES = frozenset(START)  # which need no more precision than their operands
 
 
 @cache
-def _fold(combine: str, dtype: np.dtype[Any]) -> Fold | None:
+def fold_of(combine: str, dtype: np.dtype[Any]) -> Fold | None:
     """The loop that puts together values of a type, or None if there is no code."""
     is_pair = dtype.kind == "c" and combine == "add"  # real and imaginary parts, each by itself
     element = np.dtype(f"f{dtype.itemsize // 2}") if is_pair else dtype
@@ -63,13 +63,13 @@ def of_positions(primitive: Any) -> Callable[..., Any] | None:
     if combine is None:
         return None
     if primitive.positions == 1:
-        return launch_gathers.into_zeros(partial(_fold, combine), _cast, reference)
-    return launch_gathers.into_copy(partial(_fold, combine), _cast, partial(_start, combine), reference)
+        return launch_gathers.into_zeros(partial(fold_of, combine), _cast, reference)
+    return launch_gathers.into_copy(partial(fold_of, combine), _cast, partial(_start, combine), reference)
 
 
 def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
     """Write values into x, or add them."""
-    fold = _fold("add", x.dtype) if accumulate else None
+    fold = fold_of("add", x.dtype) if accumulate else None
     if any(np.may_share_memory(x, other) for other in (values, *positions)):
         indexing.index_into(x, values, positions, accumulate)
     elif fold is not None and fold.dtype != x.dtype:

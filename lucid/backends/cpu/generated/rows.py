@@ -1,6 +1,7 @@
 """Kernels of functions of rows, generated from their bodies."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,15 @@ def row_kernel(function: Callable[..., Any], name: str = "") -> Any:
     return launch_rows.Kernel(make)
 
 
+@cache
+def kernel_of(primitive: Any) -> Any:
+    """What runs a primitive whose elements depend on their row."""
+    return row_kernel(primitive.row_body, primitive.name)
+
+
 def of_rows(primitive: Any) -> Callable[..., Any]:
     """The kernel of a primitive whose elements depend on their row along `dim`."""
-    kernel = row_kernel(primitive.row_body, primitive.name)
+    kernel = kernel_of(primitive)
 
     def call(*arrays: Any, dim: int, **params: Any) -> Any:
         out = kernel.run(arrays, dim, params)

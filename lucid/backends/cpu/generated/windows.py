@@ -75,7 +75,7 @@ class Pass(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def _passes(name: str, maps: Maps, dtype: np.dtype[Any]) -> list[Pass] | None:
+def passes(name: str, maps: Maps, dtype: np.dtype[Any]) -> list[Pass] | None:
     """How windows of elements of a type are folded, one pass after the other; None if there is no code."""
     together: list[list[tuple[int, AxisMap]]] = []
     for dim, axis in in_order(maps):
@@ -102,16 +102,16 @@ def _in_order(x: Any) -> Any:
 
 def _folded(name: str, x: Any, maps: Maps) -> Any:
     """Windows along each dimension; None where there is no code."""
-    passes = _passes(name, maps, x.dtype)
-    if passes is None:
+    found = passes(name, maps, x.dtype)
+    if found is None:
         return None
-    for loops, high, wide, wide_first, dim in passes:
+    for loops, high, wide, wide_first, dim in found:
         x = launch_windows.fold(loops, _in_order(x), high, wide, wide_first, dim)
     return x
 
 
 @lru_cache(maxsize=512)
-def _whole_sums(maps: Maps) -> tuple[tuple[int, ...], Maps]:
+def whole_sums(maps: Maps) -> tuple[tuple[int, ...], Maps]:
     """The dimensions, counted from the end, that are summed as a whole, and what is left to do."""
     sums = tuple([k - len(maps) for k, m in enumerate(maps) if m is not None and m.is_sum])
     return sums, tuple([None if k - len(maps) in sums else m for k, m in enumerate(maps)])
@@ -124,7 +124,7 @@ def _resample(x: Any, maps: Maps) -> Any:
         real = x.real.dtype
         out = _resample(_in_order(x).view(real).reshape(*x.shape, 2), (*maps, None))
         return out.view(x.dtype).reshape(out.shape[:-1])
-    sums, rest = _whole_sums(maps) if x.dtype.kind == "f" else ((), maps)
+    sums, rest = whole_sums(maps) if x.dtype.kind == "f" else ((), maps)
     whole = P.sum.kernel(x, dims=tuple([x.ndim + k for k in sums]), keepdim=True) if sums else x
     found = _folded("resample", whole, rest) if any(rest) or sums else None
     return resampling.resample_array(x, maps) if found is None else found
@@ -145,7 +145,7 @@ def _max_pool(x: Any, maps: Maps) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _found_by(maps: Maps, dtype: np.dtype[Any]) -> tuple[Places, tuple[Table, ...]] | None:
+def found_by(maps: Maps, dtype: np.dtype[Any]) -> tuple[Places, tuple[Table, ...]] | None:
     """What finds the largest elements of windows of a type; None if there is no code, or windows without elements."""
     loops = _places(dtype)
     axes = [m for m in maps if m is not None]
@@ -155,7 +155,7 @@ def _found_by(maps: Maps, dtype: np.dtype[Any]) -> tuple[Places, tuple[Table, ..
 
 
 def _max_pool_indices(x: Any, maps: Maps) -> Any:
-    found = _found_by(maps, x.dtype)
+    found = found_by(maps, x.dtype)
     return (
         pooling.max_pool_indices_array(x, maps)
         if found is None
@@ -170,7 +170,7 @@ def _planes(x: Any, dims: int) -> Any:
 
 
 def _max_pool_put(y: Any, x: Any, maps: Maps) -> Any:
-    found = _found_by(maps, x.dtype)
+    found = found_by(maps, x.dtype)
     if found is None:
         return pooling.max_pool_put_array(y, x, maps)
     places = launch_windows.find(found[0], _in_order(x), found[1])
@@ -179,7 +179,7 @@ def _max_pool_put(y: Any, x: Any, maps: Maps) -> Any:
 
 
 def _max_pool_take(t: Any, x: Any, maps: Maps) -> Any:
-    found = _found_by(maps, x.dtype)
+    found = found_by(maps, x.dtype)
     if found is None:
         return pooling.max_pool_take_array(t, x, maps)
     places = launch_windows.find(found[0], _in_order(x), found[1])

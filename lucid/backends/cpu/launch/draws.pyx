@@ -6,6 +6,7 @@ Every element depends on its place in the stream alone, so threads take parts of
 
 cimport numpy as np
 from libc.stdint cimport uint64_t
+from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -16,6 +17,15 @@ cdef enum:
     PART = 1 << 13  # elements, which take whole blocks
 
 ctypedef void (*Inner)(char* out, uint64_t key, Py_ssize_t first, Py_ssize_t count, double* numbers) noexcept nogil
+
+
+cdef struct Task:
+    Inner inner
+    char* out
+    uint64_t key
+    Py_ssize_t first, count, size, per_block
+    double cost
+    double numbers[NUMBERS]
 
 
 cdef class Stream:
@@ -29,13 +39,36 @@ cdef class Stream:
         self.inner = <Inner><void*><size_t>address
         self.dtype, self.per_block, self.cost, self.code = dtype, 256 // bits, cost, code
 
+    def entry(self, Py_ssize_t count, Py_ssize_t offset, tuple numbers):
+        cdef Task task
+        memset(&task, 0, sizeof(Task))
+        _give(&task, self, count, numbers)
+        task.first = offset
+        return <size_t><void*>_enter, (<char*>&task)[: sizeof(Task)]
 
-cdef struct Task:
-    Inner inner
-    char* out
-    uint64_t key
-    Py_ssize_t first, count, size, per_block
-    double numbers[NUMBERS]
+
+cdef void _give(Task* task, Stream loop, Py_ssize_t count, tuple numbers) except *:
+    """What a loop takes for so many elements."""
+    cdef int k
+    if len(numbers) > NUMBERS:
+        raise ValueError(f"at most {NUMBERS} numbers are taken, not {len(numbers)}")
+    for k in range(len(numbers)):
+        task.numbers[k] = numbers[k]
+    task.inner, task.count, task.cost = loop.inner, count, loop.cost
+    task.size, task.per_block = loop.dtype.itemsize, loop.per_block
+
+
+cdef void _draw(Task* task) noexcept nogil:
+    share(_part, task, (task.count + PART - 1) // PART, threads_for(task.cost * task.count))
+
+
+cdef void _enter(const void* given, char** data) noexcept nogil:
+    """The entry point: the key and the block from which a program draws, and where numbers go."""
+    cdef Task task = (<const Task*>given)[0]
+    task.key = (<uint64_t*>data[0])[0]
+    task.first += <Py_ssize_t>(<uint64_t*>data[0])[1]
+    task.out = data[1]
+    _draw(&task)
 
 
 cdef void _part(void* given, Py_ssize_t part, int who) noexcept nogil:
@@ -68,24 +101,20 @@ cdef object _drawn(Stream loop, object key, Py_ssize_t first, tuple shape, tuple
     cdef np.npy_intp sizes[DIMS]
     cdef Py_ssize_t count
     cdef int k
-    if len(numbers) > NUMBERS:
-        raise ValueError(f"at most {NUMBERS} numbers are taken, not {len(numbers)}")
-    for k in range(len(numbers)):
-        task.numbers[k] = numbers[k]
     if len(shape) > DIMS:
         raise ValueError(f"an array has at most {DIMS} dimensions, not {len(shape)}")
     for k in range(len(shape)):
         sizes[k] = shape[k]
     out = new_array(loop.dtype, len(shape), sizes, NULL)
     count = np.PyArray_SIZE(out)
+    _give(&task, loop, count, numbers)
     if count == 0:
         return out
     ran(<void*>loop.inner)
-    task.inner, task.out, task.key = loop.inner, <char*>np.PyArray_DATA(out), key
-    task.first, task.count, task.size, task.per_block = first, count, np.PyArray_ITEMSIZE(out), loop.per_block
+    task.out, task.key, task.first = <char*>np.PyArray_DATA(out), key, first
     if count <= PART and loop.cost * count < LEAST_WORK:
         _part(&task, 0, 0)
         return out
     with nogil:
-        share(_part, &task, (count + PART - 1) // PART, threads_for(loop.cost * count))
+        _draw(&task)
     return out

@@ -52,3 +52,11 @@ def into_copy(
 ) -> Callable[..., Any]:
     """The same for a copy of an array; `start` is what its elements are taken for where they do not count."""
     return reference
+
+
+def entry(x: Any, v: Any, positions: tuple[Any, ...], fold: Fold | None) -> tuple[int, bytes] | None:
+    """An entry point (`entry_points.Entry`) by stand-ins that writes elements of x to v, or adds v to zeros, in x.
+
+    It takes x, v, a byte that becomes 1 if a position is outside, else 0, and the positions.
+    """
+    return None

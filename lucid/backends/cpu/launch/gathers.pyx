@@ -14,6 +14,7 @@ import numpy
 
 cimport numpy as np
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 from lucid.backends.cpu.launch cimport runs
 from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
@@ -676,8 +677,24 @@ cdef void _add_behind(Task* task, Py_ssize_t width, Py_ssize_t stride, Py_ssize_
     task.x_strides[last], task.v_strides[last] = stride, move
 
 
-cdef void _start(Task* task) noexcept:
-    cdef double work = _work(task)
+cdef class Fold:
+    cdef FoldAt at
+    cdef FoldAlong along
+    cdef readonly object dtype
+    cdef int x_type, v_type, parts
+    cdef object code
+
+    def __init__(self, addresses, dtype, values, parts, code):
+        self.at = <FoldAt><void*><size_t>addresses[0]
+        self.along = <FoldAlong><void*><size_t>addresses[1]
+        self.dtype = dtype
+        self.x_type, self.v_type = dtype.num, values.num
+        self.parts = parts
+        self.code = code
+
+
+cdef void _look(Task* task) noexcept:
+    """Find the position that alone goes on in the innermost dimension, if there is one."""
     cdef int k, inner = task.dims - 1
     if task.rest == 0:
         for k in range(task.positions):
@@ -686,12 +703,53 @@ cdef void _start(Task* task) noexcept:
                     task.only = -1
                     break
                 task.only = k
-    if work < LEAST_WORK:
+
+
+cdef void _start(Task* task) noexcept:
+    _look(task)
+    if _work(task) < LEAST_WORK:
         task.division = BY_PLACES
         _walk(task, 0, _count(task), False)
     else:
         with nogil:
             _run(task, pool_size())
+
+
+cdef struct Entered:
+    Task task
+    Py_ssize_t cleared  # bytes of what is added up
+
+
+cdef void _enter(const void* given, char** data) noexcept nogil:
+    """The entry point: the table, values, a byte that becomes 1 if a position is outside, else 0, and positions."""
+    cdef Entered entered = (<const Entered*>given)[0]
+    cdef Task* task = &entered.task
+    cdef int k
+    task.x, task.v = data[0], data[1]
+    for k in range(task.positions):
+        task.given[k] = data[3 + k]
+    if entered.cleared:
+        memset(task.x, 0, entered.cleared)
+    _run(task, 1 if _work(task) < LEAST_WORK else pool_size())
+    data[2][0] = task.is_wrong
+
+
+def entry(np.ndarray x, np.ndarray v, tuple positions, Fold fold):
+    cdef Entered entered
+    cdef Task* task = &entered.task
+    cdef np.npy_intp shape[DIMS]
+    cdef int places = 0, dims = _selection(x, positions, 0, shape, &places)
+    if dims < 0 or np.PyArray_NDIM(v) != dims or np.PyArray_SIZE(v) == 0:
+        return None
+    memset(&entered, 0, sizeof(Entered))
+    _bind(task, x, v, positions, 0, shape, dims, places)
+    task.reads = fold is None
+    if fold is not None:
+        if np.PyArray_TYPE(x) != fold.x_type or np.PyArray_TYPE(v) != fold.v_type or fold.parts > 1:
+            return None
+        task.fold, task.fold_along, entered.cleared = fold.at, fold.along, np.PyArray_NBYTES(x)
+    _look(task)
+    return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)]
 
 
 cdef object _gathered(np.ndarray x, tuple positions, int first):
@@ -723,22 +781,6 @@ def of_gather(reference):
 
 def gather(x, *positions):
     return _gathered(<np.ndarray?>x, positions, 0)
-
-
-cdef class Fold:
-    cdef FoldAt at
-    cdef FoldAlong along
-    cdef readonly object dtype
-    cdef int x_type, v_type, parts
-    cdef object code
-
-    def __init__(self, addresses, dtype, values, parts, code):
-        self.at = <FoldAt><void*><size_t>addresses[0]
-        self.along = <FoldAlong><void*><size_t>addresses[1]
-        self.dtype = dtype
-        self.x_type, self.v_type = dtype.num, values.num
-        self.parts = parts
-        self.code = code
 
 
 cdef bint _scattered(np.ndarray to, object v, tuple positions, int first, Fold fold, bint is_fresh) except -1:

@@ -50,3 +50,12 @@ class Kernel:
 
     def run(self, arrays: tuple[Any, ...], dim: int, params: dict[str, Any], totals: int = 0) -> Any:
         return None
+
+    def entry(
+        self, arrays: tuple[Any, ...], outs: list[Any], dim: int, params: dict[str, Any], threads: int
+    ) -> tuple[int, bytes, int] | None:
+        """An entry point (`entry_points.Entry`) by stand-ins for operands and results; None where there are no loops.
+
+        It takes the operands, of which the first has the whole shape, the results, and as many bytes of workspace as is said.
+        """
+        return None

@@ -9,6 +9,7 @@ Rows that are added up are done in groups, each by one thread and in order.
 cimport numpy as np
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -44,6 +45,8 @@ cdef struct Task:
     Py_ssize_t together  # rows of the innermost dimension, at most
     int totals  # of the operands and of the results, the last ones: sums of the rows of a group
     Py_ssize_t group  # rows
+    double work  # nanoseconds
+    int most  # threads for which an entry point has room
     char* room
 
 
@@ -90,6 +93,31 @@ cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noex
         if task.steps[inner][k] != steps[k] * size:
             return False
     return True
+
+
+cdef int _threads(Task* task) noexcept nogil:
+    """How many can share the work."""
+    return <int>min(<Py_ssize_t>threads_for(task.work), (task.units + task.group - 1) // task.group)
+
+
+cdef void _run(Task* task, int threads) noexcept nogil:
+    """Do all by so many threads, for each of which there is room."""
+    task.parts = 1
+    if threads > 1:
+        task.parts = min((task.units + task.group - 1) // task.group, 8 * threads)
+        share(_run_part, task, task.parts, threads)
+    else:
+        _run_part(task, 0, 0)
+
+
+cdef void _enter(const void* given, char** data) noexcept nogil:
+    """The entry point: operands, results, and workspace."""
+    cdef Task task = (<const Task*>given)[0]
+    cdef int k
+    for k in range(task.count):
+        task.data[k] = data[k]
+    task.room = data[task.count]
+    _run(&task, min(_threads(&task), task.most))
 
 
 cdef class Rows:
@@ -146,11 +174,9 @@ cdef class Rows:
         cdef Task task
         cdef np.npy_intp shape[DIMS]
         cdef np.npy_intp kept[DIMS]
-        cdef Py_ssize_t steps[MOST]
-        cdef Py_ssize_t size, own
-        cdef int d, k, dims = 0, n = self.operands, plain = self.operands - totals, last
+        cdef Py_ssize_t size = 1, own
+        cdef int d, k, threads, dims = 0, plain = self.operands - totals
         cdef np.ndarray a
-        cdef bint is_across
         for k in range(plain):
             a = <np.ndarray>arrays[k]
             dims = max(dims, np.PyArray_NDIM(a))
@@ -161,38 +187,61 @@ cdef class Rows:
                 own = d - dims + np.PyArray_NDIM(a)
                 if own >= 0 and np.PyArray_DIM(a, own) != 1:
                     shape[d] = np.PyArray_DIM(a, own)
-        cdef Py_ssize_t all[DIMS][MOST]
-        for d in range(dims):
             for k in range(plain):
                 a = <np.ndarray>arrays[k]
                 own = d - dims + np.PyArray_NDIM(a)
-                all[d][k] = 0
-                if own >= 0 and np.PyArray_DIM(a, own) != 1:
-                    if np.PyArray_DIM(a, own) != shape[d]:
-                        return None
-                    all[d][k] = np.PyArray_STRIDE(a, own)
-        size = 1
-        for d in range(dims):
+                if own >= 0 and np.PyArray_DIM(a, own) not in (1, shape[d]):
+                    return None
             size *= shape[d]
         if size == 0 or not 0 <= dim < dims:
             return None
-        cdef int threads = threads_for(size * self.cost)
-        task.length = shape[dim]
-        task.count, task.operands, task.totals, task.group = n + self.results, n, totals, TOGETHER if totals else 1
         outs = []
-        for k in range(n):
-            task.data[k] = <char*>np.PyArray_DATA(<np.ndarray>arrays[k])
         for k in range(self.results - totals):
             for d in range(dims):
                 kept[d] = shape[d]
             if self.of_rows[k]:
                 kept[dim] = 1
             kind = self.kept[k]
-            out = new_array(<np.dtype>kind, dims, kept, NULL)
-            outs.append(out)
-            task.data[n + k] = <char*>np.PyArray_DATA(<np.ndarray>out)
+            outs.append(new_array(<np.dtype>kind, dims, kept, NULL))
+        if not self.bind(&task, arrays, outs, dims, shape, dim, params, totals):
+            return None
+        ran(<void*>task.inner)
+        threads = _threads(&task)
+        task.room = <char*>malloc(task.size * threads + 64)
+        if task.room == NULL:
+            raise MemoryError
+        with nogil:
+            _run(&task, threads)
+        free(task.room)
+        return tuple(outs) if len(outs) > 1 else outs[0]
+
+    cdef bint bind(
+        self, Task* task, tuple arrays, list outs, int dims, np.npy_intp* shape, int dim, dict params, int totals
+    ) except -1:
+        """Set out to compute rows of operands that are broadcast to a shape; False if there is no loop for them."""
+        cdef Py_ssize_t all[DIMS][MOST]
+        cdef Py_ssize_t steps[MOST]
+        cdef Py_ssize_t size = 1, own
+        cdef int d, k, n = self.operands, plain = self.operands - totals, last, threads
+        cdef np.ndarray a
+        cdef bint is_across
+        for d in range(dims):
+            size *= shape[d]
+        task.work = size * self.cost
+        threads = threads_for(task.work)
+        task.length = shape[dim]
+        task.count, task.operands, task.totals, task.group = n + self.results, n, totals, TOGETHER if totals else 1
+        for k in range(n):
+            a = <np.ndarray>arrays[k]
+            task.data[k] = <char*>np.PyArray_DATA(a)
+            for d in range(dims if k < plain else 0):
+                own = d - dims + np.PyArray_NDIM(a)
+                all[d][k] = np.PyArray_STRIDE(a, own) if own >= 0 and np.PyArray_DIM(a, own) != 1 else 0
+        for k in range(self.results - totals):
+            a = <np.ndarray>outs[k]
+            task.data[n + k] = <char*>np.PyArray_DATA(a)
             for d in range(dims):
-                all[d][n + k] = np.PyArray_STRIDE(<np.ndarray>out, d)
+                all[d][n + k] = np.PyArray_STRIDE(a, d)
             if self.of_rows[k]:
                 all[dim][n + k] = 0
         for k in range(plain, n):
@@ -221,7 +270,7 @@ cdef class Rows:
                 alike |= 1 << k
         task.inner = self.loop(is_across, alike)
         if task.inner == NULL:
-            return None
+            return False
         if is_across:
             task.width = shape[last]
             own = task.width
@@ -234,7 +283,6 @@ cdef class Rows:
             task.tiles = (task.width + task.tile - 1) // task.tile
             for k in range(task.count):
                 task.across[k] = all[last][k]
-        ran(<void*>task.inner)
         # The other dimensions, joined where they go on as one.
         task.dims = 0
         task.units = task.tiles
@@ -244,7 +292,7 @@ cdef class Rows:
             task.units *= shape[d]
             for k in range(task.count):
                 steps[k] = all[d][k]
-            if task.dims and _joins(&task, task.dims - 1, steps, shape[d]):
+            if task.dims and _joins(task, task.dims - 1, steps, shape[d]):
                 task.shape[task.dims - 1] *= shape[d]
                 for k in range(task.count):
                     task.steps[task.dims - 1][k] = steps[k]
@@ -255,7 +303,7 @@ cdef class Rows:
             task.dims += 1
         for k in range(task.count):
             task.strides[task.count + k] = task.steps[task.dims - 1][k] if task.dims else 0
-        task.together = 1 if is_across else self.together(&task, arrays, outs, alike)
+        task.together = 1 if is_across else self.together(task, arrays, outs, alike)
         own = (task.length + self.lanes - 1) // self.lanes * self.lanes
         task.size = own * (self.row_room[0] + task.together * self.row_room[1])
         task.size += (task.together + self.lanes - 1) // self.lanes * self.lanes * self.row_room[2]
@@ -263,21 +311,19 @@ cdef class Rows:
             own = (task.tile + self.column_lanes - 1) // self.column_lanes * self.column_lanes
             task.size = own * (self.column_room[0] * task.length + self.column_room[1])
         task.size = (task.size + 127) & ~<Py_ssize_t>63  # threads do not write to one line of the cache
-        own = (task.units + task.group - 1) // task.group
-        threads = <int>min(<Py_ssize_t>threads, own)
-        task.room = <char*>malloc(task.size * threads + 64)
-        if task.room == NULL:
-            raise MemoryError
-        task.parts = 1
-        if threads > 1:
-            task.parts = min(own, 8 * threads)
-            with nogil:
-                share(_run_part, &task, task.parts, threads)
-        else:
-            with nogil:
-                _run_part(&task, 0, 0)
-        free(task.room)
-        return tuple(outs) if len(outs) > 1 else outs[0]
+        return True
+
+    def entry(self, tuple arrays, list outs, int dim, dict params, int threads):
+        cdef Task task
+        cdef np.npy_intp shape[DIMS]
+        cdef int d, dims = np.PyArray_NDIM(<np.ndarray>arrays[0])
+        for d in range(dims):
+            shape[d] = np.PyArray_DIM(<np.ndarray>arrays[0], d)
+        memset(&task, 0, sizeof(Task))
+        if not self.bind(&task, arrays, outs, dims, shape, dim, params, 0):
+            return None
+        task.most = threads
+        return <size_t><void*>_enter, (<char*>&task)[: sizeof(Task)], task.size * threads + 64
 
 
 cdef class Kernel:
@@ -303,6 +349,7 @@ cdef class Kernel:
         return params == self.last_params
 
     cpdef object run(self, tuple arrays, int dim, dict params, int totals=0):
+        cdef Rows found
         if not is_enabled():
             return None
         for a in arrays:
@@ -310,14 +357,23 @@ cdef class Kernel:
                 return None
         if not self.is_last(arrays, params):
             types = tuple([a.dtype for a in arrays])
-            key = types
-            for name, value in params.items():
-                if type(value) is not float:
-                    key += (name, value)
-            found = self.known.get(key, self)
-            if found is self:
-                found = self.known[key] = self.make(types, params)
+            found = self.of(types, params)
             if found is None:
                 return None
             self.last, self.last_types, self.last_params = found, types, dict(params)
         return self.last.launch(arrays, dim, params, totals)
+
+    cdef Rows of(self, tuple types, dict params):
+        """The loops for operands of these types; None if there are none."""
+        cdef tuple key = types
+        for name, value in params.items():
+            if type(value) is not float:
+                key += (name, value)
+        found = self.known.get(key, self)
+        if found is self:
+            found = self.known[key] = self.make(types, params)
+        return found
+
+    def entry(self, tuple arrays, list outs, int dim, dict params, int threads):
+        cdef Rows found = self.of(tuple([a.dtype for a in arrays]), params)
+        return None if found is None else found.entry(arrays, outs, dim, params, threads)

@@ -28,6 +28,13 @@ class Kernel:
     def __call__(self, *arrays: Any, dim: int, **params: Any) -> Any:
         return self.reference(*arrays, dim=dim, **params)
 
+    def entry(self, arrays: tuple[Any, ...], out: Any, dim: int, **params: Any) -> tuple[int, bytes] | None:
+        """An entry point (`entry_points.Entry`) that writes a scan, by stand-ins for operands and result, of one shape.
+
+        None where there are no loops. Operands may be broadcast.
+        """
+        raise AssertionError("there is no compiled code")
+
 
 class Selection:
     """The generated loop `select` of codegen.selections, for elements of a type."""

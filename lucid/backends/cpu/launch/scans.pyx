@@ -8,6 +8,7 @@ the scans are joined where all operands go on alike; one of them is taken by vec
 cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
@@ -189,6 +190,20 @@ cdef void _do_timed(Task* task, double cost, Py_ssize_t size) noexcept:
             _do_all(task, cost)
 
 
+cdef struct Entered:
+    Task task  # whose data are how far from the first elements of arrays a scan begins
+    double cost
+
+
+cdef void _enter(const void* given, char** data) noexcept nogil:
+    """The entry point: operands, and the result."""
+    cdef Entered entered = (<const Entered*>given)[0]
+    cdef int k
+    for k in range(entered.task.operands):
+        entered.task.data[k] = data[k] + <Py_ssize_t>entered.task.data[k]
+    _do_all(&entered.task, entered.cost)
+
+
 cdef class Scan:
     cdef Task start
     cdef np.dtype result
@@ -212,8 +227,6 @@ cdef class Scan:
         cdef Task task = self.start
         cdef np.ndarray a, like = <np.ndarray>arrays[0]
         cdef np.npy_intp shape[DIMS]
-        cdef Py_ssize_t strides[MOST]
-        cdef Py_ssize_t sizes[MOST]
         cdef int d, k, dims = np.PyArray_NDIM(like)
         cdef bint is_alike = True
         if dim < 0:
@@ -224,8 +237,6 @@ cdef class Scan:
             shape[d] = np.PyArray_DIM(like, d)
         for k in range(n):
             a = <np.ndarray>arrays[k]
-            task.data[k] = <char*>np.PyArray_DATA(a)
-            sizes[k] = np.PyArray_ITEMSIZE(a)
             if np.PyArray_NDIM(a) != dims:
                 return None
             for d in range(dims):
@@ -245,26 +256,48 @@ cdef class Scan:
             out = new_array(self.result, dims, shape, NULL)
         if np.PyArray_SIZE(out) == 0:
             return out
-        task.operands = n + 1
-        task.data[n], sizes[n] = <char*>np.PyArray_DATA(<np.ndarray>out), self.result.itemsize
-        task.dims = 0
-        task.count = shape[dim]
-        for d in range(dims):
+        self.bind(&task, arrays, n, <np.ndarray>out, dim, reverse)
+        ran(<void*>task.line)
+        _do_timed(&task, self.cost, np.PyArray_SIZE(out))
+        return out
+
+    cdef void bind(self, Task* task, PyObject** arrays, int n, np.ndarray out, int dim, bint reverse) noexcept:
+        """Set out to scan operands that are broadcast to the shape of the result."""
+        cdef Py_ssize_t strides[MOST]
+        cdef Py_ssize_t sizes[MOST]
+        cdef int d, k
+        cdef np.ndarray a
+        task.operands, task.dims, task.count = n + 1, 0, np.PyArray_DIM(out, dim)
+        for k in range(n + 1):
+            a = <np.ndarray>arrays[k] if k < n else out
+            task.data[k], sizes[k] = <char*>np.PyArray_DATA(a), np.PyArray_ITEMSIZE(a)
+        for d in range(np.PyArray_NDIM(out)):
             for k in range(n + 1):
-                a = <np.ndarray>arrays[k] if k < n else <np.ndarray>out
-                strides[k] = np.PyArray_STRIDE(a, d) if np.PyArray_DIM(a, d) == shape[d] else 0
+                a = <np.ndarray>arrays[k] if k < n else out
+                strides[k] = np.PyArray_STRIDE(a, d) if np.PyArray_DIM(a, d) == np.PyArray_DIM(out, d) else 0
             if d != dim:
-                _take(&task, d, shape[d], strides)
+                _take(task, d, np.PyArray_DIM(out, d), strides)
                 continue
             for k in range(n + 1):
                 task.strides[k] = strides[k]
                 if reverse:
                     task.data[k] += (task.count - 1) * strides[k]
                     task.strides[k] = -strides[k]
-        _choose(&task, sizes)
-        ran(<void*>task.line)
-        _do_timed(&task, self.cost, np.PyArray_SIZE(out))
-        return out
+        _choose(task, sizes)
+
+    def entry(self, tuple arrays, np.ndarray out, int dim, bint reverse):
+        cdef Entered entered
+        cdef PyObject* given[MOST]
+        cdef int k, n = len(arrays)
+        memset(&entered, 0, sizeof(Entered))
+        entered.task, entered.cost = self.start, self.cost
+        for k in range(n):
+            given[k] = <PyObject*>arrays[k]
+        self.bind(&entered.task, given, n, out, dim, reverse)
+        for k in range(n):
+            entered.task.data[k] -= <Py_ssize_t>np.PyArray_DATA(<np.ndarray>given[k])
+        entered.task.data[n] -= <Py_ssize_t>np.PyArray_DATA(out)
+        return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)]
 
 
 cdef class Kernel:
@@ -283,6 +316,7 @@ cdef class Kernel:
     cdef object scanned(self, tuple arrays, int dim, dict params):
         """The result, or None if the reference is to compute it."""
         cdef PyObject* given[MOST]
+        cdef Scan found
         cdef int k, n = len(arrays)
         if not is_enabled() or n >= MOST:
             return None
@@ -293,11 +327,20 @@ cdef class Kernel:
             if k and np.PyArray_TYPE(<np.ndarray>x) != np.PyArray_TYPE(<np.ndarray>given[0]):
                 return None
             given[k] = <PyObject*>x
-        key = (np.PyArray_TYPE(<np.ndarray>given[0]), *params.values())  # native byte order, as arrays behave
+        found = self.of((<np.ndarray>given[0]).dtype, params)
+        return None if found is None else found.run(given, n, dim, params.get("reverse", False))
+
+    cdef Scan of(self, np.dtype dtype, dict params):
+        """The loops for a type and parameters; None if there are none."""
+        key = (dtype.num, *params.values())  # native byte order, as arrays behave
         found = self.known.get(key, self)
         if found is self:
-            found = self.known[key] = self.make((<np.ndarray>given[0]).dtype, params)
-        return None if found is None else (<Scan>found).run(given, n, dim, params.get("reverse", False))
+            found = self.known[key] = self.make(dtype, params)
+        return found
+
+    def entry(self, tuple arrays, out, dim, **params):
+        cdef Scan found = self.of(arrays[0].dtype, params)
+        return None if found is None else found.entry(arrays, out, dim, params.get("reverse", False))
 
 
 cdef class Selection:

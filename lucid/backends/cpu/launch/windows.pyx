@@ -6,8 +6,11 @@ rows of one part alone, so that it stays in the cache; which fold is the first d
 """
 
 cimport numpy as np
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, new_array, ran, threads_for
+from lucid.backends.cpu.scalar_math cimport real
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
@@ -95,6 +98,8 @@ cdef struct Task:
     char* out
     Py_ssize_t height, width, out_height, out_width, size
     Py_ssize_t block, blocks  # rows of results that are made together, and how many times these are in a plane
+    Py_ssize_t parts  # such blocks of all planes
+    double work  # nanoseconds
     bint failed
 
 
@@ -157,12 +162,12 @@ cdef inline void _require(np.ndarray x, np.dtype dtype) except *:
         raise ValueError(f"expected elements of {dtype} that lie in order, not {x.dtype}")
 
 
-def fold(Loops loops, np.ndarray x, Table high, Table wide, bint wide_first, int dim):
-    cdef Task task
-    cdef np.npy_intp shape[DIMS]
+cdef void _bind(
+    Task* task, Loops loops, np.ndarray x, Table high, Table wide, bint wide_first, int dim, np.npy_intp* shape
+) except *:
+    """Set out to fold the windows of an array, and find the shape of the result."""
     cdef Py_ssize_t planes = 1, row
     cdef int d, dims = np.PyArray_NDIM(x), threads
-    cdef double work
     _require(x, loops.dtype)
     task.high = NULL if high is None else &high.entries
     task.wide = NULL if wide is None else &wide.entries
@@ -189,29 +194,54 @@ def fold(Loops loops, np.ndarray x, Table high, Table wide, bint wide_first, int
         if wide.entries.size != task.width:
             raise ValueError("a table belongs to another size")
         shape[dims - 1] = task.out_width = wide.entries.out
-    out = new_array(loops.dtype, dims, shape, NULL)
-    if np.PyArray_SIZE(out) == 0:
-        return out
-    ran(<void*>(loops.lines if high is None else loops.rows))
     task.rows, task.lines, task.wide_first = loops.rows, loops.lines, wide_first
-    task.size, task.x, task.out = np.PyArray_ITEMSIZE(x), <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(out)
+    task.size = np.PyArray_ITEMSIZE(x)
     task.failed = False
-    work = 0
+    task.work = 0
     if task.high != NULL:
-        work += loops.cost * _at_once(task.high) * planes * task.out_height * task.out_width
+        task.work += loops.cost * _at_once(task.high) * planes * task.out_height * task.out_width
     if task.wide != NULL:
-        work += 5 * loops.cost * _at_once(task.wide) * planes * task.out_height * task.out_width
-    threads = threads_for(work)
+        task.work += 5 * loops.cost * _at_once(task.wide) * planes * task.out_height * task.out_width
+    threads = threads_for(task.work)
     row = max(task.width, task.out_width) * task.size
-    task.block = max(1, min(SCRATCH // row, task.out_height))
+    task.block = max(1, min(SCRATCH // max(row, 1), task.out_height))
     if threads > 1:  # so that nobody waits long for a slower one
         task.block = min(task.block, max(planes * task.out_height // (8 * threads), 8))
     task.blocks = (task.out_height + task.block - 1) // task.block
+    task.parts = planes * task.blocks
+
+
+def fold(Loops loops, np.ndarray x, Table high, Table wide, bint wide_first, int dim):
+    cdef Task task
+    cdef np.npy_intp shape[DIMS]
+    _bind(&task, loops, x, high, wide, wide_first, dim, shape)
+    out = new_array(loops.dtype, np.PyArray_NDIM(x), shape, NULL)
+    if np.PyArray_SIZE(out) == 0:
+        return out
+    ran(<void*>(loops.lines if high is None else loops.rows))
+    task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(out)
     with nogil:
-        share(_fold_part, &task, planes * task.blocks, threads)
+        share(_fold_part, &task, task.parts, threads_for(task.work))
     if task.failed:
         raise MemoryError
     return out
+
+
+cdef void _enter_fold(const void* given, char** data) noexcept nogil:
+    """The entry point: the operand, the result, and a byte that becomes 1 if there is no memory, else 0."""
+    cdef Task task = (<const Task*>given)[0]
+    task.x, task.out = data[0], data[1]
+    share(_fold_part, &task, task.parts, threads_for(task.work))
+    data[2][0] = task.failed
+
+
+def entry(Loops loops, np.ndarray x, Table high, Table wide, bint wide_first, int dim):
+    cdef Task task
+    cdef np.npy_intp shape[DIMS]
+    memset(&task, 0, sizeof(Task))
+    _bind(&task, loops, x, high, wide, wide_first, dim, shape)
+    sizes = tuple([shape[d] for d in range(np.PyArray_NDIM(x))])
+    return <size_t><void*>_enter_fold, (<char*>&task)[: sizeof(Task)], sizes
 
 
 cdef struct Search:
@@ -222,6 +252,7 @@ cdef struct Search:
     char* x
     char* out
     Py_ssize_t size, volume, rows, parts
+    double work  # nanoseconds
     bint failed
 
 
@@ -270,11 +301,9 @@ _nothing.starts = _one
 _nothing.sources = _one
 
 
-def find(Places loops, np.ndarray x, tuple tables):
-    cdef Search task
-    cdef np.npy_intp shape[DIMS]
+cdef void _bind_search(Search* task, Places loops, np.ndarray x, tuple tables, np.npy_intp* shape) except *:
+    """Set out to find places, and the shape of what is found."""
     cdef Entries* entries[3]
-    cdef double work = loops.cost
     cdef int d, k, dims = np.PyArray_NDIM(x), own = len(tables)
     _require(x, loops.dtype)
     if not 1 <= own <= 3 or own > dims:
@@ -284,7 +313,7 @@ def find(Places loops, np.ndarray x, tuple tables):
         shape[d] = np.PyArray_DIM(x, d)
         if d < dims - own:
             task.rows *= shape[d]
-    work *= task.rows
+    task.work = loops.cost * task.rows
     for k in range(3):
         entries[k] = &_nothing
         if k < 3 - own:
@@ -295,19 +324,95 @@ def find(Places loops, np.ndarray x, tuple tables):
         if _has_empty(entries[k]):
             raise ValueError("a window is empty")
         shape[dims + k - 3] = entries[k].out
-        work *= entries[k].starts[entries[k].out]
-    out = new_array(_INT64, dims, shape, NULL)
+        task.work *= entries[k].starts[entries[k].out]
+    task.find, task.deep, task.high, task.wide = loops.find, entries[0], entries[1], entries[2]
+    task.size = np.PyArray_ITEMSIZE(x)
+    task.volume = entries[0].size * entries[1].size * entries[2].size
+    task.rows *= entries[0].out * entries[1].out
+    task.parts = max(1, min(task.rows, <Py_ssize_t>(task.work / PIECE)))
+    task.failed = False
+
+
+def find(Places loops, np.ndarray x, tuple tables):
+    cdef Search task
+    cdef np.npy_intp shape[DIMS]
+    _bind_search(&task, loops, x, tables, shape)
+    out = new_array(_INT64, np.PyArray_NDIM(x), shape, NULL)
     if np.PyArray_SIZE(out) == 0:
         return out
     ran(<void*>loops.find)
-    task.find, task.deep, task.high, task.wide = loops.find, entries[0], entries[1], entries[2]
-    task.x, task.out, task.size = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(out), np.PyArray_ITEMSIZE(x)
-    task.volume = entries[0].size * entries[1].size * entries[2].size
-    task.rows *= entries[0].out * entries[1].out
-    task.parts = max(1, min(task.rows, <Py_ssize_t>(work / PIECE)))
-    task.failed = False
+    task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(out)
     with nogil:
-        share(_find_part, &task, task.parts, threads_for(work))
+        share(_find_part, &task, task.parts, threads_for(task.work))
     if task.failed:
         raise MemoryError
     return out
+
+
+cdef void _enter_search(const void* given, char** data) noexcept nogil:
+    """The entry point: the operand, the places, and a byte that becomes 1 if there is no memory, else 0."""
+    cdef Search task = (<const Search*>given)[0]
+    task.x, task.out = data[0], data[1]
+    share(_find_part, &task, task.parts, threads_for(task.work))
+    data[2][0] = task.failed
+
+
+def search_entry(Places loops, np.ndarray x, tuple tables):
+    cdef Search task
+    cdef np.npy_intp shape[DIMS]
+    memset(&task, 0, sizeof(Search))
+    _bind_search(&task, loops, x, tables, shape)
+    return <size_t><void*>_enter_search, (<char*>&task)[: sizeof(Search)]
+
+
+# --- elements of planes -----------------------------------------------------------------------
+
+
+cdef struct Planes:
+    Py_ssize_t count, size, many, parts  # of planes, of the elements of one, of those that are moved, and of shares of work
+    bint is_single, puts
+    char* moved
+    int64_t* places
+    char* planes
+
+
+cdef inline void _move_plane(Planes* task, real* moved, const int64_t* places, real* plane) noexcept nogil:
+    cdef Py_ssize_t i
+    if not task.puts:
+        for i in range(task.many):
+            moved[i] = plane[places[i]]
+        return
+    for i in range(task.size):
+        plane[i] = 0
+    for i in range(task.many):
+        plane[places[i]] += moved[i]
+
+
+cdef void _move_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Planes* task = <Planes*>given
+    cdef Py_ssize_t p
+    for p in range(task.count * part // task.parts, task.count * (part + 1) // task.parts):
+        if task.is_single:
+            _move_plane(
+                task, <float*>task.moved + p * task.many, task.places + p * task.many, <float*>task.planes + p * task.size
+            )
+        else:
+            _move_plane(
+                task, <double*>task.moved + p * task.many, task.places + p * task.many, <double*>task.planes + p * task.size
+            )
+
+
+cdef void _enter_planes(const void* given, char** data) noexcept nogil:
+    """The entry point: what is moved, its places, which were found here, and the planes."""
+    cdef Planes task = (<const Planes*>given)[0]
+    cdef int threads = threads_for(0.5 * task.count * (task.many + task.size))
+    task.moved, task.places, task.planes = data[0], <int64_t*>data[1], data[2]
+    task.parts = max(1, min(task.count, 8 * threads if threads > 1 else 1))
+    share(_move_part, &task, task.parts, threads)
+
+
+def planes_entry(Py_ssize_t count, Py_ssize_t size, Py_ssize_t many, bint is_single, bint puts):
+    cdef Planes task
+    memset(&task, 0, sizeof(Planes))
+    task.count, task.size, task.many, task.is_single, task.puts = count, size, many, is_single, puts
+    return <size_t><void*>_enter_planes, (<char*>&task)[: sizeof(Planes)]

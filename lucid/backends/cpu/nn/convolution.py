@@ -25,6 +25,7 @@ _BLOCK = 1 << 18
 
 _FEW = 128  # windows of an example
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
+_MOST_PRODUCTS = 1 << 26  # bytes of the products of single examples, which are added up
 
 
 def _in_single(impl: Callable[..., Any]) -> Callable[..., Any]:
@@ -346,10 +347,10 @@ def _input_steps(steps: Steps, outs: Any, y: Any, w: Any, geometry: Geometry) ->
 def _biased_back_steps(steps: Steps, outs: Any, cts: Any, operands: Any, residuals: Any, geometry: Geometry) -> bool:
     (dx, dw, db), (g,), (x, w, _) = outs, cts, operands
     kind = g.array.dtype
-    # What the loops of windows do not serve is left to the kernel as a whole.
-    if kind not in _REAL or geometry.is_product or not (g.array.size and x.array.size):
+    # What neither the loops of windows nor products serve is left to the kernel as a whole.
+    if kind not in _REAL or not (g.array.size and x.array.size):
         return False
-    if dw is not None and windows.entry("weigh", x.array, g.array, dw.array, geometry, None, 1) is None:
+    if dw is not None and not _has_weight_steps(steps, x, g, dw, geometry):
         return False
     if dx is not None and _input_steps(steps, [dx], g, w, geometry) is None:
         return False
@@ -362,10 +363,30 @@ def _biased_back_steps(steps: Steps, outs: Any, cts: Any, operands: Any, residua
     return True
 
 
+def _has_weight_steps(steps: Steps, x: Any, y: Any, w: Any, g: Geometry) -> bool:
+    kind = x.array.dtype
+    if kind != y.array.dtype or not (x.array.size and y.array.size):
+        return False
+    if g.is_product:
+        return steps.can_multiply(kind) and len(x.array) * w.array.nbytes <= _MOST_PRODUCTS
+    if _is_depthwise(x.array.shape[1] // g.groups, g):
+        return False
+    return windows.entry("weigh", x.array, y.array, w.array, g, None, 1) is not None
+
+
 def _weight_steps(steps: Steps, outs: Any, x: Any, y: Any, geometry: Geometry) -> Any:
-    if geometry.is_product or _is_depthwise(x.array.shape[1] // geometry.groups, geometry):
+    (out,), g = outs, geometry
+    if not _has_weight_steps(steps, x, y, out, g):
         return None
-    return () if _enter(steps, "weigh", x, y, outs[0], geometry) else None
+    if not g.is_product:
+        return () if _enter(steps, "weigh", x, y, out, g) else None
+    x, y = [_by_groups(steps.ordered(p), g) for p in (x, y)]
+    weight = out.shown(out.array.reshape(g.groups, out.array.shape[0] // g.groups, out.array.shape[1]))
+    each = weight if len(x.array) == 1 else steps.new((len(x.array), *weight.array.shape), x.array.dtype)
+    steps.multiply(y, x.shown(x.array.swapaxes(2, 3)), each)
+    if each is not weight:
+        steps.sum(each, (0,), out)
+    return ()
 
 
 lower(

@@ -1,4 +1,4 @@
-"""Rows of a table in compiled programs; `backends.cpu.generated.embeddings` has the kernels.
+"""Rows of a table, and elements at positions, in compiled programs; `backends.cpu.generated.embeddings` has the kernels.
 
 To be replaced by generated code: the loops of programs read and write no places that positions name.
 """
@@ -10,6 +10,8 @@ import numpy as np
 
 from lucid.backends.cpu import table_rows
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower
+from lucid.backends.cpu.generated import gathers
+from lucid.backends.cpu.launch import gathers as launch_gathers
 
 _POSITIONS = np.dtype(np.int64)
 _ADDED = (np.dtype(np.float32), np.dtype(np.float64))
@@ -48,11 +50,29 @@ def _scatter_rows(steps: Steps, outs: Any, rows: Any, index: Any, count: int, sk
 
 
 def _index(steps: Steps, outs: Any, x: Any, *positions: Any) -> Any:
-    return _gather_rows(steps, outs, x, *positions, None, 0) if len(positions) == 1 else None
+    found = _gather_rows(steps, outs, x, *positions, None, 0) if len(positions) == 1 else None
+    return _move(steps, x, outs[0], positions, None) if found is None else found
 
 
 def _index_back(steps: Steps, outs: Any, rows: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
-    return _scatter_rows(steps, outs, rows, *positions, shape[0], None, 0) if len(positions) == 1 else None
+    found = _scatter_rows(steps, outs, rows, *positions, shape[0], None, 0) if len(positions) == 1 else None
+    if found is not None or rows.array.dtype not in _ADDED:
+        return found
+    fold = gathers.fold_of("add", rows.array.dtype)
+    return None if fold is None else _move(steps, outs[0], rows, positions, fold)
+
+
+def _move(steps: Steps, x: Any, values: Any, positions: tuple[Any, ...], fold: Any) -> Any:
+    """Elements at positions of several dimensions, or values added there."""
+    if not steps.can_check:
+        return None
+    found = launch_gathers.entry(x.array, values.array, tuple([p.array for p in positions]), fold)
+    if found is None:
+        return None
+    flag = steps.new((), np.bool_)
+    steps.enter(Entry(*found, fold), (x, values, flag, *positions))
+    steps.check(flag)
+    return ()
 
 
 lower(

@@ -1,0 +1,246 @@
+"""Kernels that are native steps of programs: the bits of eager calls, and no call back."""
+
+import numpy as np
+import pytest
+from executables import assert_same, both, values
+
+import lucid
+from lucid import nn
+from lucid.backends.cpu.generated import support
+from lucid.func import grad
+from lucid.nn import functional as F
+
+needs_code = pytest.mark.skipif(not support.in_use, reason="needs generated code")
+
+
+def assert_native(function, *args, exactly=True):
+    """The same numbers, without a call of a kernel."""
+    want, got, executable = both(function, *args)
+    assert_same(want, got, exactly)
+    if executable.code is not None:
+        assert not executable.code.calls, executable.code.calls
+
+
+def gradient(function):
+    """A function of one tensor with its derivative, weighted so that all elements count."""
+
+    def loss(x):
+        y = function(x)
+        weights = lucid.arange(y.numel(), dtype=y.dtype).reshape(y.shape) % 7 - 3
+        return (y * weights).sum()
+
+    return lambda x: (function(x), grad(loss)(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(7,), (3, 50), (2, 33, 5), (4, 3, 70)], ids=str)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"])
+def test_scans(name, shape, dtype):
+    x, function = values(dtype, *shape), getattr(lucid, name)
+    for dim in range(len(shape)):
+        assert_native(lambda x, dim=dim: function(x * 0.5, dim), x)
+        assert_native(lambda x, dim=dim: function(x.transpose(0, -1), dim), x)
+        if not name.startswith("cumm"):
+            assert_native(gradient(lambda x, dim=dim: function(x, dim)), x)
+
+
+def test_running_sums_of_integers_and_from_the_end():
+    assert_native(lambda x: x.cumsum(0), values("int64", 40, 3))
+    assert_native(lambda x: x.flip(0).cumsum(0).flip(0), values("float32", 40, 3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(9,), (3, 50), (5, 9000), (70, 33, 5)], ids=str)
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_the_largest(name, shape, dtype):
+    x = values(dtype, *shape) // 1
+    for dim in range(len(shape)):
+        assert_native(lambda x, dim=dim: (getattr(x, name)(dim), getattr(x * 2, name)(dim, keepdim=True)), x)
+    assert_native(lambda x: getattr(x, name)(), x)
+
+
+def test_places_of_nans_and_of_equals():
+    x = values("float32", 6, 100)
+    x[2, 40] = x[2, 60] = float("nan")
+    x[3] = 1.0
+    assert_native(lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), (x + 1).argmax(1)), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "complex64", "bool"])
+def test_triangles(dtype):
+    x = values(dtype, 3, 6, 9)
+    assert_native(lambda x: (x.tril(), x.triu(), x.tril(-2), x.triu(3), x[0].triu(-1)), x)
+    if dtype == "float32":
+        assert_native(gradient(lambda x: x.tril(1) * x.triu()), x)
+
+
+def test_diagonals_and_back():
+    assert_native(gradient(lambda x: x.diagonal(1) * 2), values("float32", 6, 8))
+    assert_native(gradient(lambda x: x.diagonal(0, 0, 2) * 2), values("float32", 6, 3, 8))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_along_any_dimension(name, dim):
+    for shape in ((5, 7, 40), (2, 300, 33), (3, 2, 1)):
+        for dtype in ("float32", "float64"):
+            assert_native(gradient(lambda x: getattr(F, name)(x * 2, dim)), values(dtype, *shape))
+
+
+POOLS = {
+    "max": lambda x: F.max_pool2d(x, 2),
+    "max, overlapping": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max, dilated": lambda x: F.max_pool2d(x, (3, 2), (2, 1), dilation=2),
+    "average": lambda x: F.avg_pool2d(x, 2),
+    "average, overlapping": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "average, padding left out": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "adaptive average": lambda x: F.adaptive_avg_pool2d(x, (3, 5)),
+    "adaptive average of a row": lambda x: F.adaptive_avg_pool2d(x, (1, 4)),
+    "adaptive maximum": lambda x: F.adaptive_max_pool2d(x, (3, 5)),
+    "whole": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "nearest": lambda x: F.interpolate(x, scale_factor=2),
+    "bilinear": lambda x: F.interpolate(x, size=(9, 20), mode="bilinear"),
+    "reflected": lambda x: F.pad(x, (1, 2, 2, 1), "reflect"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", POOLS)
+def test_windows(kind, dtype):
+    for shape in ((2, 3, 11, 13), (1, 20, 32, 32)):
+        assert_native(gradient(POOLS[kind]), values(dtype, *shape))
+
+
+def test_windows_of_one_and_three_dimensions():
+    assert_native(gradient(lambda x: F.max_pool1d(x, 3, 2)), values("float32", 4, 5, 30))
+    assert_native(gradient(lambda x: F.avg_pool1d(x, 3, 2)), values("float32", 4, 5, 30))
+    assert_native(gradient(lambda x: F.max_pool3d(x, 2)), values("float32", 2, 3, 6, 8, 10))
+    assert_native(gradient(lambda x: F.avg_pool3d(x, 2)), values("float32", 2, 3, 6, 8, 10))
+
+
+@pytest.mark.parametrize("examples", [1, 4])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolution_with_kernels_of_one_place(examples, groups):
+    x, w, b = values("float32", examples, 8, 6, 7), values("float32", 10, 8 // groups, 1, 1), values("float32", 10)
+
+    def loss(x, w, b):
+        return F.conv2d(x, w, b, groups=groups).square().sum()
+
+    assert_native(grad(loss, argnums=(0, 1, 2)), x, w, b, exactly=False)
+
+
+# --- draws -----------------------------------------------------------------------------------------
+
+
+def runs(function, *args, seed=0):
+    """What three calls give, each of the function itself and compiled, from the same seed; and where generators are then."""
+    found = []
+    compiled = lucid.compile(function)
+    for call in (function, compiled):
+        lucid.manual_seed(seed)
+        found.append([[t.numpy() for t in call(*args)] for _ in range(3)] + [lucid.get_rng_state()])
+    assert "are called by" not in compiled.explain(), compiled.explain()
+    return found
+
+
+def assert_same_draws(function, *args):
+    eager, compiled = runs(function, *args)
+    assert eager[-1] == compiled[-1]
+    for want, got in zip(eager[:-1], compiled[:-1], strict=True):
+        for w, g in zip(want, got, strict=True):
+            np.testing.assert_array_equal(g, w)
+
+
+@needs_code
+def test_draws_are_those_of_eager_calls():
+    x = values("float32", 30, 20)
+    assert_same_draws(lambda: (lucid.rand(3), lucid.randn(1001), lucid.rand(7, 9, dtype=lucid.float64)))
+    assert_same_draws(lambda x: (F.dropout(x, 0.3), F.dropout(x * 2, 0.5), F.dropout1d(x, 0.4)), x)
+    assert_same_draws(lambda x: (F.rrelu(x, training=True), lucid.rand_like(x)), x)
+
+
+@needs_code
+def test_draws_of_several_generators():
+    one, other = lucid.Generator(seed=1), lucid.Generator(seed=2)
+
+    @lucid.compile
+    def step():
+        return lucid.rand(5, generator=one), lucid.randn(4, generator=other), lucid.rand(3, generator=one)
+
+    got = [step(), step()]
+    one.manual_seed(1), other.manual_seed(2)
+    for found in got:
+        want = lucid.rand(5, generator=one), lucid.randn(4, generator=other), lucid.rand(3, generator=one)
+        assert_same(want, found)
+
+
+@needs_code
+def test_a_draw_of_another_kind_keeps_the_order_of_all():
+    def step():
+        return lucid.rand(5), lucid.randperm(7), lucid.rand(5)
+
+    lucid.manual_seed(0)
+    want = step(), step()
+    lucid.manual_seed(0)
+    compiled = lucid.compile(step)
+    for w, g in zip(want, (compiled(), compiled()), strict=True):
+        assert_same(w, g)
+
+
+@needs_code
+def test_two_streams_that_are_one_draw_in_turns():
+    own = lucid.Generator(seed=3)
+
+    def step():
+        return lucid.rand(5, generator=own), lucid.rand(4), lucid.rand(3, generator=own)
+
+    compiled = lucid.compile(step)
+    compiled()
+    from lucid.api import rng
+
+    found = []
+    for call in (step, compiled):
+        own.manual_seed(5)
+        token = rng._current.set(own)
+        try:
+            found.append(call())
+        finally:
+            rng._current.reset(token)
+    assert_same(*found)
+
+
+@needs_code
+def test_draws_far_in_a_stream():
+    g = lucid.Generator(seed=4)
+    step = lucid.compile(lambda: lucid.rand(6, generator=g))
+    for offset in ((1 << 62) - 1, 1 << 62, 1 << 40):
+        g.set_state((4, offset))
+        got, behind = step(), g.get_state()
+        g.set_state((4, offset))
+        assert_same([lucid.rand(6, generator=g)], [got])
+        assert behind == g.get_state()
+
+
+@needs_code
+def test_a_training_step_of_a_small_network_calls_nothing_back():
+    lucid.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 1),
+        nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(0.2), nn.Linear(32, 5),
+    )  # fmt: skip
+    optimizer = lucid.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    @lucid.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        scores = model(x)
+        loss = F.cross_entropy(scores, y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss, (scores.argmax(1) == y).sum()
+
+    x, y = values("float32", 4, 3, 12, 12), lucid.tensor([0, 4, 2, 1])
+    losses = [step(x, y)[0].item() for _ in range(4)]
+    assert losses[-1] < losses[0]
+    assert "are called by" not in step.explain(), step.explain()
