@@ -45,7 +45,7 @@ SIZES = {
 }
 NUMBERS = (np.dtype(np.float64), np.dtype(np.float32))
 
-_LEAST_COMPACT = 1024  # elements of constants that are kept as one number, if they are all the same
+LEAST_COMPACT = 1024  # elements of constants that are kept as one number, if they are all the same
 
 
 class Numbers(NamedTuple):
@@ -530,7 +530,7 @@ class _Assembly:
 def _compact(tensor: Tensor) -> Tensor:
     """A constant, as one number that is repeated if all of its elements are the same."""
     array = tensor._array
-    if array.size < _LEAST_COMPACT or not isinstance(array, np.ndarray):
+    if array.size < LEAST_COMPACT or not isinstance(array, np.ndarray):
         return tensor
     first = array.reshape(-1)[:1]
     if array.tobytes() != first.tobytes() * array.size:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lucid.compiler.calls import Specialization
-from lucid.compiler.capture import Capture, Captured, captured
+from lucid.compiler.capture import LEAST_COMPACT, Capture, Captured, captured
 from lucid.compiler.places import Walk
 from lucid.core.fields import users_attributes
 from lucid.core.tensor import Tensor
@@ -32,6 +32,7 @@ from lucid.ir.values import Instruction, Name
 PRIME, COMPOSITE = 10_357, 10_080  # of which the second is divisible by all numbers up to 10, and by 12, 14, 15, 16 ...
 FEWEST, MOST = 2, COMPOSITE  # rows that a general program serves for: 0 and 1 have rules of their own
 _NEAR = 64  # what is so close to a multiple of the prime depends on it
+_LARGEST = 1 << 22  # elements of a constant in such a trace
 _LONGER = 64  # instructions that a trace for other rows may have before it is given up
 
 
@@ -162,6 +163,11 @@ class Probe(Capture):
         if len(self.instructions) > self._most:
             raise NotGeneralError("it does something for each row")
         return super().emit(prim, operands, params, outs)
+
+    def _constant(self, value: Any) -> Name:
+        if math.prod(value.shape) > _LARGEST:
+            raise NotGeneralError("it makes a constant of many elements")
+        return super()._constant(value)
 
     def run(self, what: Any, compute: Any, operands: Sequence[Any]) -> Any:
         raise NotGeneralError(f"{what.name} is called to find out the shape of its result")
@@ -331,42 +337,42 @@ def _unbiased(values: Sequence[float], rows: Sequence[int]) -> Formula | None:
     return found if is_met else None
 
 
-def _ramp(arrays: Sequence[Any], rows: Sequence[int], first: Any) -> Any:
-    """Whole numbers that go on from each other, as those of `arange`; None for others."""
-    flat = [a.reshape(-1) for a in arrays]
-    dtype = arrays[0].dtype
-    if dtype.kind not in "iuf" or any(a.size < 2 for a in flat) or not np.isfinite(flat[0][:2]).all():
-        return None
-    start, step = int(flat[0][0]), int(flat[0][1]) - int(flat[0][0])
-
-    def numbers(count: int) -> Any:
-        return (start + step * np.arange(count)).astype(dtype)
-
-    if any(not np.array_equal(a, numbers(a.size)) for a in flat):
-        return None
-
-    def build(shape: list[int]) -> Tensor:
-        return Tensor._wrap(numbers(math.prod(shape)).reshape(shape))
-
-    return _nest(build, [[*a.shape] for a in arrays], rows, first)
-
-
 def _constant(arrays: Sequence[Any], rows: Sequence[int], first: Any) -> Any:
     """A constant: the same elements, one element for all places, or whole numbers that go on from each other."""
     if any(a.dtype != arrays[0].dtype for a in arrays):
         raise NotGeneralError("a constant of its program has another type for other numbers of rows")
     if len({a.shape for a in arrays}) == 1 and len({a.tobytes() for a in arrays}) == 1:
         return first
-    ramp = _ramp(arrays, rows, first)
-    if ramp is not None:
-        return ramp
-    elements = [a.reshape(-1)[:1].tobytes() for a in arrays]
-    if len(set(elements)) > 1 or any(a.tobytes() != elements[0] * a.size for a in arrays):
-        raise NotGeneralError("a constant of its program depends on the number of rows")
-    element = arrays[0].reshape(-1)[0].copy()
-    return _nest(
-        lambda shape: Tensor._wrap(np.broadcast_to(element, tuple(shape))), [[*a.shape] for a in arrays], rows, first
-    )
+    shapes = [[*a.shape] for a in arrays]
+    elements = {_element(a) for a in arrays}
+    if len(elements) == 1 and None not in elements:
+        element = arrays[0].reshape(-1)[:1].copy().reshape(())
+        return _nest(lambda shape: Tensor._wrap(np.broadcast_to(element, tuple(shape))), shapes, rows, first)
+    if all(a.size > 1 for a in arrays):
+        numbers = _ramp(arrays[0])
+        if all(np.array_equal(a.reshape(-1), numbers(a.size)) for a in arrays):
+            return _nest(lambda shape: Tensor._wrap(numbers(math.prod(shape)).reshape(shape)), shapes, rows, first)
+    raise NotGeneralError("a constant of its program depends on the number of rows")
+
+
+def _element(array: Any) -> bytes | None:
+    """The element that a constant has everywhere, if it is one: long ones are in memory once (`capture`)."""
+    first: bytes = array.reshape(-1)[:1].tobytes()
+    if array.size < LEAST_COMPACT:
+        return first if array.tobytes() == first * array.size else None
+    return None if any(array.strides) else first
+
+
+def _ramp(array: Any) -> Callable[[int], Any]:
+    """Whole numbers that begin as those of an array do, and go on so, as those of `arange`."""
+    start, following = array.reshape(-1)[:2].tolist()
+    is_whole = array.dtype.kind in "iuf" and math.isfinite(start) and math.isfinite(following)
+    begin, step = (int(start), int(following) - int(start)) if is_whole else (0, 0)
+
+    def numbers(count: int) -> Any:
+        return (begin + step * np.arange(count)).astype(array.dtype)
+
+    return numbers
 
 
 def _program(programs: Sequence[Program], rows: Sequence[int]) -> Any:

@@ -121,7 +121,9 @@ def _contract_abstract(x: Abstract, y: Abstract, labels: Labels) -> Abstract:
     sizes = labels.sizes(x.shape, y.shape)
     for label, size in zip(labels.left, x.shape, strict=True):
         if sizes[label] != size:
-            raise ValueError(f"contract {labels}: {label} is {size} of the left factor and {sizes[label]} of the right one")
+            raise ValueError(
+                f"contract {labels}: {label} is {size} of the left factor and {sizes[label]} of the right one"
+            )
     return Abstract(tuple([sizes[c] for c in list(labels.out)]), common(x, y))
 
 
