@@ -15,8 +15,10 @@ from lucid import nn
 from lucid.autograd import no_grad
 from lucid.backends.cpu.generated import support
 from lucid.codegen import compiled, pack
+from lucid.codegen.folds import fold_plan
 from lucid.compiler import link
 from lucid.compiler.executable import Executable
+from lucid.core.primitive import P
 from lucid.func import grad, hessian, jvp, make_graph, vmap
 
 needs_code = pytest.mark.skipif(not support.in_use, reason="needs generated code")
@@ -598,3 +600,16 @@ def test_losses_of_one_class(rows):
     for reduction in ("mean", "none"):
         compiled = lucid.compile(lambda s, how=reduction: lucid.nn.functional.cross_entropy(s, target, reduction=how))
         assert (compiled(scores) == 0).all()
+
+
+@needs_code
+def test_programs_call_the_loops_of_reductions_that_the_pack_has():
+    x = values("float32", 40, 50)
+    plan = fold_plan(P.sum.fold, x.np_dtype, x.np_dtype)
+    if compiled.packed_fold(plan) is None:
+        pytest.skip("there is no pack of these sources")
+    before = set(compiled.made)
+    want, got, _ = both(lambda x: ((x * 1.25).sum(), (x * 2.5).sum(0), (x * 1.5).sum(1), (x * 3.5).argmax(1)), x)
+    assert_same(want, got)
+    texts = [compiled.made[key].text() for key in set(compiled.made) - before if key[0] == "program"]
+    assert len(texts) == 1 and "_0_merge_columns" not in texts[0]

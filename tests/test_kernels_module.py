@@ -12,7 +12,7 @@ import pytest
 
 import lucid
 from lucid.backends.cpu.generated import support
-from lucid.codegen import cache, images, pack
+from lucid.codegen import cache, images, pack, processor
 from lucid.core.primitive import P
 from lucid.kernels import made, source
 from lucid.kernels.outline import outline
@@ -147,7 +147,8 @@ def run(code, folder, **variables):
 USES = """
 import sys, lucid
 from lucid import nn
-print(nn.functional.softplus(lucid.tensor([0.25, 1.5], dtype=lucid.{0}), beta=1.25).tolist(), "llvmlite" in sys.modules)
+found = nn.functional.softplus(lucid.tensor([0.25, 1.5], dtype=lucid.{0}), beta=1.25).tolist()
+print(found, "lucid.codegen.machine" in sys.modules)
 print(lucid.kernels.made()[-1].origin)
 """
 
@@ -296,3 +297,37 @@ def test_what_cannot_be_linked_is_refused():
     if images.can_load:
         with pytest.raises(images.NotLinkedError, match="no function no_such_function"):
             images.Loaded(Compiler().image("declare void @no_such_function()\ndefine void @f() nounwind {\n call void @no_such_function()\n ret void\n}"))  # fmt: skip
+
+
+WITHOUT_MODULES = """
+import sys
+from lucid.codegen import llvm
+from lucid.codegen.machine import Compiler
+own = Compiler()
+if own._library is None:
+    print("not known")
+    sys.exit()
+text = sys.stdin.read()
+found = own.object_code(text), own.image(text), own.assembly(text), own.identity
+try:
+    own.assembly("no text of LLVM")
+except RuntimeError as error:
+    assert "expected top-level entity" in str(error), error
+try:
+    own.assembly("define i32 @f() { ret i32 %x }")
+except RuntimeError as error:
+    assert "undefined value" in str(error), error
+assert "llvmlite.binding" not in sys.modules
+import llvmlite.binding
+other = Compiler()
+assert other._library is None
+assert found == (other.object_code(text), other.image(text), other.assembly(text), other.identity)
+print("the same")
+"""
+
+
+def test_the_library_of_llvmlite_compiles_the_same_without_its_modules():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MODULES], input=TEXT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    version = processor.llvm_version()
+    assert done.stdout.strip() == ("the same" if sys.platform == "linux" and "'0.50." in version else "not known")

@@ -136,13 +136,25 @@ def elementwise(plan: Any) -> tuple[tuple[int, ...], Code]:
 
 def fold(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
     """The loops of a reduction (`folds.FoldPlan`)."""
-    from lucid.codegen.folds import columns, merge, merge_columns, narrow, run
-
-    makers = (run, merge, columns, merge_columns, *(() if plan.is_dear else (narrow,)))
-    names = tuple([make.__name__ for make in makers])
-    recipe = Recipe("reduction", name, recipes.of_fold(plan), names, lambda: [m(plan, m.__name__) for m in makers])
-    code = code_of(recipe)
+    code = code_of(_fold_recipe(plan, name))
     return code.addresses, code
+
+
+def _fold_recipe(plan: Any, name: str) -> Recipe:
+    from lucid.codegen import folds
+
+    names = folds.FUNCTIONS_OF_A_FOLD[: -1 if plan.is_dear else None]
+    return Recipe(
+        "reduction", name, recipes.fold_text(plan), names, lambda: [getattr(folds, n)(plan, n) for n in names]
+    )
+
+
+def packed_fold(plan: Any) -> tuple[int, ...] | None:
+    """Where the loops of a reduction are, if the pack has them: programs then need none of their own."""
+    recipe = _fold_recipe(plan, "")
+    if not images.can_load or collected[0] is not None or not pack.has(key_of(recipe)):
+        return None
+    return code_of(recipe).addresses
 
 
 def function_of_rows(plan: Any, single: Sequence[int], name: str = "") -> tuple[tuple[int, ...], Code]:

@@ -27,6 +27,9 @@ BLOCK = 4096  # elements of a row that are put together, at most
 _I64, _I32, _F32 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)
 
 
+FUNCTIONS_OF_A_FOLD = ("run", "merge", "columns", "merge_columns", "narrow")  # the last where it pays
+
+
 class FoldPlan:
     """A fold over elements of a type, with the types of its states.
 

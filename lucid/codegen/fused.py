@@ -382,6 +382,7 @@ class Part(NamedTuple):
     what: tuple[str, Any]
     plan: FoldPlan
     dtype: Any
+    is_packed: bool = False  # whether a table in memory says where its functions are, as there is code of them
 
 
 class Fold(NamedTuple):
@@ -461,7 +462,26 @@ class Fold(NamedTuple):
 
 
 def _call(f: Function, name: str, *arguments: Value) -> None:
-    f.effect(f"call void @{name}({', '.join(f'{a.type} {a.text}' for a in arguments)})")
+    """Call a function by its name, or a pointer to it by the pointer's."""
+    called = name if name.startswith("%") else f"@{name}"
+    f.effect(f"call void {called}({', '.join(f'{a.type} {a.text}' for a in arguments)})")
+
+
+class _Callees:
+    """The functions that put elements together, for each part: those that follow, or those of tables, from a place on."""
+
+    def __init__(self, f: Function, fold: Fold, name: str, place: int) -> None:
+        self.f, self.name = f, name
+        packed = [j for j, part in enumerate(fold.parts) if part.is_packed]
+        self._tables = {j: f.entry("data", place + k, POINTER) for k, j in enumerate(packed)}
+
+    def call(self, part: int, what: str, *arguments: Value) -> None:
+        f, table = self.f, self._tables.get(part)
+        if table is None:
+            _call(f, f"{self.name}_{part}_{what}", *arguments)
+            return
+        at = f.beyond(table, 8 * folds.FUNCTIONS_OF_A_FOLD.index(what))
+        _call(f, f.load(at.text, POINTER, 8).text, *arguments)
 
 
 class _Folding:
@@ -478,6 +498,7 @@ class _Folding:
         self.bases, rest = bases[:n], bases[n:]
         self.states = [[rest.pop(0) for _ in range(count)] for count in states]
         self.length, self.blocks = fold.extent(f, len(bases))
+        self.callees = _Callees(f, fold, name, len(bases) + fold.is_open)
         self.table = f.room(max(states), COUNT)
         self.plain = fold.in_place
         if self.plain is None:
@@ -512,8 +533,8 @@ class _Folding:
 def rows(fold: Fold, name: str) -> Function:
     """`name(data, begin, end)`: the states of some blocks of rows, in the order of memory.
 
-    `data` has the arrays of the chain, then the memory of each number of the states of each part, and that of the length
-    where calls say it.
+    `data` has the arrays of the chain, then the memory of each number of the states of each part, that of the length
+    where calls say it, and the tables of functions of parts that have some.
     """
     chain = fold.chain
     inner = chain.shape[-1]
@@ -550,7 +571,7 @@ def rows(fold: Fold, name: str) -> Function:
             w.point(j, u)
             source = starts[w.plain] if w.plain is not None else w.rooms[j]
             size, one, zero = f.constant(part.dtype.itemsize, COUNT), f.constant(1, COUNT), f.constant(0, COUNT)
-            _call(f, f"{name}_{j}_run", w.table, source, size, here, first, one, zero)
+            w.callees.call(j, "run", w.table, source, size, here, first, one, zero)
         return []
 
     return w.finish(unit)
@@ -594,14 +615,14 @@ def columns(fold: Fold, name: str) -> Function:
                 step = chain.reads[w.plain].strides[-2]
                 source, reach = f.beyond(starts[w.plain], first * step), wide * size
             w.point(j, u * apart)
-            _call(f, f"{name}_{j}_columns", w.table, source, f.constant(step, COUNT), here, wide, first, reach)
+            w.callees.call(j, "columns", w.table, source, f.constant(step, COUNT), here, wide, first, reach)
         return []
 
     return w.finish(unit)
 
 
 def merged(fold: Fold, name: str) -> Function:
-    """`name(data, begin, end)`: some results. `data` has the results of all parts, their states, and perhaps the length."""
+    """`name(data, begin, end)`: some results. `data` has the results of all parts, and the same as before from states on."""
     f = Function(f"{name}_merged", [("data", "ptr"), ("begin", "i64"), ("end", "i64")])
     begin, end = f.argument("begin"), f.argument("end")
     place = len(fold.parts)
@@ -611,6 +632,7 @@ def merged(fold: Fold, name: str) -> Function:
         tables.append(([f.entry("data", place + k, POINTER) for k in range(n)], f.room(n, COUNT)))
         place += n
     blocks = fold.extent(f, place)[1] * fold.leads
+    callees = _Callees(f, fold, name, place + fold.is_open)
     for j, (part, (states, table)) in enumerate(zip(fold.parts, tables)):
         out, plan, size = f.entry("data", j, POINTER), part.plan, part.plan.result.bytes
 
@@ -622,7 +644,7 @@ def merged(fold: Fold, name: str) -> Function:
             r: Value, j: int = j, out: Value = out, table: Value = table, size: int = size, point: Any = point
         ) -> Any:
             point(r * blocks)
-            _call(f, f"{name}_{j}_merge", f.beyond(out, r * size), table, blocks)
+            callees.call(j, "merge", f.beyond(out, r * size), table, blocks)
             return []
 
         def of_piece(
@@ -634,7 +656,7 @@ def merged(fold: Fold, name: str) -> Function:
             point(p * blocks * apart)
             wide = f.minimum(width - column, COLUMNS)
             target = f.beyond(out, (outer * width + column) * size)
-            _call(f, f"{name}_{j}_merge_columns", target, table, blocks, f.constant(apart, COUNT), wide)
+            callees.call(j, "merge_columns", target, table, blocks, f.constant(apart, COUNT), wide)
             return []
 
         if fold.has_columns or fold.is_open or fold.blocks * fold.leads > 1:
@@ -642,7 +664,7 @@ def merged(fold: Fold, name: str) -> Function:
         else:  # one state each
             point(begin)
             target = f.beyond(out, begin * size)
-            _call(f, f"{name}_{j}_merge_columns", target, table, f.constant(1, COUNT), end - begin, end - begin)
+            callees.call(j, "merge_columns", target, table, f.constant(1, COUNT), end - begin, end - begin)
     f.effect("ret void")
     return f
 
@@ -651,6 +673,8 @@ def functions(fold: Fold, name: str) -> list[Function]:
     """All functions of a fold; those that others call are `name` and `name_merged`."""
     found = []
     for j, part in enumerate(fold.parts):
+        if part.is_packed:
+            continue
         makers = [folds.columns] if fold.has_columns else [folds.run, folds.merge]
         found += [make(part.plan, f"{name}_{j}_{make.__name__}") for make in (*makers, folds.merge_columns)]
     return [*found, (columns if fold.has_columns else rows)(fold, name), merged(fold, name)]

@@ -48,13 +48,23 @@ def read_index(path: str) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def read(key: str) -> bytes | None:
-    """The data of an entry of the pack of this processor, or None if it is not there or damaged."""
+def _index() -> dict[str, tuple[int, int]]:
+    """The index of the pack of this processor."""
     global _entries, _path
     if _entries is None:
         _path = path_of(native.level or native.ANY)
         _entries = read_index(_path)
-    found = _entries.get(key)
+    return _entries
+
+
+def has(key: str) -> bool:
+    """Whether the pack of this processor has an entry."""
+    return key in _index()
+
+
+def read(key: str) -> bytes | None:
+    """The data of an entry of the pack of this processor, or None if it is not there or damaged."""
+    found = _index().get(key)
     return None if found is None else entry_of(_path, *found)
 
 

@@ -16,14 +16,19 @@ def _text(path: str) -> str:
     return ""
 
 
-def _llvm() -> str:
-    """Which version of LLVM is installed."""
+def llvm_folder() -> str:
+    """Where llvmlite is installed; empty if it is not."""
     found = importlib.util.find_spec("llvmlite")
-    return _text(os.path.join(os.path.dirname(found.origin), "_version.py")) if found and found.origin else ""
+    return os.path.dirname(found.origin) if found and found.origin else ""
+
+
+def llvm_version() -> str:
+    """What llvmlite says about its version."""
+    return _text(os.path.join(llvm_folder(), "_version.py")) if llvm_folder() else ""
 
 
 def identity() -> str | None:
     """A text that changes with the processor, the system and LLVM; None if only LLVM can say."""
     here = "".join(map(_text, _DESCRIPTIONS))
-    llvm = _llvm()
+    llvm = llvm_version()
     return f"{sys.platform} {platform.machine()} {here} {llvm}" if here and llvm else None

@@ -109,7 +109,7 @@ def of_fold(plan: Any) -> str:
 # Programs have many loops of few plans.
 _type_text = lru_cache(maxsize=64)(str)
 _body_text = lru_cache(maxsize=4096)(of_body)
-_fold_text = lru_cache(maxsize=1024)(of_fold)
+fold_text = lru_cache(maxsize=1024)(of_fold)
 
 
 def of_chain(chain: Any, free: int = 1) -> str:
@@ -125,5 +125,5 @@ def of_chain(chain: Any, free: int = 1) -> str:
 def of_folds(fold: Any) -> str:
     """The recipe of a loop with reductions (`fused.Fold`)."""
     head = f"{fold.kept} {fold.folded} {fold.apart} {fold.is_open} {fold.is_exact}"
-    parts = [f"folds {p.what} {_type_text(p.dtype)}\n{_fold_text(p.plan)}" for p in fold.parts]
+    parts = [f"folds {p.what} {_type_text(p.dtype)} {p.is_packed}\n{fold_text(p.plan)}" for p in fold.parts]
     return "\n".join([head, of_chain(fold.chain, 1 + fold.is_open), *parts])

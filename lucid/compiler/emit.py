@@ -10,6 +10,7 @@ from lucid.backends.cpu.entry_points import Entry, Lowering, lowerings
 from lucid.backends.cpu.generated import steps as steps  # what generated kernels are lowered to
 from lucid.codegen import fused
 from lucid.codegen.bodies import NARROW, NotGeneratedError
+from lucid.codegen.compiled import packed_fold
 from lucid.codegen.folds import FoldPlan, fold_plan
 from lucid.codegen.fused import Access, Chain, Fold, Operation, Part, collapsed
 from lucid.codegen.recipes import of_chain, of_folds, of_rows
@@ -414,7 +415,12 @@ class Emitter:
         n = len(reads)
         accesses = [Access(p.array.dtype, s) for p, s in zip(all_places, strides)]
         chain = Chain(sizes, tuple(accesses[:n]), operations, tuple(zip(whats, accesses[n:], strict=True)))
-        made = tuple([Part(what, plan, kind) for (plan, kind, _, _), what in zip(folds, folded, strict=True)])
+        made = tuple(
+            [
+                Part(what, plan, kind, packed_fold(plan) is not None)
+                for (plan, kind, _, _), what in zip(folds, folded, strict=True)
+            ]
+        )
         fold = Fold(chain, made, counts[0], before - counts[0], counts[1] if apart else 0)
         self._fold_steps(fold, all_places, [out for _, _, out, _ in folds])
         names = [o.plan.name for o in operations] + [name for *_, name in folds]
@@ -432,13 +438,15 @@ class Emitter:
             self.layout.new(ARENA, (room + 64,), np.dtype(f"V{t.bytes}")) for p in fold.parts for t in p.plan.states
         ]
         name = self.function("fold", of_folds(fold), lambda name: fused.functions(fold, name))
-        length = [self.layout.constant(np.array(fold.length))] if fold.is_open else []
+        numbers: list[Any] = [fold.length] if fold.is_open else []
+        numbers += [packed_fold(p.plan) for p in fold.parts if p.is_packed]
+        known = [self.layout.constant(np.array(n)) for n in numbers]
         total = math.prod(fold.chain.shape)
         work = (fold.chain.cost + sum(p.plan.cost for p in fold.parts)) * total
         grain = max(1, _GRAIN * units // total)
-        self.step("loop", [*places, *states, *length], name=name, units=units, grain=grain, work=work)
+        self.step("loop", [*places, *states, *known], name=name, units=units, grain=grain, work=work)
         work = 2.0 * results * blocks
-        self.step("loop", [*outs, *states, *length], name=f"{name}_merged", units=results, grain=256, work=work)
+        self.step("loop", [*outs, *states, *known], name=f"{name}_merged", units=results, grain=256, work=work)
 
     def _fold_alone(self, group: Group) -> None:
         (instruction,) = group.instructions
