@@ -300,3 +300,71 @@ def test_lazy_layers_as_pytorch_has_them():
         layer(torch.ones(2, 4, 8))
         assert layer.num_features == 4 and layer.affine is affine and layer.track_running_stats
     assert torch.nn.LazyBatchNorm2d(affine=False).weight is None
+
+
+@pytest.mark.parametrize(
+    "name", ["Adam", "AdamW", "ASGD", "Adafactor", "Adagrad", "LBFGS", "Muon", "NAdam", "RMSprop", "Rprop", "SGD"]
+)
+def test_states_of_optimizers_are_of_the_front_door(name):
+    layer = nn.Linear(2, 2, bias=False)
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimizer = getattr(torch.optim, name)(layer.parameters(), lr=0.1, **options)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = layer(torch.ones(1, 2)).pow(2).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        closure()
+        optimizer.step(closure)
+    (state,) = optimizer.state_dict()["state"].values()
+    tensors = [t for v in state.values() for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
+    assert tensors and {type(t) for t in tensors} == {Tensor}
+
+
+def test_older_arguments_of_losses():
+    x, y, classes = torch.tensor([[0.2, 0.8], [0.5, 0.1]]), torch.tensor([[0.3, 0.6], [0.1, 0.2]]), torch.tensor([0, 1])
+    total = F.mse_loss(x, y, reduction="sum")
+    for found in (
+        F.mse_loss(x, y, size_average=False),
+        F.mse_loss(x, y, None, None, "sum"),
+        F.mse_loss(x, y, False, True),
+        nn.MSELoss(size_average=False)(x, y),
+        nn.MSELoss(False)(x, y),
+        nn.MSELoss(reduction="sum")(x, y),
+    ):
+        assert torch.equal(found, total)
+    assert nn.MSELoss(reduce=False)(x, y).shape == (2, 2) and nn.L1Loss(True, True).reduction == "mean"
+    weight = torch.tensor([1.0, 2.0])
+    wanted = F.cross_entropy(x, classes, weight, ignore_index=1, reduction="sum", label_smoothing=0.1)
+    assert torch.equal(F.cross_entropy(x, classes, weight, None, 1, None, "sum", 0.1), wanted)
+    assert torch.equal(nn.CrossEntropyLoss(weight, False, 1, None, "mean", 0.1)(x, classes), wanted)
+    assert torch.equal(F.kl_div(x, y, None, None, "batchmean", True), nn.KLDivLoss(None, None, "batchmean", True)(x, y))
+    found = F.triplet_margin_loss(x, y, x + 1, 1.0, 2, 1e-6, False, None, None, "sum")
+    assert torch.equal(found, nn.TripletMarginLoss(1.0, 2, 1e-6, False, False)(x, y, x + 1))
+
+    class Doubled(nn.L1Loss):
+        def __init__(self, size_average=None, reduce=None, reduction="mean"):
+            super().__init__(size_average, reduce, reduction)
+
+        def forward(self, input, target):
+            return 2 * super().forward(input, target)
+
+    assert torch.equal(Doubled(size_average=False)(x, y), 2 * F.l1_loss(x, y, reduction="sum"))
+    with pytest.raises(TypeError, match="multiple values for reduction"):
+        F.mse_loss(x, y, None, None, "sum", reduction="mean")
+    with pytest.raises(TypeError, match="at most 5"):
+        F.soft_margin_loss(x, y, None, None, "sum", 1)
+
+
+def test_dicts_of_parameters_are_in_order_of_names():
+    one, two = torch.ones(1), torch.zeros(2)
+    assert (
+        list(nn.ParameterDict({"b": one, "a": two}))
+        == ["a", "b"]
+        == list(nn.ParameterDict({"b": one, "a": two}).copy())
+    )
+    assert list(nn.ParameterDict([("b", one), ("a", two)])) == ["b", "a"]
+    assert list(nn.ModuleDict({"b": nn.ReLU(), "a": nn.ReLU()})) == ["b", "a"]

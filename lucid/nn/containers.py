@@ -1,6 +1,7 @@
 """Modules that hold other modules or parameters, in lists and dictionaries."""
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -319,11 +320,15 @@ class _Mapped(_Held):
         """Pairs of names and entries."""
         return dict(self._entries()).items()
 
+    def _in_order(self, given: Any) -> list[Any]:
+        """The entries of a mapping in the order in which they are registered."""
+        return list(given.items())
+
     def update(self, modules: Any) -> None:
         """Add entries from a mapping or an iterable of pairs, in place of those of the same names."""
         if not isinstance(modules, Mapping | _Mapped) and not isinstance(modules, Iterable):
             raise TypeError(f"{type(self).__name__}.update needs a mapping or pairs, not {type(modules).__name__}")
-        pairs = list(modules.items() if isinstance(modules, Mapping | _Mapped) else modules)
+        pairs = self._in_order(modules) if isinstance(modules, Mapping | _Mapped) else list(modules)
         for i, pair in enumerate(pairs):
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise ValueError(f"{type(self).__name__}.update: element {i} is {pair!r}, not a pair of name and value")
@@ -362,6 +367,11 @@ class ParameterDict(_OfParameters, _Mapped):
         super().__init__()
         if parameters is not None:
             self.update(parameters)
+
+    def _in_order(self, given: Any) -> list[Any]:
+        """By name, unless the mapping is one whose order counts: as in PyTorch, where states of optimizers follow it."""
+        pairs = super()._in_order(given)
+        return pairs if isinstance(given, OrderedDict | ParameterDict) else sorted(pairs, key=operator.itemgetter(0))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The entry under `key`, which becomes `default` if there is none."""

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from lucid.api.creation import full_like, tensor
+import numpy as np
+
+from lucid.api.creation import full_like
 from lucid.autograd.modes import set_grad_enabled
 from lucid.core.dtypes import float32
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
+from lucid.optim.layout import kept
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 
@@ -60,7 +63,7 @@ class ASGD(Optimizer):
     def _step_tensor(self, group: Group, p: Tensor, g: Tensor) -> None:
         entry = self.state[p]
         if not entry:
-            entry["step"], entry["eta"], entry["mu"] = _number(0.0), _number(float(group["lr"])), _number(1.0)
+            entry["step"], entry["eta"], entry["mu"] = (_number(p, n) for n in (0.0, float(group["lr"]), 1.0))
             entry["ax"] = full_like(p, 0.0)
         averages = entry["mu"]._array.item() != 1  # before, the average is where it is
         now: Any = self._numbers(group, entry)
@@ -83,7 +86,7 @@ class ASGD(Optimizer):
             entry["eta"], entry["mu"] = next_eta.to(float32).clone(), next_mu.to(float32).clone()
         else:
             entry["step"].fill_(count)
-            entry["eta"], entry["mu"] = _number(next_eta), _number(next_mu)
+            entry["eta"], entry["mu"] = _number(p, next_eta), _number(p, next_mu)
 
     def _numbers(self, group: Group, entry: dict[str, Any], averages: bool | None = None) -> tuple[float, ...] | None:
         """Count, eta, what it leaves of a parameter, and mu; the next eta and mu. None if `averages` is not so any more."""
@@ -96,8 +99,8 @@ class ASGD(Optimizer):
         return count, eta, 1 - lambd * eta, mu, next_eta, 1 / max(1.0, count - group["t0"])
 
 
-def _number(value: float) -> Tensor:
-    return tensor(value, dtype=float32)
+def _number(p: Tensor, value: float) -> Any:
+    return kept(p, np.array(value, np.float32))
 
 
 __all__ = ["ASGD"]

@@ -23,7 +23,7 @@ from lucid.native import in_use
 from lucid.ops.expressions import Expression
 from lucid.ops.rules import P
 from lucid.ops.sparse.tensor import Sparse
-from lucid.optim.layout import Bucket, Run, Scratch, Window, packed, working_type
+from lucid.optim.layout import Bucket, Run, Scratch, Window, kept, packed, working_type
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params
 
 add, divide, multiply, negative, subtract = np.add, np.divide, np.multiply, np.negative, np.subtract
@@ -224,7 +224,7 @@ class Elementwise(Optimizer):
             if entry.get(name) is None:
                 entry[name] = full_like(p, self._start(group, name, p.is_complex()))
         for name, start in self._counters.items():
-            entry.setdefault(name, Tensor._wrap(np.array(start, np.float32)))
+            entry.setdefault(name, kept(p, np.array(start, np.float32)))
         # Powers of the count are taken in double precision: 1 - 0.999 would lose half the digits otherwise.
         counts = self._tick(group, *[entry[name].double() for name in self._counters])
         for name, count in zip(self._counters, counts, strict=True):
@@ -373,7 +373,7 @@ class Elementwise(Optimizer):
             else:
                 view[...] = self._start(group, name, view.dtype.kind == "c")
                 fresh = True
-            made = entry[name] = Tensor._wrap(view)
+            made = entry[name] = kept(p, view)
             made._meta = bucket.storage
         return fresh
 

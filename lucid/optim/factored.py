@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import numpy as np
+
 import lucid.api.reductions as reductions
-from lucid.api.creation import tensor, zeros_like
+from lucid.api.creation import zeros_like
 from lucid.autograd.modes import no_grad
-from lucid.core.dtypes import float32
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import finfo
+from lucid.optim.layout import kept
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
 
@@ -77,7 +79,7 @@ class Adafactor(Optimizer):
     def _step_tensor(self, group: Group, p: Tensor, g: Tensor) -> None:
         entry = self.state[p]
         if not entry:
-            entry["step"] = tensor(0.0, dtype=float32)
+            entry["step"] = kept(p, np.zeros((), np.float32))
             if g.ndim > 1:
                 entry["row_var"], entry["col_var"] = zeros_like(g[..., :1]), zeros_like(g[..., :1, :])
             else:

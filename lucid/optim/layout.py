@@ -14,7 +14,7 @@ import numpy as np
 
 from lucid.core import dtypes
 from lucid.core.storage import new_storage
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, class_of, wrapped_as
 
 # Elements in a window: with Adam, six arrays of this length and 4 bytes an element are at work at once.
 WINDOW = 1 << 15
@@ -54,6 +54,11 @@ def flat_reals(array: Any) -> Any:
     """All elements in one dimension, without a copy if they lie in order."""
     flat = array.reshape(-1)
     return flat.view(dtypes.real_of(array.dtype)) if array.dtype.kind == "c" else flat
+
+
+def kept(parameter: Tensor, array: Any) -> Any:
+    """An array of the state as a tensor of the class of what is computed of its parameter."""
+    return wrapped_as(class_of((parameter,)), array)
 
 
 class Bucket:

@@ -7,7 +7,7 @@ import numpy as np
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.optim.layout import flat_reals, like, working_type
+from lucid.optim.layout import flat_reals, kept, like, working_type
 from lucid.optim.line_search import Point, StrongWolfe, largest_component
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 
@@ -192,14 +192,16 @@ class _Descent:
         if len(state["ro"]) == self.group["history_size"]:
             for history in ("old_dirs", "old_stps", "ro"):
                 state[history].pop(0)
-        state["old_dirs"].append(Tensor._wrap(change))
-        state["old_stps"].append(Tensor._wrap(taken))
+        first = self.optimizer._params()[0]
+        state["old_dirs"].append(kept(first, change))
+        state["old_stps"].append(kept(first, taken))
         state["ro"].append(1.0 / curvature)
         state["H_diag"] = curvature / float(change @ change)
 
     def _remember(self, **values: Any) -> None:
+        first = self.optimizer._params()[0]
         for name, value in values.items():
-            self.state[name] = Tensor._wrap(value) if isinstance(value, np.ndarray) else value
+            self.state[name] = kept(first, value) if isinstance(value, np.ndarray) else value
 
 
 def _joined(arrays: list[Any]) -> Any:

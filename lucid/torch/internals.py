@@ -16,6 +16,7 @@ from lucid.linalg import vector_norm
 from lucid.nn import functional
 from lucid.torch.files import load
 from lucid.torch.layers import Module
+from lucid.torch.layers import legacy_get_string as legacy_get_string
 from lucid.torch.tensors import Plain, Tensor, adopted
 
 # Types for annotations: `torch.types`.
@@ -78,7 +79,7 @@ class _Loss(Module):
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+            reduction = legacy_get_string(size_average, reduce)
         self.reduction = reduction
 
 
@@ -340,11 +341,6 @@ def get_enum(reduction: str) -> int:
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return ("none", "mean", "sum").index(reduction)
-
-
-def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction that two older arguments mean."""
-    return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
 class Backend(str):

@@ -5,11 +5,13 @@ mean in PyTorch.
 """
 
 from abc import ABCMeta
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, Self, TypeVar
 
 import lucid.distributions
 import lucid.nn
+from lucid.nn import functional
 from lucid.nn.registry import MODULE
 from lucid.torch.sizes import Size, sized
 from lucid.torch.tensors import adopted
@@ -168,7 +170,8 @@ def derived(original: Any) -> Any:
     bases = [derived(base) for base in original.__bases__ if is_derived(base)]
     home = next(made.__module__ for root, made in _ROOTS.items() if issubclass(original, root))
     of = Adopting if issubclass(original, lucid.distributions.Distribution) else type(original)
-    made: Any = of(original.__name__, (original, *bases), {"__doc__": original.__doc__, "__module__": home})
+    body = {"__doc__": original.__doc__, "__module__": home, **_initializer(original)}
+    made: Any = of(original.__name__, (original, *bases), body)
     made.__qualname__ = original.__qualname__
     if getattr(original, "cls_to_become", None) is not None:
         made.cls_to_become = derived(
@@ -181,3 +184,77 @@ def derived(original: Any) -> Any:
         made.extra_repr = Module.extra_repr
     _ORIGINALS[made] = original
     return made
+
+
+# --- losses, whose arguments PyTorch has in another order, and older ones among them ---------------------------------
+
+_PLAIN = "size_average reduce reduction"
+# A class and its function -> how many tensors the function takes first, and what else both take, in PyTorch's order.
+_LOSSES = {
+    "BCELoss binary_cross_entropy": (2, f"weight {_PLAIN}"),
+    "BCEWithLogitsLoss binary_cross_entropy_with_logits": (2, f"weight {_PLAIN} pos_weight"),
+    "CosineEmbeddingLoss cosine_embedding_loss": (3, f"margin {_PLAIN}"),
+    "CrossEntropyLoss cross_entropy": (2, "weight size_average ignore_index reduce reduction label_smoothing"),
+    "HingeEmbeddingLoss hinge_embedding_loss": (2, f"margin {_PLAIN}"),
+    "KLDivLoss kl_div": (2, f"{_PLAIN} log_target"),
+    "L1Loss l1_loss": (2, f"{_PLAIN} weight"),
+    "MSELoss mse_loss": (2, f"{_PLAIN} weight"),
+    "MarginRankingLoss margin_ranking_loss": (3, f"margin {_PLAIN}"),
+    "MultiLabelMarginLoss multilabel_margin_loss": (2, _PLAIN),
+    "MultiLabelSoftMarginLoss multilabel_soft_margin_loss": (2, f"weight {_PLAIN}"),
+    "MultiMarginLoss multi_margin_loss": (2, f"p margin weight {_PLAIN}"),
+    "NLLLoss nll_loss": (2, "weight size_average ignore_index reduce reduction"),
+    "PoissonNLLLoss poisson_nll_loss": (2, "log_input full size_average eps reduce reduction"),
+    "SmoothL1Loss smooth_l1_loss": (2, f"{_PLAIN} beta"),
+    "SoftMarginLoss soft_margin_loss": (2, _PLAIN),
+    "TripletMarginLoss triplet_margin_loss": (3, f"margin p eps swap {_PLAIN}"),
+}
+
+
+def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
+    """The reduction that two older arguments mean."""
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
+
+
+def older(function: Callable[..., Any], count: int, names: str) -> Callable[..., Any]:
+    """A function that also takes what follows its first `count` arguments in this order, and older arguments.
+
+    >>> import lucid.torch as torch
+    >>> x, y = torch.ones(2), torch.zeros(2)
+    >>> torch.nn.functional.mse_loss(x, y, size_average=False), torch.nn.L1Loss(reduce=False)(x, y)
+    (tensor(2.), tensor([1., 1.]))
+    """
+    order = tuple(names.split())
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if len(args) > count:
+            if len(args) > count + len(order):
+                raise TypeError(
+                    f"{function.__name__}() takes at most {count + len(order)} arguments, {len(args)} were given"
+                )
+            given = dict(zip(order, args[count:], strict=False))
+            if both := given.keys() & named:
+                raise TypeError(f"{function.__name__}() got multiple values for {', '.join(sorted(both))}")
+            args, named = args[:count], given | named
+        if "size_average" in named or "reduce" in named:
+            flags = named.pop("size_average", None), named.pop("reduce", None)
+            if flags != (None, None):
+                named["reduction"] = legacy_get_string(*flags)
+        return function(*args, **named)
+
+    return call
+
+
+def _initializer(original: type) -> dict[str, Any]:
+    """The `__init__` of the front door's class for a class of Lucid's, where it has other arguments than that."""
+    found = next((row for names, row in _LOSSES.items() if names.split()[0] == original.__name__), None)
+    return {} if found is None else {"__init__": older(getattr(original, "__init__"), 1, found[1])}  # noqa: B009  # of a class
+
+
+# The functions of `torch.nn.functional` with these arguments, by name.
+FUNCTIONS = {
+    name: older(getattr(functional, name), *row)
+    for name, row in ((names.split()[1], row) for names, row in _LOSSES.items())
+}
+globals().update(FUNCTIONS)

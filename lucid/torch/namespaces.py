@@ -12,6 +12,7 @@ from typing import Any
 
 from lucid.core.dtypes import dtype
 from lucid.ops.sparse.layout import layout, named
+from lucid.torch import layers
 from lucid.torch.absences import WHY
 from lucid.torch.accelerators import SWITCHES
 from lucid.torch.element_types import giving_types, typed
@@ -190,6 +191,7 @@ RENAMED = {
     "utils.dlpack.to_dlpack": "lucid.api.dlpack.dlpack",
     "version.cuda": None,
     "version.hip": None,
+    **{f"nn.functional.{name}": f"lucid.torch.layers.{name}" for name in layers.FUNCTIONS},
 }
 
 

@@ -322,7 +322,7 @@ def top_k(operand: Any, k: int, **hints: Any) -> list[Any]:
     [Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     found = sorting.topk(_array(operand), k, -1)
-    return [found.values, DOOR.adopted(found.indices)]
+    return [found.values, DOOR.adopted(found.indices.to(np.int32))]  # of 32 bits in JAX, also where x64 is on
 
 
 approx_max_k = top_k
