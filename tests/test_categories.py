@@ -44,6 +44,7 @@ SETTINGS = {
     "running_positions": [{"dim": 1, "largest": largest} for largest in (True, False)],
     "sum_of_squares": [{"dims": (1,), "scale": 0.25}],
     "unit_size": [{"dims": (1,), "least": least} for least in (0.0, 1e-3)],
+    "var": [{"dims": (1,), "keepdim": False, "divisor": d} for d in (3.0, 0.5)],
     **{name: [{"maps": WHOLE}] for name in POOLS},
 }
 
@@ -79,7 +80,7 @@ VALUES = {
 def test_folds_give_what_kernels_do(name, kind):
     prim = registry[name]
     if kind != "floats" and name in (
-        "logsumexp", "logcumsumexp", "recurrence", "norm", "unit_size", "euclidean", "sum_of_squares",
+        "logsumexp", "logcumsumexp", "recurrence", "norm", "unit_size", "euclidean", "sum_of_squares", "var",
     ):  # fmt: skip
         pytest.skip("of floating-point numbers")
     if kind == "truth" and name in ("cumsum", "cumprod", "sum", "prod", "running_positions", *POOLS):

@@ -205,3 +205,28 @@ def test_code_for_other_processors(triple: str, cpu: str) -> None:
         makers = (folds.run, folds.merge, folds.columns, folds.merge_columns, folds.narrow)
         code = compiler.object_code(loops.module([make(plan, make.__name__) for make in makers]))
         assert code.startswith(b"\x7fELF")
+
+
+# --- numbers beside the elements -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [
+        ((9,), (0,)), ((16, 16), (1,)), ((16, 16), (0,)), ((16, 16), (0, 1)), ((300, 400), (0, 1)), ((70, 2100), (0,)),
+        ((7, 5, 9), (0, 2)), ((5000, 3), (0,)), ((3, 9000), (1,)), ((200, 3, 17), (0,)), ((40, 30, 5), (0, 1)),
+    ],
+)  # fmt: skip
+def test_the_variance_has_the_bits_of_its_definition(shape: tuple[int, ...], dims: tuple[int, ...], dtype: str) -> None:
+    x = numbers(shape, dtype)
+    for each in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2], x[::-1]):
+        given = lucid.from_numpy(each)
+        for keepdim in (False, True):
+            found = lucid.var(given, dims, keepdim=keepdim, correction=0)
+            wanted = P.var.composite(given, dims, keepdim, float(x.size // lucid.sum(given, dims).numel()))
+            if each.flags.forc:  # others are summed in another order than their differences, which lie side by side
+                np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+        np.testing.assert_allclose(
+            found.numpy(), np.var(each.astype(np.float64), axis=dims, keepdims=True), 1e-3, 1e-12
+        )

@@ -324,7 +324,9 @@ def test_large_results_begin_with_a_line_of_the_cache() -> None:
     if not lucid.native.in_use:
         pytest.skip("NumPy allocates")
     x = lucid.ones(400, 401)
-    for made in (x, x + 1, x.clone(), lucid.cat([x, x]), x.sum(0) + x, lucid.zeros(400, 401), x.repeat(2, 1)):
+    moved = [lucid.flip(x, (1,)), lucid.roll(x, 3, 1), lucid.nn.functional.pad(x, (1, 1)), lucid.cumsum(x, 1)]
+    moved += [lucid.cat([x, x]), x.repeat(2, 1), lucid.flip(x.t(), (0,)), lucid.arange(40000)]
+    for made in (x, x + 1, x.clone(), x.sum(0) + x, lucid.zeros(400, 401), *moved):
         array = made._array if made._array.base is None else made._array.base
         assert array.ctypes.data % 64 == 0 and array.flags.owndata
     kept = [
@@ -406,3 +408,12 @@ def test_rows_of_any_length_and_number_are_broadcast() -> None:
             ):
                 np.testing.assert_array_equal((lucid.from_numpy(a) * lucid.from_numpy(b)).numpy(), a * b)
                 np.testing.assert_array_equal((lucid.from_numpy(b) - lucid.from_numpy(a)).numpy(), b - a)
+
+
+def test_what_lies_in_order_is_not_copied():
+    x = _numbers((40, 50), np.float32)
+    assert launch_copies.contiguous(x) is x
+    for name, each in _layouts((40, 50), np.float32):
+        found = launch_copies.contiguous(each)
+        assert found.flags.c_contiguous, name
+        np.testing.assert_array_equal(found, each, strict=True)

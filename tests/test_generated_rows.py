@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import lucid
+import lucid.nn
 from lucid.backends.cpu.generated import support
 from lucid.core.primitive import P
 
@@ -181,3 +182,21 @@ def test_nothing_is_written_beyond_a_short_row():
         run((x, sums), 1, {}, totals=1)
         expected = [np.add.accumulate(x[k : k + 64])[-1] for k in (0, 64, 128)]
         np.testing.assert_array_equal(sums, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_how_operands_lie_in_memory(dtype):
+    rng = np.random.default_rng(0)
+    x, y = [rng.standard_normal((130, 201)).astype(dtype) for _ in range(2)]
+    calls = {
+        "softmax": lambda x, y: lucid.softmax(x, 0),
+        "log_softmax": lambda x, y: lucid.log_softmax(x, 1),
+        "logsumexp": lambda x, y: lucid.logsumexp(x, 1),
+        "mse_loss": lucid.nn.functional.mse_loss,
+        "layer_norm": lambda x, y: lucid.nn.functional.layer_norm(x, x.shape[1:]),
+        "batch_norm": lambda x, y: lucid.nn.functional.batch_norm(x, None, None, training=True),
+    }
+    for name, call in calls.items():
+        wanted = call(lucid.from_numpy(x), lucid.from_numpy(y)).numpy()
+        across = call(lucid.from_numpy(np.asfortranarray(x)), lucid.from_numpy(y)).numpy()
+        np.testing.assert_array_equal(across, wanted, err_msg=name)

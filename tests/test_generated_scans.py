@@ -265,3 +265,24 @@ def test_loops_are_written_for_other_processors():
             made += [make(plan, f"{name}{dtype}{make.__name__}") for make in (scans.line, scans.rows, scans.columns)]
         made.append(selections.select(selections.SelectionPlan(dtype), f"select{dtype}"))
     assert compiler.object_code(loops.module(made))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [*SHAPES, (0, 3), (3, 0), (1, 1)])
+def test_products_before_are_running_products_one_place_later(shape, dtype):
+    x = numbers(np.random.default_rng(0), shape, dtype)
+    for dim in range(len(shape)):
+        for reverse in (False, True):
+            for each in layouts(x):
+                found = P.products_before.kernel(each, dim=dim, reverse=reverse)
+                close(found, kernels.reference(P.products_before)(each, dim=dim, reverse=reverse), dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gradients_of_products_are_the_same_on_the_tape(dtype):
+    x = lucid.from_numpy(numbers(np.random.default_rng(0), (30, 40), dtype)).requires_grad_()
+    for dims in (0, 1, (0, 1), None):
+        plain, recorded = [
+            lucid.autograd.grad(lucid.prod(x, dims).sum(), x, create_graph=create) for create in (False, True)
+        ]
+        np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())

@@ -5,6 +5,8 @@ import gc
 import sys
 import tracemalloc
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from cycles import no_cycles
 import lucid
 from lucid.autograd import Function, backward, checkpoint, grad
 from lucid.autograd.graph import saved_tensors_hooks
+from lucid.backends.cpu.generated import support
 from lucid.core import detachments
 
 
@@ -584,3 +587,32 @@ def test_deep_chain_with_anomaly_detection_and_hooks():
             y = y * 1.0
         y.backward()
     assert x.grad.tolist() == [1.0]
+
+
+# --- what kernels need beside their results ---------------------------------------------------------
+
+
+def _peak(call: Callable[[], Any]) -> int:
+    """Bytes that a call needs at once, with its result."""
+    call()
+    tracemalloc.start(1)
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+def test_the_variance_stores_no_differences() -> None:
+    x = lucid.ones(512, 512, requires_grad=True)
+    size = 512 * 512 * 4
+    assert _peak(lambda: lucid.var(x, 1)) < size / 4
+    assert _peak(lambda: lucid.autograd.grad(lucid.var(x), x)) < 1.5 * size
+
+
+@pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+def test_the_gradient_of_a_product_stores_two_scans() -> None:
+    x = lucid.ones(300, 300, requires_grad=True)
+    ct = lucid.ones(300)
+    assert _peak(lambda: lucid.autograd.grad(lucid.prod(x, 1), x, ct)) < 3.5 * 300 * 300 * 4

@@ -12,7 +12,8 @@ from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import cast, float_type_of, in_single
-from lucid.ops.reductions import count_at
+from lucid.ops.reductions import count_at, count_or_nan
+from lucid.ops.reductions import var_primitive as _var_primitive
 from lucid.ops.rules import P, kept_shape
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -99,12 +100,7 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     """
     x = _floats(input, "mean", dtype)
     dims = many_dims(dim, len(shape_of(x)), "mean")
-    return binary.true_divide(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), _count(x, dims))
-
-
-def _count(x: Tensor, dims: tuple[int, ...]) -> float:
-    """The number of elements that are reduced; nan for none, as 0 / 0."""
-    return float(count_at(shape_of(x), dims)) or math.nan
+    return binary.true_divide(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), count_or_nan(shape_of(x), dims))
 
 
 @numpy_names
@@ -261,16 +257,22 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _argument(input, dim, keepdim, "argmin")
 
 
-def _centred(input: Any, dim: Any, unbiased: bool, correction: float | None, name: str) -> tuple[Tensor, Any, float]:
-    """The differences from the mean, the dims and what a sum of squares is divided by."""
+def _spread(
+    input: Any, dim: Any, unbiased: bool, correction: float | None, name: str
+) -> tuple[Tensor, tuple[int, ...], float, float]:
+    """The elements, the dims, how many elements these have and what a sum of squares is divided by."""
     x = _floats(input, name)
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dims = many_dims(dim, len(shape_of(x)), name)
     less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
-    count = _count(x, dims)
+    count = count_or_nan(shape_of(x), dims)
     divisor = count - less
-    total = apply(P.sum, (x,), {"dims": dims, "keepdim": True})
-    return x - total / count, dims, divisor if divisor > 0 else 0.0
+    return x, dims, count, divisor if divisor > 0 else 0.0
+
+
+def _centred(x: Tensor, dims: tuple[int, ...], count: float) -> Tensor:
+    """The differences from the mean."""
+    return x - apply(P.sum, (x,), {"dims": dims, "keepdim": True}) / count
 
 
 @numpy_names
@@ -286,9 +288,11 @@ def var(
     >>> lucid.var(x, correction=0)
     Tensor(1.25)
     """
-    centred, dims, divisor = _centred(input, dim, unbiased, correction, "var")
-    is_real = element_type(centred).kind != "c"
-    squares = unary.square(centred) if is_real else unary.real(centred * unary.conj(centred))
+    x, dims, count, divisor = _spread(input, dim, unbiased, correction, "var")
+    if element_type(x).kind != "c":
+        return apply(_var_primitive, (x,), {"dims": dims, "keepdim": keepdim, "divisor": divisor})
+    centred = _centred(x, dims, count)
+    squares = unary.real(centred * unary.conj(centred))
     return apply(P.sum, (squares,), {"dims": dims, "keepdim": keepdim}) / divisor
 
 
@@ -304,9 +308,9 @@ def std(
     >>> lucid.std(lucid.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1, correction=0)
     Tensor([1., 3.])
     """
-    centred, dims, divisor = _centred(input, dim, unbiased, correction, "std")
+    x, dims, count, divisor = _spread(input, dim, unbiased, correction, "std")
     params = {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": divisor}
-    out = apply(_norm_primitive, (centred,), params)
+    out = apply(_norm_primitive, (_centred(x, dims, count),), params)
     # A copy: programs write into a standard deviation where it is 0, and a derivative needs it as it was.
     return P.clone(out) if out._requires_grad or not is_plain(out) else out
 

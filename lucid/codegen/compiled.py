@@ -143,7 +143,7 @@ def fold(plan: Any, name: str = "") -> tuple[tuple[int, ...], Code]:
 def _fold_recipe(plan: Any, name: str) -> Recipe:
     from lucid.codegen import folds
 
-    names = folds.FUNCTIONS_OF_A_FOLD[: -1 if plan.is_dear else None]
+    names = folds.FUNCTIONS_OF_A_FOLD[: -1 if plan.is_dear or plan.has_number else None]
     return Recipe(
         "reduction", name, recipes.fold_text(plan), names, lambda: [getattr(folds, n)(plan, n) for n in names]
     )

@@ -33,6 +33,7 @@ FUNCTIONS_OF_A_FOLD = ("run", "merge", "columns", "merge_columns", "narrow")  # 
 class FoldPlan:
     """A fold over elements of a type, with the types of its states.
 
+    With two operands, the second one of a reduction is a number for each result. Those of scans are all elements.
     Where places are carried along beside narrower elements, they are counted `within` a block in as many bits as these
     have, from 0: vectors then have twice as many places.
     """
@@ -47,6 +48,7 @@ class FoldPlan:
     ) -> None:
         self.element = type_of(dtype)
         self.result = type_of(result)
+        self.has_number = operands > 1
         working = _F32 if dtype in NARROW else dtype
         self.lift = _parts(fold.lift, [*[working] * operands, place])
         types = [b.dtype for b in self.lift]
@@ -183,12 +185,13 @@ def spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, f
 
 
 def run(plan: FoldPlan, name: str) -> Function:
-    """`name(states, x, stride, count, place, rows, step)`: the states of so many rows, which go to `states[k]`.
+    """`name(states, x, stride, count, place, rows, step, given)`: the states of so many rows, which go to `states[k]`.
 
-    Rows begin `step` bytes apart, and have at most BLOCK elements each, `stride` bytes apart.
+    Rows begin `step` bytes apart, and have at most BLOCK elements each, `stride` bytes apart. If folds need a number for
+    each row, these are given.
     """
     parameters = [("states", "ptr"), ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("place", "i64")]
-    f = Function(name, [*parameters, ("rows", "i64"), ("step", "i64")])
+    f = Function(name, [*parameters, ("rows", "i64"), ("step", "i64"), ("given", "ptr")])
     x, stride, count, place = [f.argument(n) for n, _ in parameters[1:]]
     within, lanes, element = plan.within, plan.within.lanes, plan.element
     size = element.bytes
@@ -203,10 +206,12 @@ def run(plan: FoldPlan, name: str) -> Function:
         first = f.beyond(x, r * f.argument("step"))
         spaced(f, first, stride, element, together, f.constant(0, COUNT), f.select(is_dense, 0, count))
         base = f.select(is_dense, first, together)
+        given = [f.load(f.beyond(f.argument("given"), r * size).text, element)] if plan.has_number else []
+        numbers = [f.spread(v, lanes) for v in given]
 
         def state_of(at: Value, i: Value, offset: int) -> list[Value]:
             vector = f.load(at.text, element.wide(lanes))
-            return within.lifted(f, [vector], within.places_from(f, start + i + offset, lanes))
+            return within.lifted(f, [vector, *numbers], within.places_from(f, start + i + offset, lanes))
 
         def load(i: Value, offset: int) -> list[Value]:
             return state_of(f.beyond(base, (i + offset) * size), i, offset)
@@ -259,13 +264,14 @@ def merge(plan: FoldPlan, name: str) -> Function:
 
 
 def columns(plan: FoldPlan, name: str) -> Function:
-    """`name(states, x, stride, rows, count, place, reach)`: the states of columns, side by side, of rows apart.
+    """`name(states, x, stride, rows, count, place, reach, given)`: the states of columns, side by side, of rows apart.
 
-    From x on, so many bytes can be read: vectors may hold what is behind a row.
+    From x on, so many bytes can be read: vectors may hold what is behind a row. If folds need a number for each column,
+    these are given.
     """
     parameters = [("states", "ptr"), ("x", "ptr")]
     parameters += [(n, "i64") for n in ("stride", "rows", "count", "place", "reach")]
-    f = Function(name, parameters)
+    f = Function(name, [*parameters, ("given", "ptr")])
     x, stride, rows, count, place, reach = [f.argument(n) for n, _ in parameters[1:]]
     within, lanes, size = plan.within, plan.within.lanes, plan.element.bytes
     first = f.constant(0, COUNT) if within is not plan else place
@@ -273,11 +279,20 @@ def columns(plan: FoldPlan, name: str) -> Function:
     f.store(f.constant(0, Type(f"i{8 * size}", lanes)), buffer.text)
     targets = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
     is_narrow = count < lanes
+    given = []
+    if plan.has_number:
+        few = f.room(lanes, plan.element)
+        f.store(f.constant(0, Type(f"i{8 * size}", lanes)), few.text)
+        one, zero = f.constant(size, COUNT), f.constant(0, COUNT)
+        spaced(f, f.argument("given"), one, plan.element, few, zero, f.select(is_narrow, count, 0))
+        given = [f.select(is_narrow, few, f.argument("given"))]
 
     def tiles(i: Value, width: int) -> Sequence[Value]:
         """So many vectors of columns at once; the last ones overlap those before them."""
         last = f.select(is_narrow, 0, count - lanes)
         starts = [f.minimum(i + k * lanes, last) for k in range(width)]
+        wide = plan.element.wide(lanes)
+        numbers = [[f.load(f.beyond(g, start * size).text, wide) for g in given] for start in starts]
 
         def row(r: Value, *values: Value) -> Sequence[Value]:
             at = f.beyond(x, r * stride)
@@ -292,9 +307,10 @@ def columns(plan: FoldPlan, name: str) -> Function:
             for k, start in enumerate(starts):
                 if plan.is_dear and width > 1:
                     f.prefetch(f.beyond(at, stride * _AHEAD + start * size))
-                vector = f.load(f.beyond(source, start * size).text, plan.element.wide(lanes))
+                vector = f.load(f.beyond(source, start * size).text, wide)
                 n = len(plan.states)
-                out += within.combined(f, values[k * n : k * n + n], within.lifted(f, [vector], places))
+                lifted = within.lifted(f, [vector, *numbers[k]], places)
+                out += within.combined(f, values[k * n : k * n + n], lifted)
             return out
 
         found = f.loop(rows, 1, row, [v for _ in range(width) for v in within.units(f, lanes)])

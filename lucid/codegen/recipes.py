@@ -94,7 +94,7 @@ def of_fold(plan: Any) -> str:
     """The recipe of the loops of a reduction (`folds.FoldPlan`)."""
     n = len(plan.states)
     lines = [
-        f"(x: {type_name(plan.element)}) -> {type_name(plan.result)}, {plan.lanes} at once",
+        f"({'x and a number' if plan.has_number else 'x'}: {type_name(plan.element)}) -> {type_name(plan.result)}, {plan.lanes} at once",
         f"elements are ({', '.join(t.name for t in plan.lift[0].types)}), the last their place",
         f"the state of none: {', '.join(map(repr, plan.unit))}",
     ]

@@ -173,6 +173,12 @@ def _norm(instruction: Instruction, making: Making) -> list[Instruction] | None:
     return [*made, Instruction(Check(), (bad,), {}, (), instruction.place)]
 
 
+def _by_composite(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """By others, which join what stands around them."""
+    function = partial(instruction.primitive.composite, **instruction.params)
+    return making.traced(function, instruction.operands, instruction.results, instruction.place)
+
+
 _RULES: dict[str, Rule] = {
     "in_range": _in_range,
     "sum_of_squares": _sum_of_squares,
@@ -180,4 +186,6 @@ _RULES: dict[str, Rule] = {
     "tril": _triangle,
     "triu": _triangle,
     "norm": _norm,
+    "products_before": _by_composite,
+    "var": _by_composite,
 }

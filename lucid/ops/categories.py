@@ -469,6 +469,7 @@ def reduction(
     abstract: Impl = reduced,
     by_element: bool = False,
     tally: Impl | None = None,
+    kind: type[Reduction] = Reduction,
 ) -> Primitive:
     """A fold over `dims`; `weight(x, out, dims)` is its derivative by each element, `out` with kept dims.
 
@@ -491,7 +492,7 @@ def reduction(
     def batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
         return prim(values[0], **{**params, "dims": shift(params["dims"])})
 
-    prim = Reduction(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
+    prim = kind(name, rules=(pull,), jvp=push, batch=batch, abstract=abstract, category="reduction", fold=fold)
     prim.pulls_new = True
     if by_element or tally is not None:
         prim.weight = weight if tally is not None else lambda x, out: weight(x, out, ())

@@ -1,16 +1,22 @@
 """Reductions and scans: what becomes of all elements along some dimensions."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
-from lucid.core.primitive import Primitive
+from lucid.core import dtypes, kernels
+from lucid.core.arrays import as_array
+from lucid.core.fields import TensorFields
+from lucid.core.node import Node, saved_at
+from lucid.core.primitive import Primitive, bare
+from lucid.core.tensor import wrapped
 from lucid.ops.abstract import Abstract, of_type, reduced, same, without
-from lucid.ops.categories import Fold, elementwise_abstract, linear, reduction
-from lucid.ops.rules import P, broadcast_to, conj, np_dtype, ones_like, shift
+from lucid.ops.categories import Fold, Reduction, elementwise_abstract, linear, reduction
+from lucid.ops.expressions import Source
+from lucid.ops.rules import P, broadcast_to, chained, conj, expand_reduced, kept_shape, np_dtype, ones_like, shift
 
 
 def count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
@@ -18,6 +24,11 @@ def count_at(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
     for d in dims:
         count *= shape[d]
     return count
+
+
+def count_or_nan(shape: tuple[int, ...], dims: tuple[int, ...]) -> float:
+    """The number of elements that are reduced; nan for none, as 0 / 0."""
+    return float(count_at(shape, dims)) or math.nan
 
 
 def _chosen(x: Any, out: Any) -> Any:
@@ -96,16 +107,24 @@ def _others_product(x: Any, out: Any, dims: tuple[int, ...]) -> Any:
 
 
 def _others_of_line(x: Any, dim: int) -> Any:
-    """Products before each element times products behind it; the first has none before, and the last none behind."""
-    n = x.shape[dim]
-    front: tuple[Any, ...] = (slice(None),) * dim
-    before, behind = P.cumprod(x, dim=dim, reverse=False), P.cumprod(x, dim=dim, reverse=True)
+    """Products before each element times products behind it."""
+    return P.products_before(x, dim=dim, reverse=False) * P.products_before(x, dim=dim, reverse=True)
 
-    def part(values: Any, start: int, stop: int) -> Any:
-        return P.slice(values, index=(*front, slice(start, stop)))
 
-    between = part(before, 0, n - 2) * part(behind, 2, n)
-    return P.cat(part(behind, 1, 2), between, part(before, n - 2, n - 1), dim=dim) if n else x
+class Product(Reduction):
+    """The cotangents of arrays are those of the rule; along one dimension, the last two products are one loop."""
+
+    def vjp(self, node: Node, ct: Any) -> Sequence[Any]:
+        if isinstance(ct, TensorFields):
+            return Primitive.vjp(self, node, ct)
+        x, dims = saved_at(node, 0, ct), node.params["dims"]
+        lines = [d for d in dims if x.shape[d] != 1]
+        if len(lines) != 1 or ct.dtype.kind == "c":
+            return [bare(g) for g in Primitive.vjp(self, node, wrapped(ct))]
+        if self.back is None:
+            self.back = kernels.scalar(Source(lambda ct, before, behind: chained(ct, before * behind)), 3, False)
+        ct = P.reshape.kernel(ct, shape=kept_shape(x.shape, dims))
+        return (self.back(ct, *[P.products_before.kernel(x, dim=lines[0], reverse=r) for r in (False, True)]),)
 
 
 def _widened(x: Abstract, dims: tuple[int, ...], keepdim: bool) -> Abstract:
@@ -115,7 +134,8 @@ def _widened(x: Abstract, dims: tuple[int, ...], keepdim: bool) -> Abstract:
 
 _WIDE = {"b": dtypes.INT64, "i": dtypes.INT64, "u": dtypes.UINT64}
 
-prod_primitive = reduction("prod", _others_product, PRODUCT, abstract=_widened)
+prod_primitive = reduction("prod", _others_product, PRODUCT, abstract=_widened, kind=Product)
+prod_primitive.pulls_arrays = True
 
 
 def _shift_dim(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
@@ -214,6 +234,25 @@ cumprod_primitive = Primitive(
     abstract=same,
     category="scan",
     fold=RUNNING_PRODUCT,
+)
+
+
+# Running products of which each place has the one before it: 1 where a scan begins.
+products_before = Primitive(
+    "products_before",
+    rules=(
+        lambda ct, x, out, dim, reverse: (
+            _recurrence_pull(_delayed(ct, dim, not reverse), conj(x), dim, reverse) * conj(out)
+        ),
+    ),
+    jvp=lambda prim, primals, tangents, out, params: _delayed(
+        P.recurrence(primals[0], tangents[0] * out, **params), **params
+    ),
+    batch=_shift_dim,
+    abstract=same,
+    category="other",
+    reason="places of a scan get what was found before them",
+    composite=lambda x, dim, reverse: _before(P.cumprod(x, dim=dim, reverse=reverse), dim, reverse),
 )
 
 
@@ -366,4 +405,83 @@ sum_primitive = linear(
     abstract=_sum_abstract,
     category="reduction",
     fold=SUM,
+)
+
+
+# --- the variance --------------------------------------------------------------------------------
+
+
+def _variance(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    """What the primitive of this name computes, by others."""
+    centred = x - _mean(x, dims)
+    return P.sum(P.square(centred), dims=dims, keepdim=keepdim) / divisor
+
+
+def _mean(x: Any, dims: tuple[int, ...]) -> Any:
+    return P.sum(x, dims=dims, keepdim=True) / count_or_nan(x.shape, dims)
+
+
+def mean_of(x: Any, dims: tuple[int, ...]) -> Any:
+    """The same of an array."""
+    return P.div.kernel(P.sum.kernel(x, dims=dims, keepdim=True), as_array(count_or_nan(x.shape, dims), x.dtype))
+
+
+def _rise(x: Any, mean: Any, factor: Any) -> Any:
+    """The derivative by each element; that through the mean is 0."""
+    return (x - mean) * factor
+
+
+def _factor_of(divisor: float) -> float:
+    return 2 / divisor if divisor else math.inf
+
+
+class Variance(Reduction):
+    """The cotangents of arrays are those of the rule, by one loop."""
+
+    def _pull_array(self, node: Node, ct: Any, dims: tuple[int, ...], keepdim: bool, **params: Any) -> Any:
+        if self.back is None:
+            source = Source(lambda ct, x, mean, factor: chained(ct, _rise(x, mean, factor)))
+            self.back = kernels.scalar(source, 3, True)
+        rule: Any = self.rules[0]
+        (x,) = [saved_at(node, k, ct) for k in rule.picks if type(k) is int]
+        ct = ct if keepdim else P.reshape.kernel(ct, shape=kept_shape(x.shape, dims))
+        return self.back(ct, x, mean_of(x, dims), factor=_factor_of(params["divisor"]))
+
+
+def _push_variance(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    x, dims, keepdim = primals[0], params["dims"], params["keepdim"]
+    rise = _rise(x, _mean(x, dims), _factor_of(params["divisor"]))
+    return P.sum(chained(tangents[0], rise), dims=dims, keepdim=keepdim)
+
+
+def _joined_variances(one: Any, other: Any) -> Any:
+    """Counts, means and sums of squared distances from these, of two parts."""
+    (n, mean, squares), (n_2, mean_2, squares_2) = one, other
+    count = n + n_2
+    share = P.where(count == 0, 0, n_2 / P.where(count == 0, 1, count))
+    apart = mean_2 - mean
+    return count, mean + apart * share, squares + squares_2 + apart * apart * n * share
+
+
+# Σ (x - mean)² / divisor over dims, of real numbers.
+var_primitive = Variance(
+    "var",
+    rules=(
+        lambda ct, x, dims, keepdim, divisor: chained(
+            expand_reduced(ct, x.shape, dims, keepdim), _rise(x, _mean(x, dims), _factor_of(divisor))
+        ),
+    ),
+    jvp=_push_variance,
+    batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
+    abstract=lambda x, dims, keepdim, divisor: reduced(x, dims, keepdim),
+    category="reduction",
+    fold=lambda divisor: Fold(
+        combine=_joined_variances,
+        unit=lambda dtype: (0.0, 0.0, 0.0),
+        lift=lambda x, place: (ones_like(x), x, x * 0),
+        finish=lambda n, mean, squares: squares / divisor,
+    ),
+    composite=_variance,
+    pulls_arrays=True,
+    pulls_new=True,
 )

@@ -49,6 +49,12 @@ def _running_product(x: Any, dim: int) -> Any:
     return np.moveaxis(found.astype(x.dtype), 0, dim)
 
 
+def _products_before(x: Any, dim: int) -> Any:
+    found = np.moveaxis(np.ones_like(x), dim, 0)
+    found[1:] = np.moveaxis(_running_product(x, dim), dim, 0)[:-1]
+    return np.moveaxis(found, 0, dim)
+
+
 def _logsumexp_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     peak = np.amax(x.real, axis=dims, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
@@ -67,6 +73,12 @@ def _running_positions(x: Any, dim: int, largest: bool) -> Any:
 def sum_array(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     reduce: Any = np.add.reduce
     return reduce(x, axis=dims, keepdims=keepdim) if dims else x + 0
+
+
+def variance_array(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    count = x.dtype.type(np.prod([x.shape[d] for d in dims]))
+    squares = np.square(x - sum_array(x, dims, True) / count)
+    return sum_array(squares, dims, keepdim) / x.dtype.type(divisor)
 
 
 def _principal(x: Any) -> Any:
@@ -98,6 +110,7 @@ fill(
         "cumsum": _either_way(lambda x, dim: x.cumsum(axis=dim, dtype=x.dtype)),
         "recurrence": _either_way(_recurrence_array),
         "cumprod": _either_way(_running_product),
+        "products_before": _either_way(_products_before),
         "logcumsumexp": running_logsumexp,
         "logsumexp": lambda x, dims, keepdim: _logsumexp_array(x, dims, keepdim),
         "all": lambda x, dims, keepdim: np.all(x, axis=dims, keepdims=keepdim),
@@ -107,5 +120,6 @@ fill(
         "argmin": lambda x, dim: np.argmin(x, axis=dim),
         "running_positions": _running_positions,
         "sum": sum_array,
+        "var": variance_array,
     }
 )

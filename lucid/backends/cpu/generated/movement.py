@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu.launch import copies as launch_copies
-from lucid.backends.cpu.launch.copies import copied, is_large, reshaped, triangle, write, write_parts, zeros
+from lucid.backends.cpu.launch.copies import copied, empty, is_large, reshaped, triangle, write, write_parts, zeros
 from lucid.core import kernels
 from lucid.core.primitive import P
 
@@ -44,7 +44,7 @@ def _around(index: tuple[Any, ...], shape: Ints) -> list[tuple[slice, ...]] | No
 
 def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
     """An array with `x` at an index and one number everywhere else."""
-    out = np.empty(shape, x.dtype)
+    out = empty(shape, x.dtype)
     boxes = _around(index, shape)
     if boxes is None:
         write(out, around)

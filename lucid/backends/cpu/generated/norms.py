@@ -11,6 +11,7 @@ import numpy as np
 
 from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.reductions import launched
 from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.numpy.norms import rooted, safe_sums
 from lucid.codegen import lock
@@ -31,13 +32,9 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
         if dtype not in dtypes.SINGLE_AND_DOUBLE:
             return None
         with lock:
-            from lucid.codegen import compiled, folds
+            from lucid.codegen import folds
 
-            plan = folds.FoldPlan(fold, dtype, dtype)
-            addresses, code = compiled.fold(plan)
-        return launch_folds.Reduction(
-            addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, dtype, plan.cost, code
-        )
+            return launched(folds.FoldPlan(fold, dtype, dtype), dtype)
 
     found: Callable[..., Any] = launch_folds.of_dims(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
     return found

@@ -8,11 +8,12 @@ import numpy as np
 
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.launch import folds as launch_folds
-from lucid.backends.cpu.launch.copies import copied
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.codegen import lock
-from lucid.core import kernels
+from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
+from lucid.ops.reductions import SUM, mean_of
 
 _PART = 1 << 14  # elements of long rows that are put together first
 _OF_DIMS = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any", "count_nonzero")
@@ -24,13 +25,19 @@ def _make(primitive: Any, dtype: Any) -> Any:
     dims: dict[str, Any] = {"dim": 0} if primitive.name in _OF_ONE_DIM else {"dims": (0,), "keepdim": False}
     result = primitive.abstract(Abstract((1,), dtype), **dims).dtype
     with lock:
-        from lucid.codegen import bodies, compiled, folds  # loaded when first needed, and LLVM with it
+        from lucid.codegen import bodies, folds  # loaded when first needed, and LLVM with it
 
         try:
-            plan = folds.FoldPlan(primitive.fold, dtype, result)
-            addresses, code = compiled.fold(plan, primitive.name)
+            return launched(folds.FoldPlan(primitive.fold, dtype, result), result, primitive.name)
         except bodies.NotGeneratedError:
             return None
+
+
+def launched(plan: Any, result: Any, name: str = "") -> launch_folds.Reduction:
+    """The loops of a plan."""
+    from lucid.codegen import compiled
+
+    addresses, code = compiled.fold(plan, name)
     return launch_folds.Reduction(
         addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, result, plan.cost, code
     )
@@ -39,6 +46,8 @@ def _make(primitive: Any, dtype: Any) -> Any:
 def of_reduction(primitive: Any) -> Callable[..., Any] | None:
     """The kernel of a reduction by generated loops, and by the reference where there are none."""
     name = primitive.name
+    if name == "var":
+        return _variance()
     if name not in _OF_DIMS + _OF_ONE_DIM:
         return None
 
@@ -52,8 +61,29 @@ def of_reduction(primitive: Any) -> Callable[..., Any] | None:
     return made if primitive.row_body is None else _by_rows(primitive, made)
 
 
-def _in_order(x: Any) -> Any:
-    return x if x.flags.c_contiguous else copied(x)
+def _variance() -> Callable[..., Any]:
+    """The kernel of the variance: sums, then squares of distances from the means, none of which is stored."""
+    lift: Any = lambda x, mean, place: (P.square(x - mean),)  # noqa: E731 -- a field of a fold
+    fold = SUM._replace(lift=lift)
+
+    def make(dtype: Any) -> Any:
+        if dtype not in dtypes.SINGLE_AND_DOUBLE:
+            return None
+        with lock:
+            from lucid.codegen import folds
+
+            return launched(folds.FoldPlan(fold, dtype, dtype, 2), dtype, "var")
+
+    squares = launch_folds.Kernel(make, kernels.reference(P.var))
+
+    def call(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+        mean = mean_of(x, dims)
+        total = squares.run(x, dims, keepdim, mean)
+        if total is None:
+            total = P.sum.kernel(P.square.kernel(P.sub.kernel(x, mean)), dims=dims, keepdim=keepdim)
+        return P.div.kernel(total, np.asarray(divisor, x.dtype))
+
+    return call
 
 
 def _by_rows(primitive: Any, by_fold: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +97,7 @@ def _by_rows(primitive: Any, by_fold: Callable[..., Any]) -> Callable[..., Any]:
             found = run((x,), x.ndim - 1, {})
             return None if found is None else found[..., 0]
         whole = length // _PART * _PART
-        parts = of_rows(_in_order(x[..., :whole]).reshape(*x.shape[:-1], -1, _PART))
+        parts = of_rows(contiguous(x[..., :whole]).reshape(*x.shape[:-1], -1, _PART))
         if parts is None:
             return None
         rest = [of_rows(x[..., whole:])[..., None]] if whole < length else []
@@ -79,7 +109,7 @@ def _by_rows(primitive: Any, by_fold: Callable[..., Any]) -> Callable[..., Any]:
             return by_fold(x, dims=dims, keepdim=keepdim)
         kept = [d for d in range(x.ndim) if d not in dims]
         rows = x.transpose(*kept, *dims)
-        rows = rows if dims == (x.ndim - 1,) else _in_order(rows).reshape(*[x.shape[d] for d in kept], -1)
+        rows = rows if dims == (x.ndim - 1,) else contiguous(rows).reshape(*[x.shape[d] for d in kept], -1)
         found = of_rows(rows)
         if found is None:
             return by_fold(x, dims=dims, keepdim=keepdim)

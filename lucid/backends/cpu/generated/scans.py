@@ -7,6 +7,7 @@ from typing import Any
 from lucid.backends.cpu.launch import scans as launch_scans
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
+from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Fold
 
@@ -46,6 +47,17 @@ def of_scan(primitive: Any) -> Callable[..., Any] | None:
 
     kernel = launch_scans.Kernel(partial(_make, primitive), other)
     return kernel
+
+
+def products_before(primitive: Any) -> Callable[..., Any]:
+    """The kernel of running products of which each place has the one before it."""
+    scan = launch_scans.Kernel(partial(_make, P.cumprod), lambda *arrays, **params: None)
+
+    def call(x: Any, dim: int, reverse: bool) -> Any:
+        found = scan.before(x, dim, 1, {"reverse": reverse})
+        return kernels.reference(primitive)(x, dim=dim, reverse=reverse) if found is None else found
+
+    return call
 
 
 def _make_selection(dtype: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.launch import copies as launch_copies
 from lucid.backends.cpu.launch import gathers as launch_gathers
 from lucid.backends.cpu.launch import windows as launch_windows
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.launch.windows import Loops, Places, Table
 from lucid.backends.numpy.nn import pooling, resampling
 from lucid.backends.numpy.nn.resampling import in_order
@@ -96,17 +96,13 @@ def passes(name: str, maps: Maps, dtype: np.dtype[Any]) -> list[Pass] | None:
     return found
 
 
-def _in_order(x: Any) -> Any:
-    return x if x.flags.c_contiguous else launch_copies.copied(x)
-
-
 def _folded(name: str, x: Any, maps: Maps) -> Any:
     """Windows along each dimension; None where there is no code."""
     found = passes(name, maps, x.dtype)
     if found is None:
         return None
     for loops, high, wide, wide_first, dim in found:
-        x = launch_windows.fold(loops, _in_order(x), high, wide, wide_first, dim)
+        x = launch_windows.fold(loops, contiguous(x), high, wide, wide_first, dim)
     return x
 
 
@@ -122,7 +118,7 @@ def _resample(x: Any, maps: Maps) -> Any:
         return _cast(_resample(_cast(x, _SINGLE), maps), x.dtype)
     if x.dtype.kind == "c":
         real = x.real.dtype
-        out = _resample(_in_order(x).view(real).reshape(*x.shape, 2), (*maps, None))
+        out = _resample(contiguous(x).view(real).reshape(*x.shape, 2), (*maps, None))
         return out.view(x.dtype).reshape(out.shape[:-1])
     sums, rest = whole_sums(maps) if x.dtype.kind == "f" else ((), maps)
     whole = P.sum.kernel(x, dims=tuple([x.ndim + k for k in sums]), keepdim=True) if sums else x
@@ -159,21 +155,21 @@ def _max_pool_indices(x: Any, maps: Maps) -> Any:
     return (
         pooling.max_pool_indices_array(x, maps)
         if found is None
-        else launch_windows.find(found[0], _in_order(x), found[1])
+        else launch_windows.find(found[0], contiguous(x), found[1])
     )
 
 
 def _planes(x: Any, dims: int) -> Any:
     """An array in which the last dimensions are one, and those before them too."""
     lead = math.prod(x.shape[: x.ndim - dims])
-    return _in_order(x).reshape(lead, math.prod(x.shape[x.ndim - dims :]))
+    return contiguous(x).reshape(lead, math.prod(x.shape[x.ndim - dims :]))
 
 
 def _max_pool_put(y: Any, x: Any, maps: Maps) -> Any:
     found = found_by(maps, x.dtype)
     if found is None:
         return pooling.max_pool_put_array(y, x, maps)
-    places = launch_windows.find(found[0], _in_order(x), found[1])
+    places = launch_windows.find(found[0], contiguous(x), found[1])
     size = math.prod(x.shape[x.ndim - len(maps) :])
     return _plane_put(_planes(y, len(maps)), _planes(places, len(maps)), size).reshape(x.shape)
 
@@ -182,7 +178,7 @@ def _max_pool_take(t: Any, x: Any, maps: Maps) -> Any:
     found = found_by(maps, x.dtype)
     if found is None:
         return pooling.max_pool_take_array(t, x, maps)
-    places = launch_windows.find(found[0], _in_order(x), found[1])
+    places = launch_windows.find(found[0], contiguous(x), found[1])
     size = math.prod(x.shape[x.ndim - len(maps) :])
     return _plane_take(_planes(t, len(maps)), _planes(places, len(maps)), size).reshape(places.shape)
 

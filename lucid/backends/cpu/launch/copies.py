@@ -27,6 +27,15 @@ def copied(x: Any, dtype: Any = None, order: Any = "C") -> Any:
     return np.array(x, dtype, order=order)
 
 
+def contiguous(x: Any) -> Any:
+    """The same array if it lies in row-major order, else a copy that does."""
+    return x if x.flags.c_contiguous else np.array(x, order="C")
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    return np.empty(shape, dtype)
+
+
 def zeros(shape: Any, dtype: Any) -> Any:
     return np.zeros(shape, dtype)
 

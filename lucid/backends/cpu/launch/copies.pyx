@@ -11,7 +11,7 @@ import numpy
 from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
-from lucid.backends.cpu.launch.elementwise cimport DIMS, new_array
+from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array
 from lucid.backends.cpu.launch cimport runs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -119,9 +119,6 @@ cdef extern from *:
         char*, const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
     ) noexcept nogil
     Block lucid_block_of(Py_ssize_t size) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, void*, int)
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -462,10 +459,14 @@ def copied(x, dtype=None, order="C"):
         if order == "C":
             out = new_array((<np.ndarray>x).dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), NULL)
         else:
-            out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
+            out = array_like(x, None)
         if _write_new(out, x):
             return out
     return numpy.array(x, dtype, order=order)
+
+
+def contiguous(x):
+    return x if np.PyArray_CheckExact(x) and np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x) else copied(x)
 
 
 # --- other orders ------------------------------------------------------------------------------
@@ -474,7 +475,7 @@ def copied(x, dtype=None, order="C"):
 def flipped(np.ndarray x, tuple dims):
     cdef Move move
     cdef int d
-    cdef np.ndarray out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
+    cdef np.ndarray out = array_like(x, None)
     if not np.PyArray_CheckExact(x) or not _read(&move, out, x):
         return numpy.array(numpy.flip(x, dims))
     for d in dims:
@@ -493,7 +494,7 @@ def rolled(np.ndarray x, tuple shifts, tuple dims):
     cdef Py_ssize_t n, part
     cdef int moved[DIMS]
     cdef int d, k, count = 0
-    cdef np.ndarray out = PyArray_NewLikeArray(x, np.NPY_KEEPORDER, NULL, 0)
+    cdef np.ndarray out = array_like(x, None)
     if not np.PyArray_CheckExact(x) or len(dims) > MOST_ROLLED or not _read(&whole, out, x):
         return numpy.roll(x, shifts, dims)
     if np.PyArray_SIZE(out) == 0:
@@ -541,7 +542,7 @@ cdef Py_ssize_t _bytes(shape, Py_ssize_t size) except -2:
     return size
 
 
-cdef np.ndarray _empty(tuple shape, np.dtype dtype):
+cpdef np.ndarray empty(tuple shape, np.dtype dtype):
     cdef np.npy_intp sizes[DIMS]
     for d, n in enumerate(shape):
         sizes[d] = n
@@ -561,7 +562,7 @@ def zeros(shape, dtype):
     cdef Py_ssize_t size = _bytes(shape, dtype.itemsize)
     if not _pays(size) or size >= _MAPPED:
         return numpy.zeros(shape, dtype)
-    out = _empty(shape, dtype)
+    out = empty(shape, dtype)
     return out if _write_new(out, numpy.zeros((), dtype)) else numpy.zeros(shape, dtype)
 
 
@@ -569,7 +570,7 @@ def full(shape, value, dtype):
     if not _pays(_bytes(shape, dtype.itemsize)):
         return numpy.full(shape, value, dtype)
     one = numpy.full((), value, dtype)
-    out = _empty(shape, dtype)
+    out = empty(shape, dtype)
     return out if _write_new(out, one) else numpy.full(shape, value, dtype)
 
 
@@ -639,7 +640,7 @@ def counted(Py_ssize_t count, start, step, dtype):
         task.start, task.step = <uint64_t><int64_t>start, <uint64_t><int64_t>step
     else:
         task.low, task.gap = start, step
-    out = numpy.empty(count, dtype)
+    out = empty((count,), dtype)
     task.out = <char*>np.PyArray_DATA(<np.ndarray>out)
     task.kind, task.count, task.parts = kind, count, 1
     with nogil:

@@ -39,6 +39,10 @@ cdef inline np.ndarray new_array(np.dtype dtype, int dims, np.npy_intp* shape, n
     return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
 
 
+# An array of another type or, without one, of the same, that lies in memory like another; its elements nobody wrote yet.
+cdef np.ndarray array_like(np.ndarray x, np.dtype dtype)
+
+
 cdef inline int threads_for(double work) noexcept nogil:
     """How many threads share so many nanoseconds of work."""
     return pool_size() if work >= LEAST_WORK else 1

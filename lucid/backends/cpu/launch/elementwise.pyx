@@ -78,6 +78,7 @@ cdef extern from *:
 
 cdef extern from "numpy/arrayobject.h":
     object PyDataMem_SetHandler(object)
+    object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, np.dtype, int)
 
 cdef object _HANDLER = PyCapsule_New(_MEMORY, "mem_handler", NULL)
 
@@ -88,6 +89,20 @@ cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.n
     try:
         Py_INCREF(dtype)
         return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
+    finally:
+        PyDataMem_SetHandler(before)
+
+
+cdef np.ndarray array_like(np.ndarray x, np.dtype dtype):
+    cdef object before
+    if dtype is None:
+        dtype = x.dtype
+    Py_INCREF(dtype)
+    if np.PyArray_SIZE(x) * dtype.itemsize < LEAST_ALIGNED:
+        return PyArray_NewLikeArray(x, np.NPY_KEEPORDER, dtype, 0)
+    before = PyDataMem_SetHandler(_HANDLER)
+    try:
+        return PyArray_NewLikeArray(x, np.NPY_KEEPORDER, dtype, 0)
     finally:
         PyDataMem_SetHandler(before)
 

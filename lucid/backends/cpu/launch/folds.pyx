@@ -29,11 +29,13 @@ cdef Py_ssize_t _ROWS = 64  # of columns
 cdef Py_ssize_t _PIECE = 2048  # columns that are taken together
 
 ctypedef void (*Run)(
-    char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place, Py_ssize_t rows, Py_ssize_t step
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t place, Py_ssize_t rows, Py_ssize_t step,
+    char* given,
 ) noexcept nogil
 ctypedef void (*Merge)(char* out, char** states, Py_ssize_t count) noexcept nogil
 ctypedef void (*Columns)(
-    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t reach
+    char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t reach,
+    char* given,
 ) noexcept nogil
 ctypedef void (*Narrow)(
     char** states, char* x, Py_ssize_t stride, Py_ssize_t rows, Py_ssize_t count, Py_ssize_t place, Py_ssize_t apart
@@ -62,6 +64,7 @@ cdef struct Task:
     char* memory[STATES]
     char* x
     char* end  # of the memory that can be read
+    char* given  # a number for each result; NULL where there are none
     char* out
     Py_ssize_t itemsize, size  # of results and elements
     Dims kept, outer  # dimensions of results, and those that are put together, but for the innermost
@@ -123,6 +126,11 @@ cdef void _put_in_order(Dims* dims) noexcept nogil:
     dims[0] = found
 
 
+cdef inline char* _given(Task* task, Py_ssize_t result) noexcept nogil:
+    """Where the numbers of results begin, from one of them on."""
+    return task.given + result * task.size if task.given != NULL else NULL
+
+
 cdef void _merge_one(Task* task, Py_ssize_t result, Py_ssize_t piece, char** states) noexcept nogil:
     cdef Py_ssize_t first
     if task.width == 0:
@@ -150,7 +158,8 @@ cdef void _do_columns(Task* task, Py_ssize_t unit) noexcept nogil:
     while first < stop:
         count = min(BESIDE, stop - first)
         task.columns(
-            states, x + first * task.size, task.stride, task.count, count, 0, task.end - (x + first * task.size)
+            states, x + first * task.size, task.stride, task.count, count, 0, task.end - (x + first * task.size),
+            _given(task, result * task.width + first),
         )
         task.merge_columns(out + first * task.itemsize, states, 1, count, count)
         first += count
@@ -176,10 +185,11 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
     if task.width:
         x += piece * task.piece * task.size
         task.columns(
-            states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first, task.end - x
+            states, x, task.stride, count, min(task.piece, task.width - piece * task.piece), first, task.end - x,
+            _given(task, result * task.width + piece * task.piece),
         )
     else:
-        task.run(states, x, task.stride, count, first, 1, 0)
+        task.run(states, x, task.stride, count, first, 1, 0, _given(task, result))
 
 
 cdef void _do_narrow(Task* task, Py_ssize_t unit) noexcept nogil:
@@ -212,7 +222,8 @@ cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
     for k in range(task.states):
         states[k] = own[k]
     task.run(
-        states, task.x + _offset(&task.kept, line) + first * task.step, task.stride, task.count, 0, rows, task.step
+        states, task.x + _offset(&task.kept, line) + first * task.step, task.stride, task.count, 0, rows, task.step,
+        _given(task, line * task.rows + first),
     )
     task.merge_columns(task.out + (line * task.rows + first) * task.itemsize, states, 1, rows, rows)
 
@@ -290,7 +301,8 @@ cdef class Reduction:
         self.cost = cost
         self.code = code
 
-    cdef object reduce(self, np.ndarray x, tuple dims, bint keepdim):
+    cdef object reduce(self, np.ndarray x, tuple dims, bint keepdim, np.ndarray given):
+        """`given` are numbers for all results, in their order, or None."""
         cdef Task task = self.start
         cdef bint is_reduced[DIMS]
         cdef np.npy_intp shape[DIMS]
@@ -319,6 +331,7 @@ cdef class Reduction:
             _put_in_order(&reduced)
         ran(<void*>task.run)
         out = new_array(self.result, kept, shape, NULL)
+        task.given = NULL if given is None else <char*>np.PyArray_DATA(given)
         task.x, task.out = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
         task.size, task.itemsize = np.PyArray_ITEMSIZE(x), self.result.itemsize
         task.end = task.x + task.size
@@ -394,7 +407,7 @@ cdef class Kernel:
         self.reference = reference
         self.known = {}
 
-    cdef object run(self, object x, tuple dims, bint keepdim):
+    cpdef object run(self, object x, tuple dims, bint keepdim, np.ndarray given=None):
         """The result, or None if the reference is to compute it."""
         if not is_enabled() or not is_plain(x) or not dims:
             return None
@@ -402,7 +415,7 @@ cdef class Kernel:
         found = self.known.get(dtype, self)
         if found is self:
             found = self.known[dtype] = self.make(dtype)
-        return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim)
+        return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim, given)
 
 
 def of_dims(Kernel kernel):

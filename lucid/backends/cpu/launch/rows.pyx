@@ -6,11 +6,13 @@ neighbours in the last dimension belong to other rows, many of these are done at
 Rows that are added up are done in groups, each by one thread and in order.
 """
 
+from lucid.backends.cpu.launch.copies import contiguous
+
 cimport numpy as np
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran, threads_for
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_ALIGNED, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
@@ -19,6 +21,7 @@ cdef enum:
     MOST = 12  # operands and results
     NUMBERS = 8
     TOGETHER = 64  # as in codegen.rows, where rows lie side by side
+    LEAST_ACROSS = 16  # elements in each of two dimensions, for which an operand is copied from the one to the other
 
 GROUP = TOGETHER
 cdef Py_ssize_t _NEAREST = 1 << 15  # bytes of rows that are done one after the other in each pass
@@ -84,6 +87,20 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
             data[task.operands - 1 - k] = data[task.count - 1 - k]
         task.inner(data, task.strides, task.length, task.numbers, room, rows)
         unit += 1 if task.width else rows
+
+
+cdef bint _lies_across(np.ndarray x, Py_ssize_t least) noexcept:
+    """Whether an operand of so many bytes has its neighbours in another dimension than the last one."""
+    cdef int d, last = np.PyArray_NDIM(x) - 1
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(x)
+    if last < 1 or np.PyArray_NBYTES(x) < least or np.PyArray_DIM(x, last) < LEAST_ACROSS:
+        return False
+    if -64 <= np.PyArray_STRIDE(x, last) <= 64:
+        return False
+    for d in range(last):
+        if np.PyArray_DIM(x, d) >= LEAST_ACROSS and np.PyArray_STRIDE(x, d) in (size, -size):
+            return True
+    return False
 
 
 cdef bint _joins(Task* task, int inner, Py_ssize_t* steps, Py_ssize_t size) noexcept nogil:
@@ -180,6 +197,10 @@ cdef class Rows:
         for k in range(plain):
             a = <np.ndarray>arrays[k]
             dims = max(dims, np.PyArray_NDIM(a))
+        # Copied square by square, elements are read once; beside each other, rows are done many at once.
+        for k in range(plain):
+            if _lies_across(<np.ndarray>arrays[k], LEAST_ALIGNED if dim == dims - 1 else 0):
+                arrays = (*arrays[:k], contiguous(arrays[k]), *arrays[k + 1:])
         for d in range(dims):
             shape[d] = 1
             for k in range(plain):

@@ -1,8 +1,9 @@
 # Bytes that lie side by side, copied to where nothing of them lies.
 #
-# What the C library does with a few thousand bytes takes up to a fifth longer than this, and with more of them a tenth to a
-# third less. Where lines of the target are not in the cache, they are asked for in advance: a gather of rows of a thousand
-# numbers from four million bytes takes a tenth less time.
+# Lines of the source and of the target are asked for in advance: processors foresee reads of one page only, and no writes.
+# On x86-64 that takes less time than what the C library does with any number of bytes: in one thread, a tenth to a third
+# less for 360 KB to 36 MB (Skylake). On ARM it does for a few thousand bytes, up to a fifth; with more of them it would take
+# a tenth to a half longer.
 
 cdef extern from *:
     """
@@ -14,13 +15,21 @@ cdef extern from *:
 
     #if defined(__GNUC__)
     typedef uint8_t lucid_line __attribute__((vector_size(64), aligned(1), may_alias));
+    #if defined(__x86_64__)
+    #define LUCID_LONGEST PTRDIFF_MAX
+    #else
+    #define LUCID_LONGEST 8192
+    #endif
 
     static inline void lucid_run(char *restrict to, const char *restrict from, ptrdiff_t size) {
         ptrdiff_t k = 0;
-        if (size >= 512 && size <= 8192) {
+        if (size >= 512 && size <= LUCID_LONGEST) {
             memcpy(to, from, 64);
             for (k = 64 - (ptrdiff_t)((uintptr_t)to % 64); k + 256 <= size; k += 256) {
-                for (int line = 0; line < 4; line++) __builtin_prefetch(to + k + 1024 + 64 * line, 1);
+                for (int line = 0; line < 4; line++) {
+                    __builtin_prefetch(to + k + 1024 + 64 * line, 1);
+                    __builtin_prefetch(from + k + 2048 + 64 * line, 0);
+                }
                 lucid_line a = *(const lucid_line *)(from + k), b = *(const lucid_line *)(from + k + 64);
                 lucid_line c = *(const lucid_line *)(from + k + 128), d = *(const lucid_line *)(from + k + 192);
                 *(lucid_line *)(to + k) = a;

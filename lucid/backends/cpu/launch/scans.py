@@ -35,6 +35,10 @@ class Kernel:
         """
         raise AssertionError("there is no compiled code")
 
+    def before(self, x: Any, dim: int, first: Any, params: dict[str, Any]) -> Any:
+        """What a scan holds before each element, `first` where it begins; None where there are no loops."""
+        return None
+
 
 class Selection:
     """The generated loop `select` of codegen.selections, for elements of a type."""

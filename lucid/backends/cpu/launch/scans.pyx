@@ -9,7 +9,7 @@ cimport numpy as np
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.string cimport memset
-from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, ran
+from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -33,9 +33,6 @@ ctypedef void (*Columns)(
 ctypedef void (*Select)(
     char* places, Py_ssize_t step, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t k, Py_ssize_t turn
 ) noexcept nogil
-
-cdef extern from "numpy/arrayobject.h":
-    object PyArray_NewLikeArray(np.ndarray, np.NPY_ORDER, np.dtype, int)
 
 
 cdef struct Task:
@@ -222,8 +219,11 @@ cdef class Scan:
         self.cost = cost
         self.code = code
 
-    cdef object run(self, PyObject** arrays, int n, int dim, bint reverse):
-        """The result, or None if shapes or dimensions are not those of a scan."""
+    cdef object run(self, PyObject** arrays, int n, int dim, bint reverse, bint is_delayed):
+        """The result, or None if shapes or dimensions are not those of a scan.
+
+        If it is delayed, each place gets what was found one place before, and the first nothing.
+        """
         cdef Task task = self.start
         cdef np.ndarray a, like = <np.ndarray>arrays[0]
         cdef np.npy_intp shape[DIMS]
@@ -250,18 +250,21 @@ cdef class Scan:
                     if np.PyArray_DIM(<np.ndarray>arrays[k], d) not in (1, shape[d]):
                         return None
         if is_alike:
-            Py_INCREF(self.result)
-            out = PyArray_NewLikeArray(like, np.NPY_KEEPORDER, self.result, 0)
+            out = array_like(like, self.result)
         else:
             out = new_array(self.result, dims, shape, NULL)
         if np.PyArray_SIZE(out) == 0:
             return out
-        self.bind(&task, arrays, n, <np.ndarray>out, dim, reverse)
+        self.bind(&task, arrays, n, <np.ndarray>out, dim, reverse, is_delayed)
+        if task.count == 0:
+            return out
         ran(<void*>task.line)
         _do_timed(&task, self.cost, np.PyArray_SIZE(out))
         return out
 
-    cdef void bind(self, Task* task, PyObject** arrays, int n, np.ndarray out, int dim, bint reverse) noexcept:
+    cdef void bind(
+        self, Task* task, PyObject** arrays, int n, np.ndarray out, int dim, bint reverse, bint is_delayed
+    ) noexcept:
         """Set out to scan operands that are broadcast to the shape of the result."""
         cdef Py_ssize_t strides[MOST]
         cdef Py_ssize_t sizes[MOST]
@@ -283,7 +286,11 @@ cdef class Scan:
                 if reverse:
                     task.data[k] += (task.count - 1) * strides[k]
                     task.strides[k] = -strides[k]
-        _choose(task, sizes)
+        if is_delayed:
+            task.data[n] += task.strides[n]
+            task.count -= 1
+        if task.count:
+            _choose(task, sizes)
 
     def entry(self, tuple arrays, np.ndarray out, int dim, bint reverse):
         cdef Entered entered
@@ -293,7 +300,7 @@ cdef class Scan:
         entered.task, entered.cost = self.start, self.cost
         for k in range(n):
             given[k] = <PyObject*>arrays[k]
-        self.bind(&entered.task, given, n, out, dim, reverse)
+        self.bind(&entered.task, given, n, out, dim, reverse, False)
         for k in range(n):
             entered.task.data[k] -= <Py_ssize_t>np.PyArray_DATA(<np.ndarray>given[k])
         entered.task.data[n] -= <Py_ssize_t>np.PyArray_DATA(out)
@@ -310,10 +317,16 @@ cdef class Kernel:
         self.known = {}
 
     def __call__(self, *arrays, dim, **params):
-        out = self.scanned(arrays, dim, params)
+        out = self.scanned(arrays, dim, params, False)
         return self.reference(*arrays, dim=dim, **params) if out is None else out
 
-    cdef object scanned(self, tuple arrays, int dim, dict params):
+    def before(self, x, int dim, first, dict params):
+        out = self.scanned((x,), dim, params, True)
+        if out is not None and np.PyArray_SIZE(<np.ndarray>out):
+            out[(slice(None),) * dim + (-1 if params.get("reverse", False) else 0,)] = first
+        return out
+
+    cdef object scanned(self, tuple arrays, int dim, dict params, bint is_delayed):
         """The result, or None if the reference is to compute it."""
         cdef PyObject* given[MOST]
         cdef Scan found
@@ -328,7 +341,7 @@ cdef class Kernel:
                 return None
             given[k] = <PyObject*>x
         found = self.of((<np.ndarray>given[0]).dtype, params)
-        return None if found is None else found.run(given, n, dim, params.get("reverse", False))
+        return None if found is None else found.run(given, n, dim, params.get("reverse", False), is_delayed)
 
     cdef Scan of(self, np.dtype dtype, dict params):
         """The loops for a type and parameters; None if there are none."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from lucid.backends.cpu import windows
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.parallel import in_parts
 from lucid.backends.numpy.nn.convolution import in_wide_type
 from lucid.core.kernels import WithBackward, fill
@@ -109,13 +110,13 @@ def _is_depthwise(inputs: int, g: Geometry) -> bool:
 
 @_in_single
 def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
-    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    weight = contiguous(w).reshape(g.groups, w.shape[0] // g.groups, -1)
     plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
     if not (x.size and out.size):
         out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
         return out
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     if not (g.is_product or _is_depthwise(w.shape[1], g)):
         added = None if bias is None else np.ascontiguousarray(bias, x.dtype)
         if windows.correlate(x, weight, added, g, out):
@@ -178,12 +179,12 @@ def _turned(g: Geometry) -> Geometry | None:
 
 def _scattered(y: Any, w: Any, g: Geometry) -> Any:
     """The windows of the input, each a product of weights with one place of y, added up."""
-    weight = np.ascontiguousarray(w).reshape(g.groups, w.shape[0] // g.groups, -1)
+    weight = contiguous(w).reshape(g.groups, w.shape[0] // g.groups, -1)
     out = np.empty((len(y), w.shape[1] * g.groups, *g.size), y.dtype)
     if not (out.size and y.size):
         out[...] = 0
         return out
-    y = np.ascontiguousarray(y)
+    y = contiguous(y)
     if not _is_depthwise(w.shape[1], g) and windows.spread(y, weight, g, out):
         return out
     work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
@@ -215,7 +216,7 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
     shape = (y.shape[1], inputs, *g.kernel)
     if not (x.size and y.size):
         return np.zeros(shape, x.dtype)
-    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+    x, y = contiguous(x), contiguous(y)
     total = np.empty(shape, x.dtype)
     if not (g.is_product or _is_depthwise(inputs, g)) and windows.weigh(x, y, g, total):
         return total

@@ -11,6 +11,7 @@ from lucid.backends.cpu.arithmetic import divide
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.launch.classes import narrow
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.core.primitive import P
@@ -28,7 +29,7 @@ _loss_kernel, _back_kernel = row_kernel(loss_of_row), row_kernel(loss_of_row_bac
 
 def _flat(x: Any) -> Any:
     """Scores with one dimension at most behind the classes, or what belongs to them."""
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     return x if x.ndim < 4 else x.reshape(*x.shape[:2], -1)
 
 

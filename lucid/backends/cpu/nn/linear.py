@@ -10,6 +10,7 @@ import numpy as np
 
 from lucid.backends.cpu import gemm, rowwise
 from lucid.backends.cpu.contraction import dot
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.core.kernels import fill
 
 
@@ -34,7 +35,7 @@ def _linear_array(x: Any, weight: Any, bias: Any) -> Any:
 def _column_sums(x: Any) -> Any:
     if x.dtype.char in "fd":
         x = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-        return rowwise.column_sums(np.ascontiguousarray(x))
+        return rowwise.column_sums(contiguous(x))
     return x.sum(axis=tuple(range(x.ndim - 1)), dtype=x.dtype)
 
 

@@ -11,6 +11,7 @@ from lucid.backends.cpu.arithmetic import within
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.elementwise import scalar_kernel
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.numpy.nn.losses import of_probabilities
 from lucid.core import kernels
 from lucid.core.kernels import fill
@@ -31,10 +32,10 @@ _squares = row_kernel(squared_distance)
 
 def _sum_of_squares(x: Any, y: Any, dims: tuple[int, ...], scale: float) -> Any:
     size = x.size
-    if x.shape == y.shape and len(dims) == x.ndim and size and x.flags.c_contiguous and y.flags.c_contiguous:
+    if x.shape == y.shape and len(dims) == x.ndim and size:
         # Rows of one length, and what is left of them.
         whole = size - size % LONGEST_ROW
-        flat = x.reshape(-1), y.reshape(-1)
+        flat = contiguous(x).reshape(-1), contiguous(y).reshape(-1)
         cuts = [[v[:whole].reshape(-1, LONGEST_ROW) for v in flat], [v[None, whole:] for v in flat]]
         parts = [_squares.run(tuple(cut), 1, {}) for cut in cuts if cut[0].size]
         if parts[0] is not None:

@@ -14,6 +14,7 @@ from lucid.backends.cpu.arithmetic import add, within
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.launch.rows import GROUP
 from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
@@ -28,12 +29,10 @@ from lucid.ops.nn.normalization import (
     row_norm,
 )
 
-_in_order = np.ascontiguousarray
-
 
 def _as_rows(x: Any, ndim: int) -> Any:
     """The last dimensions as one."""
-    x = _in_order(x)
+    x = contiguous(x)
     return x if ndim == 1 else x.reshape(*x.shape[: x.ndim - ndim], math.prod(x.shape[x.ndim - ndim :]))
 
 
@@ -141,7 +140,7 @@ def _are_moderate(scale: Any, dtype: Any) -> bool:
 
 
 def _as_groups(x: Any, groups: int) -> Any:
-    return _in_order(x).reshape(len(x), groups, math.prod(x.shape[1:]) // groups)
+    return contiguous(x).reshape(len(x), groups, math.prod(x.shape[1:]) // groups)
 
 
 def _of_groups(values: Any, x: Any, groups: int) -> Any:
@@ -187,23 +186,23 @@ _FEW = 16  # positions up to which the examples of a channel are brought togethe
 
 
 def _as_channels(x: Any) -> Any:
-    x = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    x = contiguous(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
     if x.shape[2] >= _FEW:
         return x
-    return _in_order(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
+    return contiguous(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
 
 
 def _from_channels(y: Any, shape: tuple[int, ...]) -> Any:
     """An array as it was before `_as_channels`."""
     if len(y) == shape[0]:
         return _shaped(y, shape)
-    return _in_order(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
+    return contiguous(y.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1))
 
 
 def _channels_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     """The result, mean and variance, and what `_channels_backward` wants to know."""
     planes = _as_channels(x)
-    w, b = (v if v is None else _in_order(v) for v in (weight, bias))
+    w, b = (v if v is None else contiguous(v) for v in (weight, bias))
     low, high = safe_sums(x.dtype)
     y, mean, rstd, narrow_mean, variance, is_extreme = batch_norm.normalize(planes, w, b, eps, low, high)
     if is_extreme:
@@ -235,8 +234,8 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any) -> lis
     (x, weight, _), (mean, rstd) = arrays, residuals
     planes = _as_channels(x)
     g = np.zeros_like(planes) if cts[0] is None else _as_channels(cts[0])
-    w = weight if weight is None else _in_order(weight)
-    by_mean, by_variance = [ct if ct is None else _in_order(ct.astype(mean.dtype)) for ct in cts[1:]]
+    w = weight if weight is None else contiguous(weight)
+    by_mean, by_variance = [ct if ct is None else contiguous(ct.astype(mean.dtype)) for ct in cts[1:]]
     units = _units(rstd, planes.dtype)
     if units is None:
         dx, dw, db = batch_norm.normalize_back(g, planes, w, mean, rstd, by_mean, by_variance, needs[0])
@@ -300,8 +299,8 @@ def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...
 
 
 def _scaled(x: Any, scale: Any, shift: Any) -> Any:
-    planes = _in_order(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
-    return _shaped(batch_norm.affine(planes, _in_order(scale), shift if shift is None else _in_order(shift)), x.shape)
+    planes = contiguous(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    return _shaped(batch_norm.affine(planes, contiguous(scale), shift if shift is None else contiguous(shift)), x.shape)
 
 
 def _affine_backward(cts: Any, arrays: Any, residuals: Any, needs: Any) -> list[Any]:
