@@ -469,9 +469,11 @@ def arange(
         raise ArgumentError(f"arange: from {start} to {end} in steps of {step} leads away from the end")
     if dtype is None:
         whole = whole or all(isinstance(v, int | np.integer) for v in (start, end, step))
-        dtype = dtypes.INT64 if whole else dtypes.default_float()
+        kind = dtypes.INT64 if whole else dtypes.default_float()
+    else:
+        kind = dtypes.as_numpy(dtype)
     count = max(0, math.ceil((end - start) / step))
-    return _made(arrays.counted(count, start, step, dtypes.as_numpy(dtype)), None, requires_grad, device)
+    return _made(arrays.counted(count, start, step, kind), None, requires_grad, device)
 
 
 def linspace(

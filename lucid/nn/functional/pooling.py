@@ -5,7 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from lucid import Tensor, div, scatter, zeros
-from lucid.core.primitive import lift
+from lucid.core.primitive import apply, element_type, lift
+from lucid.core.tensor import shape_of
 from lucid.nn.functional.spatial import Sizes, each, for_dimensions, hashable, require_fractions
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn.pooling import AnyWindows, EqualShares, Windows, window_counts, window_map, windows
@@ -38,10 +39,11 @@ __all__ = [
 def _spatial(name: str, input: Any, n: int) -> Tensor:
     """The input, with examples and channels or channels only in front of its `n` spatial dimensions."""
     x = lift(input)
-    if x.ndim not in (n + 1, n + 2):
-        raise RuntimeError(f"{name}: expected {n + 1} or {n + 2} dimensions, not shape {x.shape}")
-    if 0 in x.shape[1 if x.ndim == n + 2 else 0 :]:
-        raise RuntimeError(f"{name}: only the number of examples may be 0, not any other size of {x.shape}")
+    shape = shape_of(x)
+    if len(shape) not in (n + 1, n + 2):
+        raise RuntimeError(f"{name}: expected {n + 1} or {n + 2} dimensions, not shape {shape}")
+    if 0 in shape and 0 in shape[len(shape) - n - 1 :]:
+        raise RuntimeError(f"{name}: only the number of examples may be 0, not any other size of {shape}")
     return x
 
 
@@ -89,7 +91,7 @@ def _max_pool(n: int) -> Any:
     ) -> Any:
         x = _spatial(name, input, n)
         how = hashable(kernel_size), hashable(stride), hashable(padding), hashable(dilation)
-        found = _windows(name, x.shape, n, *how, ceil_mode)
+        found = _windows(name, shape_of(x), n, *how, ceil_mode)
         return _max_pooled(name, x, found, return_indices)
 
     return max_pool
@@ -111,11 +113,17 @@ max_pool1d, max_pool2d, max_pool3d = for_dimensions(
 )
 
 
+@lru_cache(maxsize=1024)
+def _counted_maps(found: tuple[AnyWindows, ...], count_include_pad: bool) -> tuple[Maps, Any]:
+    return _maps(found), window_counts(found, count_include_pad)
+
+
 def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, given: int | None) -> Tensor:
-    total: Tensor = P.resample(x, maps=_maps(found))
-    count = window_counts(found, count_include_pad) if given is None else given
-    divisor = count if isinstance(count, int) else Tensor._wrap(count.astype(x.np_dtype))
-    return total / divisor if x.np_dtype.kind != "i" else div(total, divisor, rounding_mode="trunc")
+    maps, count = _counted_maps(found, count_include_pad)
+    total, kind = apply(P.resample, (x,), {"maps": maps}), element_type(x)
+    count = count if given is None else given
+    divisor = count if isinstance(count, int) else Tensor._wrap(count.astype(kind))
+    return total / divisor if kind.kind != "i" else div(total, divisor, rounding_mode="trunc")
 
 
 def _avg_pool(n: int) -> Any:
@@ -131,12 +139,12 @@ def _avg_pool(n: int) -> Any:
         divisor_override: int | None = None,
     ) -> Tensor:
         x = _spatial(name, input, n)
-        if x.np_dtype.kind in "bu":
+        if element_type(x).kind in "bu":
             raise RuntimeError(f"{name}: expected numbers with a sign, not {x.dtype}; convert it, as in x.float()")
         if divisor_override == 0:
             raise ValueError(f"{name}: divisor_override must not be 0")
         how = hashable(kernel_size), hashable(stride), hashable(padding)
-        found = _windows(name, x.shape, n, *how, 1, ceil_mode)
+        found = _windows(name, shape_of(x), n, *how, 1, ceil_mode)
         return _means(x, found, count_include_pad, divisor_override)
 
     return avg_pool

@@ -132,6 +132,7 @@ cdef double _PIECE = 10000.0  # nanoseconds, below which nobody is handed work
 cdef double _BYTE = 0.08  # nanoseconds, of memory that is copied as it lies
 cdef double _ELEMENT = 0.6  # nanoseconds, of elements one by one
 cdef Py_ssize_t _BLOCK = 1 << 15  # bytes
+cdef Py_ssize_t _LONG = 4096  # bytes in the cache, which the C library takes longer to copy
 cdef Py_ssize_t _SIDE = 4  # of a square block, in lines
 cdef Py_ssize_t _AT_ONCE = 8  # places to which the same memory is copied
 # Memory of this size is always mapped anew by glibc's allocator, and 0 before anybody wrote it.
@@ -800,7 +801,10 @@ cdef int _join_rows(np.ndarray out, tuple xs, Py_ssize_t rows) except -1:
             x = <np.ndarray>other
             piece = np.PyArray_NBYTES(x) // rows
             for r in range(rows):
-                memcpy(to + r * whole, <char*>np.PyArray_DATA(x) + r * piece, piece)
+                if piece < _LONG:
+                    memcpy(to + r * whole, <char*>np.PyArray_DATA(x) + r * piece, piece)
+                else:
+                    runs.run(to + r * whole, <char*>np.PyArray_DATA(x) + r * piece, piece)
             to += piece
         return 0
     moves.count = len(xs)
