@@ -205,6 +205,10 @@ def test_code_for_other_processors(triple: str, cpu: str) -> None:
         makers = (folds.run, folds.merge, folds.columns, folds.merge_columns, folds.narrow)
         code = compiler.object_code(loops.module([make(plan, make.__name__) for make in makers]))
         assert code.startswith(b"\x7fELF")
+    distances = P.sum.fold._replace(lift=lambda x, mean, place: (P.square(x - mean),))
+    plan = folds.FoldPlan(distances, np.dtype("float32"), np.dtype("float32"), 2)
+    code = compiler.object_code(loops.module([make(plan, make.__name__) for make in (folds.run, folds.columns)]))
+    assert code.startswith(b"\x7fELF")
 
 
 # --- numbers beside the elements -------------------------------------------------------------------

@@ -83,6 +83,19 @@ def test_scale_factor_is_used_as_given():
     assert not np.allclose(as_given.numpy(), by_size.numpy())
 
 
+def test_sizes_are_looked_at_by_value_and_type():
+    """What is done along each dimension is found once; numbers of other types that are equal are refused as before."""
+    x = random(1, 1, 5)
+    F._known_plan.cache_clear()
+    assert F.interpolate(x, size=4).shape == F.interpolate(x + 1, size=4).shape == (1, 1, 4)
+    assert F._known_plan.cache_info().hits == 1
+    with pytest.raises(TypeError, match="integer"):
+        F.interpolate(x, size=4.0)
+    with pytest.raises(ValueError, match="only one"):
+        F.interpolate(x, size=4, scale_factor=2)
+    assert F.interpolate(x, scale_factor=(2,)).shape == F.interpolate(x, scale_factor=np.float32(2)).shape == (1, 1, 10)
+
+
 def test_upsample_is_interpolate():
     x = random(1, 2, 3, 4)
     for options in ({"scale_factor": 2}, {"size": (5, 7), "mode": "bilinear", "align_corners": True}):

@@ -1,6 +1,7 @@
 """Images in other sizes and at other places: interpolation, sampling on a grid, rearranged channels."""
 
 import math
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -8,10 +9,19 @@ import lucid
 from lucid import Tensor
 from lucid.api.shaping import in_own_memory
 from lucid.core.primitive import lift
+from lucid.core.tensor import shape_of
 from lucid.nn.functional import pooling
 from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
-from lucid.ops.nn.resampling import AxisMap, Sampling, antialias_map, cubic_weights, interpolation_map, nearest_map
+from lucid.ops.nn.resampling import (
+    AxisMap,
+    Maps,
+    Sampling,
+    antialias_map,
+    cubic_weights,
+    interpolation_map,
+    nearest_map,
+)
 from lucid.ops.rules import P
 
 __all__ = [
@@ -56,21 +66,40 @@ def interpolate(
     Tensor([[[1. , 1.5, 2.5, 3. ]]])
     """
     x = lift(input)
-    n = x.ndim - 2
-    if not 1 <= n <= 3:
+    old = shape_of(x)[2:]
+    if not 1 <= len(old) <= 3:
         raise RuntimeError(f"interpolate: expected shape (N, C, …) with one to three more sizes, not {x.shape}")
-    _raise_if_wrong_mode(mode, n, align_corners, antialias)
-    sizes, scales = _sizes(x.shape[2:], size, scale_factor, recompute_scale_factor)
+    # Numbers are keys: those of other types, and of arrays, are not always what they are equal to.
+    plan = _known_plan if type(size) in _KEYS and type(scale_factor) in _KEYS else _plan
+    sizes, maps = plan(old, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if mode == "area":
-        return getattr(pooling, f"adaptive_avg_pool{n}d")(x, sizes)
+        return getattr(pooling, f"adaptive_avg_pool{len(old)}d")(x, sizes)
     if mode not in _STEPS:
         require_fractions(x, f"interpolate: mode {mode!r}")
-    maps = []
-    for old, new, scale in zip(x.shape[2:], sizes, scales, strict=True):
-        maps.append(
-            None if old == new and scale == 1 else _axis_map(mode, old, new, scale, bool(align_corners), antialias)
-        )
-    return P.resample(x, maps=tuple(maps))
+    return P.resample(x, maps=maps)
+
+
+def _plan(
+    old: Sizes,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+    recompute: bool | None,
+    antialias: bool,
+) -> tuple[Sizes, Maps]:
+    """The new sizes, and what happens along each dimension; the pooling of areas needs no more than the sizes."""
+    _raise_if_wrong_mode(mode, len(old), align_corners, antialias)
+    sizes, scales = _sizes(old, size, scale_factor, recompute)
+    maps: list[AxisMap | None] = []
+    for n, new, scale in zip(old, sizes, scales, strict=True) if mode != "area" else ():
+        is_same = n == new and scale == 1
+        maps.append(None if is_same else _axis_map(mode, n, new, scale, bool(align_corners), antialias))
+    return sizes, tuple(maps)
+
+
+_known_plan = lru_cache(maxsize=1024, typed=True)(_plan)
+_KEYS = (int, float, type(None))
 
 
 def _axis_map(mode: str, old: int, new: int, scale: float, align_corners: bool, antialias: bool) -> AxisMap:
