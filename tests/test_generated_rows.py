@@ -200,3 +200,12 @@ def test_bits_do_not_depend_on_how_operands_lie_in_memory(dtype):
         wanted = call(lucid.from_numpy(x), lucid.from_numpy(y)).numpy()
         across = call(lucid.from_numpy(np.asfortranarray(x)), lucid.from_numpy(y)).numpy()
         np.testing.assert_array_equal(across, wanted, err_msg=name)
+
+
+def test_a_few_thousand_elements_are_work_for_one_thread():
+    from lucid.codegen.rows import RowPlan
+
+    least = 60000  # what threads share at least: see launch/elementwise.pxd
+    for name in ("softmax", "log_softmax", "logsumexp"):
+        cost = RowPlan.of(getattr(P, name).row_body, [np.dtype(np.float32)], {}).cost
+        assert 64 * 64 * cost < least < 128 * 128 * cost, name

@@ -57,7 +57,10 @@ class RowPlan:
         is_cheap = not any(step.primitive.name in FUNCTIONS for step in steps)
         self.column_lanes = 4 * self.lanes if is_cheap else self.lanes  # more of a row of memory at once
         self.kept = self._kept()
-        self.cost = 1 + sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
+        # In units of which an addition of elements in memory has 2: softmax of 96 x 96 numbers takes as long in one thread
+        # as in two, with what it takes to share them.
+        of_elements = [s.primitive.name for k, s in enumerate(steps) if k not in self.uniform]
+        self.cost = 1 + self.last + sum(5.0 if name in FUNCTIONS else 0.4 for name in of_elements)
 
     @staticmethod
     def of(function: Any, types: Sequence[np.dtype[Any]], params: dict[str, Any]) -> "RowPlan":
