@@ -28,16 +28,20 @@ def _make(primitive: Any, dtype: Any) -> Any:
         from lucid.codegen import bodies, folds  # loaded when first needed, and LLVM with it
 
         try:
-            return launched(folds.FoldPlan(primitive.fold, dtype, result), result, primitive.name)
+            plan = folds.FoldPlan(primitive.fold, dtype, result)
         except bodies.NotGeneratedError:
             return None
+        return launched(plan, result, primitive.name)
 
 
-def launched(plan: Any, result: Any, name: str = "") -> launch_folds.Reduction:
-    """The loops of a plan."""
-    from lucid.codegen import compiled
+def launched(plan: Any, result: Any, name: str = "") -> launch_folds.Reduction | None:
+    """The loops of a plan, or None where there is no code."""
+    from lucid.codegen import bodies, compiled
 
-    addresses, code = compiled.fold(plan, name)
+    try:
+        addresses, code = compiled.fold(plan, name)
+    except bodies.NotGeneratedError:
+        return None
     return launch_folds.Reduction(
         addresses, tuple([t.bytes for t in plan.states]), plan.within.lanes, result, plan.cost, code
     )
