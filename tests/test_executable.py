@@ -602,6 +602,12 @@ def test_losses_of_one_class(rows):
         assert (compiled(scores) == 0).all()
 
 
+def test_a_number_is_flipped_and_rolled():
+    x = values("float64")
+    want, got, _ = both(lambda x: (x.flip(()) * 2, x.exp().flip(()), x.roll(3), grad(lambda x: x.flip(()))(x)), x)
+    assert_same(want, got)
+
+
 @needs_code
 def test_programs_call_the_loops_of_reductions_that_the_pack_has():
     x = values("float32", 40, 50)

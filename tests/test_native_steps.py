@@ -7,6 +7,7 @@ from executables import assert_same, both, values
 import lucid
 from lucid import nn
 from lucid.backends.cpu.generated import support
+from lucid.core.primitive import P
 from lucid.func import grad
 from lucid.nn import functional as F
 
@@ -87,6 +88,87 @@ def test_softmax_along_any_dimension(name, dim):
             assert_native(gradient(lambda x: getattr(F, name)(x * 2, dim)), values(dtype, *shape))
 
 
+def test_elements_at_positions():
+    x, index = values("float32", 6, 8), lucid.tensor([[0, 3, 3, -1], [5, 0, 2, 2]] * 3) % 6
+    rows, some = lucid.tensor([4, 0, 4]), values("float32", 3, 8, seed=1)
+    assert_native(gradient(lambda x: x.gather(1, index)), x)
+    assert_native(gradient(lambda x: lucid.take_along_dim(x, index.reshape(3, 8), 0)), x)
+    assert_native(gradient(lambda x: x.max(1)[0] * x.min(0)[0].sum()), x)
+    assert_native(lambda x: (lucid.zeros(6, 9).scatter_add(1, index, x[:, :4]), x.index_add(0, rows, some)), x)
+    assert_native(lambda x: (lucid.zeros(6, 9).scatter(1, index, x[:, :4]), x.index_put((rows,), some)), x)
+    assert_native(gradient(lambda x: x.index_add(0, rows, x[:3])), x)
+    assert_native(gradient(lambda x: lucid.zeros(6, 9).scatter_add(1, index, x[:, :4])), x)
+
+
+def test_the_first_few_in_order():
+    for dtype in ("float32", "int64"):
+        x = values(dtype, 6, 50, 7)
+        assert_native(lambda x: (*x.topk(3, 1), *x.topk(2, 2, largest=False), *(x * 2).topk(1, 0)), x)
+    assert_native(gradient(lambda x: x.topk(3, 1)[0]), values("float32", 6, 50))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(40, 6), (3000, 5), (4, 6, 50)], ids=str)
+def test_losses_of_classes(shape, reduction, dtype):
+    target = lucid.randint(0, shape[1], (shape[0], *shape[2:]), generator=lucid.Generator(seed=1))
+    target[1] = -100
+    assert_native(gradient(lambda x: F.nll_loss(x, target, reduction=reduction)), values(dtype, *shape))
+    step = lucid.compile(lambda x, t: F.nll_loss(x, t, reduction=reduction))
+    wrong = target.clone()
+    wrong[0] = shape[1]
+    step(values(dtype, *shape), target)
+    with pytest.raises(IndexError):
+        step(values(dtype, *shape), wrong)
+
+
+def test_positions_outside_are_errors():
+    step = lucid.compile(lambda x, i: x[i, i])
+    x = values("float32", 4, 4)
+    assert_same([step(x, lucid.tensor([0, -1]))], [x.diagonal()[[0, 3]]])
+    with pytest.raises(IndexError):
+        step(x, lucid.tensor([0, 4]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logsumexp_along_the_last_dimension(dtype):
+    for shape in ((7,), (5, 100), (2, 3, 9000)):
+        x = values(dtype, *shape)
+        x[..., 2] = -float("inf")
+        assert_native(gradient(lambda x: x.logsumexp(-1)), x)
+        assert_native(lambda x: (x * 2).logsumexp(-1, keepdim=True), x)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms(p):
+    for shape, dim in (((40,), None), ((6, 700), 1), ((6, 700), 0), ((3, 4, 5), (1, 2))):
+        for dtype in ("float32", "float64"):
+            assert_native(gradient(lambda x, dim=dim: lucid.linalg.vector_norm(x, p, dim)), values(dtype, *shape))
+    zeros = values("float32", 6, 8) * 0
+    assert_native(lambda x: lucid.linalg.vector_norm(x, p, 1), zeros)
+    for scale in (1e-30, 1e30):  # these are left to the kernel
+        want, got, _ = both(lambda x: lucid.linalg.vector_norm(x, p, 1), values("float32", 6, 8) * scale)
+        assert_same(want, got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 6, 5, 7), (64, 4, 10), (3, 8, 32, 32)], ids=str)
+def test_norms_of_groups(shape, dtype):
+    x, w, b = values(dtype, *shape), values(dtype, shape[1], seed=1), values(dtype, shape[1], seed=2)
+
+    def normal(x, w, b):
+        return F.group_norm(x, 2, w, b)
+
+    def loss(x, w, b):
+        return (normal(x, w, b) * x.detach().sin()).sum()
+
+    assert_native(lambda *args: (normal(*args), *grad(loss, argnums=(0, 1, 2))(*args)), x, w, b)
+    assert_native(gradient(lambda x: F.group_norm(x, 2)), x)
+    assert_native(gradient(lambda x: F.instance_norm(x)), x)
+    want, got, _ = both(normal, x * 1e-25 if dtype == "float32" else x * 1e-200, w, b)
+    assert_same(want, got)
+
+
 POOLS = {
     "max": lambda x: F.max_pool2d(x, 2),
     "max, overlapping": lambda x: F.max_pool2d(x, 3, 2, 1),
@@ -127,6 +209,38 @@ def test_convolution_with_kernels_of_one_place(examples, groups):
         return F.conv2d(x, w, b, groups=groups).square().sum()
 
     assert_native(grad(loss, argnums=(0, 1, 2)), x, w, b, exactly=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["truth values", "numbers", "few queries", "dropout"])
+def test_attention_with_masks(kind, dtype):
+    q, k, v = [values(dtype, 2, 3, 20, 16, seed=s) * 0.3 for s in range(3)]
+    mask = values("float32", 2, 1, 20, 20, seed=5) > -2
+    mask[0, 0, 3] = False  # all of a row
+    numbers, keep = values(dtype, 20, 20, seed=6), (values(dtype, 2, 3, 20, 20, seed=7) > 0).to(q.dtype) * 2
+    options = {
+        "truth values": {"attn_mask": mask},
+        "numbers": {"attn_mask": numbers},
+        "few queries": {"attn_mask": numbers[:3]},
+        "dropout": {},
+    }[kind]
+
+    def attended(q, k, v):
+        if kind == "dropout":
+            return P.attention(q, k, v, None, keep, scale=0.25, causal=False)
+        return F.scaled_dot_product_attention(q[:, :, :3] if "few" in kind else q, k, v, **options)
+
+    assert_native(lambda *args: (attended(*args),), q, k, v, exactly=False)
+    assert_native(grad(lambda *args: attended(*args).square().sum(), argnums=(0, 1, 2)), q, k, v, exactly=False)
+
+
+def test_the_gradient_of_a_mask_of_attention():
+    q, k, v = [values("float64", 2, 3, 20, 16, seed=s) * 0.3 for s in range(3)]
+
+    def loss(mask, q):
+        return F.scaled_dot_product_attention(q, k, v, mask).square().sum()
+
+    assert_native(grad(loss, argnums=(0, 1)), values("float64", 20, 20, seed=6), q, exactly=False)
 
 
 # --- draws -----------------------------------------------------------------------------------------

@@ -47,10 +47,12 @@ def assembly_steps(emitter: Any, instruction: Instruction) -> None:
         emitter.copy(given[0], out)
         _copy_into(emitter, given[1], out.shown(params["through"].kernel(array, **params["settings"])))
     elif name == "flip":
-        emitter.copy(given[0].shown(np.flip(given[0].array, params["dims"])), out)
+        dims = {d % array.ndim for d in params["dims"]}
+        turned = tuple([slice(None, None, -1 if d in dims else 1) for d in range(array.ndim)])
+        emitter.copy(given[0].shown(part_of(given[0].array, turned)), out)
     elif name == "roll":
         for read, written in rolled_parts(array.shape, params["shifts"], params["dims"]):
-            emitter.copy(given[0].shown(given[0].array[read]), out.shown(array[written]))
+            emitter.copy(given[0].shown(part_of(given[0].array, read)), out.shown(part_of(array, written)))
     else:  # a reshape for which elements have to be moved
         emitter.copy(given[0], out.shown(array.reshape(given[0].array.shape)))
 

@@ -4,14 +4,18 @@ A body says what they compute (`ops.nn.rows`). Those of instructions that follow
 elementwise instructions between them, and the code generator divides that into passes over a row (`codegen.rows`).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.backends.cpu.generated.reductions import LONGEST_PART
 from lucid.backends.cpu.nn.normalization import scales
+from lucid.backends.numpy.norms import moderate_sizes
 from lucid.codegen.bodies import NotGeneratedError, Plan
+from lucid.codegen.fused import ROWS
 from lucid.codegen.rows import RowPlan
 from lucid.core import dtypes
 from lucid.core.kind import NeedsValueError
@@ -27,7 +31,7 @@ from lucid.ops.nn.cross_entropy import (
     loss_of_row,
     loss_of_row_back,
 )
-from lucid.ops.nn.normalization import affine_back, normalized, normalized_back, row_norm
+from lucid.ops.nn.normalization import affine_back, group_norm, normalized, normalized_back, row_norm
 from lucid.ops.nn.rows import LENGTH, Row, RowBody
 from lucid.ops.promotion import cast
 
@@ -60,6 +64,12 @@ class Check:
 @cache
 def _of_primitive(primitive: Primitive) -> RowFunction:
     return RowFunction(primitive.name, primitive.row_body)
+
+
+@cache
+def _of_reduction(primitive: Primitive) -> RowFunction:
+    """With the elements of the row, by whose shape loops go."""
+    return RowFunction(primitive.name, lambda row, x: (P.neg(x), primitive.row_body(row, x)))
 
 
 @cache
@@ -118,9 +128,13 @@ class Rewriter:
             ):
                 return None
             return self._if_coded([instruction._replace(primitive=_of_primitive(primitive), params={})])
+        if primitive.row_body is not None and "dims" in instruction.params:
+            return self._reduced(instruction)
         if primitive in (cross_entropy_primitive, cross_entropy_back):
             return self._cross_entropy(instruction)
         of = primitive.of if isinstance(primitive, Gradient) else primitive
+        if of is group_norm and self.can_check:
+            return self._groups(instruction)
         if of is not row_norm or not self.can_check or instruction.params["ndim"] != 1:
             return None
         g, (x, weight, bias) = instruction.operands[:-3], instruction.operands[-3:]
@@ -131,14 +145,28 @@ class Rewriter:
         ):
             return None
         if primitive is row_norm:
-            return self._forward(instruction, instruction.results[0])
+            return self._forward(instruction, instruction.results[0], scales(x.dtype.numpy))
         return self._backward(instruction)
 
     def _if_coded(self, found: list[Instruction]) -> list[Instruction] | None:
         rows = [i for i in found if isinstance(i.primitive, RowFunction)]
         return found if all(row_plan(i) is not None for i in rows) else None
 
-    def _forward(self, instruction: Instruction, out: Name) -> list[Instruction] | None:
+    def _reduced(self, instruction: Instruction) -> list[Instruction] | None:
+        """A reduction along the last dimension that is declared as a function of a row, as its kernel computes it."""
+        (x,), (result,) = instruction.operands, instruction.results
+        n = len(x.shape) if isinstance(x, Name) else 0
+        if not n or instruction.params["dims"] != (n - 1,) or x.shape[-1] >= 2 * LONGEST_PART:
+            return None
+        each = self.new((*x.shape[:-1], 1), x.dtype)
+        function = _of_reduction(instruction.primitive)
+        rows = Instruction(function, (x,), {}, (self.new(x.shape, x.dtype), each), instruction.place)
+        found = self._if_coded([rows])
+        if found is None:
+            return None
+        return found + self.traced(lambda t: P.reshape(t, shape=result.shape), [each], [result], instruction.place)
+
+    def _forward(self, instruction: Instruction, out: Name, safe: tuple[float, float]) -> list[Instruction] | None:
         operands, params = instruction.operands[-3:], instruction.params
         x, weight, _ = operands
         each = (*x.shape[:-1], 1)
@@ -150,7 +178,7 @@ class Rewriter:
             return None
         self.known[applied(row_norm, operands, params)] = known
         # Rows whose mean squares leave the range of their type are computed by the kernel.
-        least, largest = scales(x.dtype.numpy)
+        least, largest = safe
         bad = self.new((), dtypes.bool_)
 
         def is_lost(scale: Any) -> Any:
@@ -166,7 +194,7 @@ class Rewriter:
         found: list[Instruction] = []
         key = applied(row_norm, operands, instruction.params)
         if key not in self.known:
-            forward = self._forward(instruction, self.new(x.shape, x.dtype))
+            forward = self._forward(instruction, self.new(x.shape, x.dtype), scales(x.dtype.numpy))
             if forward is None:
                 return None
             found += forward
@@ -189,6 +217,79 @@ class Rewriter:
                     return P.reshape(affine_back(row, *given)[k], shape=shape)
 
                 found += self.traced(affine, [g, x, *known], [out], instruction.place)
+        return found
+
+    # --- norms of groups of channels ------------------------------------------------------------------
+
+    def _groups(self, instruction: Instruction) -> list[Instruction] | None:
+        """Rows of the elements of a group; weights and biases are there for each of these."""
+        cts, (x, weight, bias) = instruction.operands[:-3], instruction.operands[-3:]
+        needs: Sequence[bool] = instruction.primitive.needs if cts else ()
+        n, channels = x.shape[:2]
+        places = math.prod(x.shape[2:])
+        groups, place = instruction.params["groups"], instruction.place
+        given = [v for v in (*cts, x, weight, bias) if v is not None]
+        if not all(isinstance(v, Name) and v.dtype == x.dtype and 0 not in v.shape for v in given):
+            return None
+        # Sums over more examples are made in blocks.
+        if (weight is None) != (bias is None) or places < 2 or (any(needs[1:]) and n > ROWS):
+            return None
+        rows = (n, groups, channels // groups * places)
+        found: list[Instruction] = []
+
+        def of(v: Name, shape: tuple[int, ...], *spread: tuple[int, ...]) -> Name:
+            """A value in another shape, perhaps by way of others to which it is broadcast."""
+            name = self.new(shape, v.dtype)
+
+            def shown(t: Any) -> Any:
+                for before, after in zip(spread[::2], spread[1::2], strict=True):
+                    t = P.broadcast_to(P.reshape(t, shape=before), shape=after)
+                return P.reshape(t, shape=shape)
+
+            found.extend(self.traced(shown, [v], [name], place))
+            return name
+
+        base, y = of(x, rows), self.new(rows, x.dtype)
+        affine = [v and of(v, rows[1:], (channels, 1), (channels, places)) for v in (weight, bias)]
+        norm = Instruction(
+            row_norm, (base, *affine), {"ndim": 1, "eps": instruction.params["eps"], "centred": True}, (y,), place
+        )
+        made = self._forward(norm, y, moderate_sizes(x.dtype.numpy))
+        if made is None:
+            return None
+        found += made
+        results = iter(instruction.results)
+
+        def give(v: Name) -> None:
+            result = next(results)
+            found.extend(self.traced(lambda t: P.reshape(t, shape=result.shape), [v], [result], place))
+
+        if not cts:
+            give(y)
+            return found
+        known = self.known[applied(row_norm, norm.operands, norm.params)]
+        if needs[0]:
+            dx = self.new(rows, x.dtype)
+            operands = (of(cts[0], rows), base, *known, *[w for w in affine[:1] if w is not None])
+            back = self._if_coded([Instruction(_normalized_back(weight is not None), operands, {}, (dx,), place)])
+            if back is None:
+                return None
+            found += back
+            give(dx)
+        if any(needs[1:]):
+            planes, each = (n, channels, places), (n, channels, 1)
+            spread = [of(v, each, (n, groups, 1, 1), (n, groups, channels // groups, 1)) for v in known]
+            sums = [self.new(each, x.dtype) for _ in range(2)]
+            operands = (of(cts[0], planes), of(x, planes), *spread)
+            affine_rows = Instruction(_AFFINE_BACK, operands, {}, (self.new(planes, x.dtype), *sums), place)
+            if self._if_coded([affine_rows]) is None:
+                return None
+            found.append(affine_rows)
+            for total, need in zip(sums, needs[1:], strict=True):
+                if need:
+                    name = self.new(each[1:], x.dtype)
+                    found += self.traced(lambda t: P.sum(t, dims=(0,), keepdim=False), [total], [name], place)
+                    give(name)
         return found
 
     # --- cross entropy --------------------------------------------------------------------------------
@@ -273,6 +374,11 @@ def _exponentials_and_loss(row: Row, x: Any, target: Any) -> tuple[Any, Any]:
     return e, loss
 
 
+def _row_and_affine_back(row: Row, g: Any, *given: Any) -> tuple[Any, ...]:
+    return P.neg(g), *affine_back(row, g, *given)
+
+
+_AFFINE_BACK = RowFunction("affine_back", _row_and_affine_back)
 _LOSS = RowFunction("cross_entropy", _exponentials_and_loss)
 _LOSS_BACK = RowFunction("cross_entropy_back", loss_of_row_back)
 

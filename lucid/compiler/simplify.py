@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.compiler.algebra import faster
+from lucid.compiler.expansions import expansion
 from lucid.compiler.rewrites import Making, rewritten
 from lucid.compiler.rows import Check, Rewriter, RowFunction
 from lucid.core.primitive import Primitive
@@ -24,7 +25,6 @@ _SAME = frozenset(["alias", "detach", "no_grad", "clone", "contiguous"])
 _PRODUCTS = frozenset(["mul", "chain"])
 _MOST_FOLDED = 1 << 16  # elements of constants that are computed beforehand
 _MOST_COMPARED = 1 << 20  # bytes of constants that are one if they are equal
-_EPILOGUES = frozenset(["linear"])  # products with something that a loop does: their parts are fused with what follows
 
 
 class Uniform(NamedTuple):
@@ -77,8 +77,9 @@ class _Simplifier:
         if operands != instruction.operands:
             instruction = instruction._replace(operands=operands)
         primitive = instruction.primitive
-        if primitive.name in _EPILOGUES and isinstance(primitive, Primitive):
-            for part in self._parts(instruction):
+        expanded = expansion(instruction) if isinstance(primitive, Primitive) else None
+        if expanded is not None:
+            for part in self._parts(instruction, expanded):
                 self.add(part)
             return
         if isinstance(primitive, RowFunction):
@@ -137,15 +138,13 @@ class _Simplifier:
         self.makers.update((name.number, instruction) for name in instruction.results)
         self.out.append(instruction)
 
-    def _parts(self, instruction: Instruction) -> list[Instruction]:
-        """The instructions of a composite in place of its own."""
-        primitive, operands = instruction.primitive, instruction.operands
+    def _parts(self, instruction: Instruction, function: Any) -> list[Instruction]:
+        """The instructions of a function in place of one."""
+        operands = instruction.operands
 
         def composite(*given: Any) -> Any:
             tensors = iter(given)
-            return primitive.composite(
-                *[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params
-            )
+            return function(*[next(tensors) if isinstance(o, Name) else o for o in operands], **instruction.params)
 
         names = [o for o in operands if isinstance(o, Name)]
         return self._traced(composite, names, instruction.results, instruction.place)

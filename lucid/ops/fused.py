@@ -149,13 +149,16 @@ class Gradient(Fused):
         return tuple([same(x) for x, need in zip(values, self.needs, strict=True) if need])
 
     def _composed(self, *given: Any, **params: Any) -> tuple[Any, ...]:
-        """The composite, and back through it; recorded if somebody wants to go back through that."""
+        return self.pulled(self.of.composite, *given, **params)
+
+    def pulled(self, composite: Callable[..., Any], *given: Any, **params: Any) -> tuple[Any, ...]:
+        """A composite, and back through it; recorded if somebody wants to go back through that."""
         count = len(self.of.results)
         cts, operands = given[:count], given[count:]
         recording = modes.recording.set(modes.recording_state(True))
         try:
             inputs = [variable(o) if need else o for o, need in zip(operands, self.needs, strict=True)]
-            out = self.of.composite(*inputs, **params)
+            out = composite(*inputs, **params)
             pairs = [(o, c) for o, c in zip(out if self.of.multi else (out,), cts) if c is not None and o.requires_grad]
             wanted = [i for i, need in zip(inputs, self.needs) if need]
             outs, seeds = [o for o, _ in pairs], [c for _, c in pairs]

@@ -13,7 +13,7 @@ from lucid.ops.fused import Fused
 from lucid.ops.rules import P, align
 
 
-def _above_diagonal(rows: int, columns: int) -> Any:
+def above_diagonal(rows: int, columns: int) -> Any:
     """What a position must not see: those after it."""
     return Tensor._wrap(steps(columns)) > Tensor._wrap(steps(rows, (1,)))
 
@@ -22,7 +22,7 @@ def _composite(q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, causa
     s = matmul(q * scale, mT(k))
     s = s if mask is None else s + mask
     if causal:
-        s = P.where(_above_diagonal(*s.shape[-2:]), -math.inf, s)
+        s = P.where(above_diagonal(*s.shape[-2:]), -math.inf, s)
     last = (s.ndim - 1,)
     top = P.amax(s, dims=last, keepdim=True).detach() if s.shape[-1] else 0.0
     e = P.exp(s - P.where(P.isfinite(top), top, 0) if s.shape[-1] else s)

@@ -15,7 +15,7 @@ from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
 from lucid.ops.reductions import SUM, mean_of
 
-_PART = 1 << 14  # elements of long rows that are put together first
+LONGEST_PART = 1 << 14  # elements of long rows that are put together first
 _OF_DIMS = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any", "count_nonzero")
 _OF_ONE_DIM = ("argmax", "argmin")
 
@@ -97,11 +97,11 @@ def _by_rows(primitive: Any, by_fold: Callable[..., Any]) -> Callable[..., Any]:
     def of_rows(x: Any) -> Any:
         """What is found along the last dimension. Long rows are reduced in parts, which are work for threads."""
         length = x.shape[-1]
-        if length < 2 * _PART:
+        if length < 2 * LONGEST_PART:
             found = run((x,), x.ndim - 1, {})
             return None if found is None else found[..., 0]
-        whole = length // _PART * _PART
-        parts = of_rows(contiguous(x[..., :whole]).reshape(*x.shape[:-1], -1, _PART))
+        whole = length // LONGEST_PART * LONGEST_PART
+        parts = of_rows(contiguous(x[..., :whole]).reshape(*x.shape[:-1], -1, LONGEST_PART))
         if parts is None:
             return None
         rest = [of_rows(x[..., whole:])[..., None]] if whole < length else []

@@ -1,7 +1,7 @@
 """Kernels of scans, generated from the folds of their declarations, and of selections."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from lucid.backends.cpu.launch import scans as launch_scans
@@ -60,7 +60,9 @@ def products_before(primitive: Any) -> Callable[..., Any]:
     return call
 
 
-def _make_selection(dtype: Any) -> Any:
+@cache
+def selection_of(dtype: Any) -> Any:
+    """The loop that finds the first elements of a type in order, or None where there is no code."""
     with lock:
         from lucid.codegen import bodies, compiled, selections
 
@@ -80,4 +82,4 @@ def topk_kernel(primitive: Any) -> Callable[..., Any]:
     def reference(x: Any, **params: Any) -> Any:
         return kernels.reference(primitive)(x, **params)
 
-    return launch_scans.selecting(_make_selection, reference, MOST)
+    return launch_scans.selecting(selection_of, reference, MOST)

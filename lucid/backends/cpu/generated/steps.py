@@ -1,4 +1,4 @@
-"""Generated kernels in compiled programs: scans, functions of rows side by side, and windows, as entry points."""
+"""Generated kernels in compiled programs: scans, selections, functions of rows side by side, and windows."""
 
 import math
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
-from lucid.backends.cpu.generated import rows, windows
+from lucid.backends.cpu.generated import rows, scans, windows
+from lucid.backends.cpu.launch import classes as launch_classes
 from lucid.backends.cpu.launch import scans as launch_scans
 from lucid.backends.cpu.launch import windows as launch_windows
 from lucid.core import kernels
 from lucid.core.primitive import P
+from lucid.ops.nn.cross_entropy import NONE
 from lucid.ops.nn.resampling import Maps
 
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -45,6 +47,17 @@ def _scan_steps(name: str) -> Any:
 _SCANS = ("cumsum", "cumprod", "logcumsumexp", "recurrence", "running_positions")
 
 
+def _topk_steps(steps: Steps, outs: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
+    from lucid.codegen.selections import MOST
+
+    (out,) = outs
+    found = scans.selection_of(x.array.dtype) if _are_places(x, out) and k <= MOST else None
+    if found is None:
+        return None
+    steps.enter(Entry(*found.entry(x.array, out.array, dim, largest)), (x, out))
+    return ()
+
+
 # --- rows side by side -----------------------------------------------------------------------------
 
 
@@ -66,6 +79,30 @@ def _row_steps(name: str) -> Any:
 
 
 _ROWS = ("softmax", "log_softmax", "softmax_back", "log_softmax_back")
+
+
+# --- classes ---------------------------------------------------------------------------------------
+
+
+def _class_steps(is_negative: bool, places: bool) -> Any:
+    def lowered(
+        steps: Steps, outs: Any, x: Any, target: Any, ignore_index: int, reduction: str = NONE, classes: int = 0
+    ) -> Any:
+        if not _is_real(steps, x, *outs) or not _are_places(target) or target.array.dtype != _POSITIONS:
+            return None
+        scores, single = (outs[0], x) if places else (x, outs[0])
+        index = np.empty(target.array.shape, _POSITIONS)
+        found = launch_classes.entry(scores.array, index, reduction, is_negative, ignore_index, places)
+        if found is None:
+            return None
+        address, task, room = found
+        flag = steps.new((), np.bool_)
+        own = steps.ordered(target), steps.ordered(single)
+        steps.enter(Entry(address, task), (scores, *own, flag, steps.new((room,), np.uint8)))
+        steps.check(flag)
+        return ()
+
+    return lowered
 
 
 # --- windows ---------------------------------------------------------------------------------------
@@ -157,6 +194,11 @@ lower(
     {
         **{name: Lowering(_scan_steps(name)) for name in _SCANS},
         **{name: Lowering(_row_steps(name)) for name in _ROWS},
+        "topk": Lowering(_topk_steps),
+        "pick_class": Lowering(_class_steps(False, False)),
+        "place_class": Lowering(_class_steps(False, True)),
+        "nll": Lowering(_class_steps(True, False)),
+        "nll_back": Lowering(_class_steps(True, True)),
         "resample": Lowering(_resample_steps),
         "max_pool": Lowering(_max_pool_steps),
         "max_pool_indices": Lowering(_max_pool_indices_steps),

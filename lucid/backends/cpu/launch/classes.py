@@ -20,3 +20,14 @@ def place(x: Any, target: Any, reduction: str, is_negative: bool, classes: int, 
 
 def narrow(target: Any, classes: int, ignore_index: int) -> Any:
     """Targets (rows, …) as 32-bit numbers (rows, 1, …), -1 for those that are ignored, and how many are not."""
+
+
+def entry(
+    x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: int, places: bool
+) -> tuple[int, bytes, int] | None:
+    """An entry point (`entry_points.Entry`) that picks, or places, by stand-ins for all classes and targets.
+
+    It takes all classes, targets, what belongs to these, a byte that becomes 1 if one of them is no class, else 0, and as
+    many bytes of workspace as is said.
+    """
+    return None

@@ -9,6 +9,7 @@ import numpy
 cimport numpy as np
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -148,22 +149,65 @@ cdef bint _classes(Classes* task, np.ndarray x, target, ignored, bint is_negativ
     return True
 
 
+cdef enum Reduction:
+    NONE, SUM, MEAN
+
+cdef dict _REDUCTIONS = {"none": NONE, "sum": SUM, "mean": MEAN}
+
+
+cdef Py_ssize_t _chunks(Classes* task) noexcept nogil:
+    return (task.count + CHUNK - 1) // CHUNK
+
+
+cdef void _pick_all(Classes* task, Reduction reduction, char* out) noexcept nogil:
+    """All classes, or their sum or mean; there is room for the totals and counts of chunks."""
+    cdef Py_ssize_t k, kept = 0
+    cdef double total = 0
+    task.v = out if reduction == NONE else NULL
+    _by_chunks(task, _pick_chunk)
+    if task.is_wrong or reduction == NONE:
+        return
+    for k in range(_chunks(task)):
+        total += task.totals[k]
+        kept += task.counts[k]
+    if reduction == MEAN:
+        total /= kept
+    if task.kind == np.NPY_FLOAT32:
+        (<float*>out)[0] = <float>total
+    else:
+        (<double*>out)[0] = total
+
+
+cdef void _place_all(Classes* task, Reduction reduction, char* given) noexcept nogil:
+    """What is given for each target, or for all of them, into zeros."""
+    cdef Py_ssize_t i, kept = 0
+    task.v = given if reduction == NONE else NULL
+    if reduction != NONE:
+        task.share = (<float*>given)[0] if task.kind == np.NPY_FLOAT32 else (<double*>given)[0]
+        if reduction == MEAN:
+            for i in range(task.count):
+                kept += task.target[i] != task.ignored
+            task.share /= kept
+        if task.is_negative:
+            task.share = -task.share
+    _by_chunks(task, _place_chunk)
+
+
 def pick(given, target, reduction, bint is_negative, ignore_index):
     cdef np.ndarray x = numpy.asarray(given)  # of a number, if a kernel gave one
     cdef Classes task
     cdef np.ndarray out
-    cdef Py_ssize_t k, chunks, kept = 0
-    cdef double total = 0
-    cdef bint is_one = reduction != "none"
+    cdef Py_ssize_t chunks
+    cdef Reduction how = _REDUCTIONS[reduction]
     cdef double few[8]
     cdef Py_ssize_t few_counts[8]
-    if not _classes(&task, x, target, ignore_index, is_negative) or (is_one and task.kind == np.NPY_INT64):
+    if not _classes(&task, x, target, ignore_index, is_negative) or (how != NONE and task.kind == np.NPY_INT64):
         return None
     out = new_array(
-        <np.dtype><object>np.PyArray_DESCR(x), 0 if is_one else np.PyArray_NDIM(target), np.PyArray_DIMS(<np.ndarray>target), NULL
+        <np.dtype><object>np.PyArray_DESCR(x), np.PyArray_NDIM(target) if how == NONE else 0,
+        np.PyArray_DIMS(<np.ndarray>target), NULL,
     )
-    task.v = NULL if is_one else <char*>np.PyArray_DATA(out)
-    chunks = (task.count + CHUNK - 1) // CHUNK
+    chunks = _chunks(&task)
     task.totals, task.counts = few, few_counts
     if chunks > 8:
         task.totals = <double*>malloc(chunks * (sizeof(double) + sizeof(Py_ssize_t)))
@@ -171,34 +215,21 @@ def pick(given, target, reduction, bint is_negative, ignore_index):
             raise MemoryError
         task.counts = <Py_ssize_t*>(task.totals + chunks)
     with nogil:
-        _by_chunks(&task, _pick_chunk)
-        for k in range(chunks):
-            total += task.totals[k]
-            kept += task.counts[k]
+        _pick_all(&task, how, <char*>np.PyArray_DATA(out))
     if chunks > 8:
         free(task.totals)
-    if task.is_wrong:
-        return None
-    if is_one:
-        if reduction == "mean":
-            total /= kept
-        if task.kind == np.NPY_FLOAT32:
-            (<float*>np.PyArray_DATA(out))[0] = <float>total
-        else:
-            (<double*>np.PyArray_DATA(out))[0] = total
-    return out
+    return None if task.is_wrong else out
 
 
 def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore_index):
     cdef np.ndarray x = numpy.asarray(given)
     cdef Classes task
     cdef np.ndarray out, y
-    cdef Py_ssize_t i, kept = 0
-    cdef bint is_one = reduction != "none"
+    cdef Reduction how = _REDUCTIONS[reduction]
     if not np.PyArray_CheckExact(target) or np.PyArray_NDIM(target) == 0 or not is_plain(x):
         return None
     y = <np.ndarray>target
-    if is_one:
+    if how != NONE:
         if np.PyArray_NDIM(x) or np.PyArray_TYPE(x) == np.NPY_INT64:
             return None
     elif not np.PyArray_IS_C_CONTIGUOUS(x) or np.PyArray_SIZE(x) != np.PyArray_SIZE(y):
@@ -207,21 +238,41 @@ def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore
     out = zeros((shape[0], classes, *shape[1:]), x.dtype)
     if not _classes(&task, out, target, ignore_index, is_negative):
         return None
-    task.v = NULL if is_one else <char*>np.PyArray_DATA(x)
-    if is_one:
-        if task.kind == np.NPY_FLOAT32:
-            task.share = (<float*>np.PyArray_DATA(x))[0]
-        else:
-            task.share = (<double*>np.PyArray_DATA(x))[0]
-        if reduction == "mean":
-            for i in range(task.count):
-                kept += task.target[i] != task.ignored
-            task.share /= kept
-        if is_negative:
-            task.share = -task.share
     with nogil:
-        _by_chunks(&task, _place_chunk)
+        _place_all(&task, how, <char*>np.PyArray_DATA(x))
     return None if task.is_wrong else out
+
+
+cdef struct Entered:
+    Classes task
+    Reduction reduction
+    bint places
+    Py_ssize_t size  # bytes of all classes
+
+
+cdef void _enter(const void* given, char** data) noexcept nogil:
+    """The entry point: all classes, targets, those of the targets, a byte that becomes 1 if one is no class, else 0, and room."""
+    cdef Entered entered = (<const Entered*>given)[0]
+    cdef Classes* task = &entered.task
+    task.x, task.target = data[0], <int64_t*>data[1]
+    task.totals = <double*>data[4]
+    task.counts = <Py_ssize_t*>(task.totals + _chunks(task))
+    if entered.places:
+        memset(task.x, 0, entered.size)
+        _place_all(task, entered.reduction, data[2])
+    else:
+        _pick_all(task, entered.reduction, data[2])
+    data[3][0] = task.is_wrong
+
+
+def entry(np.ndarray x, np.ndarray target, reduction, bint is_negative, ignore_index, bint places):
+    cdef Entered entered
+    memset(&entered, 0, sizeof(Entered))
+    if not _classes(&entered.task, x, target, ignore_index, is_negative) or entered.task.kind == np.NPY_INT64:
+        return None
+    entered.reduction, entered.places, entered.size = _REDUCTIONS[reduction], places, np.PyArray_NBYTES(x)
+    room = _chunks(&entered.task) * (sizeof(double) + sizeof(Py_ssize_t))
+    return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)], room
 
 
 def narrow(target, Py_ssize_t classes, ignore_index):

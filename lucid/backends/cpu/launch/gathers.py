@@ -54,9 +54,11 @@ def into_copy(
     return reference
 
 
-def entry(x: Any, v: Any, positions: tuple[Any, ...], fold: Fold | None) -> tuple[int, bytes] | None:
-    """An entry point (`entry_points.Entry`) by stand-ins that writes elements of x to v, or adds v to zeros, in x.
+def entry(
+    x: Any, v: Any, positions: tuple[Any, ...], fold: Fold | None, reads: bool, clears: bool
+) -> tuple[int, bytes] | None:
+    """An entry point (`entry_points.Entry`) by stand-ins: elements of x to v, or v to x, put together if there is a fold.
 
-    It takes x, v, a byte that becomes 1 if a position is outside, else 0, and the positions.
+    It takes x, which may be cleared before, v, a byte that becomes 1 if a position is outside, else 0, and the positions.
     """
     return None

@@ -734,20 +734,26 @@ cdef void _enter(const void* given, char** data) noexcept nogil:
     data[2][0] = task.is_wrong
 
 
-def entry(np.ndarray x, np.ndarray v, tuple positions, Fold fold):
+def entry(np.ndarray x, np.ndarray v, tuple positions, Fold fold, bint reads, bint clears):
     cdef Entered entered
     cdef Task* task = &entered.task
     cdef np.npy_intp shape[DIMS]
-    cdef int places = 0, dims = _selection(x, positions, 0, shape, &places)
-    if dims < 0 or np.PyArray_NDIM(v) != dims or np.PyArray_SIZE(v) == 0:
+    cdef int d, own, places = 0, dims = _selection(x, positions, 0, shape, &places)
+    if dims < 0 or np.PyArray_NDIM(v) > dims or np.PyArray_SIZE(v) == 0 or np.PyArray_SIZE(x) == 0:
         return None
+    for d in range(dims):
+        own = d - dims + np.PyArray_NDIM(v)
+        if shape[d] == 0 or (own >= 0 and np.PyArray_DIM(v, own) not in (1, shape[d])):
+            return None
     memset(&entered, 0, sizeof(Entered))
     _bind(task, x, v, positions, 0, shape, dims, places)
-    task.reads = fold is None
+    task.reads, entered.cleared = reads, np.PyArray_NBYTES(x) if clears else 0
     if fold is not None:
         if np.PyArray_TYPE(x) != fold.x_type or np.PyArray_TYPE(v) != fold.v_type or fold.parts > 1:
             return None
-        task.fold, task.fold_along, entered.cleared = fold.at, fold.along, np.PyArray_NBYTES(x)
+        task.fold, task.fold_along = fold.at, fold.along
+    elif np.PyArray_TYPE(x) != np.PyArray_TYPE(v):
+        return None
     _look(task)
     return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)]
 

@@ -46,6 +46,10 @@ class Selection:
     def __init__(self, address: int, lanes: int, result: Any, cost: float, code: Any) -> None:
         pass
 
+    def entry(self, x: Any, out: Any, dim: int, largest: bool) -> tuple[int, bytes]:
+        """An entry point (`entry_points.Entry`) that writes the places of so many elements as the result has."""
+        raise AssertionError("there is no compiled code")
+
 
 def selecting(make: Callable[[Any], Any], reference: Callable[..., Any], most: int) -> Callable[..., Any]:
     """A kernel that finds up to so many elements by generated loops, which `make(dtype)` gives; others by the reference."""

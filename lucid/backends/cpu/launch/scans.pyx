@@ -374,26 +374,38 @@ cdef class Selection:
         """Where the first k elements along a dimension are, of which there are as many."""
         cdef Task task = self.start
         cdef np.npy_intp shape[DIMS]
-        cdef Py_ssize_t strides[2]
         cdef int d, dims = np.PyArray_NDIM(x)
         for d in range(dims):
             shape[d] = k if d == dim else np.PyArray_DIM(x, d)
         out = new_array(self.result, dims, shape, NULL)
         if np.PyArray_SIZE(out) == 0:
             return out
+        self.bind(&task, x, <np.ndarray>out, dim, largest)
         task.data[0], task.data[1] = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
-        task.k, task.turn = k, 0 if largest else -1
-        task.count, task.dims = np.PyArray_DIM(x, dim), 0
-        for d in range(dims):
-            strides[0], strides[1] = np.PyArray_STRIDE(x, d), np.PyArray_STRIDE(<np.ndarray>out, d)
-            if d == dim:
-                task.strides[0], task.strides[1] = strides[0], strides[1]
-            else:
-                _take(&task, d, shape[d], strides)
-        _choose(&task, NULL)
         ran(<void*>task.select)
         _do_timed(&task, self.cost, np.PyArray_SIZE(x))
         return out
+
+    cdef void bind(self, Task* task, np.ndarray x, np.ndarray out, int dim, bint largest) noexcept:
+        """Set out to select along a dimension as many elements as the result has there."""
+        cdef Py_ssize_t strides[2]
+        cdef int d
+        task.k, task.turn = np.PyArray_DIM(out, dim), 0 if largest else -1
+        task.count, task.dims = np.PyArray_DIM(x, dim), 0
+        for d in range(np.PyArray_NDIM(x)):
+            strides[0], strides[1] = np.PyArray_STRIDE(x, d), np.PyArray_STRIDE(out, d)
+            if d == dim:
+                task.strides[0], task.strides[1] = strides[0], strides[1]
+            else:
+                _take(task, d, np.PyArray_DIM(x, d), strides)
+        _choose(task, NULL)
+
+    def entry(self, np.ndarray x, np.ndarray out, int dim, bint largest):
+        cdef Entered entered
+        memset(&entered, 0, sizeof(Entered))
+        entered.task, entered.cost = self.start, self.cost
+        self.bind(&entered.task, x, out, dim, largest)
+        return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)]
 
 
 def selecting(make, reference, Py_ssize_t most):

@@ -51,7 +51,7 @@ def _scatter_rows(steps: Steps, outs: Any, rows: Any, index: Any, count: int, sk
 
 def _index(steps: Steps, outs: Any, x: Any, *positions: Any) -> Any:
     found = _gather_rows(steps, outs, x, *positions, None, 0) if len(positions) == 1 else None
-    return _move(steps, x, outs[0], positions, None) if found is None else found
+    return _move(steps, x, outs[0], positions, None, True) if found is None else found
 
 
 def _index_back(steps: Steps, outs: Any, rows: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
@@ -59,16 +59,28 @@ def _index_back(steps: Steps, outs: Any, rows: Any, *positions: Any, shape: tupl
     if found is not None or rows.array.dtype not in _ADDED:
         return found
     fold = gathers.fold_of("add", rows.array.dtype)
-    return None if fold is None else _move(steps, outs[0], rows, positions, fold)
+    return None if fold is None else _move(steps, outs[0], rows, positions, fold, False)
 
 
-def _move(steps: Steps, x: Any, values: Any, positions: tuple[Any, ...], fold: Any) -> Any:
-    """Elements at positions of several dimensions, or values added there."""
+def _index_put(steps: Steps, outs: Any, x: Any, values: Any, *positions: Any, accumulate: bool) -> Any:
+    fold = gathers.fold_of("add", x.array.dtype) if accumulate and x.array.dtype in _ADDED else None
+    if (accumulate and fold is None) or not hasattr(values, "array"):
+        return None
+    return _move(steps, outs[0], values, positions, fold, False, x)
+
+
+def _move(
+    steps: Steps, x: Any, values: Any, positions: tuple[Any, ...], fold: Any, reads: bool, start: Any = None
+) -> Any:
+    """Elements at positions of x to values, or values there: into zeros, or into a copy of what is there at the start."""
     if not steps.can_check:
         return None
-    found = launch_gathers.entry(x.array, values.array, tuple([p.array for p in positions]), fold)
+    clears = not reads and start is None
+    found = launch_gathers.entry(x.array, values.array, tuple([p.array for p in positions]), fold, reads, clears)
     if found is None:
         return None
+    if start is not None:
+        steps.copy(start, x)
     flag = steps.new((), np.bool_)
     steps.enter(Entry(*found, fold), (x, values, flag, *positions))
     steps.check(flag)
@@ -79,6 +91,7 @@ lower(
     {
         "index": Lowering(_index),
         "index_back": Lowering(_index_back),
+        "index_put": Lowering(_index_put),
         "embedding": Lowering(_embedding),
         "gather_rows": Lowering(_gather_rows),
         "scatter_rows": Lowering(_scatter_rows),
