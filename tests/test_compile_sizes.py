@@ -126,6 +126,7 @@ GENERAL = {
     "a sum by rows": lambda x, y: ((x - y) ** 2).sum() / x.shape[0],
     "a mean": lambda x, y: ((x - y) ** 2).mean(),
     "its gradient": lambda x, y: func.grad(lambda v: (v @ weight).tanh().mean())(x) + y,
+    "a part of a batch": lambda x, y: (x - y).mean() * (x.shape[0] / 32),
     "a share": lambda x, y: (x * y).sum(0) * (1 / x.shape[0]),
     "degrees of freedom": lambda x, y: (x.T @ y) / (x.shape[0] - 1),
     "sizes of new tensors": lambda x, y: lucid.cat([x, lucid.zeros(x.shape[0], 2), lucid.full((x.size(0), 1), 0.5)], 1),

@@ -308,6 +308,11 @@ def _number(values: Sequence[float], rows: Sequence[int]) -> Any:
         below = [round(over / v) if v else 0 for v in values]
         if all(b and over / b == v for b, v in zip(below, values, strict=True)):
             return Quotient(over, _linear(below, rows))
+    shares = {n / v for n, v in zip(rows, values, strict=True) if v}
+    if len(shares) == 1 and 0 not in values:
+        (whole,) = shares
+        if all(n / whole == v for n, v in zip(rows, values, strict=True)):
+            return Nest(lambda parts: parts[0] / whole, [Linear(1, 0)])
     unbiased = _unbiased(values, rows)
     if unbiased is not None:
         return unbiased
