@@ -5,14 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
-from porting import autograd_style, idioms, jax_style, mathematics, models, sparsity, training, vision
+from porting import autograd_style, idioms, jax_style, mathematics, models, research, sparsity, training, vision
 
 import lucid.jax
 import lucid.numpy
 import lucid.torch
 
 PROGRAMS = [
-    program for module in (training, mathematics, sparsity, vision, idioms, models) for program in module.PROGRAMS
+    program
+    for module in (training, mathematics, sparsity, vision, idioms, models, research)
+    for program in module.PROGRAMS
 ]
 HAS_TORCH, HAS_JAX, HAS_AUTOGRAD = (importlib.util.find_spec(n) is not None for n in ("torch", "jax", "autograd"))
 
