@@ -1,6 +1,8 @@
 """Calls in every form in which arguments may be given, against NumPy or against the plainest form of the call."""
 
+import collections
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -164,3 +166,48 @@ def test_einsum_by_numbers_orders_labels_by_number():
     got = lucid.einsum(lucid.tensor(a), [40, 3], lucid.tensor(b), [40, 10])
     np.testing.assert_allclose(got.numpy(), np.einsum("kc,kd->cd", a, b))
     assert math.prod(got.shape) == 12
+
+
+class Answering:
+    """A class with operators of its own for what stands on their left."""
+
+    def answer(self, other):
+        return ("answered", other.shape)
+
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = answer
+    __lt__ = __le__ = __gt__ = __ge__ = answer
+
+
+class AnsweringPair(Answering, tuple):
+    __slots__ = ()
+    __lt__, __le__, __gt__, __ge__ = [Answering.answer] * 4
+
+
+@pytest.mark.parametrize("other", [Answering(), AnsweringPair((1.0, 2.0))], ids=["object", "tuple"])
+@pytest.mark.parametrize(
+    "operation",
+    "add sub mul truediv floordiv mod pow matmul lt le gt ge".split(),
+)
+def test_the_right_operand_is_asked_if_its_class_has_an_answer(operation, other):
+    for x in (lucid.ones(2), lucid.ones(2, requires_grad=True), lucid.tensor([1, 2])):
+        assert getattr(operator, operation)(x, other) == ("answered", (2,))
+    assert lucid.func.grad(lambda x: (getattr(operator, operation)(x, other), x.sum())[1])(lucid.ones(2)).tolist() == [
+        1,
+        1,
+    ]
+
+
+def test_what_has_no_answer_is_refused_or_data():
+    x = lucid.ones(2)
+    for other in (object(), None, "s", b"s", {}):
+        for operation in (operator.add, operator.mul, operator.pow, operator.lt):
+            with pytest.raises(TypeError, match="expected a tensor, an array or a number"):
+                operation(x, other)
+    pair = collections.namedtuple("Pair", "a b")(3.0, 4.0)
+    assert (x * pair).tolist() == (x * [3, 4]).tolist() == (x * (3.0, 4.0)).tolist() == [3, 4]
+
+
+def test_tensors_are_not_asked_for_texts():
+    assert 1.0 in lucid.ones(2) and 3 not in lucid.ones(2)
+    with pytest.raises(RuntimeError, match="str 'a'"):
+        "a" in lucid.ones(2)  # noqa: B015  # asking is the test

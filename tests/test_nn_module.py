@@ -299,8 +299,11 @@ def test_paths():
     new = Linear(3, 4)
     net.set_submodule("0.first", new)
     assert net[0].first is new
-    with pytest.raises(AttributeError):
-        net.set_submodule("0.nothing", new)
+    for path, strict in [("0.nothing", True), ("1.weight", False), ("nowhere.first", False)]:
+        with pytest.raises(AttributeError):
+            net.set_submodule(path, new, strict)
+    net.set_submodule("0.nothing", new)
+    assert net[0].nothing is new
 
 
 def test_missing_attributes_and_forward():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lucid.torch.nn as nn
 import lucid.torch.nn.functional as F
+import numpy as np
 import pytest
 
 import lucid
@@ -288,6 +289,28 @@ def test_install_is_refused_beside_the_real_one(tmp_path):
     assert "PyTorch itself is loaded already" in done.stderr
     code = "import lucid.torch as t; t.install(); t.install(); import torch, torch.nn.functional as F; print(torch is t, F.relu)"
     assert run("-c", code).stdout.startswith("True <")
+
+
+def test_the_version_is_found_by_those_who_ask_for_it():
+    code = "import lucid.torch as t; t.install(); from importlib.metadata import version; print(version('torch'), version('numpy'))"
+    assert run("-c", code).stdout.split() == [torch.__version__, np.__version__]
+
+
+def test_opt_einsum_is_told_of_tensors(tmp_path):
+    """Of which it knows the name of their package, under which it looks for NumPy's functions."""
+    for name, text in {
+        "": "",
+        "backends/": "",
+        "backends/dispatch": "_aliases = {'torch': 'opt_einsum.backends.torch'}",
+    }.items():
+        path = tmp_path / "opt_einsum" / (f"{name}__init__.py" if not name or name.endswith("/") else f"{name}.py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    code = "import sys; sys.path.insert(0, '.'); import lucid; from opt_einsum.backends.dispatch import _aliases; print(_aliases['lucid'])"
+    assert run("-c", code, cwd=tmp_path).stdout == "numpy\n"
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    found = np.tensordot(np.transpose(x, (1, 0)), x, axes=((1,), (0,)))
+    assert type(found) is Tensor and found.requires_grad and torch.equal(found, x.T @ x)
 
 
 @pytest.mark.parametrize("path", ["nn", "nn.functional", "optim", "optim.lr_scheduler", "utils.data", "distributions"])

@@ -266,3 +266,24 @@ def test_functions_get_gradients_of_their_class():
     x = torch.ones(3, requires_grad=True)
     Twice.apply(x)[0].sum().backward()
     assert seen == [torch.Tensor] * 3 + [3] and x.grad.tolist() == [2.0] * 3
+
+
+def test_marks_for_compilers():
+    compiler = torch.compiler
+    assert (
+        compiler.allow_in_graph(len)
+        is compiler.assume_constant_result(len)
+        is compiler.nested_compile_region(len)
+        is len
+    )
+    assert (
+        compiler.list_backends() == ["inductor"]
+        and compiler.reset() is None
+        and compiler.cudagraph_mark_step_begin() is None
+    )
+    with compiler.set_stance("force_eager"):
+        assert not compiler.is_compiling()
+    assert torch.autograd.functional.jacobian(func=torch.exp, inputs=torch.zeros(1)).tolist() == [[1.0]]
+    assert int(torch.randint_like(torch.zeros(9), high=2).max()) < 2
+    with pytest.raises(TypeError, match="needs a bound"):
+        torch.randint_like(torch.zeros(2))

@@ -1,6 +1,7 @@
 """Tensors of `lucid.torch`: their class, conventions, printing and derivatives."""
 
 import copy
+import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -549,3 +550,18 @@ def test_inference_mode_holds_for_its_thread():
     with torch.inference_mode(), ThreadPoolExecutor(1) as pool:
         assert not pool.submit(lambda: torch.ones(2).is_inference()).result()
         assert torch.ones(2).is_inference()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16])
+def test_nan_and_infinities_as_integers(kind):
+    """Buckets of relative positions take the logarithm of 0, convert it, and choose others in its place."""
+    x = torch.tensor([1.5, float("inf"), float("nan"), -float("inf"), -3.7], dtype=kind)
+    for found in (x.long(), x.to(torch.int64), x.type(torch.LongTensor), x.to("cpu", torch.long)):
+        assert found.tolist() == [1, *[-(2**63)] * 3, -3] and type(found) is Tensor and found.dtype is torch.int64
+    assert x.int().tolist() == [1, *[-(2**31)] * 3, -3] and x.short().tolist() == [1, 0, 0, 0, -3]
+    assert x.bool().all() and x.double().isnan().sum() == 1
+    with pytest.raises(ValueError, match="nan or inf"):
+        lucid.tensor(x.tolist()).long()
+    n = torch.arange(4)
+    large = 2 + (torch.log(n.float() / 2) / math.log(4) * 2).long()
+    assert torch.where(n < 2, n, large).tolist() == [0, 1, 2, 2]

@@ -5,6 +5,7 @@ from typing import Any
 
 from lucid.api import contractions, conversion, dlpack, indexing, inplace, shaping, splitting
 from lucid.api.names import ROWS, Row, having
+from lucid.core.errors import ElementTypeError
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, complex_parts, unary
 from lucid.ops.sparse.layout import strided
@@ -73,6 +74,13 @@ def _comparison(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return op
 
 
+def _contains(self: Tensor, item: Any) -> bool:
+    found: Any = self == item
+    if not isinstance(found, Tensor):
+        raise ElementTypeError(f"a tensor contains numbers, and is not asked for {type(item).__name__} {item!r}")
+    return bool(found.any())
+
+
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": binary.plus,
     "sub": binary.minus,
@@ -123,7 +131,7 @@ def operator_table() -> dict[str, Any]:
         "__getitem__": indexing.getitem,
         "__setitem__": indexing.setitem,
         "__iter__": lambda self: iter(_rows(self)),
-        "__contains__": lambda self, item: bool((self == item).any()),
+        "__contains__": _contains,
         "__array__": conversion.to_array,
         "__dlpack__": dlpack.dlpack,
         "__dlpack_device__": dlpack.dlpack_device,

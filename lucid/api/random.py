@@ -369,7 +369,7 @@ def randint(
 
 def randint_like(
     input: Any,
-    low: Any,
+    low: Any = None,
     high: Any = None,
     *,
     generator: Generator | None = None,
@@ -382,9 +382,13 @@ def randint_like(
     >>> import lucid
     >>> lucid.randint_like(lucid.zeros(2, 3), 5).shape
     (2, 3)
+    >>> int(lucid.randint_like(lucid.zeros(9), high=2).max()) < 2
+    True
     """
     x = lift(input)
-    low, high = (0, low) if high is None else (low, high)
+    low, high = (0, low) if high is None else (low or 0, high)
+    if high is None:
+        raise TypeError("randint_like needs a bound, as in randint_like(x, 10) or randint_like(x, high=10)")
     kind = x.np_dtype if dtype is None else dtypes.as_numpy(dtype)
     bounds = _whole(low, "randint_like"), _whole(high, "randint_like")
     return _finished(whole_numbers(x.shape, *bounds, kind, generator, "randint_like"), device, requires_grad)

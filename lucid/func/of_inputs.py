@@ -44,7 +44,7 @@ def _direction(v: Any, like: Any, name: str) -> Any:
 
 
 def jacobian(
-    function: Callable[..., Any],
+    func: Callable[..., Any],
     inputs: Any,
     create_graph: bool = False,
     strict: bool = False,
@@ -61,11 +61,11 @@ def jacobian(
     operands = _operands(inputs, strict, "jacobian")
     transform = jacobians.jacfwd if strategy == "forward-mode" else jacobians.jacrev
     wanted = 0 if isinstance(inputs, Tensor) else tuple(range(len(operands)))
-    return _handed(transform(function, wanted)(*operands), operands, create_graph)
+    return _handed(transform(func, wanted)(*operands), operands, create_graph)
 
 
 def hessian(
-    function: Callable[..., Any],
+    func: Callable[..., Any],
     inputs: Any,
     create_graph: bool = False,
     strict: bool = False,
@@ -81,11 +81,11 @@ def hessian(
     """
     operands = _operands(inputs, strict, "hessian")
     wanted = 0 if isinstance(inputs, Tensor) else tuple(range(len(operands)))
-    return _handed(jacobians.hessian(function, wanted)(*operands), operands, create_graph)
+    return _handed(jacobians.hessian(func, wanted)(*operands), operands, create_graph)
 
 
 def vjp(
-    function: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The result, and the product of `v` with the Jacobian.
 
@@ -94,13 +94,13 @@ def vjp(
     (tensor([1., 1.]), tensor([1., 2.]))
     """
     operands = _operands(inputs, strict, "vjp")
-    value, pull = reverse.vjp(function, *operands)
+    value, pull = reverse.vjp(func, *operands)
     found = _like(inputs, pull(_direction(v, value, "vjp")))
     return _handed((value, found), operands, create_graph)
 
 
 def jvp(
-    function: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The result, and the product of the Jacobian with `v`.
 
@@ -111,11 +111,11 @@ def jvp(
     operands = _operands(inputs, strict, "jvp")
     direction = _direction(v, inputs, "jvp")
     tangents = (direction,) if isinstance(direction, Tensor) else tuple(direction)
-    return _handed(forward.jvp(function, operands, tangents), operands, create_graph)
+    return _handed(forward.jvp(func, operands, tangents), operands, create_graph)
 
 
 def hvp(
-    function: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The result, which is one number, and the product of the Hessian with `v`.
 
@@ -127,12 +127,12 @@ def hvp(
     direction = _direction(v, inputs, "hvp")
     tangents = (direction,) if isinstance(direction, Tensor) else tuple(direction)
     places = tuple(range(len(operands)))
-    (_, value), (found, _) = forward.jvp(reverse.grad_and_value(function, places), operands, tangents)
+    (_, value), (found, _) = forward.jvp(reverse.grad_and_value(func, places), operands, tangents)
     return _handed((value, _like(inputs, found)), operands, create_graph)
 
 
 def vhp(
-    function: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """The same as `hvp`: the Hessian is symmetric.
 
@@ -140,7 +140,7 @@ def vhp(
     >>> torch.autograd.functional.vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))[1]
     tensor([ 6., 12.])
     """
-    return hvp(function, inputs, v, create_graph, strict)
+    return hvp(func, inputs, v, create_graph, strict)
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

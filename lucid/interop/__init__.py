@@ -9,7 +9,11 @@ from typing import Any
 from lucid.core.tensor import Tensor
 
 # A module of another library -> the module here that tells it of tensors.
-INTRODUCTIONS = {"einops._backends": "lucid.interop.einops", "scipy.sparse._base": "lucid.interop.scipy_sparse"}
+INTRODUCTIONS = {
+    "einops._backends": "lucid.interop.einops",
+    "opt_einsum.backends.dispatch": "lucid.interop.opt_einsum",
+    "scipy.sparse._base": "lucid.interop.scipy_sparse",
+}
 
 
 class Introduction:

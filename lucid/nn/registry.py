@@ -179,13 +179,13 @@ class Registry(Generic[M]):
             module = found
         return module
 
-    def set_submodule(self, target: str, module: M) -> None:
-        """Put a module at a dotted path, in place of the one that is there."""
+    def set_submodule(self, target: str, module: M, strict: bool = False) -> None:
+        """Put a module at a dotted path, in place of the one that is there; with `strict`, one must be there."""
         path, _, name = target.rpartition(".")
         if not name:
             raise ValueError(f"set_submodule: {target!r} names no submodule")
         parent = self.get_submodule(path)
-        if parent._kinds.get(name) != MODULE:
+        if parent._kinds.get(name) != MODULE and (strict or hasattr(parent, name)):
             raise AttributeError(f"{type(parent).__name__} has no submodule {name!r} (looking for {target!r})")
         setattr(parent, name, module)
 

@@ -15,7 +15,7 @@ from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
 from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, exact, lift_all, promote
+from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, answer, exact, lift_all, promote
 from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
 from lucid.ops.unary import LOG2, square
 
@@ -233,6 +233,8 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 
 def _checked_power(input: Any, exponent: Any) -> Tensor:
+    if (found := answer("pow", (input, exponent))) is not NotImplemented:
+        return found
     x, y = promote("pow", (input, exponent), KEEP)
     if not isinstance(x, Tensor):
         # The derivative by the exponent needs the logarithm of the base as a tensor.

@@ -15,7 +15,7 @@ from lucid.core.primitive import Primitive, apply, element_type
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, common
 from lucid.ops.categories import bilinear_jvp
-from lucid.ops.promotion import KEEP, lift_all, promote
+from lucid.ops.promotion import KEEP, answer, lift_all, promote
 from lucid.ops.rules import P, is_complex
 
 _autocast = modes.autocast.get
@@ -194,6 +194,8 @@ def product(name: str, input: Any, other: Any, rank: int = 0, other_rank: int = 
         input, other = casting.low(input, other)
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x, y = input, other
+    elif (found := answer(name, (input, other))) is not NotImplemented:
+        return found
     else:
         x, y = lift_all(input, other)
     if element_type(x) is not element_type(y):

@@ -21,6 +21,24 @@ _BF16 = dtypes.bfloat16.numpy
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 NUMBERS = (bool, int, float, complex)
 
+_ANSWERED = (TensorFields, np.generic, str, bytes, *NUMBERS)  # operands that are computed with, or refused
+_COMMON = frozenset({Tensor, list, tuple, *NUMBERS})
+# By which method the right operand of an operator is asked, if its class has one.
+_REFLECTED = {
+    "add": "__radd__",
+    "sub": "__rsub__",
+    "mul": "__rmul__",
+    "div": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "pow": "__rpow__",
+    "matmul": "__rmatmul__",
+    "lt": "__gt__",
+    "le": "__ge__",
+    "gt": "__lt__",
+    "ge": "__le__",
+}
+
 # What becomes of the operands' promoted type. KEEP: the result has it. FLOAT: integers turn into
 # the default float first. BOOL: the result is a truth value. INTEGRAL: floats are refused.
 KEEP, FLOAT, BOOL, INTEGRAL = "keep", "float", "bool", "integral"
@@ -205,8 +223,25 @@ def _operand(name: str, value: Any) -> Any:
     raise TypeError(f"{name}: expected a tensor, an array or a number, not {described(value)}")
 
 
+def answer(name: str, args: Sequence[Any]) -> Any:
+    """What the class of the right operand says of an operator, as Python asks it; NotImplemented if there is none to ask.
+
+    Arrays and matrices of other libraries are not asked: they would compute without a gradient.
+    """
+    other = args[-1]
+    if isinstance(other, _ANSWERED) or any(hasattr(other, a) for a in ("__array__", "__array_priority__")):
+        return NotImplemented
+    method = getattr(type(other), _REFLECTED.get(name, ""), None)
+    is_own = method is not None and not any(
+        method is getattr(kind, _REFLECTED[name], None) for kind in (list, tuple, object)
+    )
+    return method(other, args[0]) if method is not None and is_own else NotImplemented
+
+
 def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
     """An elementwise primitive of any mixture of operands."""
+    if type(args[-1]) not in _COMMON and (found := answer(prim.name, args)) is not NotImplemented:
+        return found
     condition, values = (args[:1], args[1:]) if prim.has_condition else ((), args)
     operands = promote(prim.name, values, policy)
     if prim.real:

@@ -243,6 +243,9 @@ class Optimizer:
 
     # Hooks.
 
+    def _patch_step_function(self) -> None:
+        """What optimizers around others call in PyTorch in place of `__init__`: here `step` needs no preparation."""
+
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return other args and kwargs for it."""
         return self._register("step_pre", hook)

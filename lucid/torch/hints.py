@@ -4,7 +4,7 @@ import builtins
 import typing
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -271,6 +271,25 @@ def is_scripting() -> bool:
 
 
 is_tracing = is_dynamo_compiling = is_exporting = is_scripting
+allow_in_graph = assume_constant_result = nested_compile_region = unchanged
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """The compilers that `torch.compile` has: one, under the name of PyTorch's own."""
+    return ["inductor"]
+
+
+def reset() -> None:
+    """Nothing to do: what was compiled is kept by the compiled functions."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing to do: there are no graphs of a GPU."""
+
+
+def set_stance(*args: Any, **kwargs: Any) -> Any:
+    """A hint, as a function, as a context and as a decorator."""
+    return nullcontext()
 
 
 def compile(

@@ -8,6 +8,7 @@ import numpy as np
 
 import lucid
 from lucid.api import conversion
+from lucid.backends.numpy.precision import NotFiniteError
 from lucid.core import levels
 from lucid.core.arrays import empty
 from lucid.core.dtypes import as_dtype, as_numpy, default_float
@@ -126,7 +127,10 @@ class Tensor(Plain, metaclass=_AnyTensor):
 
     def to(self, *args: Any, memory_format: Any = None, **kwargs: Any) -> Any:
         """The tensor in another type or on another device; `memory_format` is a hint, and nothing follows from it."""
-        return conversion.to(self, *args, **kwargs)
+        try:
+            return conversion.to(self, *args, **kwargs)
+        except NotFiniteError:
+            return _least(conversion.to, self, *args, **kwargs)
 
     def clone(self, *, memory_format: Any = None) -> Any:
         """A copy; `memory_format` is a hint."""
@@ -316,6 +320,33 @@ def _in_both_forms(name: str) -> Any:
     return method
 
 
+def _least(convert: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """A conversion to integers by which nan and infinities become the least one, as in PyTorch on most processors.
+
+    >>> import lucid.torch as torch
+    >>> torch.tensor([1.5, float("-inf")]).int()
+    tensor([          1, -2147483648], dtype=torch.int32)
+    """
+    kind = convert(tensor.new_zeros(()), *args, **kwargs).dtype
+    # Narrow integers are the low bits of wider ones, of which the least has none.
+    least = float(lucid.iinfo(kind).min) if kind.itemsize >= 4 else 0.0
+    wide = tensor if tensor.itemsize >= 4 else Plain.float(tensor)
+    return convert(Plain.nan_to_num(wide, least, least, least), *args, **kwargs)
+
+
+def _to_least(convert: Any) -> Any:
+    @wraps(convert)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return convert(self, *args, **kwargs)
+        except NotFiniteError:
+            return _least(convert, self, *args, **kwargs)
+
+    return method
+
+
+for _name in ("byte", "char", "short", "int", "long", "type"):
+    setattr(Tensor, _name, _to_least(getattr(Tensor, _name)))
 for _name in _OLDER:
     setattr(Tensor, _name, _in_both_forms(_name))
 

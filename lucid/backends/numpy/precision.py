@@ -27,6 +27,10 @@ def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+class NotFiniteError(ValueError):
+    """What has no integer: nan, or an infinity."""
+
+
 def whole(x: Any, array_type: np.dtype[Any], advice: str = "") -> Any:
     """An array of real floats as integers: the fraction is dropped, and narrow types take the low bits.
 
@@ -37,7 +41,7 @@ def whole(x: Any, array_type: np.dtype[Any], advice: str = "") -> Any:
         return x.astype(array_type)
     least, most = float(np.minimum.reduce(x, axis=None)), float(np.maximum.reduce(x, axis=None))
     if not math.isfinite(least + most) and not np.isfinite(x).all():
-        raise ValueError(f"cannot convert nan or inf to {array_type.name}{advice}")
+        raise NotFiniteError(f"cannot convert nan or inf to {array_type.name}{advice}")
     limits = np.iinfo(array_type)
     end = 2.0**64 if array_type == dtypes.UINT64 else 2.0**63
     if least < -(2.0**63) or most > end or (most == end and limits.bits < 64):
