@@ -395,3 +395,25 @@ class _Capsule:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
+
+
+@pytest.mark.parametrize("kind", [optim.LambdaLR, optim.MultiplicativeLR])
+def test_states_of_schedules_without_their_functions(kind: Any) -> None:
+    def made() -> Any:
+        return kind(optim.SGD([nn.Parameter(lucid.zeros(1))], lr=1.0), lambda epoch: 0.5)
+
+    one, two = made(), made()
+    one.step()
+    state = one.state_dict()
+    del state["lr_lambdas"]
+    two.load_state_dict(state)
+    assert two.last_epoch == 1 and two.get_last_lr() == one.get_last_lr()
+    with pytest.raises(ValueError):  # of another number of groups
+        two.load_state_dict({**state, "lr_lambdas": [None, None]})
+
+
+def test_errors_are_of_both_classes() -> None:
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        lucid.histogramdd(T([1.0]), 3)
+    with pytest.raises(TypeError, match="integer"):
+        lucid.linalg.lu_solve(lucid.eye(2), T([1.0, 2.0]), lucid.eye(2))

@@ -10,6 +10,7 @@ from lucid.api import reductions
 from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
+from lucid.core.errors import ArgumentError
 from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
@@ -199,7 +200,7 @@ def histogramdd(
     """
     x = _floats(input, "histogramdd")
     if x.ndim < 2:
-        raise RuntimeError(f"histogramdd: expected points in the last of at least 2 dimensions, not shape {x.shape}")
+        raise ArgumentError(f"histogramdd: expected points in the last of at least 2 dimensions, not shape {x.shape}")
     width = x.shape[-1]
     each = [bins] * width if hasattr(bins, "__index__") and not isinstance(bins, Tensor) else list(bins)
     if len(each) != width or not width:

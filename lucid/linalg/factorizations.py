@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.core.errors import ElementTypeError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square_operand, stack_shape
@@ -192,7 +193,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
 def _pivots(name: str, LU: Any, pivots: Any) -> Tensor:
     lu, found = lift(LU), lift(pivots)
     if found.np_dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: pivots must be integers, not {found.dtype}")
+        raise ElementTypeError(f"{name}: pivots must be integers, not {found.dtype}")
     if found.shape != (*lu.shape[:-2], min(lu.shape[-2:])):
         raise RuntimeError(f"{name}: pivots of shape {found.shape} do not belong to factors of shape {lu.shape}")
     return found

@@ -406,9 +406,10 @@ class _FunctionLR(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; plain functions stay as they are."""
+        """Take over what `state_dict` gave; plain functions stay as they are, and so do all where it has none."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
-        for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+        kept = state_dict.get("lr_lambdas", [None] * len(self.lr_lambdas))
+        for function, saved in zip(self.lr_lambdas, kept, strict=True):
             if saved is not None:
                 vars(function).update(saved)
 
