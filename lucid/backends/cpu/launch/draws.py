@@ -13,6 +13,13 @@ class Stream:
     def __init__(self, address: int, dtype: Any, bits: int, cost: float, code: Any) -> None:
         pass
 
+    def entry(self, count: int, offset: int, numbers: tuple[float, ...]) -> tuple[int, bytes]:
+        """An entry point (`entry_points.Entry`) that draws so many numbers, so many blocks from where a program begins.
+
+        It takes the seed and that place, as two numbers of 64 bits, and where the numbers go.
+        """
+        raise AssertionError("there is no compiled code")
+
 
 def drawing(make: Callable[..., Stream | None]) -> Callable[..., Any]:
     """`draw(recipe, key, first, shape)`: an array of the stream of a key, from the block `first` on; None without a loop.
