@@ -10,6 +10,7 @@ import pytest
 import lucid
 from lucid import nn, optim
 from lucid.nn import functional as F
+from lucid.utils.cache import DynamicCache, EncoderDecoderCache, StaticCache
 
 T = lucid.tensor
 
@@ -417,3 +418,64 @@ def test_errors_are_of_both_classes() -> None:
         lucid.histogramdd(T([1.0]), 3)
     with pytest.raises(TypeError, match="integer"):
         lucid.linalg.lu_solve(lucid.eye(2), T([1.0, 2.0]), lucid.eye(2))
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("new", [DynamicCache, lambda: StaticCache(10)])
+def test_attention_goes_on_from_cached_keys_and_values(new, batch_first, heads):
+    attention = nn.MultiheadAttention(16, 4, batch_first=batch_first, num_kv_heads=heads)
+    x = lucid.randn(2, 6, 16)
+    hidden = lucid.ones(6, 6, dtype=lucid.bool_).triu(1)
+
+    def part(start, stop):
+        return x[:, start:stop] if batch_first else x[:, start:stop].transpose(0, 1)
+
+    whole, _ = attention(part(0, 6), part(0, 6), part(0, 6), attn_mask=hidden)
+    cache, found = new(), []
+    with lucid.no_grad():
+        for start, stop in ((0, 1), (1, 4), (4, 6)):
+            given = part(start, stop)
+            out, _ = attention(given, given, given, is_causal=start > 0, past_key_value=cache, use_cache=True)
+            found.append(out)
+    assert cache.get_seq_length() == 6 and cache[0][0].shape[1] == heads
+    np.testing.assert_allclose(lucid.cat(found, int(batch_first)).numpy(), whole.detach().numpy(), atol=1e-6)
+
+
+def test_attention_to_an_encoder_is_computed_once():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    memory, step = lucid.randn(2, 5, 8), lucid.randn(2, 1, 8)
+    options = {"past_key_value": cache, "use_cache": True, "is_cross_attention": True}
+    first, _ = attention(step, memory, memory, **options)
+    again, _ = attention(step, memory * 2, memory * 2, **options)  # what is kept is used
+    assert (first == again).all() and cache.cross_attention_cache.get_seq_length() == 5
+    assert cache.get_seq_length() == 0
+    alone, _ = attention(step[0], memory[0], memory[0], past_key_value=DynamicCache(), use_cache=True)
+    np.testing.assert_allclose(alone.detach().numpy(), first[0].detach().numpy(), atol=1e-6)
+
+
+def test_stacks_of_layers_take_states_that_number_them():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
+    other = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
+    state = {name.removeprefix("layers."): value for name, value in encoder.state_dict().items()}
+    other.load_state_dict(state)
+    assert all((a == b).all() for a, b in zip(encoder.parameters(), other.parameters(), strict=True))
+    assert all(not name.startswith("layers.") for name in state)  # it is as it was
+
+
+def test_polynomial_schedules_end_at_their_least_rate():
+    schedule = optim.lr_scheduler.PolynomialLR(optim.SGD([lucid.zeros(1)], lr=1.0), 4, 2.0, eta_min=0.1)
+    rates = []
+    for _ in range(5):
+        schedule.step()
+        rates.append(schedule.get_last_lr()[0])
+    np.testing.assert_allclose(rates, [0.9 * (1 - min(t, 4) / 4) ** 2 + 0.1 for t in range(1, 6)])
+
+
+def test_forward_jacobians_of_random_functions():
+    x = lucid.ones(3)
+    with pytest.raises(RuntimeError, match="random"):
+        lucid.func.jacfwd(lambda v: v * lucid.rand(3))(x)
+    found = lucid.func.jacfwd(lambda v: v * lucid.rand(3), randomness="same")(x)
+    assert (found == lucid.diag(found.diagonal())).all()

@@ -9,7 +9,7 @@ from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, of_class
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable, replaced
-from lucid.func.batching import MEMORY, ChunkSize, vmap
+from lucid.func.batching import MEMORY, ChunkSize, Randomness, vmap
 from lucid.func.forward import jvp
 from lucid.func.reverse import grad, vjp
 from lucid.ops import tree
@@ -90,7 +90,9 @@ def _rows(chosen: _Chosen, value: Any, pull: Callable[[Any], Any], chunk_size: C
     return out_structure.unflatten(jacobians)
 
 
-def _columns(chosen: _Chosen, has_aux: bool, chunk_size: ChunkSize, memory: int) -> Any:
+def _columns(
+    chosen: _Chosen, has_aux: bool, chunk_size: ChunkSize, memory: int, randomness: Randomness = "error"
+) -> Any:
     """The Jacobian by one tangent for each element of the arguments."""
     leaves, structure = tree.flatten(chosen.primals)
 
@@ -104,7 +106,8 @@ def _columns(chosen: _Chosen, has_aux: bool, chunk_size: ChunkSize, memory: int)
                 _raise_unfit("jacfwd", path, out)
         return change
 
-    outputs, out_structure = tree.flatten(vmap(push, chunk_size=chunk_size, memory=memory)(*_basis(leaves)))
+    batched = vmap(push, randomness=randomness, chunk_size=chunk_size, memory=memory)
+    outputs, out_structure = tree.flatten(batched(*_basis(leaves)))
     jacobians = []
     for out in outputs:
         parts, start = [], 0
@@ -154,10 +157,11 @@ def jacfwd(
     *,
     chunk_size: ChunkSize = None,
     memory: int = MEMORY,
+    randomness: Randomness = "error",
 ) -> Callable[..., Any]:
     """The Jacobian of `func` by forward mode: one batched forward pass, best for few inputs.
 
-    `chunk_size` bounds how many columns are computed at once, as in `vmap`.
+    `chunk_size` bounds how many columns are computed at once, and `randomness` says what random functions do, as in `vmap`.
 
     >>> import lucid
     >>> lucid.func.jacfwd(lambda x: x**2)(lucid.tensor([1.0, 2.0]))
@@ -168,7 +172,7 @@ def jacfwd(
     @wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = _Chosen("jacfwd", func, argnums, args, kwargs)
-        return _columns(chosen, has_aux, chunk_size, memory)
+        return _columns(chosen, has_aux, chunk_size, memory, randomness)
 
     return call
 

@@ -344,7 +344,7 @@ class LinearLR(FactorLR):
 
 
 class PolynomialLR(FactorLR):
-    """Lowers the rate to 0 in `total_iters` epochs: rate = initial · (1 - epoch / total_iters)^power.
+    """Lowers the rate to `eta_min` in `total_iters` epochs, what is above it by (1 - epoch / total_iters)^power.
 
     >>> import lucid
     >>> optimizer = lucid.optim.SGD([lucid.zeros(1)], lr=1.0)
@@ -354,10 +354,22 @@ class PolynomialLR(FactorLR):
     [0.5625]
     """
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_iters: int = 5,
+        power: float = 1.0,
+        last_epoch: int = -1,
+        *,
+        eta_min: float = 0.0,
+    ) -> None:
         self.total_iters = total_iters
         self.power = power
+        self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
+
+    def _floors(self) -> list[Any]:
+        return [self.eta_min] * len(self.base_lrs)
 
     def factor_at(self, epoch: int) -> float:
         """What is left of the initial rate at an epoch."""

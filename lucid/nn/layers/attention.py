@@ -19,7 +19,8 @@ class MultiheadAttention(Module):
     Called with queries, keys and values of shape (length, batch, size), or (batch, length, size) with `batch_first`; gives
     the result and the weights. Keys and values may have sizes `kdim` and `vdim` of their own. `add_bias_kv` adds a learned
     key and value to each sequence, `add_zero_attn` one of zeros. With `num_kv_heads`, keys and values have fewer heads, each of
-    which serves several heads of queries in a row.
+    which serves several heads of queries in a row. With `use_cache=True`, keys and values are added to those of
+    `past_key_value`, a `lucid.utils.cache.Cache`, and all of them are attended to: `is_causal` counts those before.
 
     >>> import lucid
     >>> from lucid.nn.layers.attention import MultiheadAttention
@@ -96,6 +97,23 @@ class MultiheadAttention(Module):
         heads = x.unflatten(-1, (self.num_kv_heads, self.head_dim))
         return heads.repeat_interleave(self.num_heads // self.num_kv_heads, -2).flatten(-2)
 
+    def _with_cached(self, k: Tensor, v: Tensor, cache: Any, layer_idx: int, options: dict[str, Any]) -> list[Tensor]:
+        """All keys and values of a layer so far, these included; those of an encoder are the same in each step."""
+        batches_first = self.batch_first or k.ndim == 2
+        order = (0, 2, 1, 3) if batches_first else (1, 2, 0, 3)  # batch, heads, length, size
+        back = [order.index(d) for d in range(4)]
+
+        def split(x: Tensor) -> Tensor:
+            whole = x.unsqueeze(0) if x.ndim == 2 else x
+            return whole.unflatten(-1, (self.num_kv_heads, self.head_dim)).permute(*order)
+
+        if options["is_cross_attention"] and getattr(cache, "is_updated", {}).get(layer_idx):
+            found = cache.cross_attention_cache[layer_idx]
+        else:
+            found = cache.update(split(k), split(v), layer_idx, options)
+        joined = [t.permute(*back).flatten(-2) for t in found]
+        return [t.squeeze(0) for t in joined] if k.ndim == 2 else joined
+
     def reset_parameters(self) -> None:
         """Draw the projections by Xavier's rule, and set their biases to 0."""
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
@@ -118,8 +136,21 @@ class MultiheadAttention(Module):
         attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
+        *,
+        past_key_value: Any = None,
+        layer_idx: int = 0,
+        cache_position: Any = None,
+        use_cache: bool = False,
+        is_cross_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         q, k, v = projected((query, key, value), self._in_weights(), self.in_proj_bias, self._kv_dim)
+        if use_cache and past_key_value is not None:
+            options = {"cache_position": cache_position, "is_cross_attention": is_cross_attention}
+            seen = 0 if is_cross_attention else past_key_value.get_seq_length(layer_idx)
+            k, v = self._with_cached(k, v, past_key_value, layer_idx, options)
+            if is_causal and seen:
+                lengths = [t.shape[1 if self.batch_first and t.ndim == 3 else 0] for t in (q, k)]
+                attn_mask, is_causal = lucid.ones(*lengths, dtype=lucid.bool_).triu(seen + 1), False
         if self.num_kv_heads != self.num_heads:
             k, v = self._shared(k), self._shared(v)
         attended, weights = attend(

@@ -165,6 +165,13 @@ class _Stack(Module):
     def extra_repr(self) -> str:
         return f"num_layers={self.num_layers}"
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """As of any module; layers may also be called by their numbers alone."""
+        for key in [k for k in state_dict if k.startswith(prefix) and k[len(prefix) :].partition(".")[0].isdecimal()]:
+            value = state_dict.pop(key)
+            state_dict.setdefault(f"{prefix}layers.{key[len(prefix) :]}", value)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def _run(self, x: Tensor, *args: Any) -> Tensor:
         for layer in self.layers:
             x = layer(x, *args)
