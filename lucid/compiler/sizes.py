@@ -10,6 +10,7 @@ with anything: otherwise each number of rows is traced by itself.
 import dis
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
@@ -101,10 +102,9 @@ def _computing(name: str) -> Callable[..., Any]:
 
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
     setattr(Size, _name, _comparing(_name))
-for _name in ("add", "sub", "mul", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"):
-    setattr(Size, f"__{_name}__", _computing(f"__{_name}__"))
-    setattr(Size, f"__r{_name}__", _computing(f"__r{_name}__"))
-setattr(Size, "__neg__", _computing("__neg__"))  # noqa: B010 (as above)
+_OPERATORS = "add sub mul floordiv mod pow lshift rshift and or xor".split()
+for _name in ("__neg__", *[f"__{side}{name}__" for name in _OPERATORS for side in ("", "r")]):
+    setattr(Size, _name, _computing(_name))
 
 
 def _seen(size: int) -> int:
@@ -176,11 +176,12 @@ class Probe(Capture):
 # --- what programs have in common -----------------------------------------------------------------
 
 
-class Formula:
+class Formula(ABC):
     """Something in a program that depends on the rows."""
 
+    @abstractmethod
     def at(self, rows: int) -> Any:
-        raise NotImplementedError
+        """What it is for so many rows."""
 
 
 class Linear(Formula):
