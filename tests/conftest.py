@@ -1,6 +1,8 @@
 """Settings for all tests, and what several files need."""
 
+import faulthandler
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 
@@ -53,10 +55,36 @@ def say_how_to_repeat(config):
         terminal.write_line(how_to_repeat(chosen()))
 
 
+class Crashes:
+    """Where the processes of pytest-xdist were when they crashed: each writes it to a file, shown after all else."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        node.workerinput["crashes"] = str(Path(self.folder.name) / node.gateway.id)
+
+    def pytest_terminal_summary(self, terminalreporter):
+        for path in sorted(Path(self.folder.name).iterdir()):
+            if path.stat().st_size:
+                terminalreporter.section(f"where {path.name} crashed")
+                lines = path.read_text(errors="replace").splitlines()
+                terminalreporter.write_line("\n".join([line for line in lines if "site-packages" not in line]))
+        self.folder.cleanup()
+
+
 def pytest_sessionstart(session):
     say_how_to_repeat(session.config)
+    given = getattr(session.config, "workerinput", None)
+    if given is None:
+        session.config.pluginmanager.register(Crashes())
+    else:
+        session.config.crashes = open(given["crashes"], "w")  # noqa: SIM115 - as long as the process lives
+        faulthandler.enable(session.config.crashes)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(exitstatus, config):
     if exitstatus == pytest.ExitCode.TESTS_FAILED:
         say_how_to_repeat(config)

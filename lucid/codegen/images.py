@@ -8,6 +8,7 @@ loader.
 
 import ctypes
 import mmap
+import os
 import struct
 import sys
 from collections.abc import Mapping
@@ -151,6 +152,19 @@ def _address(name: str) -> int:
     raise NotLinkedError(f"there is no function {name}")
 
 
+def _show_to_instructions(start: int, size: int) -> None:
+    """Let the part of the processor that reads instructions see what was written, which on ARM it does not by itself.
+
+    Linux does that for pages that become executable, but not again for those that were before, which others hand on.
+    """
+    if os.uname().machine != "aarch64":
+        return
+    with suppress(OSError, AttributeError):  # Linux alone does it, then
+        clear = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
+        clear.argtypes, clear.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+        clear(start, start + size)
+
+
 class Loaded:
     """An image in memory, which can be executed and is not changed any more."""
 
@@ -165,7 +179,7 @@ class Loaded:
         self._view = ctypes.c_char.from_buffer(self._memory)
         self._start = ctypes.addressof(self._view)
         size = -(-len(image.code) // mmap.PAGESIZE) * mmap.PAGESIZE
-        # The kernel makes what was written visible to the part of the processor that reads instructions.
+        _show_to_instructions(self._start, size)
         protect = ctypes.pythonapi.mprotect
         protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         if protect(self._start, size, mmap.PROT_READ | mmap.PROT_EXEC):
