@@ -19,8 +19,9 @@ PIP   := python -m pip --disable-pip-version-check install --quiet
 # Compiles again what changed since it was installed; where there is no compiler, the sources run as they are.
 NATIVE := python tools/build_native.py --if-possible
 
-# Two test processes on two cores: BLAS threads beside them would only get in the way.
-one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Two test processes on two cores: BLAS threads beside them would only get in the way. What Python compiles is kept, since
+# tests start many processes.
+one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 # What is compiled must also work as it is: these run a second time, on the sources, and so do the doctests.
 core_tests := $(patsubst %,tests/test_%.py,\

@@ -1,7 +1,8 @@
 """Tests that only some runs take: all of them by default, a share by turns where LUCID_TEST_SAMPLE has a number.
 
 A test marked with `sampled(every=k)` then runs for one of k consecutive numbers, whichever it is; `make test` counts the
-commits, so that what one run leaves out is taken by one of the next. Tests without the mark always run.
+commits, so that what one run leaves out is taken by one of the next. Tests without the mark always run. Long tables ask
+`has_turn` instead, before there are tests.
 """
 
 import os
@@ -23,6 +24,12 @@ def chosen() -> int | None:
 def is_taken(name: str, every: int, seed: int) -> bool:
     """Whether a test runs in the sample of this number: for each test, one of `every` consecutive numbers."""
     return (crc32(name.encode()) + seed) % every == 0
+
+
+def has_turn(name: str, every: int) -> bool:
+    """Whether this sample takes a case: for tables of so many cases that collecting all of them would take long."""
+    seed = chosen()
+    return seed is None or is_taken(name, every, seed)
 
 
 def how_to_repeat(seed: int) -> str:

@@ -35,7 +35,13 @@ def test_the_reference_is_the_function(sample):
     np.testing.assert_allclose(sample.f(tensor(X)).item(), np.real(sample.ref(points)), rtol=1e-12)
 
 
-@pytest.mark.parametrize("nesting", [n for d in (1, 2, 3) for n in nestings(MAIN, d)], ids=str)
+def up_to_three(transforms):
+    """All nestings of one, two or three of them; samples take the last by turns."""
+    deep = [pytest.param(n, marks=pytest.mark.sampled(every=6)) for n in nestings(transforms, 3)]
+    return pytest.mark.parametrize("nesting", [*nestings(transforms, 1), *nestings(transforms, 2), *deep], ids=str)
+
+
+@up_to_three(MAIN)
 @by_name
 def test_nesting(sample, nesting):
     check(sample, nesting)
@@ -44,7 +50,7 @@ def test_nesting(sample, nesting):
 FEW = [s for s in SAMPLES if s.name in ("elementwise", "fills_zeros", "function", "detached")]
 
 
-@pytest.mark.parametrize("nesting", [n for d in (1, 2, 3) for n in nestings(CLOSURES, d)], ids=str)
+@up_to_three(CLOSURES)
 @pytest.mark.parametrize("sample", FEW, ids=lambda s: s.name)
 def test_nesting_with_closures(sample, nesting):
     check(sample, nesting)

@@ -1,6 +1,7 @@
 """The architecture as the design states it: imports run one way, files stay short, imports stay light."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -31,11 +32,17 @@ def is_type_checking(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
+@functools.cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path, for_checkers=False):
     """Every module that a file imports, anywhere in it; those for type checkers only if asked."""
     found = []
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    frontier = [ast.parse(path.read_text())]
+    frontier = [tree(path)]
     while frontier:
         node = frontier.pop()
         if is_type_checking(node) and not for_checkers:
@@ -56,9 +63,10 @@ def layer(module):
     return parts[1] if parts[0] == "lucid" and len(parts) > 1 else None
 
 
+@functools.cache
 def named(path):
     """Every module that a file names in a string."""
-    strings = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))
+    strings = (n for n in ast.walk(tree(path)) if isinstance(n, ast.Constant))
     return [
         (n.value, n.lineno) for n in strings if isinstance(n.value, str) and re.fullmatch(r"lucid(\.\w+)+", n.value)
     ]
@@ -71,13 +79,12 @@ def room(path):
 INSIDE = [p for p in FILES if p.name != "__init__.py" or p.parent != PACKAGE]
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=name)
-def test_imports_run_one_way(path):
-    later = ROOMS[ROOMS.index(room(path)) + 1 :]
+def test_imports_run_one_way():
     wrong = [
         f"{name(path)}:{line} imports {module}"
+        for path in INSIDE
         for module, line in imports(path) + named(path)
-        if layer(module) in later
+        if layer(module) in ROOMS[ROOMS.index(room(path)) + 1 :]
     ]
     assert wrong == []
 
@@ -98,20 +105,18 @@ def test_no_circle_of_imports():
     assert left == {}
 
 
-@pytest.mark.parametrize("path", [p for p in INSIDE if room(p) not in USERS], ids=name)
-def test_no_file_imports_the_public_package(path):
-    assert [line for module, line in imports(path) if module == "lucid"] == []
+def test_no_file_imports_the_public_package():
+    inner = [p for p in INSIDE if room(p) not in USERS]
+    assert [f"{name(p)}:{line}" for p in inner for module, line in imports(p) if module == "lucid"] == []
 
 
-@pytest.mark.parametrize("path", FILES + sorted((ROOT / "sorix").rglob("*.py")), ids=name)
-def test_files_stay_short(path):
-    assert len(path.read_text().splitlines()) < 700
+def test_files_stay_short():
+    files = FILES + sorted((ROOT / "sorix").rglob("*.py"))
+    assert [name(p) for p in files if len(p.read_text().splitlines()) >= 700] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_files_say_what_they_hold(path):
-    tree = ast.parse(path.read_text())
-    assert not tree.body or ast.get_docstring(tree)
+def test_files_say_what_they_hold():
+    assert [name(p) for p in FILES if tree(p).body and not ast.get_docstring(tree(p))] == []
 
 
 def loaded_by(statement):

@@ -90,7 +90,7 @@ class Call:
         return [lucid.empty(0, dtype=r.dtype) for r in self.results]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.sampled(every=4)) for name in NAMES])
 def call(request):
     with np.errstate(all="ignore"):
         return Call(request.param)

@@ -106,6 +106,7 @@ def compare(case: Case, got: list[Any]) -> None:
         assert [array(g).shape for g in got] == [w.shape for w in want], case
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("row", [row for row in ROWS if is_open(row)], ids=repr)
 @pytest.mark.filterwarnings("ignore:.*the shapes .* differ:UserWarning")
 def test_right_or_refused(row):

@@ -55,6 +55,7 @@ def called(row: Row, sample: Sample, key: Any, value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:.*broadcast")
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.name not in WHY_ALONE], ids=repr)
 def test_numbers_are_as_exact_as_tensors(row: Row, dtype: str) -> None:
