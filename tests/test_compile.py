@@ -13,7 +13,7 @@ import pytest
 import lucid
 from lucid import func, nn
 from lucid.backends.cpu.generated import support
-from lucid.compiler import function
+from lucid.compiler import function, places
 from lucid.core.kind import NeedsValueError
 from lucid.ir.trace import Traced
 from lucid.nn import functional
@@ -1046,3 +1046,28 @@ def test_losses_of_transposed_tensors(loss):
             np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-6)
             ours, theirs = (lucid.autograd.grad(v, x) for v in (ours, theirs))
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def test_a_function_that_sees_too_much_runs_as_it_is(monkeypatch):
+    monkeypatch.setattr(places, "_MOST", 1000)
+    rows = [(i, 2.0) for i in range(600)]
+    compiled = lucid.compile(lambda x: x * rows[3][1])
+    with pytest.warns(UserWarning, match=r"runs `<lambda>` as it is: it reaches more than 1,000 objects, .* of rows"):
+        assert compiled(lucid.ones(1)).item() == 2
+    rows[3] = (3, 5.0)
+    assert compiled(lucid.ones(1)).item() == 5
+    assert "2 calls ran as they are: it reaches more than 1,000 objects" in compiled.explain()
+    with pytest.raises(RuntimeError, match="more than 1,000 objects"):
+        compiled.program(lucid.ones(1))
+
+
+def test_what_pytest_writes_into_asserts_is_not_looked_at():
+    def checked(x):
+        assert x.ndim == 1
+        return x * 2
+
+    compiled = lucid.compile(checked)
+    assert compiled(lucid.ones(2)).tolist() == [2.0, 2.0]
+    assert not any(
+        "@" in str(guard.place) for group in compiled._known.values() for s in group for guard in s.reader.guards
+    )

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from checks import array, cases
+from checks import taken as types_of
 from table import ROWS as TABLE
 
 import lucid
@@ -216,7 +217,7 @@ REPEATABLE = [row for row in TABLE if not row.name.startswith("csr_")]
 @pytest.mark.sampled(every=40)
 @pytest.mark.parametrize("row", REPEATABLE, ids=lambda row: row.name)
 def test_operations_with_more_rows_give_what_they_give_eagerly(row):
-    dtype = "float64" if row.floats else row.ints[0]
+    dtype = types_of(row)[0]
     for case in itertools.islice(cases(row, dtype), 3):
         rows = next((a.shape[0] for a in case.arrays if a.ndim), 0)
         varying = [k for k, a in enumerate(case.arrays) if a.ndim and a.shape[0] == rows]

@@ -15,7 +15,7 @@ import numpy as np
 from lucid.compiler import sizes
 from lucid.compiler.calls import AliasedError, Specialization, runs_once
 from lucid.compiler.capture import Capture, Captured, captured
-from lucid.compiler.places import Found, Walk, described, facts
+from lucid.compiler.places import Found, TooManyError, Walk, described, facts
 from lucid.compiler.sizes import General, NotGeneralError
 from lucid.compiler.verification import verified
 from lucid.core import dtypes, levels, modes
@@ -108,6 +108,7 @@ class Compiled:
         self._history: list[tuple[str, str]] = []  # the arguments of each trace, and why it was made
         self._counted: set[Any] = set()
         self._asides: dict[str, int] = {}  # reasons for which calls ran as they are, and how often
+        self._too_many: dict[Any, str] = {}  # signatures of calls that see more than can be looked at, and what that is
         self._name = getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
         functools.update_wrapper(self, function, updated=())
 
@@ -133,9 +134,17 @@ class Compiled:
                 found = known(tensors)
                 if type(found) is list:
                     return found[0]
-            return self._first_call(key, tensors, args, kwargs)
+            if key not in self._too_many:
+                return self._first_call(key, tensors, args, kwargs)
         except AliasedError:
             return self._aside("an argument shares memory with a tensor that is written", args, kwargs)
+        except TooManyError as error:
+            self._too_many[key] = str(error)
+            self._warn(
+                f"lucid.compile runs `{self._name}` as it is: {error}. Give it what it needs as arguments, or let "
+                "lucid.compiler.disable wrap what reads the rest."
+            )
+        return self._aside(self._too_many[key], args, kwargs)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         """As a method: bound to an object like any function."""
@@ -359,15 +368,16 @@ class Compiled:
             general = (*key[:MODES], *[self._without_sizes(i, part) for i, part in enumerate(key[MODES:])])
         self._counted.add((general, len(self._known[key]) if not self._dynamic else 0))
         if len(self._counted) == MANY + 1:
-            place = here()
-            warnings.warn_explicit(
+            self._warn(
                 f"lucid.compile has traced `{self._name}` for more than {MANY} signatures; the last time since {reason}. "
                 "Each takes time and memory. Pass numbers that change as tensors, name dimensions that vary in `dynamic=`, "
-                "and see explain().",
-                UserWarning,
-                place.filename,
-                place.line,
+                "and see explain()."
             )
+
+    @staticmethod
+    def _warn(words: str) -> None:
+        place = here()
+        warnings.warn_explicit(words, UserWarning, place.filename, place.line)
 
     def _name_of(self, place: int, part: Any) -> str | int:
         """The argument that a part of a signature describes."""

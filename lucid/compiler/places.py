@@ -8,7 +8,7 @@ were (*guards*), into one Python function without loops.
 import dis
 import functools
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, NoneType
@@ -44,8 +44,13 @@ _OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 _LONG = (
     64  # entries of plain values in one container that are looked at before each run; of longer ones only the number
 )
+_MOST = 200_000  # places that are looked at; a model of a thousand layers has a fifth of that
 _OWN = frozenset({"lucid", "numpy", "sorix", "builtins", *sys.stdlib_module_names})
 MISSING = object()
+
+
+class TooManyError(RuntimeError):
+    """A function reaches more than can be looked at before each run."""
 
 
 class Found:
@@ -118,13 +123,29 @@ class Walk:
             self.groups: list[Any] = []  # of optimizers, whose options are read anew
             self._hooked: set[int] = set()
             self._frontier = deque(roots)
-            while self._frontier:
+            for _ in range(_MOST):
+                if not self._frontier:
+                    break
                 self._visit(self._frontier.popleft())
+            else:
+                self._raise_too_many()
             if len(self.names) == known:
                 break
         self.contents = [(found, _contents(found.value)) for found in self.containers.values()]
         first = [places[0] for places in self.tensors.values()]
         self.contents += [(f, dict(own)) for f in first if (own := users_attributes(f.value))]
+
+    def _raise_too_many(self) -> None:
+        """Name the way by which most of what is still to be looked at is reached."""
+
+        def beginning(found: Found) -> str:
+            way = [found]
+            while way[-1].parent is not None:
+                way.append(way[-1].parent)
+            return str(way[-4:][0])
+
+        ((where, _),) = Counter(map(beginning, self._frontier)).most_common(1)
+        raise TooManyError(f"it reaches more than {_MOST:,} objects, most of them by way of {where}")
 
     def _go_on(self, parent: Found, how: str, key: Any, value: Any) -> None:
         self._frontier.append(Found(parent, how, key, value))
@@ -362,6 +383,8 @@ def _globals(code: CodeType) -> tuple[str, ...]:
     if "globals" in code.co_names:
         return tuple(dict.fromkeys(_names(code)))
     found = [str(i.argval) for i in dis.get_instructions(code) if i.opname in _OF_GLOBALS]
+    # What is no name was put there by tools that rewrite code, as pytest does with asserts.
+    found = [name for name in found if name.isidentifier()]
     inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _globals(constant)]
     return tuple(dict.fromkeys([*found, *inner]))
 
