@@ -47,6 +47,7 @@ class Group:
         self.instructions = [instruction]
         self.number = number
         self.before = 0  # the groups that it needs, directly or not, as bits
+        self.waits: list[Group] = []  # those that it needs although it reads nothing of them
         self.shown = 0  # those that it reads by views, which show what is in memory
         self.shape = instruction.results[0].shape if kind in (ELEMENTS, ROWS) else None
         self.folds: list[Instruction] = []  # reductions of its results that are made with it
@@ -148,14 +149,16 @@ class Fused:
         group.shown = self._shown(instruction)
         forward = self.forward_of(instruction)
         if forward is not None:
-            group.before |= forward.before | 1 << forward.number
+            group.waits.append(forward)
         elif isinstance(primitive, FusedPrimitive):
             self.forwards[applied(primitive, instruction.operands, instruction.params)] = group
         checks = isinstance(primitive, Primitive) and primitive.checks is not None
         if has_effect or checks:
             if self._last_effect is not None:
-                group.before |= self._last_effect.before | 1 << self._last_effect.number
+                group.waits.append(self._last_effect)
             self._last_effect = group
+        for other in group.waits:
+            group.before |= other.before | 1 << other.number
         for name in instruction.results:
             self.group_of[name.number] = group
 
@@ -277,12 +280,12 @@ class Fused:
             return False
         if (one.shown >> other.number | other.shown >> one.number) & 1:
             return False
-        for first, second in ((one, other), (other, one)):
-            between = second.before & ~(1 << first.number)
-            for g in self.groups:
-                if between >> g.number & 1 and g.before >> first.number & 1:
-                    return False
-        return True
+        return not (self._needs_indirectly(one, other) or self._needs_indirectly(other, one))
+
+    def _needs_indirectly(self, group: Group, first: Group) -> bool:
+        """Whether a group needs another one by way of a third."""
+        needed = {g.number: g for i in group.instructions for g in self._needs(i)} | {g.number: g for g in group.waits}
+        return any(g.before >> first.number & 1 for g in needed.values() if g is not first and g is not group)
 
     def _merge(self, one: Group, other: Group) -> None:
         one.kind = ROWS if ROWS in (one.kind, other.kind) else one.kind
@@ -293,6 +296,7 @@ class Fused:
         self.groups.remove(other)
         bit, new = 1 << other.number, 1 << one.number
         one.shown |= other.shown
+        one.waits += other.waits
         for g in self.groups:
             if g.before & bit:
                 g.before = (g.before & ~bit) | new
