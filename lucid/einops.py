@@ -1,8 +1,8 @@
 """Shapes by names: `rearrange`, `reduce` and `repeat` with patterns such as "b (h w) c -> b c h w", and `einsum`.
 
 A pattern names the dimensions of a tensor, left of the arrow as they are and right of it as they are to be. Names in
-parentheses share a dimension, the last one running fastest; `...` stands for any dimensions; a number on the left, or 1,
-says how large a dimension is. Everything is made of `reshape`, `permute`, `expand` and reductions, so it has all their
+parentheses share a dimension, the last one running fastest; `...` stands for any dimensions; a number says how large a
+dimension is, and on the right it stands for the dimension of that number on the left. Everything is made of `reshape`, `permute`, `expand` and reductions, so it has all their
 derivatives.
 """
 
@@ -141,7 +141,8 @@ class _Recipe:
             raise RuntimeError(f"{name}: {pattern!r} needs one arrow, as in 'a b -> b a'")
         self.pattern, self.name = pattern, name
         self.lengths = dict(lengths)
-        self.left, self.right = self._numbered(left, "<"), self._numbered(right, ">")
+        self.left = self._numbered(left)
+        self.right = self._numbered(right, self._names(self.left))
         known, wanted = self._names(self.left), self._names(self.right)
         for names, side in ((known, "left"), (wanted, "right")):
             twice = next((n for n in names if names.count(n) > 1), None)
@@ -152,7 +153,7 @@ class _Recipe:
         if new and name != "repeat":
             raise self._error(f"axis {new[0]!r} on the right is unknown on the left")
         if gone and name != "reduce":
-            raise self._error(f"axis {gone[0]!r} is missing on the right")
+            raise self._error(f"axis {_shown(gone[0])!r} is missing on the right")
         unused = self.lengths.keys() - {*known, *wanted}
         if unused:
             raise self._error(f"axis {min(unused)!r} has a length and is not in the pattern")
@@ -162,19 +163,26 @@ class _Recipe:
     def _error(self, what: str) -> RuntimeError:
         return RuntimeError(f"{self.name}: {what}, in {self.pattern!r}")
 
-    def _numbered(self, side: str, mark: str) -> list[_Group]:
-        """The groups of a side, with names for numbers; ones take no name."""
+    def _numbered(self, side: str, known: Sequence[str] | None = None) -> list[_Group]:
+        """The groups of a side, with names for numbers; ones take no name.
+
+        Equal numbers of both sides are one axis: the first on the right is the first on the left, and so on.
+        """
         groups = _groups(side, self.pattern)
         out: list[_Group] = []
-        for g, group in enumerate(groups):
+        seen: list[int] = []
+        for group in groups:
             names = []
-            for i, word in enumerate(group):
+            for word in group:
                 if word.isdigit():
-                    if int(word) == 1:
+                    length = int(word)
+                    if length == 1:
                         continue
-                    if mark == ">" and self.name != "repeat":
-                        raise self._error(f"the axis {word} on the right has no name by which it could be found")
-                    self.lengths[word := f"{mark}{g}.{i}:{word}"] = int(word.rpartition(":")[2])
+                    word = f"{seen.count(length)}:{length}"
+                    if known is not None and word not in known and self.name != "repeat":
+                        raise self._error(f"the axis {length} on the right is unknown on the left")
+                    seen.append(length)
+                    self.lengths[word] = length
                 names.append(word)
             out.append(names)
         if sum(group.count(_ELLIPSIS) for group in groups) > 1:
@@ -230,7 +238,7 @@ class _Recipe:
         """Find the one length that is missing in a group."""
         unknown = [n for n in group if n not in sizes]
         known = math.prod(sizes[n] for n in group if n in sizes)
-        text = " ".join(n.rpartition(":")[2] for n in group) or "1"
+        text = " ".join(map(_shown, group)) or "1"
         if len(unknown) > 1:
             raise self._error(
                 f"the lengths of the axes {', '.join(map(repr, unknown))} in ({text}) cannot both be found"
@@ -241,6 +249,11 @@ class _Recipe:
             sizes[unknown[0]] = size // known
         elif known != size:
             raise self._error(f"axis {text!r} has the length {known}, and the dimension {size}")
+
+
+def _shown(name: str) -> str:
+    """A name as the pattern has it: a number without its place."""
+    return name.rpartition(":")[2]
 
 
 def _around(name: str, sizes: dict[str, int]) -> Iterator[str]:

@@ -127,6 +127,10 @@ def test_lists_are_stacked():
         (("rearrange", "(a b) c -> a b c", {"a": 4}), "does not divide"),
         (("rearrange", "a b -> b a", {"a": 3}), "axis 'a' has the length 3"),
         (("rearrange", "a 4 -> a", {}), "axis '4' has the length 4|missing"),
+        (("rearrange", "a b -> a b 2", {}), "axis 2 on the right"),
+        (("rearrange", "2 a -> a 2 2", {}), "axis 2 on the right"),
+        (("rearrange", "2 a -> a", {}), "axis '2' is missing"),
+        (("rearrange", "a 4 -> 4 a", {}), "axis '4' has the length 4"),
         (("rearrange", "a a -> a", {}), "twice"),
         (("rearrange", "a b -> b a", {"z": 3}), "axis 'z' has a length"),
         (("rearrange", "a b", {}), "one arrow"),
@@ -143,6 +147,15 @@ def test_errors_name_the_axis(call, words):
     more = ("sum",) if name == "reduce" else ()
     with pytest.raises(RuntimeError, match=words):
         getattr(einops, name)(lucid.ones(2, 3), pattern, *more, **lengths)
+
+
+def test_numbers_on_the_right_are_those_on_the_left():
+    x = lucid.arange(24).reshape(2, 3, 2, 2)
+    assert lucid.equal(
+        einops.rearrange(x, "2 a (2 b) c -> c 2 (a 2) b"), einops.rearrange(x, "p a (q b) c -> c p (a q) b", q=2)
+    )
+    assert lucid.equal(einops.reduce(x, "2 a 2 b -> b 2", "sum"), einops.reduce(x, "p a q b -> b p", "sum"))
+    assert lucid.equal(einops.repeat(x, "2 a 2 b -> 2 (2 2) a b"), einops.repeat(x, "p a q b -> p (q r) a b", r=2))
 
 
 def test_reductions_are_known():

@@ -33,6 +33,56 @@ def test_activations_are_methods(name: str, function: Any) -> None:
     assert lucid.equal(gradient, lucid.autograd.grad(function(x).sum(), [x])[0])
 
 
+INTEGERS = {
+    "softmax": lambda x: lucid.softmax(x, 1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "softmin": lambda x: F.softmin(x, 1),
+    "var": lambda x: lucid.var(x, 0),
+    "std": lambda x: x.std(correction=0),
+    "var_mean": lambda x: lucid.stack(lucid.var_mean(x, 1)),
+    "std_mean": lambda x: lucid.stack(lucid.std_mean(x)),
+    "normalize": F.normalize,
+    "elu": F.elu,
+    "leaky_relu": F.leaky_relu,
+    "silu": F.silu,
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "local_response_norm": lambda x: F.local_response_norm(x.unsqueeze(-1), 2, alpha=1.0),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "embedding_bag": lambda x: F.embedding_bag(T([[0, 1], [2, 2]]), x, mode="sum"),
+    "grid_sample": lambda x: F.grid_sample(x[None, None], (x[None, None, :, :2] > 1).to(x.dtype)),
+}
+
+
+@pytest.mark.parametrize("kind", [lucid.int64, lucid.uint8, lucid.bool], ids=str)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_taken_as_floats(name: str, kind: Any) -> None:
+    function, x = INTEGERS[name], T([[1, 7, 4], [3, 1, 0], [2, 2, 5]]).to(kind)
+    found = function(x)
+    assert found.dtype == lucid.float32 and lucid.equal(found, function(x.float()))
+
+
+def test_integers_take_the_default_type_or_that_of_their_layer() -> None:
+    x = T([[1, 7, 4], [3, 1, 0]])
+    lucid.set_default_dtype(lucid.float64)
+    try:
+        assert lucid.var(x).dtype == lucid.softmax(x, 1).dtype == F.normalize(x).dtype == lucid.float64
+        assert F.batch_norm(x, None, None, training=True).dtype == F.embedding_bag(T([[0]]), x).dtype == lucid.float32
+    finally:
+        lucid.set_default_dtype(lucid.float32)
+    grid = lucid.zeros(1, 1, 1, 2, dtype=lucid.float64)
+    assert F.grid_sample(x[None, None], grid).dtype == lucid.float64
+    assert F.batch_norm(x.double(), None, None, T([1, 2, 3]), T([0, 1, 0]), training=True).dtype == lucid.float64
+    mean, variance = T([0, 10, 0]), T([1, 1, 20])
+    out = F.batch_norm(x, mean, variance, T([1, 2, 3]), T([0, 1, 0]), training=True, momentum=0.5)
+    expected = F.batch_norm(x.float(), None, None, T([1.0, 2.0, 3.0]), T([0.0, 1.0, 0.0]), training=True)
+    assert lucid.equal(out, expected) and mean.dtype == variance.dtype == lucid.int64
+    assert mean.tolist() == [1, 7, 1] and variance.tolist() == [1, 9, 14]
+    assert F.batch_norm(x, T([0, 0, 0]), T([1, 1, 1]), eps=0.0).tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="mean needs a floating-point"):
+        lucid.mean(x)
+
+
 def test_methods() -> None:
     assert T([1.0, 2.0]).maximum_(1.5).tolist() == [1.5, 2.0] and T([1, 5]).minimum_(T([3, 3])).tolist() == [1, 3]
     assert lucid.pad(T([1.0]), (1, 2)).tolist() == [0.0, 1.0, 0.0, 0.0] and lucid.zeros(2).expand_dims(0).shape == (
@@ -44,6 +94,46 @@ def test_methods() -> None:
     assert len(x.untyped_storage()) == x.untyped_storage().nbytes() == 96
     with pytest.raises(TypeError, match="both dimensions"):
         x.transpose(1)
+
+
+def test_other_names_of_arguments() -> None:
+    x = lucid.zeros(2, 3, 4)
+    assert x.flatten(start=1).shape == lucid.flatten(x, 1).shape == (2, 12) and x.flatten(end=1).shape == (6, 4)
+    assert lucid.pad(x, padding=(1, 0)).shape == F.pad(x, pad=(1, 0)).shape == x.pad(padding=(1, 0)).shape == (2, 3, 5)
+    for wrong in ({}, {"pad": (1, 0), "padding": (1, 0)}):
+        with pytest.raises(TypeError, match="padding, once"):
+            F.pad(x, **wrong)
+
+
+def test_local_response_norm_without_positions_or_channels() -> None:
+    x = lucid.rand(2, 4)
+    assert lucid.equal(F.local_response_norm(x, 3), F.local_response_norm(x[..., None], 3)[..., 0])
+    assert F.local_response_norm(x[0], 3) is not None and lucid.equal(F.local_response_norm(x[0], 3), x[0])
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (4, 6)])
+@pytest.mark.parametrize("separate", [False, True])
+def test_attention_draws_the_weights_that_are_missing(sizes: tuple[int, int], separate: bool) -> None:
+    q, kv = lucid.rand(3, 2, sizes[0]), lucid.rand(5, 2, sizes[1])
+    out, weights = F.multi_head_attention_forward(q, kv, kv, 4, 2, use_separate_proj_weight=separate)
+    assert out.shape == (3, 2, 4) and weights is not None and weights.shape == (2, 3, 5)
+    lucid.manual_seed(1)
+    found = [F.multi_head_attention_forward(q, kv, kv, 4, 2)[0] for _ in range(2)]
+    assert not lucid.equal(*found)
+    lucid.manual_seed(1)
+    assert lucid.equal(found[0], F.multi_head_attention_forward(q, kv, kv, 4, 2)[0])
+    lucid.manual_seed(2)
+    alone = F.multi_head_attention_forward(q, q, q, 4, 2, in_proj_weight=lucid.eye(4).repeat(3, 1))[0]
+    lucid.manual_seed(2)
+    layer = nn.MultiheadAttention(4, 2)  # draws the last projection first
+    with lucid.no_grad():
+        layer.in_proj_weight.copy_(lucid.eye(4).repeat(3, 1))
+    assert lucid.equal(alone, layer(q, q, q)[0].detach())
+
+
+def test_the_first_parametrization() -> None:
+    layer = nn.utils.parametrizations.orthogonal(nn.Linear(2, 2))
+    assert layer.parametrizations.weight.parametrization is layer.parametrizations.weight[0]
 
 
 def test_functions() -> None:

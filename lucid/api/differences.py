@@ -10,7 +10,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops import binary
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import beside, cast, float_type_of
+from lucid.ops.promotion import as_floats, beside
 from lucid.ops.rules import P
 
 Dim = int | Sequence[int] | None
@@ -112,11 +112,9 @@ def gradient(input: Any, *, spacing: Any = None, dim: Dim = None, edge_order: in
     >>> lucid.gradient(lucid.tensor([1.0, 4.0, 9.0, 16.0]))
     (Tensor([3., 4., 6., 7.]),)
     """
-    x = lift(input)
+    x = as_floats(input)
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, not {edge_order}")
-    if x.np_dtype not in dtypes.DIFFERENTIABLE:
-        x = cast(x, float_type_of((x,)))
     along = range(x.ndim) if dim is None else [dim] if hasattr(dim, "__index__") else list(dim)
     dims = [one_dim(d, x.ndim, "gradient") for d in along]
     if len(set(dims)) != len(dims):

@@ -1,9 +1,10 @@
 """Reductions over dimensions and scans along one."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from lucid.api import indexing
+from lucid.api.results import Cummax, Cummin, Max, Min, ValuesIndices
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
 from lucid.core.primitive import apply, element_type, lift
@@ -11,7 +12,7 @@ from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.norms import norm as _norm_primitive
-from lucid.ops.promotion import cast, float_type_of, in_single
+from lucid.ops.promotion import as_floats, cast, in_single
 from lucid.ops.reductions import count_at, count_or_nan
 from lucid.ops.reductions import var_primitive as _var_primitive
 from lucid.ops.rules import P, kept_shape
@@ -23,19 +24,12 @@ _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
 _NOT_WIDENED = _DIFFERENTIABLE | {dtypes.UINT64}
 
 
-class ValuesIndices(NamedTuple):
-    """What reductions that choose elements along a dimension give: the elements and where they stood."""
-
-    values: Tensor
-    indices: Tensor
+def chosen_at(kind: type[ValuesIndices], values: Tensor, indices: Tensor) -> Any:
+    """The same as `kind(values, indices)`, which takes a microsecond longer."""
+    return _new_tuple(kind, (values, indices))
 
 
-def chosen_at(values: Tensor, indices: Tensor) -> ValuesIndices:
-    """The same as `ValuesIndices(values, indices)`, which takes a microsecond longer."""
-    return _new_tuple(ValuesIndices, (values, indices))
-
-
-_new_tuple = tuple.__new__
+_new_tuple: Any = tuple.__new__
 
 
 def _floats(input: Any, name: str, dtype: Any = None) -> Tensor:
@@ -155,15 +149,17 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _extreme(input, dim, keepdim, "amin")
 
 
-def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[ValuesIndices]) -> Any:
     """The elements at `positions`, which lack `dim` and exist."""
     sizes = shape_of(x)
     if not sizes:
-        return chosen_at(x.clone(), positions)
+        return chosen_at(kind, x.clone(), positions)
     rank = len(sizes) - 1
     places = [positions if d == dim else indexing.counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
     values = apply(P.index, (x, *places), {})
-    return chosen_at(values.unsqueeze(dim), positions.unsqueeze(dim)) if keepdim else chosen_at(values, positions)
+    if keepdim:
+        return chosen_at(kind, values.unsqueeze(dim), positions.unsqueeze(dim))
+    return chosen_at(kind, values, positions)
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
@@ -175,7 +171,7 @@ def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
     rank = len(shape_of(x))
     d = one_dim(dim, rank, which)
     _nonempty(x, (d,) if rank else (), which)
-    return _chosen(x, _positions(x, d, "arg" + which), d, keepdim)
+    return _chosen(x, _positions(x, d, "arg" + which), d, keepdim, Max if which == "max" else Min)
 
 
 def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
@@ -261,7 +257,7 @@ def _spread(
     input: Any, dim: Any, unbiased: bool, correction: float | None, name: str
 ) -> tuple[Tensor, tuple[int, ...], float, float]:
     """The elements, the dims, how many elements these have and what a sum of squares is divided by."""
-    x = _floats(input, name)
+    x = as_floats(input)
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     dims = many_dims(dim, len(shape_of(x)), name)
     less = (1.0 if unbiased else 0.0) if correction is None else float(correction)
@@ -280,6 +276,8 @@ def var(
     input: Any, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Tensor:
     """Variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False).
+
+    Integers are taken as numbers of the default floating-point type.
 
     >>> import lucid
     >>> x = lucid.tensor([1.0, 2.0, 3.0, 4.0])
@@ -370,8 +368,7 @@ def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     >>> lucid.logsumexp(lucid.tensor([1000.0, 1000.0]), dim=0)
     Tensor(1000.6932)
     """
-    x = lift(input)
-    x = x if x.np_dtype in dtypes.DIFFERENTIABLE else cast(x, float_type_of((x,)))
+    x = as_floats(input)
     return apply(P.logsumexp, (x,), {"dims": many_dims(dim, len(shape_of(x)), "logsumexp"), "keepdim": keepdim})
 
 
@@ -478,17 +475,17 @@ def logcumsumexp(input: Any, dim: int) -> Tensor:
     return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
 
 
-def _running(input: Any, dim: int, largest: bool, name: str) -> ValuesIndices:
+def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:
     x = _ordered(input, name)
     d = one_dim(dim, x.ndim, name)
     if not x.ndim:
-        return ValuesIndices(x.clone(), of_class((x,), lift(0)))
-    positions = P.running_positions(x, dim=d, largest=largest)
-    return ValuesIndices(indexing.take_along_dim(x, positions, d), positions)
+        return kind(x.clone(), of_class((x,), lift(0)))
+    positions = P.running_positions(x, dim=d, largest=kind is Cummax)
+    return kind(indexing.take_along_dim(x, positions, d), positions)
 
 
 @numpy_names
-def cummax(input: Any, dim: int) -> ValuesIndices:
+def cummax(input: Any, dim: int) -> Cummax:
     """The largest element so far along `dim`, and where it stands.
 
     Of equal elements the last one counts.
@@ -500,11 +497,11 @@ def cummax(input: Any, dim: int) -> ValuesIndices:
     >>> indices
     Tensor([0, 1, 1, 3])
     """
-    return _running(input, dim, True, "cummax")
+    return _running(input, dim, Cummax, "cummax")
 
 
 @numpy_names
-def cummin(input: Any, dim: int) -> ValuesIndices:
+def cummin(input: Any, dim: int) -> Cummin:
     """The smallest element so far along `dim`, and where it stands.
 
     Of equal elements the last one counts.
@@ -516,4 +513,4 @@ def cummin(input: Any, dim: int) -> ValuesIndices:
     >>> indices
     Tensor([0, 1, 1, 3])
     """
-    return _running(input, dim, False, "cummin")
+    return _running(input, dim, Cummin, "cummin")

@@ -132,20 +132,23 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.shape)
 
 
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Make one dimension of those from `start_dim` to `end_dim`.
+def flatten(
+    input: Any, start_dim: int = 0, end_dim: int = -1, *, start: int | None = None, end: int | None = None
+) -> Tensor:
+    """Make one dimension of those from `start_dim` to `end_dim`, which may also be called `start` and `end`.
 
     >>> import lucid
     >>> lucid.flatten(lucid.zeros(2, 3, 4), start_dim=1).shape
     (2, 12)
     """
     x = lift(input)
-    start, end = one_dim(start_dim, x.ndim, "flatten"), one_dim(end_dim, x.ndim, "flatten")
-    if start > end:
-        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-    if start == end and x.ndim:
+    first = one_dim(start_dim if start is None else start, x.ndim, "flatten")
+    last = one_dim(end_dim if end is None else end, x.ndim, "flatten")
+    if first > last:
+        raise RuntimeError(f"flatten: start_dim {first} comes after end_dim {last}, of {x.ndim} dimensions")
+    if first == last and x.ndim:
         return x
-    shape = (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :])
+    shape = (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :])
     return P.reshape(x, shape=shape)
 
 

@@ -6,4 +6,4 @@ from lucid.ops.dims cimport one_dim
 
 
 cdef tuple _ordered(object input, object dim, object name)
-cdef object _read(object x, object positions, Py_ssize_t dim, object shape=*)
+cdef object _read(object kind, object x, object positions, Py_ssize_t dim, object shape=*)

@@ -12,7 +12,8 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
-from lucid.api.reductions import ValuesIndices, chosen_at
+from lucid.api.reductions import chosen_at
+from lucid.api.results import Kthvalue, Median, Nanmedian, Sort, Topk, ValuesIndices
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
@@ -33,12 +34,14 @@ def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
     return (x if rank else P.reshape(x, shape=(1,))), one_dim(dim, rank, name)
 
 
-def _read(x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None) -> ValuesIndices:
+def _read(
+    kind: type[ValuesIndices], x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None
+) -> Any:
     """The elements at positions along `dim`, in `shape` if given."""
     values = apply(P.index, (x, *along(positions, shape_of(x), dim)), {})
     if shape is None or shape_of(values) == shape:
-        return chosen_at(values, positions)
-    return chosen_at(P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
+        return chosen_at(kind, values, positions)
+    return chosen_at(kind, P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
 
 
 def _reduced_shape(input: Any, dim: int, keepdim: bool) -> tuple[int, ...]:
@@ -48,7 +51,7 @@ def _reduced_shape(input: Any, dim: int, keepdim: bool) -> tuple[int, ...]:
 
 
 @numpy_names
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Sort:
     """The elements in ascending or descending order along `dim`, and where they stood; nan counts as largest.
 
     Equal elements keep their order, whether `stable` is asked for or not.
@@ -59,7 +62,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     (Tensor([1., 2., 3.]), Tensor([1, 2, 0]))
     """
     x, d = _ordered(input, dim, "sort")
-    return _read(x, P.argsort(x, dim=d, descending=descending), d, lift(input).shape)
+    return _read(Sort, x, P.argsort(x, dim=d, descending=descending), d, lift(input).shape)
 
 
 @numpy_names
@@ -86,7 +89,7 @@ def msort(input: Any) -> Tensor:
 
 
 @numpy_names
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Topk:
     """The k largest (or smallest) elements along `dim`, best first, and where they stood.
 
     >>> import lucid
@@ -98,11 +101,11 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if not 0 <= k <= size:
         raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {size}")
     positions = apply(P.topk, (x,), {"dim": d, "k": int(k), "largest": largest})
-    return _read(x, positions, d, () if k and not shape_of(lift(input)) else None)
+    return _read(Topk, x, positions, d, () if k and not shape_of(lift(input)) else None)
 
 
 @numpy_names
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
     """The k-th smallest element along `dim`, with k counted from 1, and where it stood.
 
     >>> import lucid
@@ -112,7 +115,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     x, d = _ordered(input, dim, "kthvalue")
     if not 1 <= k <= x.shape[d]:
         raise RuntimeError(f"kthvalue: k = {k} is out of range for dimension {d} of size {x.shape[d]}; k counts from 1")
-    return _read(x, P.kth(x, dim=d, k=int(k) - 1), d, _reduced_shape(input, d, keepdim))
+    return _read(Kthvalue, x, P.kth(x, dim=d, k=int(k) - 1), d, _reduced_shape(input, d, keepdim))
 
 
 def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
@@ -126,8 +129,8 @@ def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
     x, d = _ordered(input, dim, name)
     if not x.shape[d]:
         raise IndexError(f"{name}: dimension {d} of shape {x.shape} has no elements to choose from")
-    found = (P.median if name == "median" else P.nanmedian)(x, dim=d)
-    return _read(x, found, d, _reduced_shape(input, d, keepdim))
+    kind, prim = (Median, P.median) if name == "median" else (Nanmedian, P.nanmedian)
+    return _read(kind, x, prim(x, dim=d), d, _reduced_shape(input, d, keepdim))
 
 
 def _shared(x: Tensor, element: Tensor) -> Tensor:

@@ -1,11 +1,12 @@
 """Statistics that are made of reductions: covariance, spread and mean together, both extremes, the commonest element."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lucid.api import contractions, indexing, reductions
-from lucid.api.reductions import Dims, ValuesIndices
+from lucid.api.reductions import Dims
+from lucid.api.results import Aminmax, Mode, StdMean, VarMean
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
@@ -13,29 +14,8 @@ from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.norms import unit_size
 from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast, float_type_of
+from lucid.ops.promotion import as_floats
 from lucid.ops.rules import P, kept_shape
-
-
-class StdMean(NamedTuple):
-    """A standard deviation and the mean that it is measured from."""
-
-    std: Tensor
-    mean: Tensor
-
-
-class VarMean(NamedTuple):
-    """A variance and the mean that it is measured from."""
-
-    var: Tensor
-    mean: Tensor
-
-
-class Aminmax(NamedTuple):
-    """The smallest and the largest element."""
-
-    min: Tensor
-    max: Tensor
 
 
 def _spread_first(dim: Any, unbiased: bool) -> tuple[Any, bool]:
@@ -56,7 +36,7 @@ def std_mean(
     """
     dim, unbiased = _spread_first(dim, unbiased)
     spread = reductions.std(input, dim, unbiased, keepdim, correction=correction)
-    return StdMean(spread, reductions.mean(input, dim, keepdim))
+    return StdMean(spread, reductions.mean(as_floats(input), dim, keepdim))
 
 
 @numpy_names
@@ -72,7 +52,7 @@ def var_mean(
     """
     dim, unbiased = _spread_first(dim, unbiased)
     spread = reductions.var(input, dim, unbiased, keepdim, correction=correction)
-    return VarMean(spread, reductions.mean(input, dim, keepdim))
+    return VarMean(spread, reductions.mean(as_floats(input), dim, keepdim))
 
 
 @takes_out
@@ -90,7 +70,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Ami
 
 @takes_out
 @numpy_names
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Mode:
     """The commonest element along `dim`, and where it stands last; of equally common ones the smallest.
 
     >>> import lucid
@@ -108,7 +88,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     places = P.mode(vector, dim=d)
     shape = kept_shape(x.shape, (d,)) if keepdim else tuple(n for e, n in enumerate(x.shape) if e != d)
     values = indexing.take_along_dim(vector, places, d)
-    return ValuesIndices(P.reshape(values, shape=shape), P.reshape(places, shape=shape))
+    return Mode(P.reshape(values, shape=shape), P.reshape(places, shape=shape))
 
 
 def _observation_weights(weights: Any, count: int, name: str, whole: bool) -> Tensor:
@@ -157,8 +137,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
         raise RuntimeError(f"cov: expected at most 2 dimensions (variables and observations), not shape {x.shape}")
     if x.np_dtype == dtypes.BOOL:
         raise RuntimeError("cov takes numbers, not booleans; convert them, as in x.float()")
-    if x.np_dtype not in dtypes.DIFFERENTIABLE:
-        x = cast(x, float_type_of((x,)))
+    x = as_floats(x)
     rows = x if x.ndim == 2 else P.reshape(x, shape=(1, x.numel()))
     count = rows.shape[1]
     weights, sure = _weights(rows, fweights, aweights)

@@ -10,10 +10,10 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, of_class
 from lucid.interop.numpy_arrangement import FUNCTIONS as ARRANGEMENT
-from lucid.interop.numpy_functions import Function, NoCounterpartError, as_floats
+from lucid.interop.numpy_functions import Function, NoCounterpartError
 from lucid.ops import binary, unary
 from lucid.ops.dims import one_dim
-from lucid.ops.promotion import beside, lift_all
+from lucid.ops.promotion import as_floats, beside, lift_all
 
 # --- samples -----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, promotion, unary
 from lucid.ops.dims import one_dim
-from lucid.ops.promotion import float_type_of, lattice_of, lift_all
+from lucid.ops.promotion import as_floats, lattice_of, lift_all
 
 Function = Callable[..., Any]
 _NO_VALUE = np._NoValue
@@ -32,11 +32,6 @@ DEGREE = math.pi / 180
 
 class NoCounterpartError(Exception):
     """Raised by a translation for arguments that lucid's function does not take."""
-
-
-def as_floats(x: Any) -> Tensor:
-    t = lift(x)
-    return t if t.np_dtype in dtypes.DIFFERENTIABLE else t.to(float_type_of((t,)))
 
 
 def _flat_unless(a: Any, axis: Any) -> tuple[Tensor, Any]:

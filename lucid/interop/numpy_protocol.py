@@ -21,11 +21,11 @@ from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.interop import numpy_arrangement, numpy_calculus
-from lucid.interop.numpy_functions import FUNCTIONS, Function, NoCounterpartError, as_floats
+from lucid.interop.numpy_functions import FUNCTIONS, Function, NoCounterpartError
 from lucid.interop.numpy_linalg import LINALG
 from lucid.interop.numpy_updates import write_at
 from lucid.ops import binary, unary
-from lucid.ops.promotion import exact, lift_all
+from lucid.ops.promotion import as_floats, exact, lift_all
 
 _NO_VALUE = np._NoValue
 _TYPES = (Tensor, np.ndarray)

@@ -197,6 +197,20 @@ def float_type_of(operands: Sequence[Any], name: str = "") -> np.dtype[Any]:
     return dtypes.default_float() if lattice is None else lattice.floating(np.dtype(np.int64), name)
 
 
+def as_floats(x: Any, otherwise: np.dtype[Any] | None = None) -> Tensor:
+    """Floating-point and complex numbers as they are, others in `otherwise` or the type of `float_type_of`."""
+    t = lift(x)
+    if element_type(t) in _DIFFERENTIABLE:
+        return t
+    return cast(t, float_type_of((t,)) if otherwise is None else otherwise)
+
+
+def as_floats_alike(operands: Sequence[Any], otherwise: np.dtype[Any] | None = None) -> list[Any]:
+    """The same for operands of one layer: integers take the type of the first one that has floats. None stays None."""
+    kinds = [a.np_dtype for a in operands if isinstance(a, Tensor) and a.np_dtype in _DIFFERENTIABLE]
+    return [None if a is None else as_floats(a, kinds[0] if kinds else otherwise) for a in operands]
+
+
 def are_alike(args: Sequence[Any]) -> bool:
     """Whether all operands are tensors of one type."""
     kind: Any = None

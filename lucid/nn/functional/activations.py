@@ -10,7 +10,7 @@ from lucid.amp.autocasting import in_low_precision
 from lucid.api.inplace import inplace as in_place_form
 from lucid.ops.nn import activations as ops
 from lucid.ops.nn import softmax as softmax_ops
-from lucid.ops.promotion import raise_unless_alike
+from lucid.ops.promotion import as_floats, raise_unless_alike
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
@@ -361,7 +361,8 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tens
     >>> softmin(lucid.tensor([0.0, 0.0, 1000.0]), dim=0)
     Tensor([0.5, 0.5, 0. ])
     """
-    return softmax_ops.softmax(-input, _usual_dim(input.ndim, "softmin") if dim is None else dim, dtype)
+    x = as_floats(input) if dtype is None else input.to(dtype)  # before the sign: integers may have no negative ones
+    return softmax_ops.softmax(-x, _usual_dim(x.ndim, "softmin") if dim is None else dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
+from lucid.nn import init
 from lucid.nn.functional.activations import softmax
 from lucid.nn.functional.dropout import dropout
 from lucid.nn.functional.linear import linear
@@ -108,14 +109,14 @@ def multi_head_attention_forward(
     value: Tensor,
     embed_dim_to_check: int,
     num_heads: int,
-    in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None,
+    in_proj_weight: Tensor | None = None,
+    in_proj_bias: Tensor | None = None,
+    bias_k: Tensor | None = None,
+    bias_v: Tensor | None = None,
+    add_zero_attn: bool = False,
+    dropout_p: float = 0.0,
+    out_proj_weight: Tensor | None = None,
+    out_proj_bias: Tensor | None = None,
     training: bool = True,
     key_padding_mask: Tensor | None = None,
     need_weights: bool = True,
@@ -134,7 +135,8 @@ def multi_head_attention_forward(
     Inputs are (length, batch, size), or (length, size) without a batch. In masks of truth values, True means hidden; others
     are added to the scores: `attn_mask` is (queries, keys) or (batch · heads, queries, keys), `key_padding_mask` is
     (batch, keys). With `is_causal`, each position sees those up to its own, which may be all that `attn_mask` says.
-    Gives the result and, if `need_weights`, the weights, averaged over the heads or for each.
+    Gives the result and, if `need_weights`, the weights, averaged over the heads or for each. Weights of projections that
+    are not given are drawn as those of a new `nn.MultiheadAttention`.
 
     >>> import lucid
     >>> from lucid.nn.functional.attention import multi_head_attention_forward
@@ -145,34 +147,46 @@ def multi_head_attention_forward(
     >>> out.shape, weights.shape
     ((3, 1, 2), (1, 3, 3))
     """
-    if use_separate_proj_weight:
-        weights: Any = (q_proj_weight, k_proj_weight, v_proj_weight)
-    else:
-        weights = (None,) * 3 if in_proj_weight is None else in_proj_weight.chunk(3)
     if query.ndim and query.shape[-1] != embed_dim_to_check:
         raise RuntimeError(f"attention: the queries must have size {embed_dim_to_check}, not shape {query.shape}")
-    q, k, v = projected((query, key, value), weights, in_proj_bias)
+    inputs = (query, key, value)
+    if use_separate_proj_weight:
+        given = (q_proj_weight, k_proj_weight, v_proj_weight)
+        weights: Sequence[Tensor] = [
+            _drawn(t, embed_dim_to_check) if w is None else w for t, w in zip(inputs, given, strict=True)
+        ]
+    elif in_proj_weight is not None:
+        weights = in_proj_weight.chunk(3)
+    elif query.shape[-1:] == key.shape[-1:] == value.shape[-1:]:
+        weights = _drawn(query, 3 * embed_dim_to_check).chunk(3)
+    else:
+        weights = [_drawn(t, embed_dim_to_check) for t in inputs]
+    q, k, v = projected(inputs, weights, in_proj_bias)
     attended, probabilities = attend(
         q, k, v, num_heads, False,
         bias_k=bias_k, bias_v=bias_v, add_zero_attn=add_zero_attn, dropout_p=dropout_p if training else 0.0,
         key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask, static_k=static_k,
         static_v=static_v, average_attn_weights=average_attn_weights, is_causal=is_causal,
     )  # fmt: skip
+    if out_proj_weight is None:
+        fresh = lucid.empty(embed_dim_to_check, attended.shape[-1], dtype=attended.dtype)
+        out_proj_weight = init.kaiming_uniform_(fresh, math.sqrt(5))  # as of nn.Linear
     return linear(attended, out_proj_weight, out_proj_bias), probabilities
 
 
+def _drawn(input: Tensor, size: int) -> Tensor:
+    """A new weight that projects an input to a size."""
+    return init.xavier_uniform_(lucid.empty(size, input.shape[-1], dtype=input.dtype))
+
+
 def projected(
-    inputs: Sequence[Tensor], weights: Sequence[Any], bias: Tensor | None, kv_dim: int | None = None
+    inputs: Sequence[Tensor], weights: Sequence[Tensor], bias: Tensor | None, kv_dim: int | None = None
 ) -> list[Tensor]:
     """Queries, keys and values for all heads; `kv_dim` is the size of keys and values if it differs."""
     biases: Any = (None,) * 3
     if bias is not None:
         size = bias.shape[0] // 3 if kv_dim is None else kv_dim
         biases = bias.split([bias.shape[0] - 2 * size, size, size])
-    if any(w is None for w in weights):
-        raise ValueError(
-            "attention needs in_proj_weight, or with use_separate_proj_weight a weight for each of q, k and v"
-        )
     return [linear(t, w, b) for t, w, b in zip(inputs, weights, biases, strict=True)]
 
 

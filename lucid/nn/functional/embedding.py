@@ -9,6 +9,7 @@ from lucid.core.primitive import P
 from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
+from lucid.ops.promotion import as_floats
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 _NO_CLASS = -(1 << 63)
@@ -95,7 +96,8 @@ def embedding_bag(
 
     Bags are the rows of a 2-d `input`; of a 1-d `input`, `offsets` says where each bag starts (and, with
     `include_last_offset`, where the last one ends). Indices equal to `padding_idx` do not count, and an empty bag gives
-    0. `per_sample_weights` multiplies the embeddings, for sums only. `sparse` is as for `embedding`.
+    0. `per_sample_weights` multiplies the embeddings, for sums only. `sparse` is as for `embedding`. A `weight` of
+    integers is taken as float32.
 
     >>> import lucid
     >>> from lucid.nn.functional.embedding import embedding_bag
@@ -105,6 +107,7 @@ def embedding_bag(
             [4.]])
     """
     _check_table(input, weight, "embedding_bag")
+    weight = as_floats(weight, lucid.float32.numpy)
     _check_bags(input, offsets, per_sample_weights, mode)
     padding = _row(padding_idx, weight.shape[0], "embedding_bag")
     rows = embedding(input, weight, padding, max_norm, norm_type, scale_grad_by_freq, sparse)

@@ -12,6 +12,7 @@ from lucid.core.batched import Batched
 from lucid.core.errors import ArgumentError
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
+from lucid.ops.promotion import as_floats, as_floats_alike
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -106,7 +107,8 @@ def batch_norm(
     """Mean 0 and variance 1 for each channel (dimension 1), over the batch and all positions.
 
     In training the statistics are those of the batch, and the running ones move towards them by the share `momentum`
-    (the variance as divided by n - 1); otherwise the running ones are used.
+    (the variance as divided by n - 1); otherwise the running ones are used. Integers are taken as floats, and running
+    statistics keep their type.
 
     Under vmap each example has the statistics of the batch that it is given. Running statistics that all examples
     share cannot follow them: that is an error in training, and running statistics that vmap batches too are updated
@@ -121,7 +123,7 @@ def batch_norm(
     >>> mean, variance
     (Tensor([0.2]), Tensor([1.1]))
     """
-    (x, w, b), kind = in_working_type("batch_norm", input, weight, bias)
+    (x, w, b), kind = in_working_type("batch_norm", *as_floats_alike((input, weight, bias), lucid.float32.numpy))
     if x.shape == (0,):  # no elements, so no channels whose number could be wrong, and nothing to learn
         return given_back(x.clone(), kind)
     _check_channels("batch_norm", x, running_mean=running_mean, running_var=running_var, weight=w, bias=b)
@@ -241,18 +243,18 @@ def group_norm(
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Each value divided by (k + alpha · mean of the squares of `size` neighbouring channels) ** beta.
 
-    Channels beyond the first and the last count as 0.
+    Channels, dimension 1, beyond the first and the last count as 0. What has no channels stays as it is.
 
     >>> import lucid
     >>> from lucid.nn.functional.normalization import local_response_norm
     >>> local_response_norm(lucid.ones(1, 3, 1), size=3, alpha=3.0, beta=1.0)[0, :, 0]
     Tensor([0.3333, 0.25  , 0.3333])
     """
-    (x,), kind = in_working_type("local_response_norm", input.float() if input.np_dtype.kind in "iu" else input)
-    if x.ndim < 3:
-        raise ValueError(f"local_response_norm needs (batch, channels, ...), 3 or more dimensions, not {x.shape}")
     if size < 1:
         raise ValueError(f"local_response_norm: size must be at least 1, not {size}")
+    if input.ndim < 2:  # there are no channels
+        return input
+    (x,), kind = in_working_type("local_response_norm", as_floats(input))
     squares = x * x
     none = lucid.zeros_like(squares[:, :1])
     padded = lucid.cat([none] * (size // 2) + [squares] + [none] * ((size - 1) // 2), 1)

@@ -15,12 +15,19 @@ Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
 
-def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(
+    input: Any,
+    pad: Sequence[int] | None = None,
+    mode: str = "constant",
+    value: float | None = None,
+    *,
+    padding: Sequence[int] | None = None,
+) -> Tensor:
     """Elements in front of and behind the last dimensions: `pad` is (left, right, top, bottom, …), last dimension first.
 
     The mode is "constant" (`value`, 0 by default), "reflect" (mirrored without the edge), "replicate" (the edge
     repeated) or "circular" (from the other end). Negative numbers cut elements off first. All but "constant" take one, two or
-    three dimensions behind the channels.
+    three dimensions behind the channels. `padding` is another name of `pad`.
 
     >>> import lucid
     >>> from lucid.nn.functional.padding import pad
@@ -33,7 +40,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     Tensor([[2., 3., 1., 2., 3., 1.]])
     """
     x = lift(input)
-    pairs = _pairs(x, pad)
+    if (pad is None) == (padding is None):
+        raise TypeError("pad: give pad, which may also be called padding, once")
+    pairs = _pairs(x, padding if pad is None else pad)
     if mode == "constant":
         return _constant(x, pairs, 0 if value is None else value)
     if mode not in MODES:
@@ -63,7 +72,7 @@ def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Tensor:
     return _constant(x, _pairs(x, pad), value)
 
 
-def _pairs(x: Tensor, pad: Sequence[int]) -> Pairs:
+def _pairs(x: Tensor, pad: Any) -> Pairs:
     """(before, behind) for each of the last dimensions, in their order."""
     try:
         numbers = [p.__index__() for p in pad]

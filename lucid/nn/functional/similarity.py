@@ -4,20 +4,22 @@ import lucid
 from lucid import Tensor
 from lucid.ops.nn.softmax import softmax
 from lucid.ops.out import takes_out
+from lucid.ops.promotion import as_floats
 
 __all__ = ["cosine_similarity", "gumbel_softmax", "normalize", "pairwise_distance", "pdist"]
 
 
 @takes_out
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖, eps) with the p-norm along `dim`.
+    """x / max(‖x‖, eps) with the p-norm along `dim`; integers are taken as floats.
 
     >>> import lucid
     >>> from lucid.nn.functional.similarity import normalize
     >>> normalize(lucid.tensor([[3.0, 4.0]]))
     Tensor([[0.6, 0.8]])
     """
-    return input / lucid.norm(input, p, dim, keepdim=True).clamp(min=eps)
+    x = as_floats(input)
+    return x / lucid.norm(x, p, dim, keepdim=True).clamp(min=eps)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:

@@ -22,6 +22,7 @@ from lucid.ops.nn.resampling import (
     interpolation_map,
     nearest_map,
 )
+from lucid.ops.promotion import as_floats_alike
 from lucid.ops.rules import P
 
 __all__ = [
@@ -269,7 +270,7 @@ def grid_sample(
     `input` has shape (N, C, H, W) or (N, C, D, H, W), `grid` (N, …, 2) or (N, …, 3) with coordinates (x, y) or (x, y, z)
     from -1 to 1: x goes along the last dimension. These are the centres of the corner elements with `align_corners`, and
     their outer edges without. The mode is "bilinear", "nearest" or "bicubic" (images only). Places outside are 0
-    ("zeros"), the nearest element ("border") or mirrored ("reflection").
+    ("zeros"), the nearest element ("border") or mirrored ("reflection"). Integers are taken as floats.
 
     >>> import lucid
     >>> from lucid.nn.functional.vision import grid_sample
@@ -290,7 +291,7 @@ def grid_sample(
         raise ValueError(f"grid_sample: padding_mode must be one of {', '.join(_PADDINGS)}, not {padding_mode!r}")
     if 0 in x.shape[2:]:
         raise RuntimeError(f"grid_sample: the input has no elements to read, shape {x.shape}")
-    (x, g), kind = in_working_type("grid_sample", x, g)
+    (x, g), kind = in_working_type("grid_sample", *as_floats_alike((x, g)))
     flat = g.reshape(g.shape[0], math.prod(g.shape[1:-1]), n)
     at = [_unnormalized(flat[..., n - 1 - k], s, bool(align_corners)) for k, s in enumerate(x.shape[2:])]
     out = _SAMPLERS[mode](x, at, x.shape[2:], padding_mode, bool(align_corners))

@@ -86,6 +86,11 @@ class ParametrizationList(ModuleList):
         else:
             self.register_buffer(name, value)
 
+    @property
+    def parametrization(self) -> Module:
+        """The first of the parametrizations."""
+        return self[0]
+
     def originals(self) -> list[Tensor]:
         """What the parametrizations are applied to."""
         return [getattr(self, name) for name in self._originals()]

@@ -8,6 +8,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
 from lucid.ops.dims import one_dim
 from lucid.ops.nn.rows import Row
+from lucid.ops.promotion import as_floats
 from lucid.ops.rules import P, add_all, batched_to_front
 
 
@@ -101,9 +102,7 @@ log_softmax_back = Primitive(
 
 
 def _floating(input: Any, name: str, dtype: Any = None) -> Tensor:
-    x = lift(input)
-    if dtype is not None:
-        x = x.to(dtype)
+    x = as_floats(input) if dtype is None else lift(input).to(dtype)
     if x.np_dtype not in dtypes.FLOATING:
         raise TypeError(f"{name} needs a floating-point tensor, not {x.dtype}; convert it, as in x.float()")
     return x
@@ -129,7 +128,7 @@ def _normalised(prim: Primitive, input: Any, dim: int | None, dtype: Any) -> Ten
 
 
 def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, axis: int | None = None) -> Tensor:
-    """exp(x) / Σ exp(x) along `dim`, without overflow.
+    """exp(x) / Σ exp(x) along `dim`, without overflow; integers are taken as floats.
 
     >>> import lucid
     >>> lucid.softmax(lucid.tensor([1.0, 1.0, 1001.0]), dim=0)
@@ -139,7 +138,7 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, axis: int 
 
 
 def log_softmax(input: Any, dim: int | None = None, dtype: Any = None, *, axis: int | None = None) -> Tensor:
-    """x - log Σ exp(x) along `dim`, without overflow.
+    """x - log Σ exp(x) along `dim`, without overflow; integers are taken as floats.
 
     >>> import lucid
     >>> lucid.log_softmax(lucid.tensor([0.0, 1000.0]), dim=0)
