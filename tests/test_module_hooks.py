@@ -76,3 +76,40 @@ def test_own_hooks_come_and_go_while_there_are_hooks_on_all():
         layer(1)
     layer(1)
     assert seen == ["all", "own", "all"]
+
+
+def test_they_see_what_is_registered():
+    seen = []
+    kinds = ("parameter", "buffer", "module")
+    handles = [
+        getattr(nn, f"register_module_{kind}_registration_hook")(lambda m, n, v, kind=kind: seen.append((kind, n)))
+        for kind in kinds
+    ]
+    net = nn.Sequential(nn.BatchNorm1d(2))
+    net.register_parameter("none", None)
+    net.register_buffer("scale", lucid.ones(2), persistent=False)
+    net.scale = lucid.zeros(2)
+    net._buffers["quietly"] = lucid.zeros(1)
+    for handle in handles:
+        handle.remove()
+    net.later = nn.Linear(1, 1)
+    statistics = [("buffer", n) for n in ("running_mean", "running_var", "num_batches_tracked")]
+    affine = [("parameter", "weight"), ("parameter", "bias")]
+    assert seen == [*affine, *statistics, ("module", "0"), ("buffer", "scale"), ("buffer", "scale")]
+
+
+def test_they_may_change_what_is_registered():
+    layer = nn.Module()
+    with (
+        nn.register_module_parameter_registration_hook(lambda m, n, p: nn.Parameter(p.detach(), requires_grad=False)),
+        nn.register_module_buffer_registration_hook(lambda m, n, b: b if b is None else b + 1),
+        nn.register_module_module_registration_hook(lambda m, n, below: nn.PReLU()),
+    ):
+        layer.weight = nn.Parameter(lucid.ones(2))
+        layer.register_buffer("mean", lucid.zeros(2))
+        layer.register_buffer("none", None)
+        layer.below = nn.Linear(1, 1)
+    assert not layer.weight.requires_grad and layer.mean.tolist() == [1, 1] and layer.none is None
+    assert list(layer.state_dict()) == ["weight", "mean", "below.weight"]
+    with pytest.raises(TypeError, match="callable"):
+        nn.register_module_module_registration_hook(3)

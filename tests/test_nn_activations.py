@@ -241,11 +241,18 @@ REFUSED = [
     (lambda x: functions.glu(x, 1), ValueError, "halved"),
     (lambda x: functions.prelu(x, lucid.ones(2)), ValueError, "3 channels"),
     (lambda x: functions.softmax(x, 2), IndexError, "out of range"),
-    (lambda x: functions.softmax(x.long(), 1), TypeError, "floating-point"),
+    (lambda x: functions.softmax(x.to(lucid.complex64), 1), TypeError, "floating-point"),
+    (lambda x: functions.softmin(x, 1, dtype=lucid.int64), TypeError, "floating-point"),
     (lambda x: functions.mish(x.to(lucid.complex64)), TypeError, "real"),
     (lambda x: layers.Softmax2d()(x), ValueError, "C, H, W"),
     (lambda x: layers.Hardtanh(1.0, 1.0)(x), ValueError, "above min_val"),
 ]
+
+
+def test_limits_by_their_older_names():
+    layer = layers.Hardtanh(min_value=-2.0, max_value=3.0)
+    assert repr(layer) == "Hardtanh(min_val=-2.0, max_val=3.0)"
+    assert layer(lucid.tensor([-5.0, 1.0, 5.0])).tolist() == [-2.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), REFUSED)

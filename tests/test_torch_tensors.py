@@ -401,10 +401,63 @@ def test_methods_take_their_older_form_too():
     ):
         changed = x.clone()
         assert getattr(changed, name)(*given) is changed and torch.equal(changed, wanted)
+    assert torch.equal(torch.add(x, 0.5, y), x + 0.5 * y) and torch.equal(torch.subtract(x, 2, y), x - 2 * y)
+    assert torch.equal(torch.addcmul(x, 2, y, y), x + 2 * y * y) and torch.equal(
+        torch.addcdiv(x, 2, y, x), x + 2 * y / x
+    )
+    assert torch.equal(torch.add(x, y, alpha=3), x + 3 * y) and torch.equal(torch.add(input=x, other=y), x + y)
+    room = torch.empty_like(x)
+    assert torch.add(x, 0.5, y, out=room) is room and torch.equal(room, x + 0.5 * y)
+    for wrong in (
+        lambda: torch.add(x, y, y),
+        lambda: torch.add(x, 1, 2),
+        lambda: torch.add(x),
+        lambda: lucid.add(x, 2, y),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
     with pytest.raises(TypeError):
         x.clone().add_(y, y)
     with pytest.raises(TypeError):
         lucid.ones(2).add_(0.5, lucid.ones(2))
+
+
+SEVERAL = {
+    "max": lambda x: x.max(1),
+    "min": lambda x: torch.min(x, 0, keepdim=True),
+    "sort": lambda x: x.sort(),
+    "topk": lambda x: torch.topk(x, 1),
+    "kthvalue": lambda x: x.kthvalue(1),
+    "median": lambda x: x.median(0),
+    "nanmedian": lambda x: x.nanmedian(0),
+    "mode": lambda x: x.mode(),
+    "cummax": lambda x: x.cummax(0),
+    "cummin": lambda x: x[0, 0].cummin(0),
+    "aminmax": lambda x: x.aminmax(),
+    "frexp": torch.frexp,
+    "histogram": lambda x: torch.histogram(x, 2),
+    "linalg_eigh": torch.linalg.eigh,
+    "linalg_eig": torch.linalg.eig,
+    "linalg_svd": torch.linalg.svd,
+    "linalg_qr": torch.linalg.qr,
+    "linalg_slogdet": torch.linalg.slogdet,
+    "svd": torch.svd,
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_results_have_their_type_and_print_with_it(name):
+    found = SEVERAL[name](torch.tensor([[2.0, 1.0], [1.0, 3.0]]))
+    entries = [f"{field}={value!r}" for field, value in zip(found._fields, found, strict=True)]
+    assert repr(found) == f"torch.return_types.{name}(\n" + ",\n".join(entries) + ")"
+    assert type(found) is getattr(torch.return_types, name) and name in dir(torch.return_types)
+    again = pickle.loads(pickle.dumps(found))
+    assert type(again) is type(found) and repr(again) == repr(found)
+
+
+def test_several_results_of_lucid_print_as_its_own():
+    assert repr(lucid.tensor([1.0, 2.0]).max(0)) == "Max(values=Tensor(2.), indices=Tensor(1))"
+    assert repr(torch.var_mean(torch.tensor([1.0, 3.0]))) == "(tensor(2.), tensor(2.))"
 
 
 def test_lists_of_tensors_at_once():

@@ -37,6 +37,7 @@ from lucid.nn.layers.vision import *
 from lucid.nn.module import *
 from lucid.nn.module_hooks import *
 from lucid.nn.parameter import *
+from lucid.nn.registry import *
 from lucid.nn.state import *
 from lucid.nn.summary import *
 

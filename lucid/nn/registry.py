@@ -5,12 +5,20 @@ even unused, would make every read five times slower); the table `_kinds` says w
 what, in order of registration.
 """
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lucid import Tensor
+from lucid.core.hooks import RemovableHandle
 from lucid.ir import changes
+from lucid.nn.module_hooks import add_hook
 from lucid.nn.parameter import Buffer, Parameter, UninitializedParameter, is_persistent
+
+__all__ = [
+    "register_module_buffer_registration_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 M = TypeVar("M", bound="Registry[Any]")  # the class of submodules
 
@@ -18,6 +26,48 @@ PARAMETER, BUFFER, TEMPORARY, MODULE = "parameter", "buffer", "non-persistent bu
 BUFFERS = (BUFFER, TEMPORARY)
 _WANTED = {PARAMETER: "Parameter", BUFFER: "Tensor", TEMPORARY: "Tensor", MODULE: "Module"}
 _set, _delete = object.__setattr__, object.__delattr__
+
+# What is called when any module registers something of a kind.
+_on_registration: dict[str, dict[int, Callable[..., Any]]] = {PARAMETER: {}, BUFFER: {}, MODULE: {}}
+_on_registration[TEMPORARY] = _on_registration[BUFFER]
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, parameter)` when any module registers a parameter; what it returns, if not None, is taken.
+
+    >>> from lucid import nn
+    >>> with nn.register_module_parameter_registration_hook(lambda module, name, p: print(name, p.shape)):
+    ...     _ = nn.Linear(2, 3)
+    weight (3, 2)
+    bias (3,)
+    """
+    return add_hook(_on_registration[PARAMETER], hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` when any module registers a buffer; what it returns, if not None, is taken.
+
+    >>> from lucid import nn
+    >>> with nn.register_module_buffer_registration_hook(lambda module, name, b: print(name, b.shape)):
+    ...     _ = nn.BatchNorm1d(2, affine=False)
+    running_mean (2,)
+    running_var (2,)
+    num_batches_tracked ()
+    """
+    return add_hook(_on_registration[BUFFER], hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` when any module registers a submodule; what it returns, if not None, is taken.
+
+    >>> from lucid import nn
+    >>> with nn.register_module_module_registration_hook(lambda module, name, m: nn.Tanh() if type(m) is nn.ReLU else m):
+    ...     nn.Sequential(nn.ReLU())
+    Sequential(
+      (0): Tanh()
+    )
+    """
+    return add_hook(_on_registration[MODULE], hook)
 
 
 class Registry(Generic[M]):
@@ -43,6 +93,7 @@ class Registry(Generic[M]):
         kinds = self._kinds
         if kinds is not None and name in kinds:
             self._raise_unless_fits(name, value, kinds[name])
+            value = self._after_hooks(name, value, kinds[name])
         _set(self, name, value)
 
     def _assign(self, name: str, value: Any, kind: str) -> None:
@@ -52,7 +103,17 @@ class Registry(Generic[M]):
             self._raise_unless_fits(name, value, old)
         if old is None:
             _check_name(name, kind)
-        self._put(name, value, old if old in BUFFERS and kind in BUFFERS else kind)
+        kind = old if old in BUFFERS and kind in BUFFERS else kind
+        self._put(name, self._after_hooks(name, value, kind), kind)
+
+    def _after_hooks(self, name: str, value: Any, kind: str) -> Any:
+        """What is to be registered, by the hooks on all modules; a missing parameter is not shown to them."""
+        hooks = _on_registration[kind]
+        if hooks and (value is not None or kind != PARAMETER):
+            for hook in list(hooks.values()):
+                new = hook(self, name, value)
+                value = value if new is None else new
+        return value
 
     def _raise_unless_fits(self, name: str, value: Any, kind: str) -> None:
         if value is not None and not (kind in BUFFERS and isinstance(value, Tensor)):
@@ -151,7 +212,7 @@ class Registry(Generic[M]):
         _check_name(name, kind)
         if old != kind and not (old in BUFFERS and kind in BUFFERS) and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}")
-        self._put(name, value, kind)
+        self._put(name, self._after_hooks(name, value, kind), kind)
 
     @property
     def _parameters(self) -> "Registered":

@@ -23,6 +23,7 @@ _compiled_first(__path__, "torch")
 
 from lucid.torch import hints as _hints
 from lucid.torch import namespaces as _namespaces
+from lucid.torch import results as _results  # noqa: F401  # how they print
 from lucid.torch import root as _root
 from lucid.torch import tensors as _tensors
 from lucid.torch.accelerators import GradScaler as GradScaler

@@ -18,6 +18,7 @@ from lucid.torch.accelerators import SWITCHES
 from lucid.torch.element_types import giving_types, typed
 from lucid.torch.layers import derived, is_derived
 from lucid.torch.making import makes, making
+from lucid.torch.tensors import has_older_form, taking_older_form
 
 ROOT = __name__.rpartition(".")[0]
 _MODULES = (
@@ -60,6 +61,7 @@ PATHS = {
     "nn.utils.parametrizations": "lucid.nn.utils.parametrizations",
     "nn.utils.parametrize": "lucid.nn.utils.parametrize",
     "nn.modules": _NN,
+    "return_types": "lucid.torch.results",
     **{f"nn.modules.{name}": f"{_NN} lucid.torch.internals" for name in _MODULES},
     "nn.modules.utils": "lucid.torch.internals",
     "jit._script": "lucid.torch.hints",
@@ -205,6 +207,8 @@ def converted(value: Any) -> Any:
         return named(value.name, "torch")
     if getattr(value, "__name__", None) in _GIVE_TYPES and value.__module__ in _HOMES_OF_TYPES:
         return giving_types(value)
+    if has_older_form(value):
+        return taking_older_form(value)
     return making(value) if makes(value) else value
 
 

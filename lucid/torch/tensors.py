@@ -308,6 +308,33 @@ copyreg.pickle(Tensor, reduced)
 _OLDER = {"add": (2, "alpha"), "sub": (2, "alpha"), "addcmul": (3, "value"), "addcdiv": (3, "value")}
 
 
+def has_older_form(value: Any) -> bool:
+    """Whether something is a function that PyTorch still takes with its factor first: `torch.add(x, 2, y)`."""
+    return getattr(value, "__name__", None) in _OLDER and getattr(value, "__module__", None) == "lucid.ops.binary"
+
+
+def taking_older_form(function: Any) -> Any:
+    """Such a function in both forms, at the price of the one that it was made of.
+
+    >>> import lucid.torch as torch
+    >>> torch.add(torch.ones(2), 2, torch.ones(2)), torch.sub(torch.ones(2), torch.ones(2), alpha=3)
+    (tensor([3., 3.]), tensor([-2., -2.]))
+    """
+    plain, name = function.__wrapped__, function.__name__
+    most = _OLDER[name][0]  # arguments of the form of today
+
+    @wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) <= most:
+            return plain(*args)
+        if len(args) > most:
+            others, kwargs = Tensor.in_order(args[0], name, args[1:], kwargs)
+            args = (args[0], *others)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _in_both_forms(name: str) -> Any:
     plain = getattr(Plain, name)
 

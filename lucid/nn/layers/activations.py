@@ -224,8 +224,8 @@ class GELU(_Activation):
         return functions.gelu(input, self.approximate)
 
 
-class Hardtanh(_Activation, function=functions.hardtanh):
-    """x limited to [min_val, max_val].
+class Hardtanh(_Activation):
+    """x limited to [min_val, max_val], which were once called `min_value` and `max_value`.
 
     >>> import lucid
     >>> from lucid.nn.layers.activations import Hardtanh
@@ -235,12 +235,24 @@ class Hardtanh(_Activation, function=functions.hardtanh):
 
     _shown = ("min_val", "max_val")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         if min_val >= max_val:
             raise ValueError(f"Hardtanh: max_val {max_val} must be above min_val {min_val}")
         self.min_val, self.max_val = min_val, max_val
         self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functions.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
 class Threshold(_Activation, function=functions.threshold):
