@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from samples import Array, Domain, Make, Row, Sample, s
+from samples import BOOLS, Array, Domain, Make, Row, Sample, s
 
 import lucid
 from lucid.nn.functional import convolution, padding, pooling, vision
@@ -662,7 +662,8 @@ RESAMPLINGS = [
         lambda x, size: interpolate(x, size, mode="bilinear", align_corners=True),
         lambda make: [s(make(2, 1, 2, 3), (3, 5)), s(make(1, 2, 3, 3), (2, 2))], complex=True),
     Row("interpolate_smooth", vision.interpolate, interpolate, smooth_samples, complex=True),
-    Row("grid_sample", vision.grid_sample, grid_sample, grids, Domain(-2, 2, 0.05)),
+    Row("grid_sample", vision.grid_sample, grid_sample, grids, Domain(-2, 2, 0.05),
+        result="float", ints=BOOLS),
     Row("affine_grid", vision.affine_grid, affine_grid, thetas),
     Row("pixel_shuffle", vision.pixel_shuffle, pixel_shuffle, lambda make: [s(make(2, 12, 3, 1), 2), s(make(9, 2, 1), 3)],
         **ANYTHING),

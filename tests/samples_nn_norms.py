@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from samples import Array, Domain, Make, Row, Sample, s
+from samples import BOOLS, Array, Domain, Make, Row, Sample, s
 from scipy.special import expit, softmax
 
 from lucid.nn.functional import attention, normalization
@@ -107,8 +107,15 @@ def local_response_norm(x: Array, size: int, alpha: float = 1e-4, beta: float = 
 NORMS = [
     Row("layer_norm", normalization.layer_norm, layer_norm, layers),
     Row("rms_norm", normalization.rms_norm, rms_norm, roots, complex=True),
-    Row("batch_norm", normalization.batch_norm, batch_norm, lambda make: channels(make, None, None, training=True)),
-    Row("batch_norm by running statistics", normalization.batch_norm, batch_norm, running),
+    Row(
+        "batch_norm",
+        normalization.batch_norm,
+        batch_norm,
+        lambda make: channels(make, None, None, training=True),
+        result="float",
+        ints=BOOLS,
+    ),
+    Row("batch_norm by running statistics", normalization.batch_norm, batch_norm, running, result="float", ints=BOOLS),
     Row("instance_norm", normalization.instance_norm, instance_norm, instances),
     Row(
         "group_norm",
@@ -122,7 +129,7 @@ NORMS = [
         local_response_norm,
         responses,
         result="float",
-        ints=("int64",),
+        ints=BOOLS,
     ),
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special as special
-from samples import SPECIAL, Array, Domain, Make, Row, Sample, Samples, kink, one_operand, s
+from samples import BOOLS, SPECIAL, Array, Domain, Make, Row, Sample, Samples, kink, one_operand, s
 
 import lucid
 from lucid.core.primitive import P
@@ -63,9 +63,10 @@ def log_softmax(x: Array, dim: int) -> Array:
 
 
 SOFTMAX = [
-    Row("softmax", softmax_ops.softmax, softmax, along),
-    Row("log_softmax", softmax_ops.log_softmax, log_softmax, along),
-    Row("softmin", lambda x, dim: activations.softmin(x, dim), lambda x, dim: softmax(-x, dim), along),
+    Row("softmax", softmax_ops.softmax, softmax, along, result="float", ints=BOOLS),
+    Row("log_softmax", softmax_ops.log_softmax, log_softmax, along, result="float", ints=BOOLS),
+    Row("softmin", lambda x, dim: activations.softmin(x, dim), lambda x, dim: softmax(-x, dim), along,
+        result="float", ints=BOOLS),
     Row("softmax_back", lambda g, y, dim: P.softmax_back(g, y, dim=dim),
         lambda g, y, dim: y * (g - (g * y).sum(dim, keepdims=True)), backs(special.softmax),
         without=NO_DOOR),

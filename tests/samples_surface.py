@@ -137,9 +137,9 @@ def modes(make: Make) -> Iterator[Sample]:
 STATISTICS = [
     row("cov", covariance, observations, op=weighted, domain=Domain(0.5, 2), result="float", complex=True, ints=INTS),
     row("corrcoef", np.corrcoef, matrices, result="float", complex=True, ints=INTS),
-    row("var_mean", with_mean(variance), spreads, complex=True, result=("real", "keep")),
+    row("var_mean", with_mean(variance), spreads, complex=True, result=("float real", "float"), ints=BOOLS),
     row("std_mean", with_mean(lambda *a, **k: np.sqrt(variance(*a, **k))), spreads, complex=True,
-        result=("real", "keep"), pins=((([2.0, 2.0],), ([0.5, 0.5],)),)),
+        result=("float real", "float"), ints=BOOLS, pins=((([2.0, 2.0],), ([0.5, 0.5],)),)),
     row("aminmax", lambda x, dim=None, keepdim=False: tuple(
         f(x, axis=dim if x.ndim else None, keepdims=keepdim) for f in (np.min, np.max)), extremes, ints=BOOLS,
         pins=((([1.0, 1.0, 0.0],), ([0.5, 0.5, 1],)),)),

@@ -10,7 +10,7 @@ from lucid.masked.reductions import norm
 from lucid.ops import binary, unary
 from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.nn import softmax as softmaxes
-from lucid.ops.promotion import lift_all
+from lucid.ops.promotion import as_floats, lift_all
 
 __all__ = ["cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin"]
 
@@ -37,6 +37,11 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     return reductions.cumprod(filled(operand(input, dtype, True), mask, 1, "cumprod"), dim)
 
 
+def _numbers(input: Any, dtype: Any) -> Tensor:
+    """The operand of a softmax: integers are taken as floats."""
+    return as_floats(input) if dtype is None else operand(input, dtype)
+
+
 @numpy_names
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """exp(x) / Σ exp(x) along `dim` over the elements where `mask` holds, 0 for the others; nan where there are none.
@@ -45,7 +50,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     >>> lucid.masked.softmax(lucid.tensor([1.0, 5.0, 1.0]), 0, mask=lucid.tensor([True, False, True]))
     Tensor([0.5, 0. , 0.5])
     """
-    return softmaxes.softmax(filled(operand(input, dtype), mask, -math.inf, "softmax"), dim)
+    return softmaxes.softmax(filled(_numbers(input, dtype), mask, -math.inf, "softmax"), dim, dtype)
 
 
 @numpy_names
@@ -56,7 +61,7 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     >>> lucid.masked.softmin(lucid.tensor([1.0, 5.0, 1.0]), 0, mask=lucid.tensor([True, False, True]))
     Tensor([0.5, 0. , 0.5])
     """
-    return softmaxes.softmax(-filled(operand(input, dtype), mask, math.inf, "softmin"), dim)
+    return softmaxes.softmax(-filled(_numbers(input, dtype), mask, math.inf, "softmin"), dim, dtype)
 
 
 @numpy_names
@@ -67,7 +72,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
     >>> lucid.masked.log_softmax(lucid.tensor([1.0, 5.0, 1.0]), 0, mask=lucid.tensor([True, False, True]))
     Tensor([-0.6931,    -inf, -0.6931])
     """
-    return softmaxes.log_softmax(filled(operand(input, dtype), mask, -math.inf, "log_softmax"), dim)
+    return softmaxes.log_softmax(filled(_numbers(input, dtype), mask, -math.inf, "log_softmax"), dim, dtype)
 
 
 @numpy_names
