@@ -476,6 +476,29 @@ def test_spectral_norm(way):
     assert sorted(net.state_dict()) == ["bias", "weight"]
 
 
+@pytest.mark.parametrize("way", ["parametrization", "hook"])
+def test_spectral_norm_goes_on_from_saved_vectors_in_the_order_of_pytorch(way):
+    net = Linear(4, 3)
+    matrix = net.weight.detach().numpy().astype(np.float64)
+    u, v = (np.random.RandomState(n).randn(n) for n in (3, 4))
+    if way == "hook":
+        spectral_norm(net)
+        held = net.weight_u, net.weight_v
+        v = matrix.T @ u / np.linalg.norm(matrix.T @ u)
+        found = matrix @ v / np.linalg.norm(matrix @ v), v
+    else:
+        parametrizations.spectral_norm(net)
+        held = net.parametrizations.weight[0]._u, net.parametrizations.weight[0]._v
+        u_next = matrix @ v / np.linalg.norm(matrix @ v)
+        found = u_next, matrix.T @ u_next / np.linalg.norm(matrix.T @ u_next)
+        assert repr(net.parametrizations.weight[0]) == "_SpectralNorm()"
+    for vector, start in zip(held, (u, v), strict=True):
+        vector.copy_(lucid.tensor(start if way == "parametrization" or vector is held[0] else start * 0))
+    net(x_of(2, 4).to(net.bias.dtype))
+    for vector, wanted in zip(held, found, strict=True):
+        np.testing.assert_allclose(vector.numpy(), wanted, rtol=1e-5)
+
+
 def test_spectral_norm_gradients():
     net = Linear(4, 3)
     parametrizations.spectral_norm(net, n_power_iterations=100)

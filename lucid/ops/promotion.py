@@ -207,6 +207,11 @@ def as_floats(x: Any, otherwise: np.dtype[Any] | None = None) -> Tensor:
 
 def as_floats_alike(operands: Sequence[Any], otherwise: np.dtype[Any] | None = None) -> list[Any]:
     """The same for operands of one layer: integers take the type of the first one that has floats. None stays None."""
+    for a in operands:
+        if a is not None and not (isinstance(a, TensorFields) and element_type(a) in _DIFFERENTIABLE):
+            break
+    else:
+        return list(operands)
     kinds = [a.np_dtype for a in operands if isinstance(a, Tensor) and a.np_dtype in _DIFFERENTIABLE]
     return [None if a is None else as_floats(a, kinds[0] if kinds else otherwise) for a in operands]
 

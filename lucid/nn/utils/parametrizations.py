@@ -21,9 +21,6 @@ class _WeightNorm(Module):
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         return weight_norms.norm_except(weight, self.dim), weight.detach().clone()
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Train the length and the direction of a weight apart: w = g · v / ‖v‖.
@@ -72,9 +69,6 @@ class _SpectralNorm(Module):
     def right_inverse(self, value: Tensor) -> Tensor:
         # A weight with another norm is not in the image; the one that is nearest in direction is itself.
         return value
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, n_power_iterations={self.n_power_iterations}, eps={self.eps}"
 
 
 def spectral_norm(

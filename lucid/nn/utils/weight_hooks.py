@@ -145,7 +145,9 @@ class SpectralNorm(_WeightHook):
         weight, u, v = (getattr(module, part) for part in self.parts())
         matrix = weight_norms.as_matrix(weight, self.dim)
         if iterate:
-            weight_norms.power_iterations(matrix.detach(), u, v, self.n_power_iterations, self.eps)
+            # The vectors are those of the transposed matrix in the other order: v comes first, as in PyTorch, so that
+            # training goes on from a saved state by the same steps.
+            weight_norms.power_iterations(matrix.detach().T, v, u, self.n_power_iterations, self.eps)
         return weight / weight_norms.largest_singular_value(matrix, u, v)
 
     def __call__(self, module: Module, args: Any) -> None:
