@@ -50,8 +50,8 @@ EXACT = (
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",
-    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.csr", "backends.cpu.table_rows",
-    "compiler.runtime",
+    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.panels", "backends.cpu.csr",
+    "backends.cpu.table_rows", "compiler.runtime",
 )  # fmt: skip
 # Best first, with what NumPy must find in a processor.
 LEVELS = {"x86-64-v4": ("AVX512_SKX",), "x86-64-v3": ("AVX2", "FMA3")}
@@ -62,6 +62,7 @@ HEADERS = (
     "backends.cpu.scalar_math",
     "backends.cpu.simd",
     "backends.cpu.microkernel",
+    "backends.cpu.slides",
     "backends.cpu.launch.runs",
 )
 

@@ -84,13 +84,15 @@ def test_some_rows_of_columns_that_lie_apart(how):
 def test_depthwise(how, dtype):
     g = slide(*how)
     x, w, y = (numbers(*shape, dtype=dtype) for shape in ((2, 3, *g.size), (6, 1, *g.kernel), (2, 6, *g.out)))
-    found = [np.ones_like(a) for a in (y, x, w)]
-    expected = [np.ones_like(a) for a in (y, x, w)]
+    bias = numbers(6, dtype=dtype)
+    found = [np.empty_like(a) for a in (y, x, w)]
+    expected = [np.zeros_like(a) for a in (y, x, w)]
+    expected[0] += bias.reshape(-1, *(1,) * len(g.out))
     for q, (tap, window, place) in product(range(6), meetings(g)):
         expected[0][(slice(None), q, *window)] += w[(q, 0, *tap)] * x[(slice(None), q // 2, *place)]
         expected[1][(slice(None), q // 2, *place)] += w[(q, 0, *tap)] * y[(slice(None), q, *window)]
         expected[2][(q, 0, *tap)] += x[(slice(None), q // 2, *place)] @ y[(slice(None), q, *window)]
-    windows.depthwise(x, w, g, found[0])
+    windows.depthwise(x, w, bias, g, found[0])
     windows.depthwise_input(y, w, g, found[1])
     windows.depthwise_weight(x, y, g, found[2])
     for one, other in zip(found, expected):

@@ -211,6 +211,38 @@ def test_convolution_with_kernels_of_one_place(examples, groups):
     assert_native(grad(loss, argnums=(0, 1, 2)), x, w, b, exactly=False)
 
 
+# Examples, channels, results, groups, sizes, and other options.
+CONVOLUTIONS = {
+    "depthwise": (5, 6, 6, 6, (9, 11), {"padding": 1}),
+    "depthwise, several results": (2, 3, 12, 3, (9, 8), {"stride": 2}),
+    "depthwise, one example": (1, 64, 64, 64, (20, 20), {"padding": 2, "dilation": 2}),
+    "depthwise, one dimension": (3, 4, 4, 4, (30,), {"padding": 1}),
+    "few places": (7, 6, 33, 1, (4, 4), {"padding": 1}),
+    "few places in groups": (40, 6, 8, 2, (3, 3), {}),
+    "few places of one example": (1, 70, 130, 1, (3, 3), {"padding": 1}),
+    "few places by strides": (5, 40, 36, 1, (7, 5), {"stride": 2, "padding": 1}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_small_and_depthwise_convolutions(kind, dtype):
+    examples, channels, results, groups, size, options = CONVOLUTIONS[kind]
+    x, w = values(dtype, examples, channels, *size), values(dtype, results, channels // groups, *[3] * len(size), seed=1)
+    b, convolved = values(dtype, results, seed=2), F.conv1d if len(size) == 1 else F.conv2d
+
+    def loss(x, w, b):
+        return convolved(x, w, b, groups=groups, **options).square().sum()
+
+    assert_native(lambda x, w: (convolved(x, w, groups=groups, **options),), x, w)
+    assert_native(lambda x, w, b: grad(loss, argnums=(0, 1, 2))(x, w, b), x, w, b)
+    compiled = lucid.compile(lambda x: convolved(x, w, b, groups=groups, **options), dynamic=(0,))
+    for n in {examples, 2, 3}:
+        some = values(dtype, n, channels, *size, seed=3)
+        assert_same([convolved(some, w, b, groups=groups, **options)], [compiled(some)])
+    assert "are called by" not in compiled.explain(), compiled.explain()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["truth values", "numbers", "few queries", "dropout"])
 def test_attention_with_masks(kind, dtype):

@@ -9,8 +9,8 @@ import pytest
 from samples_nn_conv import conv
 
 import lucid
-from lucid import autograd, func
-from lucid.backends.cpu import parallel, windows
+from lucid import autograd, func, native
+from lucid.backends.cpu import panels, parallel
 from lucid.backends.cpu.blas import Blas, library
 from lucid.backends.cpu.nn import convolution as kernels
 from lucid.nn.functional import convolution as F
@@ -68,17 +68,22 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
         return [work(slice(0, 2)), work(slice(2, 4)), work(slice(4, count))]
 
     monkeypatch.setattr(kernels, "in_parts", in_three)
-    monkeypatch.setattr(windows, "correlate", lambda *given: False)
-    monkeypatch.setattr(windows, "weigh", lambda *given: False)
-    monkeypatch.setattr(windows, "spread", lambda *given: False)
+    monkeypatch.setattr(kernels, "LEAST_WORK", 0)
+    monkeypatch.setattr(panels, "correlate", lambda *given: False)
+    monkeypatch.setattr(panels, "weigh", lambda *given: False)
+    monkeypatch.setattr(panels, "spread", lambda *given: False)
     for want, (prim, a, b) in zip(alone, calls, strict=True):
         np.testing.assert_allclose(prim(a, b, geometry=g).numpy(), want, 1e-10, 1e-10)
     assert counts == [5, 5, 5]
 
 
 # Channels, results, groups, and a geometry: rows of windows that panels end within, more taps than are summed at a time,
-# results that fill no panel, one example in several parts.
+# results that fill no panel, one example in several parts; and examples that have a panel together.
 LOOPS = [
+    (7, 6, 33, (1, (4, 4), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
+    (40, 6, 8, (2, (3, 3), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1))),
+    (1, 70, 130, (1, (3, 3), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
+    (5, 40, 36, (1, (7, 5), (3, 2), (2, 2), ((1, 1), (0, 1)), (1, 1))),
     (1, 3, 5, (1, (20, 11), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
     (2, 40, 33, (1, (12, 12), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))),
     (3, 4, 6, (2, (9, 21), (3, 2), (2, 1), ((1, 0), (0, 2)), (1, 2))),
@@ -110,14 +115,28 @@ def test_loops_give_what_products_give(examples, channels, results, geometry, dt
         lucid.set_num_threads(threads)
         by_threads.append(found())
     lucid.set_num_threads(counts)
-    monkeypatch.setattr(windows, "correlate", lambda *given: False)
-    monkeypatch.setattr(windows, "weigh", lambda *given: False)
-    monkeypatch.setattr(windows, "spread", lambda *given: False)
+    monkeypatch.setattr(panels, "correlate", lambda *given: False)
+    monkeypatch.setattr(panels, "weigh", lambda *given: False)
+    monkeypatch.setattr(panels, "spread", lambda *given: False)
     tolerance = 1e-4 if dtype == lucid.float32 else 1e-11
     for want, first, *others in zip(found(), *by_threads, strict=True):
         np.testing.assert_allclose(first, want, tolerance, 10 * tolerance)
         for other in others:  # to the last bit
             np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.skipif(not native.in_use, reason="products of NumPy alone depend on the threads of BLAS")
+@pytest.mark.parametrize("groups", [1, 32])
+@pytest.mark.parametrize("size", [1, 3])
+def test_sums_over_examples_do_not_depend_on_threads(size, groups):
+    x, y = random(37, 32, 26, 26, dtype=np.float32), random(37, 64, 26, 26, seed=1, dtype=np.float32)
+    g = ops.geometry((26, 26), (size, size), (1, 1), ((size // 2,) * 2,) * 2, (1, 1), groups)
+    counts, found = lucid.get_num_threads(), []
+    for threads in (1, 2):
+        lucid.set_num_threads(threads)
+        found.append(ops.convolution_weight(x, y, geometry=g).numpy())
+    lucid.set_num_threads(counts)
+    np.testing.assert_array_equal(*found)
 
 
 def test_partial_sums_of_large_weights_are_few():

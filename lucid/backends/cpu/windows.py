@@ -1,4 +1,4 @@
-"""Windows of an input as columns and back (im2col, col2im), depthwise convolution, and loops for others.
+"""Windows of an input as columns and back (im2col, col2im), and depthwise convolution.
 
 A geometry `g` is that of `lucid.ops.nn.convolution`; columns are (examples, channels · taps, places). The loops of
 windows.pyx need arrays of one type whose rows are contiguous, and do without copies of padded inputs and without
@@ -26,45 +26,32 @@ def _weights(w: Any, channels: int, tap: tuple[int, ...]) -> Any:
     return w[(slice(None), 0, *tap)].reshape(channels, -1, *(1,) * len(tap))
 
 
-def depthwise(x: Any, w: Any, g: Any, out: Any) -> None:
-    """out += the convolution of each channel of x with kernels of its own."""
+def depthwise(x: Any, w: Any, bias: Any, g: Any, out: Any) -> None:
+    """Write the convolution of each channel of x with kernels of its own."""
+    out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
     field, results = padded(x, g, 0, g.out[0]), _multiplied(out, x.shape[1])
     for tap, where in taps(g, g.out[0]):
         results += field[(..., *where)][:, :, None] * _weights(w, x.shape[1], tap)
 
 
 def depthwise_input(y: Any, w: Any, g: Any, out: Any) -> None:
-    """out += what `depthwise` gives y from, going back."""
+    """Write what `depthwise` gives y from, going back."""
     sizes, here, there = seen(g, 0, g.out[0])
     total: Any = np.zeros((*out.shape[:2], *sizes), out.dtype)
     results = _multiplied(y, out.shape[1])
     for tap, where in taps(g, g.out[0]):
         total[(..., *where)] += np.add.reduce(results * _weights(w, out.shape[1], tap), axis=2)
-    out[(..., *there)] += total[(..., *here)]
+    out[...] = 0
+    out[(..., *there)] = total[(..., *here)]
 
 
 def depthwise_weight(x: Any, y: Any, g: Any, out: Any) -> None:
-    """out += the gradient of the weights of `depthwise`, where y has that of its result."""
+    """Write the gradient of the weights of `depthwise`, where y has that of its result."""
     field, results = padded(x, g, 0, g.out[0]), _multiplied(y, x.shape[1])
     dims = (0, *range(3, results.ndim))
     for tap, where in taps(g, g.out[0]):
         found = np.add.reduce(results * field[(..., *where)][:, :, None], axis=dims)
-        out[(slice(None), 0, *tap)] += found.reshape(-1)
-
-
-def correlate(x: Any, w: Any, bias: Any, g: Any, out: Any) -> bool:
-    """Write a convolution by loops, if there are such. Weights are (groups · results, channels · taps)."""
-    return False
-
-
-def weigh(x: Any, y: Any, g: Any, out: Any) -> bool:
-    """Write the gradient of the weights of a convolution by loops, if there are such."""
-    return False
-
-
-def spread(y: Any, w: Any, g: Any, out: Any) -> bool:
-    """Write the gradient of the input of a convolution by loops, if there are such."""
-    return False
+        out[(slice(None), 0, *tap)] = found.reshape(-1)
 
 
 def entry(what: str, x: Any, y: Any, w: Any, g: Any, bias: Any, threads: int) -> tuple[int, bytes, int] | None:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.cpu import windows
+from lucid.backends.cpu import panels, windows
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.cpu.launch.copies import contiguous
-from lucid.backends.cpu.parallel import in_parts
+from lucid.backends.cpu.parallel import LEAST_WORK, in_parts
 from lucid.backends.numpy.nn.convolution import in_wide_type
 from lucid.core.kernels import WithBackward, fill
 from lucid.core.primitive import P
@@ -25,6 +25,7 @@ _BLOCK = 1 << 18
 
 
 _FEW = 128  # windows of an example
+_SUMS = 8  # parts of the examples, over each of which products are summed by one thread
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
 _MOST_PRODUCTS = 1 << 26  # bytes of the products of single examples, which are added up
 
@@ -111,18 +112,18 @@ def _is_depthwise(inputs: int, g: Geometry) -> bool:
 @_in_single
 def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
     weight = contiguous(w).reshape(g.groups, w.shape[0] // g.groups, -1)
-    plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     out = np.empty((len(x), w.shape[0], *g.out), x.dtype)
     if not (x.size and out.size):
         out[...] = 0 if bias is None else bias.reshape(-1, *(1,) * len(g.out))
         return out
-    x = contiguous(x)
-    if not (g.is_product or _is_depthwise(w.shape[1], g)):
-        added = None if bias is None else np.ascontiguousarray(bias, x.dtype)
-        if windows.correlate(x, weight, added, g, out):
-            return out
-    work = _correlate_each if _is_depthwise(w.shape[1], g) else _correlate
-    in_parts(lambda some: work(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
+    x, added = contiguous(x), None if bias is None else np.ascontiguousarray(bias, x.dtype)
+    if _is_depthwise(w.shape[1], g):
+        windows.depthwise(x, weight.reshape(-1, 1, *g.kernel), added, g, out)
+        return out
+    if not g.is_product and panels.correlate(x, weight, added, g, out):
+        return out
+    plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
+    in_parts(lambda some: _correlate(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
     return out
 
 
@@ -136,11 +137,6 @@ def _correlate(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
             results += plus
         if blocks.are_joint:
             target[...] = results.reshape(target.swapaxes(0, 1).shape).swapaxes(0, 1)
-
-
-def _correlate_each(x: Any, weight: Any, plus: Any, g: Geometry, out: Any) -> None:
-    out[...] = 0 if plus is None else plus.reshape(-1, *(1,) * len(g.out))
-    windows.depthwise(x, weight.reshape(-1, 1, *g.kernel), g, out)
 
 
 @_in_single
@@ -185,10 +181,10 @@ def _scattered(y: Any, w: Any, g: Geometry) -> Any:
         out[...] = 0
         return out
     y = contiguous(y)
-    if not _is_depthwise(w.shape[1], g) and windows.spread(y, weight, g, out):
-        return out
-    work = _scatter_each if _is_depthwise(w.shape[1], g) else _scatter
-    in_parts(lambda some: work(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
+    if _is_depthwise(w.shape[1], g):
+        windows.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
+    elif not panels.spread(y, weight, g, out):
+        in_parts(lambda some: _scatter(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
     return out
 
 
@@ -205,11 +201,6 @@ def _scatter(y: Any, weight: Any, g: Geometry, out: Any) -> None:
         windows.col2im(columns, g, rows.start, rows.stop - rows.start, target)
 
 
-def _scatter_each(y: Any, weight: Any, g: Geometry, out: Any) -> None:
-    out[...] = 0
-    windows.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
-
-
 @_in_single
 def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
     inputs = x.shape[1] // g.groups
@@ -218,13 +209,20 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
         return np.zeros(shape, x.dtype)
     x, y = contiguous(x), contiguous(y)
     total = np.empty(shape, x.dtype)
-    if not (g.is_product or _is_depthwise(inputs, g)) and windows.weigh(x, y, g, total):
+    if _is_depthwise(inputs, g):
+        windows.depthwise_weight(x, y, g, total)
         return total
-    work = _windows_by_each if _is_depthwise(inputs, g) else _windows_by
-    totals = in_parts(lambda some: work(x[some], y[some], g), len(x), y.size * inputs * g.taps, 2)
-    for other in totals[1:]:
-        totals[0] += other
-    return totals[0].swapaxes(1, 2).reshape(shape)
+    if not g.is_product and panels.weigh(x, y, g, total):
+        return total
+    # Sums are over the same examples and in one order, whatever the number of threads.
+    work = y.size * inputs * g.taps
+    count = min(len(x), _SUMS) if work > LEAST_WORK else 1
+    parts = [slice(len(x) * k // count, len(x) * (k + 1) // count) for k in range(count)]
+    sums = in_parts(lambda some: [_windows_by(x[part], y[part], g) for part in parts[some]], count, work, 2)
+    first, *others = [total for found in sums for total in found]
+    for other in others:
+        first += other
+    return first.swapaxes(1, 2).reshape(shape)
 
 
 def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
@@ -236,12 +234,6 @@ def _windows_by(x: Any, y: Any, g: Geometry) -> Any:
         for one in np.matmul(matrices, results.swapaxes(2, 3)):
             total += one
     return total
-
-
-def _windows_by_each(x: Any, y: Any, g: Geometry) -> Any:
-    total = np.zeros((y.shape[1], 1, *g.kernel), x.dtype)
-    windows.depthwise_weight(x, y, g, total)
-    return total.reshape(g.groups, -1, g.taps).swapaxes(1, 2)
 
 
 @in_wide_type
@@ -289,7 +281,8 @@ def _enter(steps: Steps, what: str, x: Any, y: Any, w: Any, g: Geometry, bias: A
     kind = x.array.dtype
     if any(p.array.dtype != kind or not p.array.size for p in (x, y, w, bias) if p is not None):
         return False
-    found = windows.entry(what, x.array, y.array, w.array, g, bias if bias is None else bias.array, most_threads())
+    loops = windows if what.startswith("depthwise") else panels
+    found = loops.entry(what, x.array, y.array, w.array, g, bias if bias is None else bias.array, most_threads())
     if found is None:
         return False
     address, task, size = found
@@ -305,7 +298,7 @@ def _convolution_steps(steps: Steps, outs: Any, x: Any, w: Any, geometry: Geomet
 def _biased_steps(steps: Steps, outs: Any, x: Any, w: Any, bias: Any, geometry: Geometry) -> Any:
     (out,), g = outs, geometry
     if _is_depthwise(w.array.shape[1], g):
-        return None
+        return () if _enter(steps, "depthwise", x, out, w, g, bias) else None
     if not g.is_product:
         return () if _enter(steps, "correlate", x, out, w, g, bias) else None
     kind = x.array.dtype
@@ -330,14 +323,16 @@ def _input_steps(steps: Steps, outs: Any, y: Any, w: Any, geometry: Geometry) ->
     (out,), g = outs, geometry
     inputs, results = w.array.shape[1], w.array.shape[0] // g.groups
     kind = y.array.dtype
-    if _is_depthwise(inputs, g) or kind != w.array.dtype or not (y.array.size and out.array.size and w.array.size):
+    if kind != w.array.dtype or not (y.array.size and out.array.size and w.array.size):
         return None
+    if _is_depthwise(inputs, g) and not g.is_product:
+        return () if _enter(steps, "depthwise_input", out, y, w, g) else None
     turned = _turned(g) if _turns(g, inputs, results, len(y.array)) else None
     if turned is None:
         return () if _enter(steps, "spread", out, y, w, g) else None
     flipped = steps.new((g.groups, inputs, results, *g.kernel), kind)
     weight = flipped.shown(flipped.array.reshape(g.groups * inputs, results, *g.kernel))
-    found = None if turned.is_product else windows.entry("correlate", y.array, out.array, weight.array, turned, None, 1)
+    found = None if turned.is_product else panels.entry("correlate", y.array, out.array, weight.array, turned, None, 1)
     if found is None and not (turned.is_product and steps.can_multiply(kind)):
         return None
     w = steps.ordered(w)
@@ -368,17 +363,19 @@ def _has_weight_steps(steps: Steps, x: Any, y: Any, w: Any, g: Geometry) -> bool
     kind = x.array.dtype
     if kind != y.array.dtype or not (x.array.size and y.array.size):
         return False
+    if _is_depthwise(x.array.shape[1] // g.groups, g):
+        return windows.entry("depthwise_weight", x.array, y.array, w.array, g, None, 1) is not None
     if g.is_product:
         return steps.can_multiply(kind) and len(x.array) * w.array.nbytes <= _MOST_PRODUCTS
-    if _is_depthwise(x.array.shape[1] // g.groups, g):
-        return False
-    return windows.entry("weigh", x.array, y.array, w.array, g, None, 1) is not None
+    return panels.entry("weigh", x.array, y.array, w.array, g, None, 1) is not None
 
 
 def _weight_steps(steps: Steps, outs: Any, x: Any, y: Any, geometry: Geometry) -> Any:
     (out,), g = outs, geometry
     if not _has_weight_steps(steps, x, y, out, g):
         return None
+    if _is_depthwise(x.array.shape[1] // g.groups, g):
+        return () if _enter(steps, "depthwise_weight", x, y, out, g) else None
     if not g.is_product:
         return () if _enter(steps, "weigh", x, y, out, g) else None
     x, y = [_by_groups(steps.ordered(p), g) for p in (x, y)]
