@@ -122,6 +122,28 @@ def test_losses_of_classes(shape, reduction, dtype):
         step(values(dtype, *shape), wrong)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(40, 6), (4, 6, 50), (2, 21, 9, 7), (3, 5, 1), (2, 300, 33)], ids=str)
+def test_cross_entropy_with_positions_and_smoothing(shape, reduction, dtype):
+    target = lucid.randint(0, shape[1], (shape[0], *shape[2:]), generator=lucid.Generator(seed=1))
+    x, weight = values(dtype, *shape), values(dtype, shape[1], seed=4).abs()
+    for ignored in (False, True):
+        if ignored:
+            target[1] = -100
+        for options in ({}, {"label_smoothing": 0.1}, {"weight": weight}, {"weight": weight, "label_smoothing": 0.2}):
+            assert_native(gradient(lambda x, o=options: F.cross_entropy(x, target, reduction=reduction, **o)), x)
+    step = lucid.compile(lambda x, t: F.cross_entropy(x, t, reduction=reduction, label_smoothing=0.1), dynamic=(0, 0))
+    wrong = target.clone()
+    wrong[0] = shape[1]
+    for n in (shape[0], 2):
+        assert_same(
+            [F.cross_entropy(x[:n], target[:n], reduction=reduction, label_smoothing=0.1)], [step(x[:n], target[:n])]
+        )
+    with pytest.raises(IndexError):
+        step(x, wrong)
+
+
 def test_positions_outside_are_errors():
     step = lucid.compile(lambda x, i: x[i, i])
     x = values("float32", 4, 4)
@@ -167,6 +189,75 @@ def test_norms_of_groups(shape, dtype):
     assert_native(gradient(lambda x: F.instance_norm(x)), x)
     want, got, _ = both(normal, x * 1e-25 if dtype == "float32" else x * 1e-200, w, b)
     assert_same(want, got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 6), (70, 8), (100, 4, 10), (130, 6, 3, 3)], ids=str)
+def test_norms_of_groups_of_matrices_and_of_many_examples(shape, dtype):
+    x, w, b = values(dtype, *shape), values(dtype, shape[1], seed=1), values(dtype, shape[1], seed=2)
+
+    def loss(x, w, b):
+        return (F.group_norm(x, 2, w, b) * x.detach().sin()).sum()
+
+    assert_native(lambda *args: (F.group_norm(args[0], 2, *args[1:]), *grad(loss, argnums=(0, 1, 2))(*args)), x, w, b)
+    assert_native(gradient(lambda x: F.group_norm(x, 2)), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(4, 2), (70, 16), (3, 5, 17), (200, 33), (2, 63), (1, 8)], ids=str)
+def test_norms_of_short_rows(shape, dtype):
+    x, w, b = values(dtype, *shape), values(dtype, shape[-1], seed=1), values(dtype, shape[-1], seed=2)
+
+    def layer(x, w, b):
+        return F.layer_norm(x, shape[-1:], w, b)
+
+    def rms(x, w, b):
+        return F.rms_norm(x, shape[-1:], w) + b
+
+    for normal in (layer, rms):
+
+        def loss(x, w, b, normal=normal):
+            return (normal(x, w, b) * x.detach().sin()).sum()
+
+        assert_native(lambda *args, f=normal, g=loss: (f(*args), *grad(g, argnums=(0, 1, 2))(*args)), x, w, b)
+        assert_native(grad(loss, argnums=1), x, w, b)
+        step = lucid.compile(lambda x, w, b, g=loss: grad(g, argnums=(0, 1, 2))(x, w, b), dynamic=(0,))
+        for n in {shape[0], 3}:
+            some = values(dtype, n, *shape[1:], seed=3)
+            assert_same(grad(loss, argnums=(0, 1, 2))(some, w, b), step(some, w, b))
+        want, got, _ = both(normal, x * 1e-25 if dtype == "float32" else x * 1e-200, w, b)
+        assert_same(want, got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(2, 3), (40, 6), (70, 64), (300, 17), (8, 5, 1, 1)], ids=str)
+def test_batch_norm_of_matrices(shape, dtype):
+    x, w, b = values(dtype, *shape), values(dtype, shape[1], seed=1), values(dtype, shape[1], seed=2)
+
+    def normal(x, w, b):
+        return F.batch_norm(x, None, None, w, b, training=True)
+
+    def loss(x, w, b):
+        return (normal(x, w, b) * x.detach().sin()).sum()
+
+    assert_native(lambda *args: (normal(*args), *grad(loss, argnums=(0, 1, 2))(*args)), x, w, b)
+    assert_native(grad(loss, argnums=2), x, w, b)
+    assert_native(gradient(lambda x: F.batch_norm(x, None, None, training=True)), x)
+    want, got, _ = both(normal, x * 1e-25 if dtype == "float32" else x * 1e-200, w, b)
+    assert_same(want, got)
+    found = []
+    for compiled in (False, True):
+        layer = nn.BatchNorm1d(shape[1]).to(x.dtype) if len(shape) == 2 else nn.BatchNorm2d(shape[1]).to(x.dtype)
+
+        def step(x, layer=layer):
+            y = layer(x)
+            (y * y.detach().sin()).sum().backward()
+            return y
+
+        run = lucid.compile(step, dynamic=(0,)) if compiled else step
+        outs = [run(x), run(x * 2), run(x[:2])]
+        found.append([*outs, layer.running_mean, layer.running_var, layer.weight.grad, layer.bias.grad])
+    assert_same(*found)
 
 
 POOLS = {
@@ -228,7 +319,10 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 def test_small_and_depthwise_convolutions(kind, dtype):
     examples, channels, results, groups, size, options = CONVOLUTIONS[kind]
-    x, w = values(dtype, examples, channels, *size), values(dtype, results, channels // groups, *[3] * len(size), seed=1)
+    x, w = (
+        values(dtype, examples, channels, *size),
+        values(dtype, results, channels // groups, *[3] * len(size), seed=1),
+    )
     b, convolved = values(dtype, results, seed=2), F.conv1d if len(size) == 1 else F.conv2d
 
     def loss(x, w, b):

@@ -32,7 +32,7 @@ from lucid.compiler.fuse import (
 from lucid.compiler.layout import ARENA, HELD, RESULT, Layout, Place
 from lucid.compiler.products import can_multiply, matrices_step, product_step
 from lucid.compiler.rewrites import parts_of
-from lucid.compiler.rows import Joined, RowFunction, room_of
+from lucid.compiler.rows import Joined, RowFunction, RowKernel, room_of
 from lucid.compiler.rows import Part as RowPart
 from lucid.compiler.scans import scan_steps
 from lucid.compiler.simplify import operand_types, simplified
@@ -535,6 +535,9 @@ class Emitter:
     def _lower(self, instruction: Instruction) -> bool:
         """The steps of a kernel in place of its call; False if there are none for these operands."""
         primitive: Any = instruction.primitive
+        if isinstance(primitive, RowKernel):
+            self._row_kernel(primitive, instruction)
+            return True
         is_gradient = isinstance(primitive, Gradient)
         lowering = lowerings.get(primitive.of.name if is_gradient else primitive.name)
         if lowering is None or not isinstance(primitive, Primitive):
@@ -546,6 +549,12 @@ class Emitter:
         residuals = lowering.forward(self, outs, *given, **instruction.params)
         self.residuals[id(instruction)] = residuals
         return residuals is not None
+
+    def _row_kernel(self, kernel: RowKernel, instruction: Instruction) -> None:
+        given = [self.in_order(o) for o in instruction.operands]
+        outs = [self.layout.place(name) for name in instruction.results]
+        found = kernel.entry([p.array for p in given], [p.array for p in outs], **instruction.params)
+        self.enter(Entry(*found[:2]), [*given, *outs, self.new((found[2],), np.uint8)])
 
     def _lower_gradient(
         self, instruction: Instruction, lowering: Lowering, given: list[Any], outs: list[Place]

@@ -14,7 +14,7 @@ from lucid.codegen.folds import FoldPlan
 from lucid.codegen.functions.remainders import REMAINDERS
 from lucid.codegen.fused import rehearse
 from lucid.compiler.rewrites import parts_of
-from lucid.compiler.rows import Check, RowFunction, applied, fits, is_worth_joining, row_plan
+from lucid.compiler.rows import Check, RowFunction, RowKernel, applied, fits, is_worth_joining, row_plan
 from lucid.compiler.simplify import Simplified, Uniform, operand_types
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
@@ -130,7 +130,7 @@ class Fused:
 
     def _add(self, instruction: Instruction, shows: Any) -> None:
         primitive = instruction.primitive
-        is_rows = isinstance(primitive, RowFunction)
+        is_rows = isinstance(primitive, RowFunction | RowKernel)
         has_effect = not is_rows and (lasts(instruction) or not isinstance(primitive, Primitive))
         is_view = not has_effect and not is_rows and primitive.is_view and isinstance(instruction.operands[0], Name)
         if is_view and shows(instruction):

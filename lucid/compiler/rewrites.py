@@ -14,6 +14,7 @@ from lucid.core import dtypes
 from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction, Name
+from lucid.ops.nn.cross_entropy import MEAN, NONE, SUM
 from lucid.ops.nn.rows import Row
 from lucid.ops.promotion import cast
 
@@ -173,6 +174,47 @@ def _norm(instruction: Instruction, making: Making) -> list[Instruction] | None:
     return [*made, Instruction(Check(), (bad,), {}, (), instruction.place)]
 
 
+def _fold_rows(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """The sum or mean of the rows that count, in which others are 0; a mean is divided in double precision."""
+    (x, target), reduction = instruction.operands, instruction.params["reduction"]
+    if not _are_rows(instruction):
+        return None
+
+    def folded(x: Any, t: Any) -> Any:
+        keep = P.ne(t, instruction.params["ignore_index"])
+        rows, fold = P.where(keep, x, 0.0), {"dims": tuple(range(x.ndim)), "keepdim": False}
+        if reduction == NONE:
+            return rows
+        total = P.sum(rows, **fold)
+        if reduction == SUM:
+            return total
+        wide = dtypes.float64.numpy
+        return cast(P.div(cast(total, wide), cast(P.count_nonzero(keep, **fold), wide)), x.np_dtype)
+
+    return making.traced(folded, [x, target], instruction.results, instruction.place)
+
+
+def _spread_rows(instruction: Instruction, making: Making) -> list[Instruction] | None:
+    """What a sum or mean is of each row that counts."""
+    (x, target), reduction = instruction.operands, instruction.params["reduction"]
+    if not _are_rows(instruction):
+        return None
+
+    def spread(x: Any, t: Any) -> Any:
+        keep = P.ne(t, instruction.params["ignore_index"])
+        if reduction == MEAN:
+            x = P.div(x, cast(P.count_nonzero(keep, dims=tuple(range(t.ndim)), keepdim=False), x.np_dtype))
+        return P.where(keep, x, 0.0)
+
+    return making.traced(spread, [x, target], instruction.results, instruction.place)
+
+
+def _are_rows(instruction: Instruction) -> bool:
+    x, target = instruction.operands
+    is_one = not instruction.params["lead"] and bool(target.shape)
+    return is_one and x.dtype.numpy in TYPES and target.dtype == dtypes.int64
+
+
 def _by_composite(instruction: Instruction, making: Making) -> list[Instruction] | None:
     """By others, which join what stands around them."""
     function = partial(instruction.primitive.composite, **instruction.params)
@@ -186,6 +228,8 @@ _RULES: dict[str, Rule] = {
     "tril": _triangle,
     "triu": _triangle,
     "norm": _norm,
+    "fold_rows": _fold_rows,
+    "spread_rows": _spread_rows,
     "products_before": _by_composite,
     "var": _by_composite,
 }

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.backends.cpu.entry_points import most_threads
 from lucid.backends.cpu.generated.reductions import LONGEST_PART
-from lucid.backends.cpu.nn.normalization import scales
+from lucid.backends.cpu.nn.cross_entropy import back_kernel, loss_kernel
+from lucid.backends.cpu.nn.normalization import LEAST_BESIDE, affine_kernel, backward_kernel, batch_kernel, scales
 from lucid.backends.numpy.norms import moderate_sizes
 from lucid.codegen.bodies import NotGeneratedError, Plan
-from lucid.codegen.fused import ROWS
 from lucid.codegen.rows import RowPlan
 from lucid.core import dtypes
 from lucid.core.kind import NeedsValueError
@@ -31,7 +32,7 @@ from lucid.ops.nn.cross_entropy import (
     loss_of_row,
     loss_of_row_back,
 )
-from lucid.ops.nn.normalization import affine_back, group_norm, normalized, normalized_back, row_norm
+from lucid.ops.nn.normalization import affine_back, batch_norm, group_norm, normalized, normalized_back, row_norm
 from lucid.ops.nn.rows import LENGTH, Row, RowBody
 from lucid.ops.promotion import cast
 
@@ -40,7 +41,6 @@ _TRUTH = np.dtype(np.bool_)
 _PLACES = dtypes.int32  # of elements in rows
 _MOST_ROOM = 1 << 18  # bytes that a row may need beside its memory
 _LEAST_LENGTH = 32  # of rows with which elementwise instructions are computed
-_LEAST_NORM = 64  # elements of rows whose weights' derivatives a kernel sums by columns, as folds do
 _LEAST_ROWS = 16  # so that threads find work
 
 
@@ -51,6 +51,27 @@ class RowFunction:
         self.name = name
         self.function = function
         self.multi = True
+
+
+class RowKernel:
+    """A kernel of rows along any dimension, as what an instruction applies: programs enter the loops of eager calls."""
+
+    def __init__(self, name: str, kernel: Any) -> None:
+        self.name = name
+        self.kernel = kernel  # of `generated.rows`
+        self.multi = True
+
+    def entry(self, arrays: Sequence[Any], outs: Sequence[Any], dim: int, **params: Any) -> Any:
+        """The entry point for stand-ins, with the bytes of its workspace; None where there are no loops."""
+        return self.kernel.entry(tuple(arrays), list(outs), dim, params, most_threads())
+
+    def has_code(self, instruction: Instruction) -> bool:
+        names = (*instruction.operands, *instruction.results)
+        if any(not isinstance(n, Name) or 0 in n.shape for n in names):
+            return False
+        arrays = [np.empty(n.shape, n.dtype.numpy) for n in names]
+        count = len(instruction.operands)
+        return self.entry(arrays[:count], arrays[count:], **instruction.params) is not None
 
 
 class Check:
@@ -135,22 +156,24 @@ class Rewriter:
         of = primitive.of if isinstance(primitive, Gradient) else primitive
         if of is group_norm and self.can_check:
             return self._groups(instruction)
+        if of is batch_norm and self.can_check:
+            return self._columns(instruction)
         if of is not row_norm or not self.can_check or instruction.params["ndim"] != 1:
             return None
         g, (x, weight, bias) = instruction.operands[:-3], instruction.operands[-3:]
-        if (
-            len(x.shape) < 2
-            or x.shape[-1] < _LEAST_NORM
-            or any(v is not None and v.dtype != x.dtype for v in (*g, weight, bias))
-        ):
+        if len(x.shape) < 2 or x.shape[-1] < 2 or any(v is not None and v.dtype != x.dtype for v in (*g, weight, bias)):
             return None
         if primitive is row_norm:
             return self._forward(instruction, instruction.results[0], scales(x.dtype.numpy))
         return self._backward(instruction)
 
     def _if_coded(self, found: list[Instruction]) -> list[Instruction] | None:
-        rows = [i for i in found if isinstance(i.primitive, RowFunction)]
-        return found if all(row_plan(i) is not None for i in rows) else None
+        for i in found:
+            if isinstance(i.primitive, RowFunction) and row_plan(i) is None:
+                return None
+            if isinstance(i.primitive, RowKernel) and not i.primitive.has_code(i):
+                return None
+        return found
 
     def _reduced(self, instruction: Instruction) -> list[Instruction] | None:
         """A reduction along the last dimension that is declared as a function of a row, as its kernel computes it."""
@@ -177,7 +200,10 @@ class Rewriter:
         if found is None:
             return None
         self.known[applied(row_norm, operands, params)] = known
-        # Rows whose mean squares leave the range of their type are computed by the kernel.
+        return found + self._unless_lost(known[-1], safe, instruction.place)
+
+    def _unless_lost(self, scale: Name, safe: tuple[float, float], place: Any) -> list[Instruction]:
+        """Rows whose mean squares leave the range of their type are computed by the kernel."""
         least, largest = safe
         bad = self.new((), dtypes.bool_)
 
@@ -185,8 +211,7 @@ class Rewriter:
             inside = P.logical_and(P.ge(scale, least), P.le(scale, largest))
             return P.any(P.logical_not(inside), dims=tuple(range(scale.ndim)), keepdim=False)
 
-        found += self.traced(is_lost, [known[-1]], [bad], instruction.place)
-        return [*found, Instruction(Check(), (bad,), {}, (), instruction.place)]
+        return [*self.traced(is_lost, [scale], [bad], place), Instruction(Check(), (bad,), {}, (), place)]
 
     def _backward(self, instruction: Instruction) -> list[Instruction] | None:
         g, *operands = instruction.operands
@@ -208,7 +233,10 @@ class Rewriter:
             if rows is None:
                 return None
             found += rows
-        for of_bias in (False, True):
+        if any(needs[1:]) and x.shape[-1] < LEAST_BESIDE:
+            sums = self._affine([g, x, *known], x.shape[-1:], needs[1:], list(results), instruction.place)
+            return None if sums is None else found + sums
+        for of_bias in (False, True):  # by columns, as folds do
             if needs[1 + of_bias]:
                 out = next(results)
 
@@ -218,6 +246,79 @@ class Rewriter:
 
                 found += self.traced(affine, [g, x, *known], [out], instruction.place)
         return found
+
+    def _affine(
+        self, given: Sequence[Name], last: tuple[int, ...], needs: Sequence[bool], results: Sequence[Name], place: Any
+    ) -> list[Instruction] | None:
+        """The cotangents of the weights and biases of rows, along all of these, by the kernel."""
+        found: list[Instruction] = []
+        flat = []
+        for v in given:
+            shape = (math.prod(v.shape[:-1]), v.shape[-1])
+            flat.append(self._shown(v, shape, found, place))
+        sums = [self.new((1, *last), given[0].dtype) for _ in range(2)]
+        made = self._if_coded([Instruction(_AFFINE_KERNEL, tuple(flat), {"dim": 0}, tuple(sums), place)])
+        if made is None:
+            return None
+        found += made
+        wanted = [total for total, need in zip(sums, needs, strict=True) if need]
+        for total, result in zip(wanted, results, strict=True):
+            found += self.traced(partial(P.reshape, shape=result.shape), [total], [result], place)
+        return found
+
+    def _shown(self, v: Name, shape: tuple[int, ...], found: list[Instruction], place: Any) -> Name:
+        """A value in another shape."""
+        if v.shape == shape:
+            return v
+        name = self.new(shape, v.dtype)
+        found += self.traced(partial(P.reshape, shape=shape), [v], [name], place)
+        return name
+
+    # --- norms of columns -----------------------------------------------------------------------------
+
+    def _columns(self, instruction: Instruction) -> list[Instruction] | None:
+        """Batch norm of channels that are the columns of a matrix."""
+        primitive, place = instruction.primitive, instruction.place
+        is_gradient = isinstance(primitive, Gradient)
+        cts, operands = instruction.operands[:-3], instruction.operands[-3:]
+        x, weight, bias = operands
+        given = [v for v in (*cts, *operands) if v is not None]
+        if not all(isinstance(v, Name) and v.dtype == x.dtype and 0 not in v.shape for v in given):
+            return None
+        if math.prod(x.shape[2:]) != 1 or (is_gradient and (cts[0] is None or any(c is not None for c in cts[1:]))):
+            return None
+        shape, each = x.shape[:2], (1, x.shape[1])
+        found: list[Instruction] = []
+        base, key = self._shown(x, shape, found, place), applied(batch_norm, operands, instruction.params)
+        if key not in self.known or not is_gradient:
+            known, y = [self.new(each, x.dtype) for _ in range(4)], self.new(shape, x.dtype)
+            affine = tuple([v for v in (weight, bias) if v is not None])
+            params = {"dim": 0, "eps": instruction.params["eps"], "weighted": weight is not None}
+            made = self._if_coded([Instruction(_COLUMNS_KERNEL, (base, *affine), params, (y, *known), place)])
+            if made is None:
+                return None
+            found += made + self._unless_lost(known[2], moderate_sizes(x.dtype.numpy), place)
+            self.known[key] = known[:3]
+            if not is_gradient:
+                out, mean, variance = instruction.results
+                found += self.traced(partial(P.reshape, shape=out.shape), [y], [out], place)
+                found += self.traced(lambda a, b: P.reshape(a + b, shape=mean.shape), known[:2], [mean], place)
+                found += self.traced(partial(P.reshape, shape=variance.shape), known[3:], [variance], place)
+                return found
+        known, results = self.known[key], list(instruction.results)
+        g = self._shown(cts[0], shape, found, place)
+        if primitive.needs[0]:
+            dx, scaled = self.new(shape, x.dtype), () if weight is None else (weight,)
+            params = {"dim": 0, "weighted": weight is not None}
+            made = self._if_coded([Instruction(_COLUMNS_BACK_KERNEL, (g, base, *known, *scaled), params, (dx,), place)])
+            if made is None:
+                return None
+            result = results.pop(0)
+            found += made + self.traced(partial(P.reshape, shape=result.shape), [dx], [result], place)
+        if not any(primitive.needs[1:]):
+            return found
+        sums = self._affine([g, base, *known], each[1:], primitive.needs[1:], results, place)
+        return None if sums is None else found + sums
 
     # --- norms of groups of channels ------------------------------------------------------------------
 
@@ -231,10 +332,9 @@ class Rewriter:
         given = [v for v in (*cts, x, weight, bias) if v is not None]
         if not all(isinstance(v, Name) and v.dtype == x.dtype and 0 not in v.shape for v in given):
             return None
-        # Sums over more examples are made in blocks.
-        if (weight is None) != (bias is None) or places < 2 or (any(needs[1:]) and n > ROWS):
-            return None
         rows = (n, groups, channels // groups * places)
+        if (weight is None) != (bias is None) or rows[-1] < 2:
+            return None
         found: list[Instruction] = []
 
         def of(v: Name, shape: tuple[int, ...], *spread: tuple[int, ...]) -> Name:
@@ -282,6 +382,8 @@ class Rewriter:
             sums = [self.new(each, x.dtype) for _ in range(2)]
             operands = (of(cts[0], planes), of(x, planes), *spread)
             affine_rows = Instruction(_AFFINE_BACK, operands, {}, (self.new(planes, x.dtype), *sums), place)
+            if places == 1:
+                affine_rows = Instruction(_AFFINE_KERNEL, operands, {"dim": 2}, tuple(sums), place)
             if self._if_coded([affine_rows]) is None:
                 return None
             found.append(affine_rows)
@@ -295,9 +397,9 @@ class Rewriter:
     # --- cross entropy --------------------------------------------------------------------------------
 
     def _cross_entropy(self, instruction: Instruction) -> list[Instruction] | None:
-        """Of scores of shape (N, C), and back to them."""
+        """Of scores of shape (N, C) as rows, of (N, C, ...) as rows side by side; and back to them."""
         scores, target = instruction.operands[0], instruction.operands[-1]
-        if not self.can_check or len(scores.shape) != 2 or target.dtype != dtypes.int64 or 0 in scores.shape:
+        if not self.can_check or target.dtype != dtypes.int64 or 0 in scores.shape:
             return None
         targets = self._targets(target, scores.shape[1], instruction)
         of_rows = self._loss if instruction.primitive is cross_entropy_primitive else self._loss_back
@@ -308,15 +410,16 @@ class Rewriter:
         ignored = instruction.params["ignore_index"]
         key = (target.number, classes, ignored)
         if key not in self.targets:
-            places, bad = self.new((target.shape[0], 1), _PLACES), self.new((), dtypes.bool_)
+            shape = (target.shape[0], 1, *_behind(target.shape[1:]))
+            places, bad = self.new(shape, _PLACES), self.new((), dtypes.bool_)
             kept = self.new((), dtypes.int64)
 
             def read(t: Any) -> tuple[Any, Any, Any]:
-                t = P.reshape(t, shape=(t.shape[0], 1))
+                t = P.reshape(t, shape=shape)
                 counts = P.ne(t, ignored)
                 is_wrong = P.logical_and(counts, P.logical_or(P.lt(t, 0), P.ge(t, classes)))
                 places = cast(P.where(counts, t, -1), _PLACES.numpy)
-                fold = {"dims": (0, 1), "keepdim": False}
+                fold = {"dims": tuple(range(t.ndim)), "keepdim": False}
                 return places, P.any(is_wrong, **fold), P.count_nonzero(counts, **fold)
 
             made = self.traced(read, [target], [places, bad, kept], instruction.place)
@@ -326,8 +429,17 @@ class Rewriter:
 
     def _loss(self, instruction: Instruction, places: Name, kept: Name) -> list[Instruction] | None:
         (x, _), (loss, e) = instruction.operands, instruction.results
-        losses = self.new(places.shape, x.dtype)
-        rows = self._if_coded([Instruction(_LOSS, (x, places), {}, (e, losses), instruction.place)])
+        losses, place = self.new(places.shape, x.dtype), instruction.place
+        found: list[Instruction] = []
+        if len(x.shape) == 2:
+            rows = self._if_coded([Instruction(_LOSS, (x, places), {}, (e, losses), place)])
+        else:
+            flat = (*x.shape[:2], *places.shape[2:])
+            whole = e if e.shape == flat else self.new(flat, x.dtype)
+            given = (self._shown(x, flat, found, place), places)
+            rows = self._if_coded([Instruction(_LOSS_KERNEL, given, {"dim": 1}, (losses, whole), place)])
+            if rows is not None and whole is not e:
+                rows += self.traced(partial(P.reshape, shape=e.shape), [whole], [e], place)
         if rows is None:
             return None
         reduction = instruction.params["reduction"]
@@ -336,26 +448,40 @@ class Rewriter:
             losses = P.where(P.lt(places, 0), 0.0, losses)
             if reduction == NONE:
                 return P.reshape(losses, shape=loss.shape)
-            total = P.sum(losses, dims=(0, 1), keepdim=False)
+            total = P.sum(losses, dims=tuple(range(losses.ndim)), keepdim=False)
             return P.div(total, cast(kept, x.dtype.numpy)) if reduction == MEAN else total
 
-        return rows + self.traced(reduced, [losses, places, kept], [loss], instruction.place)
+        return found + rows + self.traced(reduced, [losses, places, kept], [loss], place)
 
     def _loss_back(self, instruction: Instruction, places: Name, kept: Name) -> list[Instruction] | None:
         (e, g, _), reduction = instruction.operands, instruction.params["reduction"]
         if not isinstance(g, Name):
             return None
-        weights = self.new(places.shape, e.dtype)
+        weights, place = self.new(places.shape, e.dtype), instruction.place
+        is_whole = reduction == NONE
 
         def weighted(g: Any, places: Any, kept: Any) -> Any:
-            g = P.reshape(g, shape=places.shape if reduction == NONE else (1, 1))
+            g = P.reshape(g, shape=places.shape if is_whole else (1,) * places.ndim)
             each = P.div(g, cast(kept, e.dtype.numpy)) if reduction == MEAN else g
             return P.where(P.ge(places, 0), each, 0.0)
 
-        rows = self._if_coded(
-            [Instruction(_LOSS_BACK, (e, weights, places), {}, instruction.results, instruction.place)]
-        )
-        return None if rows is None else self.traced(weighted, [g, places, kept], [weights], instruction.place) + rows
+        found = self.traced(weighted, [g, places, kept], [weights], place)
+        (result,) = instruction.results
+        if len(e.shape) == 2:
+            rows = self._if_coded([Instruction(_LOSS_BACK, (e, weights, places), {}, (result,), place)])
+            return None if rows is None else found + rows
+        flat = (*e.shape[:2], *places.shape[2:])
+        back = self.new(flat, e.dtype)
+        given = (self._shown(e, flat, found, place), weights, places)
+        rows = self._if_coded([Instruction(_LOSS_BACK_KERNEL, given, {"dim": 1}, (back,), place)])
+        if rows is None:
+            return None
+        return found + rows + self.traced(partial(P.reshape, shape=result.shape), [back], [result], place)
+
+
+def _behind(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """What is behind the classes, as one dimension at most."""
+    return shape if len(shape) < 2 else (math.prod(shape),)
 
 
 class _Targets:
@@ -381,6 +507,11 @@ def _row_and_affine_back(row: Row, g: Any, *given: Any) -> tuple[Any, ...]:
 _AFFINE_BACK = RowFunction("affine_back", _row_and_affine_back)
 _LOSS = RowFunction("cross_entropy", _exponentials_and_loss)
 _LOSS_BACK = RowFunction("cross_entropy_back", loss_of_row_back)
+_AFFINE_KERNEL = RowKernel("affine_back", affine_kernel)
+_COLUMNS_KERNEL = RowKernel("batch_norm", batch_kernel)
+_COLUMNS_BACK_KERNEL = RowKernel("batch_norm_back", backward_kernel)
+_LOSS_KERNEL = RowKernel("cross_entropy", loss_kernel)
+_LOSS_BACK_KERNEL = RowKernel("cross_entropy_back", back_kernel)
 
 
 def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:

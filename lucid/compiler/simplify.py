@@ -13,7 +13,7 @@ import numpy as np
 from lucid.compiler.algebra import faster
 from lucid.compiler.expansions import expansion
 from lucid.compiler.rewrites import Making, rewritten
-from lucid.compiler.rows import Check, Rewriter, RowFunction
+from lucid.compiler.rows import Check, Rewriter, RowFunction, RowKernel
 from lucid.core.primitive import Primitive
 from lucid.ir import placeholders
 from lucid.ir.effects import lasts
@@ -82,7 +82,7 @@ class _Simplifier:
             for part in self._parts(instruction, expanded):
                 self.add(part)
             return
-        if isinstance(primitive, RowFunction):
+        if isinstance(primitive, RowFunction | RowKernel):
             self._add_once(instruction)
             return
         if isinstance(primitive, Check) and self._one_number(operands[0]) == 0:

@@ -46,10 +46,13 @@ def _by_classes(primitive: Any, launched: Callable[..., Any], is_negative: bool)
 
 
 def _fold_rows(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> Any:
-    if reduction == NONE or lead or not x.size or (target == ignore_index).any():
+    if reduction == NONE or lead or not x.size:
         return fold(x, target, ignore_index, reduction, lead)
-    total = P.sum.kernel(x, dims=tuple(range(x.ndim)), keepdim=False)
-    return total if reduction == SUM else (total / np.int64(x.size)).astype(x.dtype)
+    keep = target != ignore_index
+    kept = np.count_nonzero(keep)
+    rows = x if kept == x.size else np.where(keep, x, x.dtype.type(0))
+    total = P.sum.kernel(rows, dims=tuple(range(x.ndim)), keepdim=False)
+    return total if reduction == SUM else (total / np.int64(kept)).astype(x.dtype)
 
 
 if support.in_use:

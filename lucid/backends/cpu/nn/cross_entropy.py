@@ -24,7 +24,7 @@ from lucid.ops.nn.cross_entropy import (
     loss_of_row_back,
 )
 
-_loss_kernel, _back_kernel = row_kernel(loss_of_row), row_kernel(loss_of_row_back)
+loss_kernel, back_kernel = row_kernel(loss_of_row), row_kernel(loss_of_row_back)
 
 
 def _flat(x: Any) -> Any:
@@ -39,7 +39,7 @@ def _mean(total: Any, count: int) -> Any:
 
 def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
     targets = narrow(target, x.shape[1], ignore_index)
-    found = None if targets is None else _loss_kernel.run((_flat(x), _flat(targets[0])), 1, {})
+    found = None if targets is None else loss_kernel.run((_flat(x), _flat(targets[0])), 1, {})
     if found is None:
         out: tuple[Any, Any] = kernels.reference(cross_entropy_primitive)(x, target, ignore_index, reduction)
         return out
@@ -65,7 +65,7 @@ def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any
         )
         if kept != places.size:
             weights = np.where(places >= 0, weights, g.dtype.type(0))
-        out = _back_kernel.run((_flat(e), _flat(weights) if weights.ndim else weights, _flat(places)), 1, {})
+        out = back_kernel.run((_flat(e), _flat(weights) if weights.ndim else weights, _flat(places)), 1, {})
     if out is None:
         return kernels.reference(cross_entropy_back)(e, g, target, ignore_index, reduction)
     return out if out.shape == e.shape else out.reshape(e.shape)

@@ -19,6 +19,7 @@ from lucid.backends.cpu.launch.rows import GROUP
 from lucid.backends.numpy.norms import is_moderate, moderate_sizes, normalized_rows, power_of_two, safe_sums
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, fill
+from lucid.core.primitive import P
 from lucid.ops.nn.normalization import (
     affine_back,
     group_norm,
@@ -109,10 +110,10 @@ def _rows_backward(
     db: Any = None
     if needs[1] or needs[2]:
         flat = tuple([v.reshape(-1, v.shape[-1]) for v in (g, base, *residuals)])
-        if needs[0] and len(flat[0]) > GROUP and base.shape[-1] >= _LEAST_BESIDE:
+        if needs[0] and len(flat[0]) > GROUP and base.shape[-1] >= LEAST_BESIDE:
             dx, dw, db = _pulled_at_once(flat, w)
         else:
-            dw, db = _affine_kernel.run(flat, 0, {})
+            dw, db = affine_kernel.run(flat, 0, {})
         dw, db = [d.astype(x.dtype, copy=False) for d in (dw, db)]
     if needs[0] and dx is None:
         dx = _pulled(g, base, residuals, w)
@@ -122,7 +123,7 @@ def _rows_backward(
 def _pulled(g: Any, x: Any, known: Any, weight: Any) -> Any:
     """The cotangents of rows."""
     given = (g, x, *known) if weight is None else (g, x, *known, weight)
-    return _backward_kernel.run(given, x.ndim - 1, {"weighted": weight is not None})
+    return backward_kernel.run(given, x.ndim - 1, {"weighted": weight is not None})
 
 
 def _pulled_at_once(flat: tuple[Any, ...], weight: Any) -> tuple[Any, Any, Any]:
@@ -171,15 +172,15 @@ def _groups_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, groups: 
         # First each channel of each example, then all examples.
         channels = (len(x), x.shape[1], math.prod(x.shape[2:]))
         known = [np.repeat(v, x.shape[1] // groups, axis=1) for v in residuals]
-        each = _affine_kernel.run((g.reshape(channels), base.reshape(channels), *known), 2, {})
-        dw, db = [np.add.reduce(d[..., 0], axis=0).astype(x.dtype) for d in each]
+        each = affine_kernel.run((g.reshape(channels), base.reshape(channels), *known), 2, {})
+        dw, db = [P.sum.kernel(d[..., 0], dims=(0,), keepdim=False).astype(x.dtype, copy=False) for d in each]
     return [_shaped(d, a.shape) if need else None for d, a, need in zip((dx, dw, db), arrays, needs)]
 
 
-_LEAST_BESIDE = 64  # elements of rows from which on `_affine_kernel` sums by columns, as groups of rows do
-_forward_kernel, _backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
+LEAST_BESIDE = 64  # elements of rows from which on `affine_kernel` sums by columns, as groups of rows do
+_forward_kernel, backward_kernel = row_kernel(normalized), row_kernel(normalized_back)
 _whole_backward_kernel = row_kernel(normalized_and_affine_back)
-_affine_kernel, _batch_kernel = row_kernel(affine_back), row_kernel(normalized_with_variance)
+affine_kernel, batch_kernel = row_kernel(affine_back), row_kernel(normalized_with_variance)
 
 
 _FEW = 16  # positions up to which the examples of a channel are brought together first
@@ -258,7 +259,7 @@ def _is_matrix(x: Any) -> bool:
 def _columns_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]] | None:
     """Channels that are the columns of a matrix; None where the sizes of numbers need care."""
     params = {"eps": eps, "weighted": weight is not None}
-    found = _batch_kernel.run(_given(x.reshape(x.shape[:2]), weight, bias), 0, params)
+    found = batch_kernel.run(_given(x.reshape(x.shape[:2]), weight, bias), 0, params)
     if found is None:
         return None
     y, mean, rest, scale, variance = found
@@ -287,9 +288,9 @@ def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: floa
     db: Any = None
     if needs[0]:
         given = (g, base, *residuals) if weight is None else (g, base, *residuals, weight)
-        dx = _shaped(_backward_kernel.run(given, 0, {"weighted": weight is not None}), x.shape)
+        dx = _shaped(backward_kernel.run(given, 0, {"weighted": weight is not None}), x.shape)
     if needs[1] or needs[2]:
-        found = _affine_kernel.run((g, base, *residuals), 0, {})
+        found = affine_kernel.run((g, base, *residuals), 0, {})
         dw, db = [_shaped(d.astype(x.dtype, copy=False), (x.shape[1],)) for d in found]
     return [d if need else None for d, need in zip((dx, dw, db), needs)]
 
