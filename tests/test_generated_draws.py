@@ -105,9 +105,8 @@ def test_draws_do_not_depend_on_threads_or_on_how_they_are_divided():
         for threads in (1, 2):
             set_num_threads(threads)
             lucid.manual_seed(3)
-            found.append(
-                [lucid.randn(300, 1001).numpy(), lucid.rand(70_001).numpy(), mask((99, 999), 0.5, "float32").numpy()]
-            )
+            drawn = lucid.randn(300, 1001), lucid.rand(70_001), mask((99, 999), 0.5, "float32")
+            found.append([t.numpy() for t in (*drawn, lucid.randint(-5, 1000, (70_001,)))])
     finally:
         set_num_threads(before)
     for one, other in zip(*found, strict=True):
@@ -137,6 +136,6 @@ def test_code_for_other_processors(target):
 
     compiler = Compiler(*target, "")
     for name in MAKERS:
-        dtype = np.dtype(np.uint64 if name == "words" else np.float32)
+        dtype = np.dtype({"words": np.uint64, "integers": np.int64}.get(name, np.float32))
         text = module([stream(Draw(name, dtype, 8 * dtype.itemsize, 24), "stream")])
         assert "stream:" in compiler.assembly(text)

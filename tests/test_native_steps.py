@@ -400,6 +400,21 @@ def test_draws_are_those_of_eager_calls():
 
 
 @needs_code
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whole_numbers_and_fills(dtype):
+    x = values(dtype, 30, 21)
+    assert_same_draws(
+        lambda: (lucid.randint(0, 10, (3,)), lucid.randint(-7, 1 << 31, (1001,)), lucid.randint(5, (7, 9)))
+    )
+    assert_same_draws(lambda: (lucid.randint(0, 1 << 32, (50,)), lucid.randint(-(1 << 53), 3 - (1 << 53), (50,))))
+    assert_same_draws(lambda x: (lucid.empty_like(x).uniform_(), lucid.empty_like(x).uniform_(-3, 0.7)), x)
+    assert_same_draws(lambda x: (lucid.empty_like(x).exponential_(), lucid.empty_like(x).exponential_(2.5)), x)
+    assert_same_draws(lambda x: (lucid.empty_like(x).normal_(), (x * 2).normal_(1.5, 0.1) + x), x)
+    outside = values(dtype, 40)
+    assert_same_draws(lambda: (outside.uniform_(1, 2) * 2, outside.exponential_().clone()))
+
+
+@needs_code
 def test_draws_of_several_generators():
     one, other = lucid.Generator(seed=1), lucid.Generator(seed=2)
 

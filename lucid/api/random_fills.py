@@ -19,8 +19,9 @@ from lucid.api.random import (
 )
 from lucid.api.rng import Generator
 from lucid.core import dtypes
-from lucid.core.primitive import lift
+from lucid.core.primitive import P, lift
 from lucid.core.tensor import Tensor
+from lucid.ops.promotion import cast
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
@@ -44,6 +45,14 @@ def _fill(
     return random_fill(self, draw(source, self.shape, kind, generator, name, finished, dtype, self.device), name)
 
 
+def _fill_by_operations(
+    self: Tensor, source: rng.Source, kind: np.dtype[Any], finish: Callable[[Tensor], Tensor], generator: Any, name: str
+) -> Tensor:
+    """The same by operations on tensors, which programs compute in their loops."""
+    drawn = finish(draw(source, self.shape, kind, generator, name, device=self.device))
+    return random_fill(self, cast(drawn, self.np_dtype), name)
+
+
 def _number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor | np.generic) else value
 
@@ -61,20 +70,18 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
         raise ValueError(f"uniform_: the range from {low} to {high} is not a finite range")
     kind = _floating(self.dtype, "uniform_")
 
-    def finish(drawn: Any) -> Any:
+    def finish(drawn: Tensor) -> Tensor:
         if (low, high) == (0.0, 1.0):
             return drawn
         return drawn * (high - low) + low * (1 + 1j) if kind in dtypes.COMPLEX else _stretched(drawn, low, high)
 
-    return _fill(self, rng.UNIFORM, kind, finish, generator, "uniform_")
+    return _fill_by_operations(self, rng.UNIFORM, kind, finish, generator, "uniform_")
 
 
-def _stretched(unit: Any, low: float, high: float) -> Any:
+def _stretched(unit: Tensor, low: float, high: float) -> Tensor:
     """From [0, 1) to [low, high), also where the sum would be rounded up to `high`."""
-    out = unit * unit.dtype.type(high - low) + unit.dtype.type(low)
-    if low == high:
-        return out
-    return np.minimum(out, np.nextafter(unit.dtype.type(high), unit.dtype.type(low)), out=out)
+    out, kind = unit * (high - low) + low, unit.np_dtype.type
+    return out if low == high else P.minimum(out, float(np.nextafter(kind(high), kind(low))))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -88,10 +95,10 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     kind = _floating(self.dtype, "normal_")
     mean, std = _number(mean), _number(std)
 
-    def finish(drawn: Any) -> Any:
-        return drawn if (mean, std) == (0.0, 1.0) else drawn * kind.type(std) + kind.type(mean)
+    def finish(drawn: Tensor) -> Tensor:
+        return drawn if (mean, std) == (0.0, 1.0) else drawn * std + mean
 
-    return _fill(self, rng.NORMAL, kind, finish, generator, "normal_")
+    return _fill_by_operations(self, rng.NORMAL, kind, finish, generator, "normal_")
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -116,9 +123,10 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     """
     if not lambd > 0:
         raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
-    kind = _fill_type(self, "exponential_")
-    rate = kind.type(-_number(lambd))
-    return _fill(self, rng.OPEN_UNIFORM, kind, lambda drawn: np.log(drawn) / rate, generator, "exponential_")
+    kind, rate = _fill_type(self, "exponential_"), float(-_number(lambd))
+    return _fill_by_operations(
+        self, rng.OPEN_UNIFORM, kind, lambda drawn: P.log(drawn) / rate, generator, "exponential_"
+    )
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:

@@ -465,11 +465,13 @@ _UNIFORM = {
 
 def open_uniform(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
     """Numbers in (0, 1), for logarithms: finer steps near 0 than `uniform` takes. float32 or float64."""
+    recipe = _OPEN_UNIFORM[dtype]
     if dtype == _F64:
-        recipe = _of("open_uniform", _F64, 53)
         return generator.draw(count, dtype, lambda w: _open_unit(w >> np.uint64(11), dtype, 53), 1, recipe)
-    recipe = _of("open_uniform", _F32, 32)
     return generator.draw(count, dtype, lambda w: _open_unit(_halves(w), _F32, 32), 2, recipe)
+
+
+_OPEN_UNIFORM = {_F32: _of("open_uniform", _F32, 32), _F64: _of("open_uniform", _F64, 53)}
 
 
 def _open_unit(bits: Any, dtype: np.dtype[Any], digits: int) -> Any:
@@ -556,12 +558,15 @@ def integers_between(low: int, high: int) -> Source:
     def sample(generator: Generator, count: int, dtype: np.dtype[Any]) -> Any:
         return integers(generator, count, low, high).astype(dtype, copy=False)
 
-    return Source(f"integers({low}, {high})", sample, lambda count, dtype: per_number * count)
+    recipes = {}
+    if high - low <= 1 << 32 and abs(low) <= 1 << 53:  # numbers of recipes are doubles
+        recipes[dtypes.INT64] = Recipe("integers", dtypes.INT64, 64, 64, (float(high - low), float(low)))
+    return Source(f"integers({low}, {high})", sample, lambda count, dtype: per_number * count, recipes)
 
 
 _SINGLE_AND_DOUBLE = (_F32, _F64)
 UNIFORM = Source("uniform", uniform, _words_of_floats, {dtype: _UNIFORM[dtype][2] for dtype in _SINGLE_AND_DOUBLE})
-OPEN_UNIFORM = Source("open_uniform", open_uniform, _words_of_floats)
+OPEN_UNIFORM = Source("open_uniform", open_uniform, _words_of_floats, _OPEN_UNIFORM)
 NORMAL = Source("normal", normal, _words_of_floats, {dtype: _NORMAL[dtype][2] for dtype in _SINGLE_AND_DOUBLE})
 WORDS = Source("words", words, lambda count, dtype: count)
 

@@ -91,12 +91,20 @@ def _mask(f: Function, draw: Draw, bits: Value) -> Value:
     return f.select(bits >= f.constant(limit, bits.type), number, f.constant(0.0, type))
 
 
+def _integers(f: Function, draw: Draw, bits: Value) -> Value:
+    """What is left of words after division by the first number that a call gives, added to the second one."""
+    span, low = (f.convert(f.entry("numbers", k, Type("double")), COUNT) for k in (0, 1))
+    rest = bits.rest(f.constant(f.convert(span, Type("i64", 1, False)), bits.type))
+    return f.convert(rest, type_of(draw.dtype)) + f.constant(low, type_of(draw.dtype).wide(bits.type.lanes))
+
+
 MAKERS: dict[str, Callable[[Function, Draw, Value], Value]] = {
     "words": lambda f, draw, bits: bits,
     "uniform": _uniform,
     "open_uniform": _open_uniform,
     "normal": _normal,
     "mask": _mask,
+    "integers": _integers,
 }
 
 

@@ -10,7 +10,7 @@ from lucid.backends.cpu.launch import draws as launch_draws
 from lucid.codegen import lock
 from lucid.core.kernels import fill
 
-_COSTS = {"normal": 4.0}  # nanoseconds for an element
+_COSTS = {"normal": 4.0, "integers": 4.0}  # nanoseconds for an element
 
 
 @cache
