@@ -46,7 +46,7 @@ LAUNCHES = tuple(
 EXACT = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
-    *LAUNCHES,
+    "backends.cpu.launch.orders", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",

@@ -252,6 +252,25 @@ def test_selections_are_in_order(largest):
                         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, *NARROW, *WHOLE], ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, (0, 3), (3, 0), (300, 40), (2, 5000)], ids=str)
+def test_orders(shape, dtype):
+    x = np.round(np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
+    if dtype in FLOATS:
+        least = np.finfo(dtype).smallest_subnormal
+        for k, special in enumerate((np.nan, -0.0, np.inf, -np.inf, least, -least, -np.nan)):
+            x.reshape(-1)[k :: 7 + 2 * k] = special
+    elif dtype in WHOLE and dtype.kind == "i":
+        x.reshape(-1)[::7], x.reshape(-1)[1::9] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for dim in range(len(shape)):
+        for descending in (False, True):
+            for given in (*layouts(x), np.sort(x, axis=dim)):
+                got = kernels.resolved(P.argsort)(given, dim=dim, descending=descending)
+                assert got.dtype == np.int64
+                want = kernels.reference(P.argsort)(given, dim=dim, descending=descending)
+                np.testing.assert_array_equal(got, want)
+
+
 def test_loops_are_written_for_other_processors():
     from lucid.codegen import loops, scans, selections
     from lucid.codegen.machine import Compiler

@@ -107,6 +107,23 @@ def test_the_first_few_in_order():
     assert_native(gradient(lambda x: x.topk(3, 1)[0]), values("float32", 6, 50))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("shape", [(9,), (3, 50), (40, 33, 5), (2, 2000)], ids=str)
+def test_orders(shape, dtype):
+    x = values(dtype, *shape) // 1
+    for dim in range(len(shape)):
+        for descending in (False, True):
+            assert_native(lambda x, d=dim, down=descending: (*x.sort(d, down), (x * 2).argsort(d, down)), x)
+            assert_native(lambda x, d=dim, down=descending: x.transpose(0, -1).argsort(d, down), x)
+        if dtype.startswith("float"):
+            assert_native(gradient(lambda x, d=dim: x.sort(d)[0]), x)
+            assert_native(gradient(lambda x, d=dim: x.quantile(0.3, d)), x)
+    step = lucid.compile(lambda x: x.sort(-1), dynamic=(0,))
+    for n in (shape[0], 2):
+        assert_same(x[:n].sort(-1), step(x[:n]))
+    assert "are called by" not in step.explain(), step.explain()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("shape", [(40, 6), (3000, 5), (4, 6, 50)], ids=str)

@@ -204,16 +204,16 @@ def _quantile_rows(x: Tensor, dim: int | None, keepdim: bool, name: str) -> tupl
     return sort(rows).values, shape
 
 
-def _between(rows: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
-    """Elements of sorted rows at ranks that may lie between two."""
+def _between(rows: Tensor, ranks: Tensor, at_end: Tensor | None, interpolation: str) -> Tensor:
+    """Elements of sorted rows at ranks that may lie between two; of some rows the last one."""
     if interpolation == "lower":
-        return _at_ranks(rows, unary.floor(ranks))
+        return _at_ranks(rows, unary.floor(ranks), at_end)
     if interpolation == "higher":
-        return _at_ranks(rows, unary.ceil(ranks))
+        return _at_ranks(rows, unary.ceil(ranks), at_end)
     if interpolation == "nearest":
-        return _at_ranks(rows, unary.round(ranks))
+        return _at_ranks(rows, unary.round(ranks), at_end)
     below = unary.floor(ranks)
-    low, high = _at_ranks(rows, below), _at_ranks(rows, unary.ceil(ranks))
+    low, high = _at_ranks(rows, below, at_end), _at_ranks(rows, unary.ceil(ranks), at_end)
     weight = 0.5 if interpolation == "midpoint" else ranks - below
     # Between two equal infinities there is no step; inf - inf would make one of nan.
     level = (low == high) & unary.isinf(low)
@@ -221,8 +221,11 @@ def _between(rows: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     return low + step * weight
 
 
-def _at_ranks(rows: Tensor, ranks: Tensor) -> Tensor:
-    return indexing.take_along_dim(rows, cast(ranks, dtypes.INT64), -1)
+def _at_ranks(rows: Tensor, ranks: Tensor, at_end: Tensor | None) -> Tensor:
+    places = cast(ranks, dtypes.INT64)
+    if at_end is not None:
+        places = P.where(at_end, rows.shape[-1] - 1, places)
+    return indexing.take_along_dim(rows, places, -1)
 
 
 def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, name: str) -> Tensor:
@@ -234,12 +237,13 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation:
     nan = unary.isnan(rows)
     last = rows.shape[-1] - 1
     vector = P.reshape(points, shape=(points.numel(),))
-    if name == "quantile":
-        ranks = P.where(P.any(nan, dims=(rows.ndim - 1,), keepdim=True), float(last), vector * last)
+    at_end = None
+    if name == "quantile":  # nan stands at the end
+        ranks, at_end = vector * last, P.any(nan, dims=(rows.ndim - 1,), keepdim=True)
     else:
         count = P.sum(cast(unary.logical_not(nan), x.np_dtype), dims=(rows.ndim - 1,), keepdim=True)
         ranks = P.where(count == 0, 0, vector * (count - 1))
-    found = _between(rows, ranks, interpolation)
+    found = _between(rows, ranks, at_end, interpolation)
     found = P.permute(found, dims=(found.ndim - 1, *range(found.ndim - 1)))
     return P.reshape(found, shape=(*points.shape, *shape))
 

@@ -16,6 +16,10 @@ def kernel_of(primitive: Any) -> Callable[..., Any] | None:
         from lucid.backends.cpu.generated.scans import topk_kernel
 
         return topk_kernel(primitive)
+    if primitive.name == "argsort":
+        from lucid.backends.cpu.generated.scans import argsort_kernel
+
+        return argsort_kernel(primitive)
     if primitive.name == "products_before":
         from lucid.backends.cpu.generated.scans import products_before
 

@@ -8,6 +8,7 @@ import numpy as np
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.cpu.generated import rows, scans, windows
 from lucid.backends.cpu.launch import classes as launch_classes
+from lucid.backends.cpu.launch import orders as launch_orders
 from lucid.backends.cpu.launch import scans as launch_scans
 from lucid.backends.cpu.launch import windows as launch_windows
 from lucid.core import kernels
@@ -55,6 +56,16 @@ def _topk_steps(steps: Steps, outs: Any, x: Any, dim: int, k: int, largest: bool
     if found is None:
         return None
     steps.enter(Entry(*found.entry(x.array, out.array, dim, largest)), (x, out))
+    return ()
+
+
+def _argsort_steps(steps: Steps, outs: Any, x: Any, dim: int, descending: bool) -> Any:
+    (out,) = outs
+    found = launch_orders.entry(x.array, dim, descending, most_threads()) if _are_places(x, out) else None
+    if found is None:
+        return None
+    address, task, room = found
+    steps.enter(Entry(address, task), (steps.ordered(x), out, steps.new((room,), np.uint8)))
     return ()
 
 
@@ -195,6 +206,7 @@ lower(
         **{name: Lowering(_scan_steps(name)) for name in _SCANS},
         **{name: Lowering(_row_steps(name)) for name in _ROWS},
         "topk": Lowering(_topk_steps),
+        "argsort": Lowering(_argsort_steps),
         "pick_class": Lowering(_class_steps(False, False)),
         "place_class": Lowering(_class_steps(False, True)),
         "nll": Lowering(_class_steps(True, False)),
