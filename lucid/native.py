@@ -46,11 +46,11 @@ LAUNCHES = tuple(
 EXACT = (
     "backends.cpu.arithmetic", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
-    "backends.cpu.launch.orders", *LAUNCHES,
+    "backends.cpu.launch.sorting", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",
-    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.panels", "backends.cpu.csr",
+    "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.implicit_gemm", "backends.cpu.csr",
     "backends.cpu.table_rows", "compiler.runtime",
 )  # fmt: skip
 # Best first, with what NumPy must find in a processor.
@@ -62,7 +62,7 @@ HEADERS = (
     "backends.cpu.scalar_math",
     "backends.cpu.simd",
     "backends.cpu.microkernel",
-    "backends.cpu.slides",
+    "backends.cpu.sliding_windows",
     "backends.cpu.launch.runs",
 )
 

@@ -6,7 +6,7 @@ from libc.string cimport memset
 cimport numpy as np
 
 from lucid.backends.cpu.microkernel cimport aligned
-from lucid.backends.cpu.slides cimport Slide, add, collect, copy, deal, element, fill, lines, place
+from lucid.backends.cpu.sliding_windows cimport Slide, add, collect, copy, deal, element, fill, lines, place
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()

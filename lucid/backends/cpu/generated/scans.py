@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from lucid.backends.cpu.launch import orders as launch_orders
 from lucid.backends.cpu.launch import scans as launch_scans
+from lucid.backends.cpu.launch import sorting as launch_sorting
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
@@ -90,7 +90,7 @@ def argsort_kernel(primitive: Any) -> Callable[..., Any]:
     """The kernel that orders elements by their bits, and those of other types by the reference."""
 
     def call(x: Any, dim: int, descending: bool) -> Any:
-        found = launch_orders.argsort(x, dim, descending)
+        found = launch_sorting.argsort(x, dim, descending)
         return kernels.reference(primitive)(x, dim=dim, descending=descending) if found is None else found
 
     return call

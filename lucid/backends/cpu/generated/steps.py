@@ -8,8 +8,8 @@ import numpy as np
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.cpu.generated import rows, scans, windows
 from lucid.backends.cpu.launch import classes as launch_classes
-from lucid.backends.cpu.launch import orders as launch_orders
 from lucid.backends.cpu.launch import scans as launch_scans
+from lucid.backends.cpu.launch import sorting as launch_sorting
 from lucid.backends.cpu.launch import windows as launch_windows
 from lucid.core import kernels
 from lucid.core.primitive import P
@@ -61,7 +61,7 @@ def _topk_steps(steps: Steps, outs: Any, x: Any, dim: int, k: int, largest: bool
 
 def _argsort_steps(steps: Steps, outs: Any, x: Any, dim: int, descending: bool) -> Any:
     (out,) = outs
-    found = launch_orders.entry(x.array, dim, descending, most_threads()) if _are_places(x, out) else None
+    found = launch_sorting.entry(x.array, dim, descending, most_threads()) if _are_places(x, out) else None
     if found is None:
         return None
     address, task, room = found

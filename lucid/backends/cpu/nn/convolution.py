@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.backends.cpu import panels, windows
+from lucid.backends.cpu import implicit_gemm, windows
 from lucid.backends.cpu.entry_points import Entry, Lowering, Steps, lower, most_threads
 from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.parallel import LEAST_WORK, in_parts
@@ -120,7 +120,7 @@ def _convolution_array(x: Any, w: Any, g: Geometry, bias: Any = None) -> Any:
     if _is_depthwise(w.shape[1], g):
         windows.depthwise(x, weight.reshape(-1, 1, *g.kernel), added, g, out)
         return out
-    if not g.is_product and panels.correlate(x, weight, added, g, out):
+    if not g.is_product and implicit_gemm.correlate(x, weight, added, g, out):
         return out
     plus = None if bias is None else bias.reshape(*weight.shape[:2], 1)
     in_parts(lambda some: _correlate(x[some], weight, plus, g, out[some]), len(x), out.size * weight.shape[2], 2)
@@ -183,7 +183,7 @@ def _scattered(y: Any, w: Any, g: Geometry) -> Any:
     y = contiguous(y)
     if _is_depthwise(w.shape[1], g):
         windows.depthwise_input(y, weight.reshape(-1, 1, *g.kernel), g, out)
-    elif not panels.spread(y, weight, g, out):
+    elif not implicit_gemm.spread(y, weight, g, out):
         in_parts(lambda some: _scatter(y[some], weight, g, out[some]), len(y), y.size * weight.shape[2], 2)
     return out
 
@@ -212,7 +212,7 @@ def _convolution_weight_array(x: Any, y: Any, g: Geometry) -> Any:
     if _is_depthwise(inputs, g):
         windows.depthwise_weight(x, y, g, total)
         return total
-    if not g.is_product and panels.weigh(x, y, g, total):
+    if not g.is_product and implicit_gemm.weigh(x, y, g, total):
         return total
     # Sums are over the same examples and in one order, whatever the number of threads.
     work = y.size * inputs * g.taps
@@ -281,7 +281,7 @@ def _enter(steps: Steps, what: str, x: Any, y: Any, w: Any, g: Geometry, bias: A
     kind = x.array.dtype
     if any(p.array.dtype != kind or not p.array.size for p in (x, y, w, bias) if p is not None):
         return False
-    loops = windows if what.startswith("depthwise") else panels
+    loops = windows if what.startswith("depthwise") else implicit_gemm
     found = loops.entry(what, x.array, y.array, w.array, g, bias if bias is None else bias.array, most_threads())
     if found is None:
         return False
@@ -332,7 +332,11 @@ def _input_steps(steps: Steps, outs: Any, y: Any, w: Any, geometry: Geometry) ->
         return () if _enter(steps, "spread", out, y, w, g) else None
     flipped = steps.new((g.groups, inputs, results, *g.kernel), kind)
     weight = flipped.shown(flipped.array.reshape(g.groups * inputs, results, *g.kernel))
-    found = None if turned.is_product else panels.entry("correlate", y.array, out.array, weight.array, turned, None, 1)
+    found = (
+        None
+        if turned.is_product
+        else implicit_gemm.entry("correlate", y.array, out.array, weight.array, turned, None, 1)
+    )
     if found is None and not (turned.is_product and steps.can_multiply(kind)):
         return None
     w = steps.ordered(w)
@@ -367,7 +371,7 @@ def _has_weight_steps(steps: Steps, x: Any, y: Any, w: Any, g: Geometry) -> bool
         return windows.entry("depthwise_weight", x.array, y.array, w.array, g, None, 1) is not None
     if g.is_product:
         return steps.can_multiply(kind) and len(x.array) * w.array.nbytes <= _MOST_PRODUCTS
-    return panels.entry("weigh", x.array, y.array, w.array, g, None, 1) is not None
+    return implicit_gemm.entry("weigh", x.array, y.array, w.array, g, None, 1) is not None
 
 
 def _weight_steps(steps: Steps, outs: Any, x: Any, y: Any, geometry: Geometry) -> Any:

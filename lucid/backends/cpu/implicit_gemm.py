@@ -1,6 +1,6 @@
 """Convolution in panels of windows, which are laid out some at a time and multiplied while they are in the cache.
 
-A geometry `g` is that of `lucid.ops.nn.convolution`. The loops of panels.pyx need contiguous arrays of one type.
+A geometry `g` is that of `lucid.ops.nn.convolution`. The loops of implicit_gemm.pyx need contiguous arrays of one type.
 
 Generation does not reach convolution, whose windows are read in place.
 """

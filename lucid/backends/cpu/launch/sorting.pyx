@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""See orders.py.
+"""See sorting.py.
 
 Numbers become keys: unsigned ones in the same order. Keys are sorted by their bytes, the lowest first, which leaves equal
 ones as they stand; bytes that all keys share are passed over. Short rows are sorted by insertion.

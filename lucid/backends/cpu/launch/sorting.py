@@ -1,6 +1,6 @@
 """Orders of the elements of rows along a dimension, in threads where that pays.
 
-It belongs to compiled code (orders.pyx), as elementwise.py does. Its loops are written by hand: they compare bits of numbers,
+It belongs to compiled code (sorting.pyx), as elementwise.py does. Its loops are written by hand: they compare bits of numbers,
 and compute nothing that a declaration says.
 """
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Convolution in panels: see panels.py for what each function computes.
+"""Convolution in panels: see implicit_gemm.py for what each function computes.
 
 Of some places at a time, all windows are laid out as a panel of a product of matrices. Planes are copied once, with zeros
 around them; the windows of an output's row are consecutive elements of them. Where an example has few places, those of
@@ -12,7 +12,7 @@ cimport numpy as np
 
 from lucid.backends.cpu.microkernel cimport DEPTH, LUCID_PANEL, aligned, pack, rows_by_panel
 from lucid.backends.cpu.scalar_math cimport real
-from lucid.backends.cpu.slides cimport Slide, add, copy, deal, fill, lines, place, rejoin
+from lucid.backends.cpu.sliding_windows cimport Slide, add, copy, deal, fill, lines, place, rejoin
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
