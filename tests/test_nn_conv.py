@@ -10,7 +10,7 @@ from samples_nn_conv import conv
 
 import lucid
 from lucid import autograd, func, native
-from lucid.backends.cpu import panels, parallel
+from lucid.backends.cpu import implicit_gemm, parallel
 from lucid.backends.cpu.blas import Blas, library
 from lucid.backends.cpu.nn import convolution as kernels
 from lucid.nn.functional import convolution as F
@@ -69,9 +69,9 @@ def test_results_do_not_depend_on_threads(geometry, monkeypatch):
 
     monkeypatch.setattr(kernels, "in_parts", in_three)
     monkeypatch.setattr(kernels, "LEAST_WORK", 0)
-    monkeypatch.setattr(panels, "correlate", lambda *given: False)
-    monkeypatch.setattr(panels, "weigh", lambda *given: False)
-    monkeypatch.setattr(panels, "spread", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "correlate", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "weigh", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "spread", lambda *given: False)
     for want, (prim, a, b) in zip(alone, calls, strict=True):
         np.testing.assert_allclose(prim(a, b, geometry=g).numpy(), want, 1e-10, 1e-10)
     assert counts == [5, 5, 5]
@@ -115,9 +115,9 @@ def test_loops_give_what_products_give(examples, channels, results, geometry, dt
         lucid.set_num_threads(threads)
         by_threads.append(found())
     lucid.set_num_threads(counts)
-    monkeypatch.setattr(panels, "correlate", lambda *given: False)
-    monkeypatch.setattr(panels, "weigh", lambda *given: False)
-    monkeypatch.setattr(panels, "spread", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "correlate", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "weigh", lambda *given: False)
+    monkeypatch.setattr(implicit_gemm, "spread", lambda *given: False)
     tolerance = 1e-4 if dtype == lucid.float32 else 1e-11
     for want, first, *others in zip(found(), *by_threads, strict=True):
         np.testing.assert_allclose(first, want, tolerance, 10 * tolerance)

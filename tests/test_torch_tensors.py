@@ -13,7 +13,7 @@ import pytest
 
 import lucid
 import lucid.torch as torch
-from lucid.torch import making
+from lucid.torch import namespaces
 from lucid.torch.tensors import Tensor
 
 
@@ -130,7 +130,7 @@ def test_what_is_made_is_of_the_front_door(name):
 
 def test_functions_that_make_tensors_are_known():
     """Each function of the table that needs no tensor is adapted, and all that are listed exist."""
-    adapted = {n for n in lucid.__all__ if making.makes(getattr(lucid, n))}
+    adapted = {n for n in lucid.__all__ if namespaces.makes(getattr(lucid, n))}
     assert {n for n in adapted if getattr(torch, n) is getattr(lucid, n)} == set()
     assert {"zeros", "rand", "hann_window", "from_dlpack"} <= adapted
     assert adapted.isdisjoint({"add", "cat", "matmul"})

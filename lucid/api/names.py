@@ -117,7 +117,7 @@ lucid.api.joining: lazy
 lucid.api.strides: lazy method
     as_strided as_strided_scatter diagonal_scatter empty_permuted:-method empty_strided:-method narrow_copy
     new_empty_strided:unlisted select_scatter slice_scatter storage_offset:unlisted stride:unlisted
-lucid.api.copies: lazy
+lucid.api.strides: lazy
     alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy split_copy
     split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
 

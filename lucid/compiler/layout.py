@@ -118,19 +118,19 @@ class Layout:
         """Give all buffers their numbers and places; gives the size of the arena."""
         for buffer in self.buffers:
             buffer.index = 0 if buffer.kind == ARENA else -1
-        packed: list[Buffer] = []
+        arena = sorted([b for b in self.buffers if b.kind == ARENA and b.first >= 0], key=lambda b: -b.size)
+        first, last = np.array([b.first for b in arena]), np.array([b.last for b in arena])
+        offsets, ends = np.zeros((2, len(arena)), np.int64)
         total = 0
-        arena = [b for b in self.buffers if b.kind == ARENA and b.first >= 0]
-        for buffer in sorted(arena, key=lambda b: -b.size):
-            beside = sorted([b for b in packed if b.first <= buffer.last and buffer.first <= b.last], key=_offset)
-            at = 0
-            for other in beside:
-                if at + buffer.size <= other.offset:
-                    break
-                at = max(at, -(-(other.offset + other.size) // _LINE) * _LINE)
-            buffer.offset = at
-            packed.append(buffer)
-            total = max(total, at + buffer.size)
+        for k, buffer in enumerate(arena):
+            beside = np.flatnonzero((first[:k] <= buffer.last) & (last[:k] >= buffer.first))
+            beside = beside[np.argsort(offsets[beside], kind="stable")]
+            free = np.maximum.accumulate([0, *ends[beside]])  # from where there may be room, before each and at last
+            fits = np.flatnonzero(offsets[beside] - free[:-1] >= buffer.size)
+            buffer.offset = int(free[fits[0] if len(fits) else -1])
+            end = buffer.offset + buffer.size
+            offsets[k], ends[k] = buffer.offset, -(-end // _LINE) * _LINE
+            total = max(total, end)
         return total + 16 * _LINE  # vectors may reach beyond the last element
 
 
@@ -141,10 +141,6 @@ def _shown(primitive: Any, array: Any, params: dict[str, Any]) -> Any:
     if primitive.name == "broadcast_to":
         return np.broadcast_to(array, params["shape"])
     return primitive.kernel(array, **params)
-
-
-def _offset(buffer: Buffer) -> int:
-    return buffer.offset
 
 
 def part_of(array: Any, index: tuple[Any, ...]) -> Any:

@@ -6,6 +6,7 @@ that make tensors and classes of modules become those of the front door; all els
 
 import sys
 from collections.abc import Callable
+from functools import cache, wraps
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -17,8 +18,7 @@ from lucid.torch.absences import WHY
 from lucid.torch.accelerators import SWITCHES
 from lucid.torch.element_types import giving_types, typed
 from lucid.torch.layers import derived, is_derived
-from lucid.torch.making import makes, making
-from lucid.torch.tensors import has_older_form, taking_older_form
+from lucid.torch.tensors import Plain, Typed, adopted, has_older_form, taking_older_form
 
 ROOT = __name__.rpartition(".")[0]
 _MODULES = (
@@ -195,6 +195,41 @@ RENAMED = {
     "version.hip": None,
     **{f"nn.functional.{name}": f"lucid.torch.layers.{name}" for name in layers.FUNCTIONS},
 }
+
+# The modules whose functions need no tensor to make one, and single functions of other modules.
+MAKERS = frozenset(
+    "lucid.api.creation lucid.api.dlpack lucid.api.random lucid.signal.windows lucid.fft.frequencies "
+    "lucid.nn.utils.rnn lucid.nn.utils.clip_grad lucid.sparse.creation".split()
+)
+SINGLE = frozenset("empty_permuted empty_strided tril_indices triu_indices".split())
+# What PyTorch's functions take beside Lucid's arguments: there is one layout, and no memory to be pinned.
+_HINTS = ("layout", "memory_format", "pin_memory")
+
+
+def makes(value: Any) -> bool:
+    """Whether something is a function that makes tensors of the caller's numbers alone."""
+    return (
+        callable(value)
+        and not isinstance(value, type)
+        and (getattr(value, "__module__", None) in MAKERS or getattr(value, "__name__", None) in SINGLE)
+    )
+
+
+@cache
+def making(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, such that new tensors are those of the front door; it takes PyTorch's hints and needs none."""
+
+    @wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        for hint in _HINTS:
+            kwargs.pop(hint, None)
+        if isinstance(kwargs.get("dtype"), Typed):
+            kwargs["dtype"] = kwargs["dtype"].dtype
+        made = function(*args, **kwargs)
+        # What was given and is handed back keeps its class.
+        return made if type(made) is Plain and args and made is args[0] else adopted(made)
+
+    return make
 
 
 def converted(value: Any) -> Any:
