@@ -37,6 +37,8 @@ def columns(values: Any, ndim: int) -> Any:
 
 def batch_norm(x: Array, mean: Any, variance: Any, weight: Any = None, bias: Any = None, **how: Any) -> Array:
     eps = how.get("eps", 1e-5)
+    if x.shape == (0,):  # nothing, in no channels
+        return x
     if how.get("training"):
         y = standard(x, (0, *range(2, x.ndim)), eps)
     else:
@@ -97,6 +99,8 @@ def responses(make: Make) -> Iterator[Sample]:
 
 
 def local_response_norm(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
+    if x.ndim < 2:  # there are no channels
+        return x
     total = np.zeros_like(x)
     for c in range(x.shape[1]):
         near = x[:, max(c - size // 2, 0) : c + (size - 1) // 2 + 1]

@@ -44,7 +44,7 @@ _OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
 _LONG = (
     64  # entries of plain values in one container that are looked at before each run; of longer ones only the number
 )
-_MOST = 200_000  # places that are looked at; a model of a thousand layers has a fifth of that
+_MOST = 200_000  # places that are looked at; a thousand modules in training have a fifth of that
 _OWN = frozenset({"lucid", "numpy", "sorix", "builtins", *sys.stdlib_module_names})
 MISSING = object()
 
