@@ -182,15 +182,20 @@ def _operand(name: str, n: int, dtype: str) -> np.ndarray:
     if name == "mask":
         return rng.random((n, n)) < 0.5
     shape = {"v": (n,), "w": (n,), "c": (n, 1)}.get(name, (n, n))
+    if "int" in dtype:
+        return rng.integers(1, 10, shape)
+    exact = "float64" if dtype in ("float64", "complex128") else "float32"
     if name in ("p", "u", "q"):
-        return (0.1 + 0.8 * rng.random(shape)).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
+        return (0.1 + 0.8 * rng.random(shape)).astype(exact)
+    return rng.standard_normal(shape).astype(exact)
 
 
 def _tensors(m: Any, case: Case, n: int, dtype: str, transposed: bool, wants_gradient: bool) -> list[Any]:
     found = []
     for name in case.operands:
         t = m.tensor(_operand(name, n, dtype))
+        if name not in ("k", "few", "places", "mask"):
+            t = t.to(getattr(m, dtype))
         if transposed and t.ndim == 2 and name not in _FIXED and not found:
             t = t.t().contiguous().t()
         if wants_gradient and name not in _FIXED:
@@ -241,7 +246,7 @@ def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: 
 
     torch.set_num_threads(min(2, os.cpu_count() or 1))
     for name in names:
-        for wants_gradient in (False, True)[: 1 + CASES[name].has_gradient]:
+        for wants_gradient in (False, True)[: 1 + (CASES[name].has_gradient and "int" not in dtype)]:
             label = name + (" with gradient" if wants_gradient else "")
             yield label, measure(name, n, dtype, transposed, wants_gradient, rounds)
 
