@@ -15,6 +15,17 @@ cdef extern from *:
         return frame;
     }
 
+    static inline PyObject *filename_of(PyObject *code) {
+        PyObject *name = ((PyCodeObject *)code)->co_filename;
+        Py_INCREF(name);
+        return name;
+    }
+
+    static inline PyObject *caller_of(PyObject *frame) {
+        PyObject *caller = (PyObject *)PyFrame_GetBack((PyFrameObject *)frame);
+        return caller == NULL ? Py_NewRef(Py_None) : caller;
+    }
+
     /* The last field of the objects is room for a dictionary, which the interpreter makes, visits and frees. */
     static inline PyObject *give_attributes(PyObject *kind) {
         PyTypeObject *type = (PyTypeObject *)kind;
@@ -35,6 +46,8 @@ cdef extern from *:
     """
     cpdef object new_instance(object kind)
     cpdef object current_frame()
+    cpdef object filename_of(object code)
+    cpdef object caller_of(object frame)
     cpdef object give_attributes(object kind)
     cpdef object attributes_of(object o)
     cpdef object all_attributes_of(object o)

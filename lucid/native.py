@@ -151,6 +151,7 @@ def compiled_first(path: list[str], package: str) -> None:
 new_instance = object.__new__
 current_frame = sys._getframe
 PyFrame_GetCode, PyFrame_GetLasti = attrgetter("f_code"), attrgetter("f_lasti")
+filename_of, caller_of = attrgetter("co_filename"), attrgetter("f_back")
 attributes_of = all_attributes_of = attrgetter("__dict__")  # compiled, the first is None where there are none
 PyObject_GenericSetAttr, PyObject_IS_GC = object.__setattr__, gc.is_tracked
 # Compiled objects that refer to no other ones need not be on the lists of the garbage collector.

@@ -50,7 +50,7 @@ MEASURES = {
         8,
     ),
     "modules in one folder": (widest_room, 25),
-    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 4814),
+    "lines of core": (lambda: sum(len(p.read_text().splitlines()) for p in modules("core")), 4796),
 }
 
 

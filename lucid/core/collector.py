@@ -27,7 +27,12 @@ _late = False  # whether an edge was opened that may have descendants
 
 def descends_from_open(edges: tuple[Any, ...]) -> bool:
     """Whether one of a node's edges may refer to newer things."""
-    return True in [isinstance(edge, Edge) and edge._open for edge in edges]
+    for edge in edges:
+        if isinstance(edge, Edge):
+            met: Edge = edge
+            if met._open:
+                return True
+    return False
 
 
 def _parts(node: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from lucid.core.kind import Kind, bottom
 from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, attach
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
-from lucid.core.storage import DETACHED, FROZEN, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of, thaw
+from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
 from lucid.core.tensor import Tensor, is_plain
 from lucid.native import in_use
 
@@ -78,14 +78,11 @@ def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Ten
     """
     if base._level or source._level or tracing():
         return False
-    if type(base._meta) is View:
-        synced(base)
-    elif base._meta is FROZEN:
-        thaw(base)
-    if type(source._meta) is View:
-        synced(source)
+    storage = storage_of(base)
+    synced(base)
+    synced(source)
     array, new = base._array, source._array
-    if array.dtype != new.dtype or (base._meta is not None and base._meta.storage.followers is not None):
+    if array.dtype != new.dtype or storage.followers is not None:
         return False
     part = primitive.kernel(array, **params)
     recorded = bool(base._requires_grad or source._requires_grad) and bool(modes.recording.get())
@@ -239,8 +236,10 @@ def _stand_in(target: Tensor, copy: bool) -> Tensor:
 
 def _unrecorded_view(target: Tensor) -> bool:
     """Whether this is a view, made under no_grad, of something that requires grad, and gradients are recorded now."""
+    if type(target._meta) is not View:
+        return False
     view = target._meta
-    if not isinstance(view, View) or view.status != UNRECORDED or not modes.recording.get():
+    if view.status != UNRECORDED or not modes.recording.get():
         return False
     base = target._base
     return base is not None and base._requires_grad

@@ -4,7 +4,8 @@ cimport cython
 from lucid.core.collector cimport descends_from_open
 from lucid.core.fields cimport Edge, TensorFields, next_seq
 from lucid.core.storage cimport Saved, Storage, saved_of, storage_of
-from lucid.native cimport PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame
+from lucid.core.source_lines cimport climb
+from lucid.native cimport PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame, filename_of
 
 
 cdef class Node(Edge):

@@ -1,6 +1,7 @@
 """The tape's records: one node for each recorded operation, and the values it keeps for its derivative."""
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 from lucid.core import modes
@@ -13,7 +14,7 @@ from lucid.core.kernels import table
 from lucid.core.source_lines import Place, climb, known_files
 from lucid.core.storage import DETACHED, Saved, Storage, fingerprint, new_view, saved_of, storage_of
 from lucid.core.tensor import Tensor
-from lucid.native import PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame, in_use
+from lucid.native import PyFrame_GetCode, PyFrame_GetLasti, PyObject_GC_UnTrack, current_frame, filename_of, in_use
 
 ABSENT = object()
 NONFINITE = "lucid.nonfinite"
@@ -133,12 +134,10 @@ class AccumulateGrad(Node):
         return self.leaf()
 
 
-class _Accumulate:
-    name = "accumulate_grad"
-    multi = False
-
-
-ACCUMULATE = _Accumulate()
+# What nodes of no primitive have instead of one.
+ACCUMULATE = SimpleNamespace(name="accumulate_grad", multi=False)
+ALIAS = SimpleNamespace(name="alias", multi=False, vjp=lambda node, ct: (ct,))
+OUTPUT = SimpleNamespace(name="output", multi=False, vjp=lambda node, ct: ({node.index: ct},))
 
 # By the identity of the leaf, for as long as it lives: a leaf that held its node would make a cycle with it.
 accumulators: dict[int, AccumulateGrad] = {}
@@ -384,30 +383,6 @@ def _reattached(value: Any, edge: Any) -> Tensor:
     return out
 
 
-class _Alias:
-    name = "alias"
-    multi = False
-
-    @staticmethod
-    def vjp(node: Node, ct: Any) -> tuple[Any, ...]:
-        return (ct,)
-
-
-ALIAS = _Alias()
-
-
-class _Output:
-    name = "output"
-    multi = False
-
-    @staticmethod
-    def vjp(node: OutputNode, ct: Any) -> tuple[Any, ...]:
-        return ({node.index: ct},)
-
-
-OUTPUT = _Output()
-
-
 OPERAND, RESULT, SHAPE = "operand", "result", "shape"
 
 
@@ -503,7 +478,7 @@ def attach(
     node._seq = next_seq()
     frame = current_frame()
     code = PyFrame_GetCode(frame)
-    if _known_files.get(code.co_filename, True):
+    if _known_files.get(filename_of(code), True):
         frame = climb(frame)
         code = PyFrame_GetCode(frame)
     node.code = code

@@ -477,8 +477,11 @@ def write_node(
                 shapes = shapes_of(args)
     else:
         others = edges_of(args)
-        if prim.broadcasts and [a for a in args if shape_of(a) != shape]:
-            shapes = shapes_of(args)
+        if prim.broadcasts:
+            for i in range(count):
+                if needs >> i & 1 and passed_shape(others[i], args[i]) != shape:
+                    shapes = shapes_of(args)
+                    break
     alone = plan.alone
     saved: Any
     if alone >= 0 and plan.source < 0:

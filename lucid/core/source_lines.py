@@ -2,11 +2,10 @@
 
 import linecache
 import os
-import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from lucid.native import PACKAGE
+from lucid.native import PACKAGE, PyFrame_GetCode, PyFrame_GetLasti, caller_of, current_frame, filename_of
 
 _PACKAGES = tuple(os.path.join(os.path.dirname(PACKAGE), name) + os.sep for name in ("lucid", "sorix"))
 # Filename -> whether it belongs to this package. Strings keep their hash, so a look-up costs 30 ns.
@@ -58,15 +57,16 @@ class Place:
 def climb(frame: FrameType) -> FrameType:
     """The nearest frame at or above `frame` that is not the library's own."""
     found: Any = frame
+    known = known_files
     while found is not None:
-        name = found.f_code.co_filename
-        if not (known_files[name] if name in known_files else is_internal(name)):
+        name = filename_of(PyFrame_GetCode(found))
+        if not (known[name] if name in known else is_internal(name)):
             return found
-        found = found.f_back
+        found = caller_of(found)
     return frame
 
 
 def here() -> Place:
     """Where the user's code is now."""
-    frame = climb(sys._getframe())
-    return Place(frame.f_code, frame.f_lasti)
+    frame = climb(current_frame())
+    return Place(PyFrame_GetCode(frame), PyFrame_GetLasti(frame))

@@ -8,7 +8,7 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import lift
+from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
@@ -533,7 +533,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if input is None or other is None:
         raise TypeError("where takes a condition alone, or a condition and both alternatives")
     test = lift(condition)
-    if test.np_dtype != dtypes.BOOL:
+    if element_type(test) is not dtypes.BOOL:
         test = test.to(dtypes.BOOL)
     return called(where_primitive, (test, input, other), KEEP, {})
 

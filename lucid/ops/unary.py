@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.primitive import lift
+from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, real_part
@@ -400,7 +400,7 @@ _BOUNDS = (float, int, type(None))  # which do not change the type of floats
 
 
 def _is_common(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.np_dtype in dtypes.SINGLE_AND_DOUBLE
+    return isinstance(x, Tensor) and element_type(x) in dtypes.SINGLE_AND_DOUBLE
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:

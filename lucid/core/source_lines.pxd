@@ -1,0 +1,8 @@
+# Functions that compiled code calls without Python's calling convention, with the C types of their variables.
+
+cimport cython
+from lucid.native cimport PyFrame_GetCode, PyFrame_GetLasti, caller_of, current_frame, filename_of
+
+@cython.locals(known=dict)
+cpdef object climb(object frame)
+cpdef object here()
