@@ -148,3 +148,86 @@ def test_code_for_other_processors(triple, cpu, monkeypatch):
         plan = bodies.Plan(primitive.source, [np.dtype(dtype)] * len(primitive.operands), {})
         code = compiler.object_code(loops.module([loops.elementwise(plan, "elementwise")]))
         assert code.startswith(b"\x7fELF")
+
+
+FOLDS = ("sum", "prod", "all", "any", "count_nonzero")
+SHAPES = [
+    ((3, 7), (1,)),
+    ((50, 130), (0,)),
+    ((50, 130), (0, 1)),
+    ((9, 9000), (1,)),
+    ((4, 5, 6), (0, 2)),
+    ((5000, 3), (0,)),
+]
+
+
+def views(dtype, shape):
+    """Numbers of size 1, whose products are neither large nor small, that lie in memory in several ways."""
+    x = numbers(dtype, shape)
+    x = x / np.abs(x)
+    part = x.real.itemsize
+    loose = np.zeros(x.nbytes + part, np.uint8)[part:].view(dtype).reshape(shape)  # as aligned as parts are
+    loose[...] = x
+    return x, loose, x.T.copy().T, np.repeat(x, 2, 0)[::2], x[::-1].copy()[::-1], x[:, ::-1].copy()[:, ::-1]
+
+
+@TYPES
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize(("shape", "dims"), SHAPES)
+def test_reductions(name, shape, dims, dtype):
+    primitive = getattr(P, name)
+    for view in views(dtype, shape):
+        for x in (view, np.where(np.arange(shape[-1]) % 5 == 0, 0, view).astype(dtype)):
+            got, expected = [k(x, dims=dims, keepdim=False) for k in (primitive.kernel, kernels.reference(primitive))]
+            assert got.dtype == expected.dtype and got.shape == expected.shape
+            near = 2000 * np.finfo(dtype).eps if name in ("sum", "prod") else 0
+            np.testing.assert_allclose(got, expected, near, near)
+
+
+@TYPES
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans(name, reverse, dtype):
+    primitive = getattr(P, name)
+    for shape in ((3, 70), (70, 40), (5, 1), (4, 30, 2), (2, 5, 33)):
+        for x in views(dtype, shape):
+            for dim in range(x.ndim):
+                given = {"dim": dim, "reverse": reverse}
+                got, expected = primitive.kernel(x, **given), kernels.reference(primitive)(x, **given)
+                assert got.dtype == expected.dtype
+                np.testing.assert_allclose(got, expected, 200 * np.finfo(dtype).eps, 200 * np.finfo(dtype).eps)
+
+
+@TYPES
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_bits_of_reductions_depend_on_shapes_alone(dims, dtype):
+    x = numbers(dtype, (600, 500))
+    before, found = lucid.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            lucid.set_num_threads(threads)
+            found.append(P.sum.kernel(x, dims=dims, keepdim=False))
+    finally:
+        lucid.set_num_threads(before)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    loose = np.zeros(x.nbytes + x.real.itemsize, np.uint8)[x.real.itemsize :].view(dtype).reshape(x.shape)
+    loose[...] = x
+    assert np.array_equal(found[0], P.sum.kernel(loose, dims=dims, keepdim=False))
+    if dims == (1,):
+        assert all(np.array_equal(found[0][k], P.sum.kernel(x[k], dims=(0,), keepdim=False)) for k in (0, 7, 599))
+
+
+@TYPES
+def test_reductions_and_scans_are_generated(dtype):
+    x = lucid.tensor(numbers(dtype, (20, 30)))
+    for call in (lucid.sum, lambda x: x.prod(1), lambda x: x.any(0)):
+        assert "reduction" in lucid.kernels.source(call, x, parts="expression")
+    assert "scan" in lucid.kernels.source(lambda x: lucid.cumsum(x, 1), x, parts="expression")
+
+
+@TYPES
+def test_numbers_without_order_have_no_loops_of_it(dtype):
+    """The reference computes it."""
+    x = numbers(dtype, (20, 30))
+    expected = np.log(np.exp(x.astype(np.complex128)).sum(1))
+    np.testing.assert_allclose(lucid.logsumexp(lucid.tensor(x), 1).numpy(), expected, 1e-4)

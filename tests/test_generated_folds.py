@@ -6,6 +6,8 @@ from scipy import special
 
 import lucid
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.generated.norms import _sum_of_powers
+from lucid.core import kernels
 from lucid.core.primitive import P
 
 pytestmark = pytest.mark.skipif(not support.in_use, reason="no code is generated here")
@@ -234,3 +236,19 @@ def test_the_variance_has_the_bits_of_its_definition(shape: tuple[int, ...], dim
         np.testing.assert_allclose(
             found.numpy(), np.var(each.astype(np.float64), axis=dims, keepdims=True), 1e-3, 1e-12
         )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "complex128"])
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_norms_of_half_precision_and_of_complex_numbers(p: float, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for scale in (1.0, 0.0, 1e-4, 300.0):  # squares of small and large ones are out of range of half precision
+        parts = rng.standard_normal((2, 60, 130)) * scale
+        x = lucid.tensor(parts[0] + 1j * parts[1] if "complex" in dtype else parts[0]).to(getattr(lucid, dtype)).numpy()
+        for dims in ((0,), (1,), (0, 1)):
+            got, expected = [k(x, p, dims, False) for k in (P.norm.kernel, kernels.reference(P.norm))]
+            assert got.dtype == expected.dtype
+            tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "complex64": 1e-5}.get(dtype, 1e-12)
+            np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), tolerance)
+    whole = _sum_of_powers(p)(x, (0, 1), False)
+    assert whole is not None and whole.dtype == ("float64" if dtype == "complex128" else "float32")

@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from lucid.codegen.bodies import NARROW, NotGeneratedError, is_base, type_of, write_body
+from lucid.codegen.bodies import (
+    NARROW,
+    NotGeneratedError,
+    is_base,
+    is_base_of_complex,
+    type_in_memory,
+    type_of,
+    write_body,
+)
 from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.functions.complexes import Complex, joined, load, parts, store
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
+from lucid.core.errors import ElementTypeError
 from lucid.ops.categories import Fold
 from lucid.ops.expressions import Body, Expression, Operand, read
 
@@ -35,7 +45,7 @@ class FoldPlan:
 
     With two operands, the second one of a reduction is a number for each result. Those of scans are all elements.
     Where places are carried along beside narrower elements, they are counted `within` a block in as many bits as these
-    have, from 0: vectors then have twice as many places.
+    have, from 0: vectors then have twice as many places. `states` are what loops carry: for a complex number, two parts.
     """
 
     def __init__(
@@ -46,19 +56,21 @@ class FoldPlan:
         operands: int = 1,
         place: np.dtype[Any] = _I64,
     ) -> None:
-        self.element = type_of(dtype)
-        self.result = type_of(result)
+        self.element = type_in_memory(dtype)
+        self.result = type_in_memory(result)
+        known = is_base_of_complex if dtype.kind == "c" else is_base
         self.has_number = operands > 1
         working = _F32 if dtype in NARROW else dtype
-        self.lift = _parts(fold.lift, [*[working] * operands, place])
+        self.lift = _bodies(fold.lift, [*[working] * operands, place], known)
         types = [b.dtype for b in self.lift]
-        self.combine = _parts(lambda *a: fold.combine(a[: len(types)], a[len(types) :]), [*types, *types])
+        self.combine = _bodies(lambda *a: fold.combine(a[: len(types)], a[len(types) :]), [*types, *types], known)
         if [b.dtype for b in self.combine] != types:
             raise NotGeneratedError("a fold whose states change their types")
-        (self.finish,) = _parts(lambda *a: (fold.finish(*a),), types)
+        (self.finish,) = _bodies(lambda *a: (fold.finish(*a),), types, known)
         self.unit = fold.unit(working)
-        self.states = [type_of(t) for t in types]
-        self.lanes = 8 if max(t.itemsize for t in (working, *types)) > 4 else 16
+        self.numbers = [type_in_memory(t) for t in types]  # of a state
+        self.states = parts_of(self.numbers)
+        self.lanes = 8 if max(t.part.bytes for t in (type_in_memory(working), *self.numbers)) > 4 else 16
         self.cost = 0.1 * sum(1 + len(b.steps) for b in (*self.lift, *self.combine))
         # Whether the processor has too much to do with an element to look far ahead by itself.
         self.is_dear = any(s.primitive.name in FUNCTIONS for b in (*self.lift, *self.combine) for s in b.steps)
@@ -69,15 +81,21 @@ class FoldPlan:
         is_narrow = any(self.is_place) and place == _I64 and working.itemsize <= 4
         self.within = FoldPlan(fold, dtype, result, operands, _I32) if is_narrow else self
 
-    def lifted(self, f: Function, operands: Sequence[Value], place: Value) -> list[Value]:
-        given = [f.convert(x, Type("float")) if x.type.of in NARROW.values() else x for x in operands]
-        return [write_body(f, b, [*given, place], given[0].type.lanes) for b in self.lift]
+    def lifted_numbers(self, f: Function, operands: Sequence[Any], place: Value) -> list[Any]:
+        given = [f.convert(x, Type("float")) if _is_narrow(x) else x for x in operands]
+        return [write_body(f, b, [*given, place], place.type.lanes) for b in self.lift]
+
+    def lifted(self, f: Function, operands: Sequence[Any], place: Value) -> list[Value]:
+        return parts(self.lifted_numbers(f, operands, place))
 
     def combined(self, f: Function, one: Sequence[Value], other: Sequence[Value]) -> list[Value]:
-        return [write_body(f, b, [*one, *other], one[0].type.lanes) for b in self.combine]
+        given = joined([*one, *other], [*self.numbers, *self.numbers])
+        return parts([write_body(f, b, given, one[0].type.lanes) for b in self.combine])
 
-    def finished(self, f: Function, state: Sequence[Value]) -> Value:
-        found = write_body(f, self.finish, list(state), state[0].type.lanes)
+    def finished(self, f: Function, state: Sequence[Value]) -> Any:
+        found = write_body(f, self.finish, joined(state, self.numbers), state[0].type.lanes)
+        if isinstance(found, Complex):
+            return found
         if found.type.of == "double" and self.result.of in NARROW.values():
             found = f.convert(
                 found, Type("float")
@@ -99,23 +117,35 @@ class FoldPlan:
         return found
 
     def units(self, f: Function, lanes: int) -> list[Value]:
-        return [f.constant(u, t.wide(lanes)) for u, t in zip(self.unit, self.states, strict=True)]
+        numbers = [
+            (complex(u).real, complex(u).imag) if t.is_complex else (u,) for u, t in zip(self.unit, self.numbers)
+        ]
+        return [f.constant(u, t.wide(lanes)) for u, t in zip([u for n in numbers for u in n], self.states, strict=True)]
+
+
+def parts_of(types: Sequence[Type]) -> list[Type]:
+    """The types of the `parts` of numbers of these types."""
+    return [part for t in types for part in ([t.part, t.part] if t.is_complex else [t])]
+
+
+def _is_narrow(x: Any) -> bool:
+    return isinstance(x, Value) and x.type.of in NARROW.values()
 
 
 @lru_cache(maxsize=1024)
 def fold_plan(fold: Fold, dtype: np.dtype[Any], result: np.dtype[Any]) -> FoldPlan:
-    """The plan of a fold, which programs ask for often."""
+    """The plan of a fold of numbers that are not complex, which programs ask for often."""
+    type_of(dtype)
     return FoldPlan(fold, dtype, result)
 
 
-def _parts(function: Callable[..., Any], types: Sequence[np.dtype[Any]]) -> list[Body]:
-    """The bodies of the numbers of a state."""
-    count = len(function(*[_probe(t) for t in types])) if types else 0
-    return [read(lambda *a, k=k: function(*a)[k], types, {}, is_base) for k in range(count)]
-
-
-def _probe(dtype: np.dtype[Any]) -> Any:
-    return Expression.make(Operand(0), dtype, is_base)
+def _bodies(function: Callable[..., Any], types: Sequence[np.dtype[Any]], known: Callable[[Any], bool]) -> list[Body]:
+    """The bodies of the numbers of a state, in terms of functions that are `known`."""
+    try:
+        count = len(function(*[Expression.make(Operand(0), t, known) for t in types])) if types else 0
+        return [read(lambda *a, k=k: function(*a)[k], types, {}, known) for k in range(count)]
+    except ElementTypeError as error:  # complex numbers have no order
+        raise NotGeneratedError(str(error)) from error
 
 
 def reads(body: Body, place: int) -> bool:
@@ -177,8 +207,8 @@ def spaced(f: Function, base: Value, stride: Value, type: Type, buffer: Value, f
     """Copy so many elements that lie apart into a buffer."""
 
     def one(j: Value) -> Sequence[Value]:
-        value = f.load(f.beyond(base, (first + j) * stride).text, type.stored)
-        f.store(value, f.beyond(buffer, j * type.bytes).text)
+        value = f.load(f.beyond(base, (first + j) * stride).text, type.stored, type.part.bytes)
+        f.store(value, f.beyond(buffer, j * type.bytes).text, type.part.bytes)
         return []
 
     f.loop(count, 1, one)
@@ -210,10 +240,10 @@ def run(plan: FoldPlan, name: str) -> Function:
         numbers = [f.spread(v, lanes) for v in given]
 
         def state_of(at: Value, i: Value, offset: int) -> list[Value]:
-            vector = f.load(at.text, element.wide(lanes))
+            vector = load(f, at.text, element.wide(lanes))
             return within.lifted(f, [vector, *numbers], within.places_from(f, start + i + offset, lanes))
 
-        def load(i: Value, offset: int) -> list[Value]:
+        def whole(i: Value, offset: int) -> list[Value]:
             return state_of(f.beyond(base, (i + offset) * size), i, offset)
 
         def tail(i: Value, offset: int) -> list[Value]:
@@ -222,12 +252,12 @@ def run(plan: FoldPlan, name: str) -> Function:
                 one = f.constant(size, COUNT)
                 spaced(f, base, one, element, of_short, f.constant(0, COUNT), f.select(is_short, count, 0))
                 last = f.select(is_short, end, f.beyond(base, (count - lanes) * size))
-                f.store(f.load(last.text, element.stored.wide(lanes)), end.text)
+                f.store(f.load(last.text, element.stored.wide(lanes), element.part.bytes), end.text)
             left = count - i - offset
             behind = f.beyond(end, (lanes - f.maximum(left, 0)) * size)
             return state_of(f.select(left >= lanes, f.beyond(base, (i + offset) * size), behind), i, offset)
 
-        state = plan.after_block(f, _fold_run(f, within, count, load, tail), place)
+        state = plan.after_block(f, _fold_run(f, within, count, whole, tail), place)
         for value, target, type in zip(state, targets, plan.states):
             f.store(value, f.beyond(target, r * type.bytes).text)
         return []
@@ -246,17 +276,17 @@ def merge(plan: FoldPlan, name: str) -> Function:
     f.branch(count.equals(1), one, many)
     f.begin(one)
     only = [f.load(b.text, t) for b, t in zip(bases, plan.states)]
-    f.store(plan.finished(f, only), "%out")
+    store(f, plan.finished(f, only), "%out")
     f.jump(done)
     f.begin(many)
 
-    def load(i: Value, offset: int) -> list[Value]:
+    def some(i: Value, offset: int) -> list[Value]:
         return [
             f.load(f.beyond(b, (i + offset) * t.bytes).text, t.wide(plan.lanes)) for b, t in zip(bases, plan.states)
         ]
 
-    state = _fold_run(f, plan, count, load, load, plan.lanes)  # there is room behind the last state
-    f.store(plan.finished(f, state), "%out")
+    state = _fold_run(f, plan, count, some, some, plan.lanes)  # there is room behind the last state
+    store(f, plan.finished(f, state), "%out")
     f.jump(done)
     f.begin(done)
     f.effect("ret void")
@@ -307,7 +337,7 @@ def columns(plan: FoldPlan, name: str) -> Function:
             for k, start in enumerate(starts):
                 if plan.is_dear and width > 1:
                     f.prefetch(f.beyond(at, stride * _AHEAD + start * size))
-                vector = f.load(f.beyond(source, start * size).text, wide)
+                vector = load(f, f.beyond(source, start * size).text, wide)
                 n = len(plan.states)
                 lifted = within.lifted(f, [vector, *numbers[k]], places)
                 out += within.combined(f, values[k * n : k * n + n], lifted)
@@ -350,7 +380,7 @@ def narrow(plan: FoldPlan, name: str) -> Function:
             for b in range(BESIDE):
                 at = first + r + (rows * b if within is plan else 0)
                 places = f.spread(f.convert(at, within.place), lanes)
-                vector = f.load(f.beyond(x, (r + rows * b) * stride).text, plan.element.wide(lanes))
+                vector = load(f, f.beyond(x, (r + rows * b) * stride).text, plan.element.wide(lanes))
                 out += within.combined(f, values[b * n : b * n + n], within.lifted(f, [vector], places))
             return out
 
@@ -373,20 +403,20 @@ def merge_columns(plan: FoldPlan, name: str) -> Function:
     lanes = plan.lanes
     buffer = f.room(lanes, plan.result)
 
-    def load(r: Value, i: Value) -> list[Value]:
+    def some(r: Value, i: Value) -> list[Value]:
         return [f.load(f.beyond(b, (r * width + i) * t.bytes).text, t.wide(lanes)) for b, t in zip(bases, plan.states)]
 
-    def finished(i: Value) -> Value:
-        first = load(f.constant(0, COUNT), i)
-        state = f.loop(rows, 1, lambda r, *acc: plan.combined(f, acc, load(r, i)), first, start=1)
+    def finished(i: Value) -> Any:
+        first = some(f.constant(0, COUNT), i)
+        state = f.loop(rows, 1, lambda r, *acc: plan.combined(f, acc, some(r, i)), first, start=1)
         return plan.finished(f, state)
 
     def whole(i: Value) -> Sequence[Value]:
-        f.store(finished(i), f.beyond(f.argument("out"), i * plan.result.bytes).text)
+        store(f, finished(i), f.beyond(f.argument("out"), i * plan.result.bytes).text)
         return []
 
     def rest(i: Value) -> Sequence[Value]:
-        f.store(finished(i), buffer.text)
+        store(f, finished(i), buffer.text)
         out = f.beyond(f.argument("out"), i * plan.result.bytes)
         step = f.constant(plan.result.bytes, COUNT)
         spaced(f, buffer, step, plan.result, out, f.constant(0, COUNT), count - i)

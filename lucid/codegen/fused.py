@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 from lucid.codegen import folds
 from lucid.codegen.bodies import NARROW, type_in_memory
 from lucid.codegen.folds import BLOCK, FoldPlan
-from lucid.codegen.functions.complexes import Complex
-from lucid.codegen.functions.complexes import load as load_complex
-from lucid.codegen.functions.complexes import store as store_complex
+from lucid.codegen.functions.complexes import Complex, load, store
 from lucid.codegen.rows import RowPlan
 from lucid.codegen.rows import rows as function_of_rows
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
@@ -190,14 +188,14 @@ class _Writer:
 
         def vector(i: Value) -> Sequence[Value]:
             given = [
-                _load(f, f.beyond(p, i * t.bytes).text, t.wide(lanes)) if one is None else one
+                load(f, f.beyond(p, i * t.bytes).text, t.wide(lanes)) if one is None else one
                 for p, t, one in zip(places, self.types, uniform)
             ]
             found = self.values(given)
             for (what, _), out, type in zip(self.chain.writes, outs, self.out_types):
                 value = self._chosen(what, given, found, type)
                 value = f.convert(value, type) if isinstance(value, Value) else value
-                _store(f, value, f.beyond(out, i * type.bytes).text)
+                store(f, value, f.beyond(out, i * type.bytes).text)
             return []
 
         f.loop(count, lanes, vector)
@@ -227,18 +225,7 @@ def rehearse(plan: Any) -> None:
     """Write an operation once, for nobody: NotGeneratedError where a step of it has no code."""
     f = Function("rehearsal", [("x", "ptr")])
     numbers = {n: f.constant(v, Type("double")) for n, v in plan.given.items()}
-    plan.compute(f, [_load(f, "%x", t.wide(plan.lanes)) for t in plan.types], numbers)
-
-
-def _load(f: Function, pointer: str, type: Type) -> Any:
-    return load_complex(f, pointer, type) if type.is_complex else f.load(pointer, type)
-
-
-def _store(f: Function, value: Any, pointer: str) -> None:
-    if isinstance(value, Complex):
-        store_complex(f, value, pointer)
-    else:
-        f.store(value, pointer)
+    plan.compute(f, [load(f, "%x", t.wide(plan.lanes)) for t in plan.types], numbers)
 
 
 def _copy(f: Function, source: Value, step: int, target: Value, stride: int, type: Type, count: Value) -> None:

@@ -10,9 +10,7 @@ short, it stands there once more, for what needs no buffer: rows of an array may
 from collections.abc import Sequence
 
 from lucid.codegen.bodies import Plan
-from lucid.codegen.functions.complexes import Complex
-from lucid.codegen.functions.complexes import load as load_complex
-from lucid.codegen.functions.complexes import store as store_complex
+from lucid.codegen.functions.complexes import load, store
 from lucid.codegen.vectors import COUNT, POINTER, Function, Type, Value
 
 _BLOCK = 256  # elements of a buffer
@@ -73,8 +71,8 @@ def elementwise(plan: Plan, name: str) -> Function:
             for p, step, t in zip(places[:-1], steps, types) if not plan.is_short else ():
                 foresee(f.beyond(p, at * step), t)
             foresee(f.beyond(places[-1], result), types[-1], is_written=True)
-            given = [_load(f, f.beyond(p, at * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
-            _store(f, plan.compute(f, given, numbers), f.beyond(places[-1], result).text)
+            given = [load(f, f.beyond(p, at * step).text, t.wide(lanes)) for p, step, t in zip(places, steps, types)]
+            store(f, plan.compute(f, given, numbers), f.beyond(places[-1], result).text)
             return []
 
         f.loop(stop, lanes, vector)
@@ -113,17 +111,6 @@ def elementwise(plan: Plan, name: str) -> Function:
     f.loop(f.argument("rows"), 1, row)
     f.effect("ret void")
     return f
-
-
-def _load(f: Function, pointer: str, type: Type) -> Value | Complex:
-    return load_complex(f, pointer, type) if type.is_complex else f.load(pointer, type)
-
-
-def _store(f: Function, value: Value | Complex, pointer: str) -> None:
-    if isinstance(value, Complex):
-        store_complex(f, value, pointer)
-    else:
-        f.store(value, pointer)
 
 
 def _gather(f: Function, source: Value, stride: Value, buffer: Value, type: Type, count: Value) -> None:

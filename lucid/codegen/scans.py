@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from lucid.codegen.bodies import write_body
-from lucid.codegen.folds import FoldPlan, reads
+from lucid.codegen.folds import FoldPlan, parts_of, reads
 from lucid.codegen.functions import FUNCTIONS
+from lucid.codegen.functions.complexes import joined, load, parts, store
 from lucid.codegen.vectors import COUNT, POINTER, Function, Value
 from lucid.ops.categories import Fold
 
@@ -30,39 +31,41 @@ class ScanPlan(FoldPlan):
         self.operands = operands
         self.types = [*[self.element] * operands, self.result]
         self.carried = self._carried()
-        self.carried_types = [self.states[k] for k in self.carried]
+        self.carried_types = parts_of([self.numbers[k] for k in self.carried])
         steps = [s for b in (*self.lift, *[self.combine[k] for k in self.carried], self.finish) for s in b.steps]
         # Products of many numbers are soon too small to be normal, and processors take a hundred times as long for these.
-        self.is_dear = any(s.primitive.name in FUNCTIONS or s.primitive.name == "mul" for s in steps)
+        is_dear = any(s.primitive.name in FUNCTIONS or s.primitive.name == "mul" for s in steps)
+        self.is_dear = is_dear and not self.element.is_complex
         if self.element.bytes < 8 and all(t.of == "double" for t in self.carried_types):
             self.lanes = 16  # two vectors of states, so that none waits for its own product
         self.cost = 0.4 + 0.1 * sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
 
     def _carried(self) -> list[int]:
         """The parts of a state that the result reads, and those that the next ones of these read."""
-        wanted = [k for k in range(len(self.states)) if reads(self.finish, k)]
+        count = len(self.numbers)
+        wanted = [k for k in range(count) if reads(self.finish, k)]
         for k in wanted:
-            wanted += [j for j in range(len(self.states)) if j not in wanted and reads(self.combine[k], j)]
+            wanted += [j for j in range(count) if j not in wanted and reads(self.combine[k], j)]
         return sorted(wanted)
 
     def started(self, f: Function, operands: Sequence[Value], place: Value) -> list[Value]:
         """What is carried on from a first element."""
-        lifted = self.lifted(f, operands, place)
-        return [lifted[k] for k in self.carried]
+        lifted = self.lifted_numbers(f, operands, place)
+        return parts([lifted[k] for k in self.carried])
 
     def advanced(self, f: Function, state: Sequence[Value], operands: Sequence[Value], place: Value) -> list[Value]:
         """What is carried on from one more element."""
         whole = self._whole(f, state)
-        given = [*whole, *self.lifted(f, operands, place)]
-        return [write_body(f, self.combine[k], given, state[0].type.lanes) for k in self.carried]
+        given = [*whole, *self.lifted_numbers(f, operands, place)]
+        return parts([write_body(f, self.combine[k], given, state[0].type.lanes) for k in self.carried])
 
-    def result_of(self, f: Function, state: Sequence[Value]) -> Value:
-        return self.finished(f, self._whole(f, state))
+    def result_of(self, f: Function, state: Sequence[Value]) -> Any:
+        return self.finished(f, parts(self._whole(f, state)))
 
-    def _whole(self, f: Function, state: Sequence[Value]) -> list[Value]:
+    def _whole(self, f: Function, state: Sequence[Value]) -> list[Any]:
         """A state with anything where nobody reads it."""
-        found = [f.constant(0, t.wide(state[0].type.lanes)) for t in self.states]
-        for k, value in zip(self.carried, state, strict=True):
+        found = joined([f.constant(0, t.wide(state[0].type.lanes)) for t in self.states], self.numbers)
+        for k, value in zip(self.carried, joined(state, [self.numbers[k] for k in self.carried]), strict=True):
             found[k] = value
         return found
 
@@ -94,17 +97,17 @@ def line(plan: ScanPlan, name: str) -> Function:
 def _scan_in_turns(f: Function, plan: ScanPlan, scans: Sequence[Sequence[Value]]) -> None:
     """Scans that begin at these places, in each an element at a time."""
     strides = [f.entry("strides", k, COUNT) for k in range(len(plan.types))]
-    width = len(plan.carried)
+    width = len(plan.carried_types)
 
     def at(bases: Sequence[Value], k: int, i: Value | int) -> str:
         return f.beyond(bases[k], f.constant(i, COUNT) * strides[k]).text
 
-    def elements(bases: Sequence[Value], i: Value | int) -> list[Value]:
-        return [f.load(at(bases, k, i), plan.element) for k in range(plan.operands)]
+    def elements(bases: Sequence[Value], i: Value | int) -> list[Any]:
+        return [load(f, at(bases, k, i), plan.element) for k in range(plan.operands)]
 
     def put(states: Sequence[Sequence[Value]], i: Value | int) -> None:
         for bases, state in zip(scans, states, strict=True):
-            f.store(plan.result_of(f, state), at(bases, -1, i))
+            store(f, plan.result_of(f, state), at(bases, -1, i))
 
     def step(i: Value, *flat: Value) -> Sequence[Value]:
         states = [flat[j * width : (j + 1) * width] for j in range(len(scans))]
@@ -135,7 +138,7 @@ def columns(plan: ScanPlan, name: str) -> Function:
     lanes = plan.lanes
     bases = [f.entry("data", k, POINTER) for k in range(len(plan.types))]
     strides = [f.entry("strides", k, COUNT) for k in range(len(plan.types))]
-    memory = [f.entry("states", k, POINTER) for k in range(len(plan.carried))]
+    memory = [f.entry("states", k, POINTER) for k in range(len(plan.carried_types))]
     count, width, place = [f.argument(n) for n in ("count", "width", "place")]
     last = width - lanes
 
@@ -148,11 +151,11 @@ def columns(plan: ScanPlan, name: str) -> Function:
         def at(k: int, r: Value) -> str:
             return f.beyond(sources[k], r * strides[k]).text
 
-        def elements(r: Value) -> list[Value]:
-            return [f.load(at(k, r), plan.element.wide(lanes)) for k in range(plan.operands)]
+        def elements(r: Value) -> list[Any]:
+            return [load(f, at(k, r), plan.element.wide(lanes)) for k in range(plan.operands)]
 
-        def put(result: Value, r: Value) -> None:
-            f.store(result, at(-1, r))
+        def put(result: Any, r: Value) -> None:
+            store(f, result, at(-1, r))
 
         state = _scanned(f, plan, count, place, elements, put, known)
         for room, value in zip(rooms, state, strict=True):
@@ -169,8 +172,8 @@ def _scanned(
     plan: ScanPlan,
     count: Value,
     place: Value,
-    elements: Callable[[Value], list[Value]],
-    put: Callable[[Value, Value], None],
+    elements: Callable[[Value], list[Any]],
+    put: Callable[[Any, Value], None],
     known: Sequence[Value],
 ) -> list[Value]:
     """Go on with so many elements, the first of which may be the very first, with which a scan begins."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.codegen.bodies import type_of
 from lucid.codegen.folds import FoldPlan
 from lucid.codegen.vectors import COUNT, Function, Value
 from lucid.ops.categories import Fold
@@ -22,6 +23,7 @@ class WindowPlan(FoldPlan):
     """A fold over windows of elements of a type, with weights or without."""
 
     def __init__(self, fold: Fold, dtype: np.dtype[Any], weighted: bool, result: np.dtype[Any] | None = None) -> None:
+        type_of(dtype)  # which is not complex
         super().__init__(fold, dtype, result or dtype)
         self.weighted = weighted
 

@@ -28,16 +28,37 @@ def as_complex(f: Function, x: Part, part: Type) -> Complex:
     return Complex(f.constant(number.real, part), f.constant(number.imag, part))
 
 
-def load(f: Function, pointer: str, type: Type) -> Complex:
-    """Complex numbers from memory."""
+def load(f: Function, pointer: str, type: Type) -> Any:
+    """Numbers from memory, complex or not."""
+    if not type.is_complex:
+        return f.load(pointer, type)
     n = type.lanes
     both = f.load(pointer, type.part.wide(2 * n))
+    if n == 1:
+        return Complex(*f.halves(both))
     return Complex(f.shuffled(both, both, range(0, 2 * n, 2)), f.shuffled(both, both, range(1, 2 * n, 2)))
 
 
-def store(f: Function, x: Complex, pointer: str) -> None:
+def store(f: Function, x: Any, pointer: str) -> None:
+    if not isinstance(x, Complex):
+        f.store(x, pointer)
+        return
     n = x.re.type.lanes
+    if n == 1:
+        f.store(f.shuffled(f.spread(x.re, 2), f.spread(x.im, 2), [0, 2]), pointer)
+        return
     f.store(f.shuffled(x.re, x.im, [k // 2 + n * (k % 2) for k in range(2 * n)]), pointer)
+
+
+def parts(values: Sequence[Any]) -> list[Value]:
+    """Numbers as what loops carry: the real and the imaginary parts of those that are complex."""
+    return [part for v in values for part in (v if isinstance(v, Complex) else (v,))]
+
+
+def joined(values: Sequence[Value], types: Sequence[Type]) -> list[Any]:
+    """Numbers of these types, of which `parts` were made."""
+    left = iter(values)
+    return [Complex(next(left), next(left)) if t.is_complex else next(left) for t in types]
 
 
 def _mul(f: Function, x: Complex, y: Complex) -> Complex:

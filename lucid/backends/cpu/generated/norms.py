@@ -14,44 +14,54 @@ from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.reductions import launched
 from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.numpy.norms import rooted, safe_sums
+from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
-from lucid.core import dtypes, kernels
+from lucid.core import kernels
 from lucid.core.kernels import fill
 from lucid.core.primitive import P
 from lucid.ops.norms import norm
 from lucid.ops.reductions import of_pairs
+from lucid.ops.rules import is_complex
+
+_SINGLE = np.dtype(np.float32)
+
+
+def _square(x: Any) -> Any:
+    return P.real(x) * P.real(x) + P.imag(x) * P.imag(x) if is_complex(x) else x * x
 
 
 @cache
 def _sum_of_powers(p: float) -> Callable[..., Any]:
-    """Σ|x|ᵖ over dims, or None where there are no loops."""
-    lift = {1.0: lambda x: P.abs(x), 2.0: lambda x: x * x}[p]
-    fold = of_pairs(lambda a, b: a + b, 0, lift)
+    """Σ|x|ᵖ over dims, of half precision in single, or None where there are no loops."""
+    fold = of_pairs(lambda a, b: a + b, 0, {1.0: lambda x: P.abs(x), 2.0: _square}[p])
 
     def make(dtype: Any) -> Any:
-        if dtype not in dtypes.SINGLE_AND_DOUBLE:
-            return None
+        result = _SINGLE if dtype in NARROW else dtype.type(0).real.dtype
         with lock:
             from lucid.codegen import folds
 
-            return launched(folds.FoldPlan(fold, dtype, dtype), dtype)
+            return launched(folds.FoldPlan(fold, dtype, result), result)
 
     found: Callable[..., Any] = launch_folds.of_dims(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
     return found
 
 
 def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float = 1.0) -> Any:
-    if p in (1.0, 2.0) and x.size:
-        total = _sum_of_powers(p)(x, dims, keepdim)
-        if total is not None:
-            low, high = safe_sums(total.dtype)
-            if p == 2:
-                found = roots(total, low, high, divisor)
-                if found is not None:
-                    return found
-            elif within(total, low, high):
-                return np.asarray(rooted(total, p, divisor))
-    return kernels.reference(norm)(x, p, dims, keepdim, divisor)
+    found = _rooted_sum(x, p, dims, keepdim, divisor) if p in (1.0, 2.0) and x.size else None
+    if found is None:
+        return kernels.reference(norm)(x, p, dims, keepdim, divisor)
+    return P.cast.kernel(found, dtype=x.dtype, source=found.dtype) if x.dtype in NARROW else found
+
+
+def _rooted_sum(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    """The norm, or None where a sum is too large or too small."""
+    total = _sum_of_powers(p)(x, dims, keepdim)
+    if total is None:
+        return None
+    low, high = safe_sums(total.dtype)
+    if p == 2:
+        return roots(total, low, high, divisor)
+    return np.asarray(rooted(total, p, divisor)) if within(total, low, high) else None
 
 
 if support.in_use:

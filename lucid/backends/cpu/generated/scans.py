@@ -28,26 +28,16 @@ def _make(primitive: Any, dtype: Any, params: dict[str, Any]) -> Any:
             addresses, code = compiled.scan(plan, primitive.name)
         except bodies.NotGeneratedError:
             return None
-    return launch_scans.Scan(addresses, plan.lanes, len(plan.carried), result, plan.cost, code)
+    return launch_scans.Scan(addresses, plan.lanes, len(plan.carried_types), result, plan.cost, code)
 
 
 def of_scan(primitive: Any) -> Callable[..., Any] | None:
-    """The kernel of a scan by generated loops, and by the reference where there are none.
+    """The kernel of a scan by generated loops, and by the reference where there are none."""
 
-    What is linear in its only operand is found for the real and imaginary parts of complex numbers by themselves.
-    """
-    has_parts = primitive.linear_in == (0,) and len(primitive.operands) == 1
-
-    def other(*arrays: Any, **params: Any) -> Any:
-        x = arrays[0]
-        if has_parts and x.dtype.kind == "c":
-            if any(abs(step) < x.itemsize for step in x.strides):
-                x = x.copy(order="K")  # so that parts lie side by side in what is found, too
-            return kernel(x[..., None].view(x.real.dtype), **params).view(x.dtype)[..., 0]
+    def reference(*arrays: Any, **params: Any) -> Any:
         return kernels.reference(primitive)(*arrays, **params)
 
-    kernel = launch_scans.Kernel(partial(_make, primitive), other)
-    return kernel
+    return launch_scans.Kernel(partial(_make, primitive), reference)
 
 
 def products_before(primitive: Any) -> Callable[..., Any]:
