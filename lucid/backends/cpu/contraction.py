@@ -4,7 +4,7 @@ Generation does not reach it: it chooses between BLAS and the GEMM loops.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,17 @@ import numpy as np
 from lucid.backends.cpu import gemm
 from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
 from lucid.backends.cpu.loops import stacked_outer
+from lucid.backends.numpy.precision import NARROW
 from lucid.core import dtypes
 from lucid.core.kernels import fill
+from lucid.core.primitive import P
 from lucid.native import framed, in_use
 
 _REAL = dtypes.SINGLE_AND_DOUBLE
 _BLAS = _REAL | dtypes.COMPLEX
-_BFLOAT16 = dtypes.bfloat16.numpy
+_SINGLE, _DOUBLE = dtypes.float32.numpy, dtypes.float64.numpy
+_EXACT = ((_SINGLE, 2**24), (_DOUBLE, 2**53))  # whole numbers up to these, and their sums in any order, have no error
+_LEAST_EXACT = 1 << 12  # elements of both factors, from which on it pays to look at them
 _np_matmul = framed(np.matmul, 2)
 _np_dot: Any = framed(np.dot, 2)
 _multiply: Any = framed(np.multiply)
@@ -102,11 +106,15 @@ def contract_array(x: Any, y: Any, labels: Any) -> Any:
         x = x.conj() if labels.conj_left else x
         y = y.conj() if labels.conj_right else y
     code = steps.code
+    if dtype.kind in "iu" and code not in (ELEMENTS, OUTER) and x.size + y.size >= _LEAST_EXACT:
+        exact = _exact_type(x, y, math.prod([n for c, n in zip(str(labels.left), x.shape) if c not in str(labels.out)]))
+        if exact is not None:
+            return _in(exact, contract_array, x, y, labels)
     if code == MATRICES:
         x, y = x.T if steps.flip_left else x, y.T if steps.flip_right else y
         return dot(y.T, x.T) if steps.swap else dot(x, y)
-    if dtype == _BFLOAT16:
-        return contract_array(x.astype(np.float32), y.astype(np.float32), labels).astype(dtype)
+    if dtype in NARROW:
+        return _in(_SINGLE, contract_array, x, y, labels)
     if code == VECTORS:
         return np.asarray(_np_dot(x, y))
     if code == VECTOR_AND_MATRIX:
@@ -116,6 +124,33 @@ def contract_array(x: Any, y: Any, labels: Any) -> Any:
     if code == ROWS:
         return np.asarray(_einsum(steps.spec, x, y, order="C"))
     return _all_products(x, y, steps)
+
+
+def _in(dtype: Any, product: Callable[..., Any], x: Any, y: Any, *labels: Any) -> Any:
+    """A product that is computed in another type. Integers that are too large for theirs wrap around."""
+    found = product(*[P.cast.kernel(a, dtype=dtype, source=a.dtype) for a in (x, y)], *labels)
+    if x.dtype.kind in "iu":
+        return found.astype(dtypes.INT64).astype(x.dtype, copy=False)
+    return P.cast.kernel(found, dtype=x.dtype, source=dtype)
+
+
+def _exact_type(x: Any, y: Any, count: int) -> Any:
+    """The floating-point type in which sums of so many products of integers have no error; None if there is none."""
+    most = _bound_of_type(x) * _bound_of_type(y) * count
+    if most > _EXACT[0][1]:
+        most = _bound(x) * _bound(y) * count
+    return next((dtype for dtype, end in _EXACT if most <= end), None)
+
+
+def _bound_of_type(x: Any) -> int:
+    limits = np.iinfo(x.dtype)
+    return max(-int(limits.min), int(limits.max))
+
+
+def _bound(x: Any) -> int:
+    """The largest size of an element."""
+    dims: dict[str, Any] = {"dims": tuple(range(x.ndim)), "keepdim": False}
+    return max(-int(P.amin.kernel(x, **dims)), int(P.amax.kernel(x, **dims))) if x.size else 0
 
 
 def _all_products(x: Any, y: Any, steps: Steps) -> Any:
@@ -164,9 +199,7 @@ def dot(x: Any, y: Any) -> Any:
     """
     dtype = x.dtype
     if dtype not in _BLAS:
-        if dtype == _BFLOAT16:
-            return dot(x.astype(np.float32), y.astype(np.float32)).astype(dtype)
-        return _np_matmul(x, y)
+        return _in(_SINGLE, dot, x, y) if dtype in NARROW else _np_matmul(x, y)
     found = gemm.product(x, y)
     if found is not None:
         return found

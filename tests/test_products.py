@@ -1,0 +1,56 @@
+"""Products of matrices of integers and of half precision, which are computed in floating-point types that have them exactly."""
+
+import numpy as np
+import pytest
+
+import lucid
+from lucid.backends.cpu.contraction import _exact_type
+
+SPECS = {
+    "ij,jk->ik": ((70, 80), (80, 90)),
+    "ij,kj->ik": ((70, 80), (90, 80)),
+    "bij,bjk->bik": ((4, 70, 80), (4, 80, 9)),
+    "ij,j->i": ((70, 80), (80,)),
+    "ij,ij->i": ((100, 80), (100, 80)),
+    "ij,ij->": ((100, 80), (100, 80)),
+    "i,i->": ((5000,), (5000,)),
+    "ia,aj->ij": ((80, 0), (0, 90)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("spec", SPECS)
+def test_products_of_integers_are_exact_and_wrap_around(spec, dtype):
+    rng = np.random.default_rng(0)
+    for most in (5, 100, 10**9, 2**62):
+        end = min(most, np.iinfo(dtype).max)
+        start = -end if dtype[0] == "i" else 0
+        x, y = [rng.integers(start, end, shape, dtype=dtype, endpoint=True) for shape in SPECS[spec]]
+        found = lucid.einsum(spec, lucid.tensor(x), lucid.tensor(y)).numpy()
+        wanted = np.einsum(spec, x, y)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_type_in_which_sums_of_products_have_no_error():
+    def found(dtype, most, count):
+        x = np.array([0, most, -1 if dtype[0] == "i" else 0], dtype)
+        return _exact_type(x, x, count)
+
+    assert found("int8", 1, 1024) == np.float32
+    assert found("int8", 1, 1025) == np.float32  # the type alone does not say so, but the elements do
+    assert found("int8", 127, 2000) == np.float64
+    assert found("int64", 2**26, 2) == np.float64
+    assert found("int64", 2**26, 3) is None
+    assert found("uint64", 2**63, 1) is None
+    least = np.array([np.iinfo(np.int64).min])
+    assert _exact_type(least, least, 1) is None
+
+
+def test_half_precision_is_multiplied_in_single_and_rounded_once():
+    rng = np.random.default_rng(1)
+    for kind in (lucid.float16, lucid.bfloat16):
+        for spec, shapes in SPECS.items():
+            x, y = [lucid.tensor(rng.standard_normal(s)).to(kind) for s in shapes]
+            wanted = lucid.einsum(spec, x.float(), y.float()).to(kind)
+            assert lucid.equal(lucid.einsum(spec, x, y), wanted)
