@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import lucid
+from lucid.backends.cpu.generated import support
+from lucid.core import kernels
+from lucid.core.primitive import P
 
 SIGNED, UNSIGNED = ["int8", "int16", "int32", "int64"], ["uint8", "uint16", "uint32", "uint64"]
 VALUES = [
@@ -88,3 +91,31 @@ def test_sums_that_overflow_have_finite_numbers_of_steps():
         assert not np.isfinite(np.asarray(lucid.matrix_exp(huge))).all()
         counts = lucid.histc(lucid.tensor([-1.7e308, 0.0, 1.7e308], dtype=lucid.float64), 2, -1.7e308, 1.7e308)
     assert counts.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("target", SIGNED + UNSIGNED)
+def test_many_floats_as_integers(source, target):
+    """Loops convert what the type has; the reference what it has not, and it says what no integer is."""
+    rng, kind = np.random.default_rng(0), np.dtype(target)
+    for scale in (0.9, 100, 250, 9e3, 1e9, 1e17):
+        if source == "float16" and scale > 1e4:
+            continue
+        numbers = rng.standard_normal((100, 90)) * scale
+        x = lucid.tensor(abs(numbers) - 0.9 if kind.kind == "u" else numbers).to(getattr(lucid, source))._array
+        for view in (x, x.T, x[::2, ::-1]):
+            found, wanted = [k(view, dtype=kind, source=x.dtype) for k in (P.cast.kernel, kernels.reference(P.cast))]
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)
+    x = lucid.zeros(5000, dtype=getattr(lucid, source))
+    x[77] = lucid.nan
+    with pytest.raises(ValueError, match="nan or inf"):
+        x.to(getattr(lucid, target))
+
+
+@pytest.mark.skipif(not support.in_use, reason="no code is generated here")
+def test_loops_convert_floats_to_integers():
+    x = lucid.linspace(-100, 100, 5000)
+    assert "conversion" in lucid.kernels.source(lambda x: x.int(), x, parts="expression")
+    x[3] = 1e12
+    assert "conversion" not in lucid.kernels.source(lambda x: x.int(), x, parts="expression")

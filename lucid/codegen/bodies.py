@@ -247,6 +247,18 @@ class Plan:
         return found if isinstance(found, Complex) else _converted(f, found, self.result)
 
 
+class Conversion(Plan):
+    """A cast from floating-point numbers to integers of a type that has them, with their fractions dropped."""
+
+    def compute(
+        self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value], lanes: int | None = None
+    ) -> Value | Complex:
+        (x,) = operands
+        if not isinstance(x, Value):
+            raise NotGeneratedError("complex numbers as integers")
+        return f.convert(x, self.result)
+
+
 def write_body(
     f: Function, body: Body, operands: Sequence[Any], lanes: int, parameters: Mapping[str, Value] = _NO_NUMBERS
 ) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid.codegen import cache, images, lock, pack, processor, recipes
-from lucid.codegen.bodies import NotGeneratedError
+from lucid.codegen.bodies import Conversion, NotGeneratedError
 from lucid.codegen.recipes import Recipe
 from lucid.codegen.vectors import Function
 
@@ -123,14 +123,15 @@ def addresses(functions: Sequence[Function], kind: str = "loops", name: str = ""
 
 
 def elementwise(plan: Any) -> tuple[tuple[int, ...], Code]:
-    """The loop of an elementwise operation (`bodies.Plan`)."""
+    """The loop of an elementwise operation (`bodies.Plan`), or of a cast whose elements were checked (`Conversion`)."""
 
     def write() -> list[Function]:
         from lucid.codegen import loops
 
         return [loops.elementwise(plan, "elementwise")]
 
-    code = code_of(Recipe("elementwise", plan.name, recipes.of_body(plan), ("elementwise",), write))
+    kind = "conversion" if isinstance(plan, Conversion) else "elementwise"
+    code = code_of(Recipe(kind, plan.name, recipes.of_body(plan), ("elementwise",), write))
     return code.addresses, code
 
 

@@ -35,7 +35,9 @@ class ScanPlan(FoldPlan):
         steps = [s for b in (*self.lift, *[self.combine[k] for k in self.carried], self.finish) for s in b.steps]
         # Products of many numbers are soon too small to be normal, and processors take a hundred times as long for these.
         is_dear = any(s.primitive.name in FUNCTIONS or s.primitive.name == "mul" for s in steps)
-        self.is_dear = is_dear and not self.element.is_complex
+        # One by one, choices between floats are jumps that nobody foresees.
+        chooses = self.element.is_float and any(s.primitive.name == "where" for s in steps)
+        self.is_dear = (is_dear or chooses) and not self.element.is_complex
         if self.element.bytes < 8 and all(t.of == "double" for t in self.carried_types):
             self.lanes = 16  # two vectors of states, so that none waits for its own product
         self.cost = 0.4 + 0.1 * sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)

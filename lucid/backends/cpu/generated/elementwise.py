@@ -10,13 +10,16 @@ from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels
 from lucid.core.kind import NeedsValueError
+from lucid.core.primitive import P
 from lucid.ops.expressions import NotScalarError, Source
 
 _of_reference = kernels.scalar
 _MOST = 64  # loops of one kernel that differ only in parameters
+_LEAST_CHECKED = 4096  # elements, from which on it pays to look at them in a loop of its own
 
 
-def _maker(source: Source) -> Callable[..., Any]:
+def _maker(source: Source, kind: str = "Plan") -> Callable[..., Any]:
+    """What makes the loops of plans of a kind (`codegen.bodies`)."""
     made: list[Any] = []
 
     def make(types: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -26,7 +29,7 @@ def _maker(source: Source) -> Callable[..., Any]:
             from lucid.codegen import bodies, compiled  # loaded when first needed, and LLVM with it
 
             try:
-                plan = bodies.Plan(source, types, params)
+                plan = getattr(bodies, kind)(source, types, params)
                 (address,), code = compiled.elementwise(plan)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
@@ -72,8 +75,26 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
     source = Source(primitive) if name in WRITTEN else primitive.source
     count = len(primitive.operands)
     has_params = name in WITH_PARAMETERS if body is None else body.__code__.co_argcount > count
-    made = _kernel(source, count, has_params, reference)
+    made = _kernel(source, count, has_params, _as_integers(source, reference) if name == "cast" else reference)
     return _unless_zero(made, reference) if name in REMAINDERS else made
+
+
+def _as_integers(source: Source, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A cast to integers by generated loops where the type has all of them; the reference says where it has not."""
+    convert = launch.Kernel(_maker(source, "Conversion"), source.key, reference)
+
+    def call(x: Any, dtype: Any, source: Any) -> Any:
+        if type(x) is np.ndarray and x.dtype.kind in "fV" and dtype.kind in "iu" and x.size >= _LEAST_CHECKED:
+            everything: dict[str, Any] = {"dims": tuple(range(x.ndim)), "keepdim": False}
+            limits = np.iinfo(dtype)
+            if (
+                float(P.amin.kernel(x, **everything)) > int(limits.min) - 1
+                and float(P.amax.kernel(x, **everything)) < limits.max
+            ):
+                return convert(x, dtype=dtype, source=source)
+        return reference(x, dtype=dtype, source=source)
+
+    return call
 
 
 def _unless_zero(kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
