@@ -1,6 +1,7 @@
 """Awkward points of the surface: coincident points, ties, empty and masked tensors, small types, copies, memory."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -262,3 +263,21 @@ def test_numbers_between_ends_of_each_example(name, dtype):
 def test_ends_that_need_a_gradient_make_no_new_leaf():
     with pytest.raises(RuntimeError, match="cannot be a new leaf"):
         lucid.linspace(lucid.tensor(1.0, requires_grad=True), 2, 3, requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_variance_of_one_number(dtype):
+    x = lucid.tensor(2.5, dtype=getattr(lucid, dtype), requires_grad=True)
+    assert lucid.var(x, correction=0).item() == 0 and math.isnan(lucid.var(x).item())
+    spread, mean = lucid.var_mean(x, correction=0)
+    assert spread.item() == 0 and mean.item() == 2.5
+    assert autograd.grad(spread + mean, x).item() == 1
+
+
+@pytest.mark.parametrize("empty", [(), []])
+def test_questions_over_no_dimensions_ask_each_element(empty):
+    x = lucid.tensor([[0.0, 2.0], [3.0, 0.0]])
+    for question in (lucid.any, lucid.all):
+        assert question(x, dim=empty).tolist() == question(x, dim=empty, keepdim=True).tolist() == (x != 0).tolist()
+        assert question(x, dim=None).shape == ()
+        assert func.vmap(lambda row, q=question: q(row, dim=empty))(x).tolist() == (x != 0).tolist()

@@ -618,3 +618,16 @@ def test_nan_and_infinities_as_integers(kind):
     n = torch.arange(4)
     large = 2 + (torch.log(n.float() / 2) / math.log(4) * 2).long()
     assert torch.where(n < 2, n, large).tolist() == [0, 1, 2, 2]
+
+
+def test_tangents_of_tangents_seen_through_views():
+    """Shapes are of a class of their own here, also where tangents are laid out like what they belong to."""
+    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
+
+    def function(x):
+        q, r = torch.linalg.qr(turn * x[0] + torch.outer(x, x))
+        return (q.mT @ r).sum(0)
+
+    x = torch.tensor([0.7, -1.3], dtype=torch.float64)
+    forward = torch.func.jacfwd(torch.func.jacfwd(function))(x)
+    assert torch.allclose(forward, torch.func.jacrev(torch.func.jacrev(function))(x))

@@ -372,6 +372,11 @@ def logsumexp(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return apply(P.logsumexp, (x,), {"dims": many_dims(dim, len(shape_of(x)), "logsumexp"), "keepdim": keepdim})
 
 
+def _asked_dims(dim: Dims, ndim: int, name: str) -> tuple[int, ...]:
+    """Dimensions of a question: () asks each element, as in PyTorch and NumPy."""
+    return () if isinstance(dim, tuple | list) and not dim else many_dims(dim, ndim, name)
+
+
 @numpy_names
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not zero).
@@ -381,7 +386,7 @@ def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Tensor([ True, False])
     """
     x = lift(input)
-    return P.all(x, dims=many_dims(dim, x.ndim, "all"), keepdim=keepdim)
+    return P.all(x, dims=_asked_dims(dim, x.ndim, "all"), keepdim=keepdim)
 
 
 @numpy_names
@@ -393,7 +398,7 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Tensor([False,  True])
     """
     x = lift(input)
-    return P.any(x, dims=many_dims(dim, x.ndim, "any"), keepdim=keepdim)
+    return P.any(x, dims=_asked_dims(dim, x.ndim, "any"), keepdim=keepdim)
 
 
 @numpy_names

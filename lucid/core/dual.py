@@ -137,7 +137,7 @@ def _laid_out_like(primal: Tensor, tangent: Tensor) -> Tensor:
 
     Either may have batches in front of the dimensions that the other has too.
     """
-    shape = primal.shape
+    shape = shape_of(primal)
     rank = len(shape)
     given, other = bottom(primal), bottom(tangent)
     steps, lead = given.strides[given.ndim - rank :], other.ndim - rank

@@ -423,7 +423,8 @@ def _mean(x: Any, dims: tuple[int, ...]) -> Any:
 
 def mean_of(x: Any, dims: tuple[int, ...]) -> Any:
     """The same of an array."""
-    return P.div.kernel(P.sum.kernel(x, dims=dims, keepdim=True), as_array(count_or_nan(x.shape, dims), x.dtype))
+    mean = P.div.kernel(P.sum.kernel(x, dims=dims, keepdim=True), as_array(count_or_nan(x.shape, dims), x.dtype))
+    return as_array(mean, x.dtype)  # of no dimensions NumPy gives a number, which loops do not take
 
 
 def _rise(x: Any, mean: Any, factor: Any) -> Any:
