@@ -522,3 +522,80 @@ def test_gradients_by_complex_numbers_are_those_of_autograd():
     onp.testing.assert_allclose(onp.asarray(np.jacobian(lambda z: z**3)(z)), onp.diag(3 * z**2))
     onp.testing.assert_allclose(onp.asarray(np.holomorphic_grad(lambda z: np.sum(z**3))(z)), 3 * z**2)
     onp.testing.assert_allclose(onp.asarray(np.grad(lambda x: np.real(np.exp(1j * x)))(0.5)), -onp.sin(0.5))
+
+
+def alike(found, want):
+    """Both have the same elements in the same type."""
+    found = onp.asarray(found)
+    assert found.dtype == want.dtype and found.shape == want.shape
+    onp.testing.assert_allclose(found, want, 1e-14 if want.dtype.itemsize >= 8 else 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int32", "float32", "float64"])
+@pytest.mark.parametrize("number", [3, 0.1, [100, 100, 100], [0.1, 0.2, 0.3]])
+def test_numbers_and_lists_are_arrays_of_their_own_types(kind, number):
+    """Functions that make arrays of their arguments do not let numbers follow them, as operators do."""
+    own = onp.array([100, 3, 7], kind)
+    x = np.array(own)
+    for name in ("outer", "inner", "dot", "kron", "convolve", "append", "polyadd", "polymul"):
+        alike(getattr(np, name)(x, number), getattr(onp, name)(own, number))
+    alike(np.hstack([x, number]), onp.hstack([own, number]))
+    for name in ("atleast_1d", "broadcast_arrays", "meshgrid"):
+        for found, want in zip(getattr(np, name)(x, number), getattr(onp, name)(own, number), strict=True):
+            alike(found, want)
+    alike(np.diff(x, prepend=number), onp.diff(own, prepend=number))
+
+
+@pytest.mark.parametrize("number", [2.5, onp.float64(2.5), 2, 3])
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "float32"])
+def test_integers_become_floats_of_the_types_of_numpy(kind, number):
+    own = onp.array([3, 1, 2], kind)
+    x = np.array(own)
+    alike(x**number, own**number)
+    alike(np.clip(x, 0.5, number), onp.clip(own, 0.5, number))
+    alike(np.linspace(x, number, 4), onp.linspace(own, number, 4))
+    alike(np.select([x > 1], [x], 2.5), onp.select([own > 1], [own], 2.5))
+
+
+def test_types_of_arrays_meet_as_in_numpy():
+    whole, single = onp.array([3, 2**30 + 1, 2]), onp.array([0.5, 3, 7], onp.float32)
+    for a, b in ((whole, single), (single, whole), (single, whole / 3)):
+        for name in ("tensordot", "inner", "kron", "linspace"):
+            rest = (1,) if name == "tensordot" else ()
+            alike(getattr(np, name)(np.array(a), np.array(b), *rest), getattr(onp, name)(a, b, *rest))
+    alike(np.vander(np.array([100, 3], dtype=np.int8), 3), onp.vander(onp.array([100, 3], onp.int8), 3))
+    alike(np.arange(np.array(2.5)), onp.arange(2.5))
+
+
+def test_integers_without_nan_keep_all_their_digits():
+    own = onp.array([[2**62 + 1, 2**62], [3, -5]])
+    for name in ("nanmax", "nanmin", "nanprod", "nanargmax", "nanargmin"):
+        for axis in (None, 0, 1):
+            alike(getattr(np, name)(np.array(own), axis=axis), onp.asarray(getattr(onp, name)(own, axis=axis)))
+    for name in ("fabs", "rint", "modf"):
+        alike(np.asarray(getattr(np, name)(np.array(own[1]))), onp.asarray(getattr(onp, name)(own[1])))
+
+
+def test_results_go_where_the_caller_says():
+    own = onp.array([[3, -1], [1, 7], [2, 2]])
+    for name in ("mean", "var", "std"):  # computed by NumPy: only the place for the result is a tensor
+        place = np.zeros(2)
+        getattr(np, name)(own, axis=0, out=place)
+        alike(place, getattr(onp, name)(own, axis=0))
+    x, place = np.array([0.5, 1.5]), np.zeros(2)
+    assert np.exp(x, place) is place and np.add(x, 1, place) is place
+    alike(place, onp.array([1.5, 2.5]))
+    fraction, exponent = np.frexp(x, place)
+    assert fraction is place and exponent.tolist() == [0, 1]
+    with pytest.raises(TypeError):
+        np.exp(x, place, place)
+
+
+def test_nan_is_one_value_vectors_fill_triangles_and_nothing_has_no_median():
+    own = onp.array([1.0, onp.nan, onp.nan, 0.5])
+    alike(np.unique(np.array(own)), onp.unique(own))
+    alike(np.tril(np.array(own[:1] + onp.arange(3))), onp.tril(1 + onp.arange(3.0)))
+    alike(np.triu(np.arange(3.0), 1), onp.triu(onp.arange(3.0), 1))
+    alike(np.full_like(np.zeros((2, 3)), np.arange(3)), onp.full_like(onp.zeros((2, 3)), onp.arange(3)))
+    with pytest.warns(RuntimeWarning):
+        assert onp.isnan(np.median(np.zeros((0, 3))))

@@ -20,10 +20,10 @@ from lucid.api import (
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.interop.numpy_functions import Function, NoCounterpartError, equal_parts
-from lucid.ops import binary, promotion
+from lucid.interop.numpy_functions import Function, NoCounterpartError, common, equal_parts
+from lucid.ops import binary
 from lucid.ops.dims import one_dim
-from lucid.ops.promotion import beside, lattice_of, lift_all
+from lucid.ops.promotion import beside
 
 
 def _along(dim: int, item: Any) -> tuple[Any, ...]:
@@ -210,27 +210,15 @@ def _blocks(arrays: Any, dim: int) -> Tensor:
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("select: there must be as many conditions as choices, and at least one")
-    choices = _common([*choicelist, default])
+    choices = common([*choicelist, default])
     out = choices.pop()
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         out = binary.where(lift(condition), choice, out)
     return out
 
 
-def _common(values: Sequence[Any]) -> list[Tensor]:
-    """Values as tensors of the type in which they meet."""
-    tensors = lift_all(*values)
-    kind = tensors[0].np_dtype
-    lattice = lattice_of(tensors)
-    for t in tensors[1:]:
-        kind = (
-            promotion.promote_pair(kind, t.np_dtype) if lattice is None else lattice.result_type([kind, t.np_dtype], [])
-        )
-    return [t.to(kind) for t in tensors]
-
-
 def _choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
-    tensors = list(choices) if isinstance(choices, Tensor) else _common(list(choices))
+    tensors = list(choices) if isinstance(choices, Tensor) else common(list(choices))
     table = joining.stack(list(shaping.broadcast_tensors(*tensors, lift(a).to(tensors[0].np_dtype))[:-1]))
     index = _bounded(lift(a), table.shape[0], mode)
     return indexing.take_along_dim(table, shaping.broadcast_to(index, table.shape[1:]).unsqueeze(0), 0)[0]
@@ -349,7 +337,7 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
     """Of vectors of three elements, or of two, whose third is 0; of two pairs of which the third alone is given."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = _common([a, b])
+    x, y = common([a, b])
     x, y = shaping.movedim(x, axisa, -1), shaping.movedim(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"cross: vectors have 2 or 3 elements, not {x.shape[-1]} and {y.shape[-1]}")

@@ -10,10 +10,10 @@ from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, of_class
 from lucid.interop.numpy_arrangement import FUNCTIONS as ARRANGEMENT
-from lucid.interop.numpy_functions import Function, NoCounterpartError
+from lucid.interop.numpy_functions import Function, NoCounterpartError, common, operands
 from lucid.ops import binary, unary
 from lucid.ops.dims import one_dim
-from lucid.ops.promotion import as_floats, beside, lift_all
+from lucid.ops.promotion import as_floats, beside
 
 # --- samples -----------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ def _slopes(x: Tensor, step: Any, dim: int, edge_order: int) -> Tensor:
 def _linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
-    a, b = shaping.broadcast_tensors(*(as_floats(t) for t in lift_all(start, stop)))
+    a, b = shaping.broadcast_tensors(*(as_floats(t) for t in common((start, stop))))
     count = int(num)
     parts = count - 1 if endpoint else count
     steps = creation.arange(count, dtype=a.np_dtype) / max(parts, 1)
@@ -63,7 +63,7 @@ def _logspace(
 
 
 def _geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
-    a, b = (as_floats(t) for t in lift_all(start, stop))
+    a, b = (as_floats(t) for t in common((start, stop)))
     signs = unary.sign(a)
     out = unary.exp(_linspace(unary.log(a / signs), unary.log(b / signs), num, endpoint, axis=axis))
     out = out * (signs.unsqueeze(axis) if signs.ndim else signs)
@@ -75,14 +75,15 @@ def _arange(*args: Any, dtype: Any = None) -> Tensor:
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (start, stop, step))
     count = max(0, int(np.ceil((last - first) / by)))
-    out = start + creation.arange(count, dtype=lift(first).np_dtype) * step
+    kind = common((start, stop, step))[0].np_dtype
+    out = start + of_class((start, stop, step), creation.arange(count, dtype=kind)) * step
     return out if dtype is None else out.to(dtype)
 
 
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     if period is not None:
         raise NoCounterpartError
-    points, places, values = (as_floats(t) for t in lift_all(x, xp, fp))
+    points, places, values = (as_floats(t) for t in operands(x, xp, fp))
     at = sorting.searchsorted(places.detach(), points.detach(), right=True)
     high = at.clamp(1, places.shape[0] - 1) if places.shape[0] > 1 else at * 0
     low = high - 1 if places.shape[0] > 1 else high
@@ -129,7 +130,7 @@ def _correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
 
 def _vectors(a: Any, v: Any) -> tuple[Tensor, Tensor]:
-    x, y = (joining.atleast_1d(t) for t in lift_all(a, v))
+    x, y = (joining.atleast_1d(t) for t in operands(a, v))
     if x.ndim != 1 or y.ndim != 1 or not x.numel() or not y.numel():
         raise ValueError(f"expected two vectors that are not empty, not shapes {tuple(x.shape)} and {tuple(y.shape)}")
     kind = (x[:1] * y[:1]).np_dtype
@@ -174,7 +175,9 @@ def _without(function: Function, filler: float) -> Function:
     """A reduction in which nan is replaced by what does not matter; of nan alone it is nan."""
 
     def call(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        x = as_floats(a)
+        x = lift(a)
+        if x.np_dtype not in dtypes.DIFFERENTIABLE:
+            return function(x, axis, keepdims)
         missing = unary.isnan(x)
         found = function(binary.where(missing, filler, x), axis, keepdims)
         return binary.where(reductions.all(missing, axis, keepdims), float("nan"), found)
@@ -183,9 +186,12 @@ def _without(function: Function, filler: float) -> Function:
 
 
 def _position_without(function: Function, filler: float) -> Function:
-    return lambda a, axis=None, *, keepdims=False: function(
-        binary.where(unary.isnan(as_floats(a)), filler, as_floats(a)), axis, keepdims
-    )
+    def call(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = lift(a)
+        there = x if x.np_dtype not in dtypes.DIFFERENTIABLE else binary.where(unary.isnan(x), filler, x)
+        return function(there, axis, keepdims)
+
+    return call
 
 
 def _nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Tensor:
@@ -209,6 +215,8 @@ def _nanquantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", ke
     if method not in ("linear", "lower", "higher", "nearest", "midpoint") or isinstance(axis, tuple):
         raise NoCounterpartError
     x = as_floats(a)
+    if not x.numel():
+        raise NoCounterpartError
     return sorting.nanquantile(x, lift(q).to(x.np_dtype), axis, keepdims, interpolation=method)
 
 
@@ -225,7 +233,7 @@ def _scanned_without(function: Function, filler: float) -> Function:
 
 
 def _polyval(p: Any, x: Any) -> Tensor:
-    coefficients, at = lift_all(p, x)
+    coefficients, at = operands(p, x)
     out = at * 0 + coefficients[0] * 0
     for c in coefficients:
         out = out * at + c
@@ -233,7 +241,7 @@ def _polyval(p: Any, x: Any) -> Tensor:
 
 
 def _aligned(a1: Any, a2: Any) -> tuple[Tensor, Tensor]:
-    x, y = (joining.atleast_1d(t) for t in lift_all(a1, a2))
+    x, y = (joining.atleast_1d(t) for t in operands(a1, a2))
     size = max(x.numel(), y.numel())
     return tuple(ARRANGEMENT[np.pad](t, (size - t.numel(), 0)) for t in (x, y))
 
@@ -257,6 +265,7 @@ def _polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803  (the name is NumPy's)
     t = lift(x)
+    t = t if t.np_dtype in dtypes.DIFFERENTIABLE else t.to(np.int64)  # whose powers have room
     count = t.shape[0] if N is None else N
     powers = list(range(count) if increasing else range(count - 1, -1, -1))
     return joining.stack([t**n for n in powers], -1) if count else t.unsqueeze(-1)[:, :0]
@@ -264,7 +273,7 @@ def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  
 
 def _polyfit(x: Any, y: Any, deg: int) -> Tensor:
     """Least squares with columns of one length, as NumPy solves it."""
-    at, values = (as_floats(t) for t in lift_all(x, y))
+    at, values = (as_floats(t) for t in operands(x, y))
     left = _vander(at, int(deg) + 1)
     scale = unary.sqrt(reductions.sum(left * left, 0))
     found = import_module("lucid.linalg").lstsq(left / scale, values.unsqueeze(-1) if values.ndim == 1 else values)
@@ -321,7 +330,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     def ended(end: Any) -> Any:
         if end is None or end is np._NoValue:
             return None
-        t = beside(end, x.np_dtype)
+        t = operands(x, end)[1]
         return t if t.ndim else shaping.broadcast_to(t, (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
 
     return differences.diff(x, n, dim, ended(prepend), ended(append))
@@ -349,7 +358,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.nanmax: _without(reductions.amax, -np.inf),
     np.nanmin: _without(reductions.amin, np.inf),
     np.nanprod: lambda a, axis=None, *, keepdims=False: reductions.prod(
-        binary.where(unary.isnan(as_floats(a)), 1, as_floats(a)), axis, keepdims
+        binary.where(unary.isnan(lift(a)), 1, lift(a)), axis, keepdims
     ),
     np.nanargmax: _position_without(reductions.argmax, -np.inf),
     np.nanargmin: _position_without(reductions.argmin, np.inf),

@@ -1,7 +1,8 @@
 """NumPy's functions in terms of lucid's: how the arguments of each are translated."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from importlib import import_module
 from typing import Any
 
@@ -78,11 +79,11 @@ def _expand_dims(a: Any, axis: Any) -> Tensor:
 def _broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
     if any(a is None for a in args):  # which NumPy takes for an object
         raise NoCounterpartError
-    return shaping.broadcast_tensors(*args)
+    return shaping.broadcast_tensors(*operands(*args))
 
 
 def _concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
-    parts = [lift(a).reshape(-1) if axis is None else lift(a) for a in arrays]
+    parts = [a.reshape(-1) if axis is None else a for a in operands(*arrays)]
     out = joining.cat(parts, 0 if axis is None else axis)
     return out if dtype is None else out.to(dtype)
 
@@ -121,23 +122,57 @@ def _nonzero(a: Any) -> Any:
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
     low = min if a_min is None or a_min is _NO_VALUE else a_min
     high = max if a_max is None or a_max is _NO_VALUE else a_max
-    return lift(a).clone() if low is None and high is None else unary.clamp(a, low, high)
+    if low is None and high is None:
+        return lift(a).clone()
+    lattice = lattice_of((a,))
+    if lattice is not None:  # which says where integers become floats
+        numbers = [v for v in (low, high) if isinstance(v, promotion.NUMBERS)]
+        a = a.to(lattice.result_type([a.np_dtype], numbers))
+    return unary.clamp(a, low, high)
 
 
 def _dot(a: Any, b: Any) -> Tensor:
     """The last dimension of `a` against the second to last of `b`; numbers multiply."""
-    x, y = lift_all(a, b)
+    x, y = operands(a, b)
     if not x.ndim or not y.ndim:
-        return binary.mul(a, b)
+        return binary.mul(x, y)
     if x.ndim <= 2 and y.ndim <= 2:
         return contractions.matmul(x, y)
-    x, y = _same_type(x, y)
+    x, y = common((x, y))
     return contractions.tensordot(x, y, ([-1], [-2 if y.ndim > 1 else -1]))
 
 
-def _same_type(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    target = promotion.promote_pair(x.np_dtype, y.np_dtype)
-    return x.to(target), y.to(target)
+def operands(*values: Any) -> list[Tensor]:
+    """Operands as tensors: beside those of a front door, numbers and lists of them have the types that they have there."""
+    lattice = lattice_of(values)
+    if lattice is None:
+        return lift_all(*values)
+    kinds = [v.np_dtype for v in values if isinstance(v, Tensor)]
+    return [lift(lattice.array(v, kinds) if _is_of_numbers(v) else v) for v in values]
+
+
+def _is_of_numbers(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_of_numbers(v) for v in value)
+    return isinstance(value, promotion.NUMBERS) and not isinstance(value, np.generic)
+
+
+def common(values: Sequence[Any]) -> list[Tensor]:
+    """Values as tensors of the type in which they meet; numbers follow the others."""
+    lattice = lattice_of(values)
+    if lattice is None:
+        tensors = lift_all(*values)
+        kind = reduce(promotion.promote_pair, [t.np_dtype for t in tensors])
+        return [t.to(kind) for t in tensors]
+    numbers = [v for v in values if isinstance(v, promotion.NUMBERS)]
+    others = {i: lift(v) for i, v in enumerate(values) if not isinstance(v, promotion.NUMBERS)}
+    kind = lattice.result_type([t.np_dtype for t in others.values()], numbers)
+    return [others[i].to(kind) if i in others else lift(np.asarray(v, kind)) for i, v in enumerate(values)]
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    x, y = common(operands(a, b))
+    return contractions.tensordot(x, y, axes)
 
 
 def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Tensor:
@@ -179,6 +214,9 @@ def _like(make: Function) -> Function:
 
 
 def _full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Tensor:
+    if np.ndim(fill_value):
+        like = _like(lambda size, dtype: creation.empty(size, dtype=dtype))(a, dtype, shape=shape)
+        return shaping.broadcast_to(lift(fill_value), like.shape).to(like.np_dtype, copy=True)
     return _like(lambda size, dtype: creation.full(size, fill_value, dtype=dtype))(a, dtype, shape=shape)
 
 
@@ -296,6 +334,8 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepd
     if method not in _METHODS or isinstance(axis, tuple):
         raise NoCounterpartError
     x = as_floats(a)
+    if not x.numel():  # nan there, an error here
+        raise NoCounterpartError
     return sorting.quantile(x, creation.tensor(q, dtype=x.dtype), axis, keepdims, interpolation=method)
 
 
@@ -304,7 +344,16 @@ def _percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", kee
 
 
 def _unique(ar: Any, *, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None) -> Any:
+    x = lift(ar)
+    if x.np_dtype in dtypes.DIFFERENTIABLE and not x._level and reductions.any(unary.isnan(x)):
+        raise NoCounterpartError  # nan are one value there, and each its own here
     return sorting.unique(lift(ar), return_inverse=return_inverse, return_counts=return_counts, dim=axis)
+
+
+def _rows(m: Any) -> Tensor:
+    """A vector as each row of a square, as NumPy's triangles take it."""
+    x = lift(m)
+    return shaping.broadcast_to(x, (*x.shape, *x.shape)) if x.ndim == 1 else x
 
 
 def _imag(val: Any) -> Tensor:
@@ -318,7 +367,7 @@ def _angle(z: Any, deg: bool = False) -> Tensor:
 
 
 def _meshgrid(*xi: Any, indexing: str = "xy", copy: bool = True) -> tuple[Tensor, ...]:
-    return shaping.meshgrid(*[lift(x).reshape(-1) for x in xi], indexing=indexing)
+    return shaping.meshgrid(*[x.reshape(-1) for x in operands(*xi)], indexing=indexing)
 
 
 def _fourier(name: str) -> Function:
@@ -373,7 +422,7 @@ FUNCTIONS: dict[Any, Function] = {
     np.median: lambda a, axis=None, *, keepdims=False: _quantile(a, 0.5, axis, keepdims=keepdims),
     np.quantile: _quantile,
     np.percentile: _percentile,
-    np.searchsorted: lambda a, v, side="left": sorting.searchsorted(*lift_all(a, v), right=side == "right"),
+    np.searchsorted: lambda a, v, side="left": sorting.searchsorted(*operands(a, v), right=side == "right"),
     np.unique: _unique,
     np.nonzero: _nonzero,
     np.reshape: _reshape,
@@ -384,18 +433,18 @@ FUNCTIONS: dict[Any, Function] = {
     np.moveaxis: lambda a, source, destination: shaping.movedim(a, source, destination),
     np.squeeze: _squeeze,
     np.expand_dims: _expand_dims,
-    np.atleast_1d: lambda *arys: joining.atleast_1d(*map(lift, arys)),
-    np.atleast_2d: lambda *arys: joining.atleast_2d(*map(lift, arys)),
-    np.atleast_3d: lambda *arys: joining.atleast_3d(*map(lift, arys)),
+    np.atleast_1d: lambda *arys: joining.atleast_1d(*operands(*arys)),
+    np.atleast_2d: lambda *arys: joining.atleast_2d(*operands(*arys)),
+    np.atleast_3d: lambda *arys: joining.atleast_3d(*operands(*arys)),
     np.broadcast_to: lambda array, shape: shaping.broadcast_to(
         array, (shape,) if hasattr(shape, "__index__") else shape
     ),
     np.broadcast_arrays: _broadcast_arrays,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: joining.stack(list(arrays), axis),
-    np.hstack: lambda tup: joining.hstack([lift(a) for a in tup]),
-    np.vstack: lambda tup: joining.vstack([lift(a) for a in tup]),
-    np.dstack: lambda tup: joining.dstack([lift(a) for a in tup]),
+    np.hstack: lambda tup: joining.hstack(operands(*tup)),
+    np.vstack: lambda tup: joining.vstack(operands(*tup)),
+    np.dstack: lambda tup: joining.dstack(operands(*tup)),
     np.column_stack: lambda tup: joining.column_stack(tup),
     np.append: lambda arr, values, axis=None: _concatenate((arr, values), axis),
     np.split: equal_parts,
@@ -414,15 +463,15 @@ FUNCTIONS: dict[Any, Function] = {
     np.diagonal: lambda a, offset=0, axis1=0, axis2=1: splitting.diagonal(a, offset, axis1, axis2),
     np.diag: lambda v, k=0: splitting.diag(v, k),
     np.diagflat: lambda v, k=0: splitting.diag(lift(v).reshape(-1), k),
-    np.tril: lambda m, k=0: splitting.tril(m, k),
-    np.triu: lambda m, k=0: splitting.triu(m, k),
+    np.tril: lambda m, k=0: splitting.tril(_rows(m), k),
+    np.triu: lambda m, k=0: splitting.triu(_rows(m), k),
     np.trace: _trace,
     np.dot: _dot,
     np.vdot: lambda a, b, /: contractions.matmul(unary.conj(lift(a).reshape(-1)), lift(b).reshape(-1)),
-    np.inner: lambda a, b, /: contractions.inner(*_same_type(*lift_all(a, b))),
-    np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in lift_all(a, b)]),
-    np.kron: lambda a, b: contractions.kron(*_same_type(*lift_all(a, b))),
-    np.tensordot: lambda a, b, axes=2: contractions.tensordot(*_same_type(*lift_all(a, b)), axes),
+    np.inner: lambda a, b, /: contractions.inner(*common(operands(a, b))),
+    np.outer: lambda a, b: contractions.outer(*[t.reshape(-1) for t in operands(a, b)]),
+    np.kron: lambda a, b: contractions.kron(*common(operands(a, b))),
+    np.tensordot: _tensordot,
     np.einsum: _einsum,
     np.where: _where,
     np.clip: _clip,

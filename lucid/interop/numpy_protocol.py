@@ -68,6 +68,14 @@ def _arrays(value: Any, read: Function) -> Any:
     return {k: _arrays(v, read) for k, v in value.items()} if isinstance(value, dict) else value
 
 
+def holds_tensors(values: Any) -> bool:
+    """Whether there is a tensor among values, or in lists and tuples of them."""
+    for value in values:
+        if isinstance(value, Tensor) or (isinstance(value, list | tuple) and holds_tensors(value)):
+            return True
+    return False
+
+
 def on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
     """NumPy's own function, where it takes no gradient with it."""
     why = "no counterpart in lucid for this NumPy function with these arguments, so a gradient would be lost"
@@ -77,9 +85,11 @@ def on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
     for target in out if isinstance(out, tuple) else (out,):
         if isinstance(target, Tensor):
             storage_of(target).bump(name)
-    if out is None:
-        return result
-    return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if not isinstance(out, tuple):
+        return result if out is None else out
+    results = result if isinstance(result, tuple) else (result,)
+    stored = tuple(r if o is None else o for r, o in zip(results, out, strict=True))
+    return stored if len(stored) > 1 else stored[0]
 
 
 def _stored(name: str, result: Any, out: Any) -> Any:
@@ -122,7 +132,9 @@ UFUNCS: dict[np.ufunc, Function] = {
     np.positive: lambda x: lift(x).clone(),
     np.cbrt: _cube_root,
     np.heaviside: _step,
-    np.modf: lambda x: (unary.frac(x), unary.trunc(x)),
+    np.modf: lambda x: (unary.frac(as_floats(x)), unary.trunc(as_floats(x))),
+    np.fabs: lambda x: unary.abs(as_floats(x)),
+    np.rint: lambda x: unary.round(as_floats(x)),
     np.divmod: lambda x, y: (binary.floor_divide(x, y), binary.remainder(x, y)),
 }
 REDUCTIONS: dict[np.ufunc, Function] = {
@@ -262,6 +274,8 @@ def array_function(self: Tensor | None, func: Any, types: Any, args: Any, kwargs
         if not issubclass(t, _TYPES):
             return NotImplemented
     translation = FUNCTIONS.get(func)
+    if not holds_tensors(args) and not holds_tensors(v for k, v in kwargs.items() if k != "out"):
+        translation = None  # only the place for the result is a tensor
     if translation is not None and _fits(translation, args, settings := _settings(translation, kwargs)):
         try:
             result = translation(*args, **settings)

@@ -38,6 +38,11 @@ class JaxLattice:
         assert found is not None
         return found
 
+    def array(self, value: Any, kinds: list[Any]) -> Any:
+        """A number follows the others, of types `kinds`; a list has a type of its own."""
+        found = np.asarray(value)
+        return found.astype(canonical(found.dtype) if found.ndim else self.result_type(kinds, [value]))
+
     def floating(self, kind: np.dtype[Any], name: str) -> np.dtype[Any]:
         return np.dtype(np.float64 if is_wide() and kind.itemsize == 8 else np.float32)
 

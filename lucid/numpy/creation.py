@@ -7,8 +7,9 @@ import numpy as np
 
 from lucid.api import shaping
 from lucid.core.tensor import Tensor
+from lucid.interop.numpy_protocol import holds_tensors
 from lucid.numpy.arrays import DOOR
-from lucid.numpy.doors import Door, holds_tensors
+from lucid.numpy.doors import Door
 
 
 def makers(door: Door) -> dict[str, Any]:

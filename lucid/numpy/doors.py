@@ -19,7 +19,7 @@ from lucid.core.fields import TensorFields
 from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, wrapped_as
-from lucid.interop.numpy_protocol import UFUNCS, array_function, array_ufunc
+from lucid.interop.numpy_protocol import UFUNCS, array_function, array_ufunc, holds_tensors
 from lucid.ops.tree import tree_map
 
 KNOWN = frozenset(d.numpy for d in ALL)
@@ -35,14 +35,6 @@ class AnyTensor(type):
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         return issubclass(subclass, Tensor) if "door" in cls.__dict__ else type.__subclasscheck__(cls, subclass)
-
-
-def holds_tensors(values: Any) -> bool:
-    """Whether there is a tensor among values, or in lists and tuples of them."""
-    for value in values:
-        if isinstance(value, TensorFields) or (isinstance(value, list | tuple) and holds_tensors(value)):
-            return True
-    return False
 
 
 class Door:
@@ -144,6 +136,9 @@ class ufunc:
         self.__name__, self.__doc__ = ufunc.__name__, ufunc.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = self.ufunc.nin
+        if inputs < len(args) <= self.ufunc.nargs and "out" not in kwargs:  # where to write may be said without a name
+            args, kwargs = args[:inputs], {**kwargs, "out": (*args[inputs:], *(None,) * (self.ufunc.nargs - len(args)))}
         if not kwargs and self.known is not None:
             for a in args:
                 if isinstance(a, TensorFields):
@@ -267,6 +262,10 @@ class NumPyLattice:
 
     def result_type(self, kinds: list[Any], numbers: list[Any]) -> np.dtype[Any]:
         return np.result_type(*kinds, *numbers)
+
+    def array(self, value: Any, kinds: list[Any]) -> Any:
+        """Numbers as functions of arrays take them, which do not let them follow the others, of types `kinds`."""
+        return np.asarray(value)
 
     def floating(self, kind: np.dtype[Any], name: str) -> np.dtype[Any]:
         """Functions of small integers have small floats; a quotient of integers is always a float64."""

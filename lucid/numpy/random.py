@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy.random as _random
 
-from lucid.interop.numpy_protocol import on_arrays
+from lucid.interop.numpy_protocol import holds_tensors, on_arrays
 from lucid.numpy.arrays import DOOR
-from lucid.numpy.doors import holds_tensors
 
 __all__ = sorted(_random.__all__)
 

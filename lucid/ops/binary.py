@@ -210,7 +210,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         if kind is _F32 or kind is _F64:
             return square(input)
     if isinstance(exponent, np.generic):
-        exponent = exponent.item()
+        exponent = exponent.item() if promotion.lattice_of((input,)) is None else lift(exponent)
     if not isinstance(exponent, NUMBERS):
         return _checked_power(input, exponent)
     if not isinstance(input, Tensor | np.ndarray | np.generic):
@@ -221,7 +221,9 @@ def pow(input: Any, exponent: Any) -> Tensor:
         x = input
         if x.np_dtype not in dtypes.DIFFERENTIABLE:
             if isinstance(exponent, float | complex) or x.np_dtype == dtypes.BOOL:
-                x = x.to(promotion.scalar_type(exponent))
+                lattice = promotion.lattice_of((x,))
+                kind = None if lattice is None else lattice.result_type([x.np_dtype], [exponent])
+                x = x.to(kind or promotion.scalar_type(exponent))
             elif exponent < 0:
                 raise ArgumentError("integers to negative integer powers are not allowed; convert to float first")
         elif isinstance(exponent, complex) and not x.is_complex():
