@@ -117,7 +117,8 @@ def test_training_with_other_numbers_of_rows_is_not_traced_again(name):
             before = next(counter)
             losses[compiled].append(step(*given).item())
             traced = next(counter) - before - 1
-            assert not compiled or traced == [1, 4, 0, 0, 0, 0, 1, 0, 0, 0][number]
+            # The first trace ends at the step of the optimizer, whose state is then made.
+            assert not compiled or traced == [5, 0, 0, 0, 0, 0, 1, 0, 0, 0][number]
     np.testing.assert_allclose(losses[True], losses[False], rtol=2e-4)
     assert "without a trace of their own: 2, 7, 9, 33, 64, 101 rows" in step.explain()
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from lucid.compiler.capture import Assignment, Captured, OutputNumber, guards_of, is_below, place_of
 from lucid.compiler.executable import Executable
-from lucid.compiler.places import Found, Reader, Walk
+from lucid.compiler.places import MISSING, VARIABLES, Found, Variable, Walk, assign, fill
+from lucid.compiler.readers import Guard, Reader
 from lucid.core import engine, modes
 from lucid.core.kind import Kind
 from lucid.core.node import (
@@ -54,7 +55,7 @@ class Specialization:
         watched = [t for t, _ in trace.differentiable()]  # hooks on them would be part of the program
         self._watched = len(self.targets)
         self.targets += [place_of(t, trace, walk) for t in watched]
-        self.reader = Reader(places, self.targets, guards_of(trace, walk, tensors))
+        self.reader = Reader(places, self.targets, [*guards_of(trace, walk, tensors), *_absent(found.assignments)])
         gradients = [i for i, a in enumerate(found.assignments) if a.how == "grad"]
         self._gradients = [(i, _output(found.assignments[i].value)) for i in gradients]
         self._others = [i for i, a in enumerate(found.assignments) if a.how != "grad"]
@@ -62,7 +63,7 @@ class Specialization:
         self.draws = generators_of(found.program)
         self.hooks = _hooks(watched)
         self._executable: Executable | None = None
-        self._runs_once = runs_once(found)
+        self._runs_once = self.reader.runs_once = runs_once(found)
         # Results are of the class of what they are made of, if that is handed on.
         self._class = next((type(t) for t in (*trace.tensors, *tensors) if type(t).passed_on), None)
         self._set_writes(program)
@@ -179,14 +180,14 @@ class Specialization:
             new = structure.unflatten([outs[p.place] if type(p) is OutputNumber else p for p in parts])
             if how == "item":
                 target[name] = new
-            elif how == "attribute":
-                setattr(target, name, new)
             elif how == "entries":
-                target[:] = new
+                fill(target, new)
             elif how == "removed":
                 del target[name]
+            elif how.startswith("removed "):
+                assign(target, how.removeprefix("removed "), name, MISSING)
             else:
-                delattr(target, name)
+                assign(target, how, name, new)
         for call, places in self.found.afterwards:
             call(*[outs[i] for i in places])
 
@@ -220,6 +221,12 @@ def runs_once(found: Captured) -> bool:
     """Whether a program makes the state of an optimizer: with the state, another one is needed."""
     made = [a for a in found.assignments if a.how == "item" and _is_new(a)]
     return any(is_below(a.place, optimizer) for a in made for optimizer in found.trace.optimizers.values())
+
+
+def _absent(assignments: Sequence[Assignment]) -> list[Guard]:
+    """Guards for variables that were not there before the function assigned them: it may have looked."""
+    variables = [(a, Variable(a.place, a.how, a.key, None)) for a in assignments if a.how in VARIABLES]
+    return [Guard("absent", a.place, (a.how, a.key)) for a, variable in variables if variable.now() is MISSING]
 
 
 def _is_new(assignment: Assignment) -> bool:

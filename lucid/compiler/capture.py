@@ -5,13 +5,16 @@ down. What it assigns is undone after the trace, and is assigned anew after each
 containers. Values that a run needs as Python numbers (learning rates, step counts) are read by functions before it.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.compiler.places import MISSING, Found, Guard, Walk, is_own
+from lucid.compiler.places import Found, Walk, changed, is_own, restore, writes_arrays
+from lucid.compiler.readers import Guard
 from lucid.core import engine, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.fields import users_attributes
@@ -75,15 +78,27 @@ class OutputNumber(NamedTuple):
     place: int
 
 
+class BeginError(BaseException):
+    """Gives a trace up that takes the first step of an optimizer: with the state for it, one program serves all steps.
+
+    It is no error of the function, and not for it to catch.
+    """
+
+    def __init__(self, make: Callable[[], None], remove: Callable[[], None]) -> None:
+        super().__init__("the state of an optimizer is to be made first")
+        self.make, self.remove = make, remove
+
+
 class Capture(Trace):
     """One trace of a compiled function."""
 
     title = "lucid.compile"
     captures = True
 
-    def __init__(self, arguments: Sequence[Tensor], name: str) -> None:
+    def __init__(self, arguments: Sequence[Tensor], name: str, can_begin: bool = False) -> None:
         super().__init__()
         self.function = name
+        self._can_begin = can_begin
         self.arguments: dict[int, Name] = {}
         self.inputs: list[Name] = []
         self.tensors = list(arguments)
@@ -188,6 +203,11 @@ class Capture(Trace):
         self.schedules.append(schedule)
         self.after(after, *tensors.values())
 
+    def begin(self, make: Callable[[], None], remove: Callable[[], None]) -> None:
+        """Let the state of an optimizer be made before the trace, which starts again, if it can be."""
+        if self._can_begin:
+            raise BeginError(make, remove)
+
     def raise_if_scheduled(self, optimizer: Any, what: str) -> None:
         """Refuse to use numbers of an optimizer that a schedule changes after the run, and should have changed by now."""
         if any(s.optimizer is optimizer for s in self.schedules):
@@ -227,7 +247,9 @@ class Capture(Trace):
     def left_out_if(self, condition: Any, optimizer: Any) -> Iterator[None]:
         """What is written to tensors from outside inside of this context is not, in runs in which the condition holds."""
         before = {id(root): root.current() for roots in self._roots.values() for root in roots}
+        can_begin, self._can_begin = self._can_begin, False  # a step that is left out makes no state
         yield
+        self._can_begin = can_begin
         self.skips.append((optimizer, condition))
         for root in [r for roots in self._roots.values() for r in roots if id(r) in self._overwritten]:
             new, old = root.current(), before.get(id(root)) or self._capture(self._originals[id(root)])
@@ -337,7 +359,9 @@ def captured(
         token = modes.autocast.set(None if casting is None else casting.anew())
         try:
             result = function(*args, **kwargs)
-            changes = [*_changes(walk), *_first_attributes(trace, walk)]
+            changes = [*changed(walk), *_first_attributes(trace, walk)]
+            if writes_arrays(walk):
+                trace.eager = "it writes to an array of NumPy"
         finally:
             modes.autocast.reset(token)
             restore(walk)
@@ -592,32 +616,6 @@ def is_below(place: Found | None, owner: Any) -> bool:
     return False
 
 
-def _fields(container: Any) -> Any:
-    return container if isinstance(container, dict | list) else container.__dict__
-
-
-def _changes(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
-    """What has been assigned since the walk."""
-    for found, before in walk.contents:
-        if before is None or _is_closed(found.value):
-            continue
-        now = _fields(found.value)
-        if isinstance(now, list):
-            if len(now) != len(before):
-                yield found, "entries", None, list(now)
-                continue
-            pairs: Any = enumerate(now)
-            old: Any = dict(enumerate(before))
-        else:
-            pairs, old = list(now.items()), before
-            for key in [k for k in old if k not in now]:
-                yield found, "removed" if isinstance(found.value, dict) else "removed attribute", key, None
-        how = "item" if isinstance(found.value, dict | list) else "attribute"
-        for key, value in pairs:
-            if value is not old.get(key, MISSING) and not _is_equal(value, old.get(key, MISSING)):
-                yield found, how, key, value
-
-
 def _first_attributes(trace: Capture, walk: Walk) -> list[tuple[Found, str, Any, Any]]:
     """What has been assigned to tensors that had no attributes."""
     known = {id(found.value) for found, _ in walk.contents}
@@ -634,30 +632,6 @@ def _first_attributes(trace: Capture, walk: Walk) -> list[tuple[Found, str, Any,
     ]
 
 
-def _is_closed(value: Any) -> bool:
-    """Whether the attributes of an object are its own affair: only what it names is looked at."""
-    kind = type(value)
-    return hasattr(kind, "compiled_attributes") and not hasattr(kind, "runs_apart") and is_own(kind.__module__)
-
-
-def _is_equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and isinstance(a, bool | int | float | str) and a == b
-
-
-def restore(walk: Walk) -> None:
-    """Put back what has been assigned since the walk."""
-    for found, before in walk.contents:
-        if before is None or _is_closed(found.value):
-            continue
-        now = _fields(found.value)
-        if isinstance(now, list):
-            if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
-                now[:] = before
-        elif len(now) != len(before) or any(now.get(k, MISSING) is not v for k, v in before.items()):
-            now.clear()
-            now.update(before)
-
-
 def _check_schedules(trace: Capture, walk: Walk) -> None:
     """Refuse to look at a schedule that takes its step after the run."""
     for f in (*walk.plain, *walk.kinds):
@@ -671,10 +645,14 @@ def _check_schedules(trace: Capture, walk: Walk) -> None:
 def guards_of(trace: Capture, walk: Walk, held: Sequence[Tensor]) -> list[Guard]:
     """What must be as it was for a program to serve again."""
     guards = [Guard("type", f, type(f.value)) for f in walk.kinds if f.parent is not None]
-    guards += [Guard("length", f, len(f.value)) for f in walk.kinds if isinstance(f.value, dict | list | tuple)]
+    guards += [
+        Guard("length", f, len(f.value)) for f in walk.kinds if isinstance(f.value, dict | list | tuple | deque | set)
+    ]
     guards += [Guard("same", f, f.value) for f in walk.same if f.parent is not None]
     guards += [Guard("alias", f, None, other) for f, other in walk.twice]
     guards += [Guard("plain", f, f.value) for f in walk.plain]
+    guards += [Guard("entries", f, copy(f.value)) for f in walk.compared]
+    guards += [Guard("elements", f, before) for f, before in walk.arrays]
     for (key, name), group in trace.options.items():
         value = group.get(name)
         guards.append(Guard("plain", Found(walk.containers[key], "item", name, value), value))

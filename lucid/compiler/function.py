@@ -5,7 +5,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from threading import RLock
 from typing import Any
@@ -14,8 +14,9 @@ import numpy as np
 
 from lucid.compiler import sizes
 from lucid.compiler.calls import AliasedError, Specialization, runs_once
-from lucid.compiler.capture import Capture, Captured, captured
-from lucid.compiler.places import Found, TooManyError, Walk, described, facts
+from lucid.compiler.capture import BeginError, Capture, Captured, captured
+from lucid.compiler.places import Found, TooManyError, Walk
+from lucid.compiler.readers import described, facts
 from lucid.compiler.sizes import General, NotGeneralError
 from lucid.compiler.verification import verified
 from lucid.core import dtypes, levels, modes
@@ -221,33 +222,36 @@ class Compiled:
 
     def _first_call(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Trace the function for arguments that no program serves, and run the program."""
-        with _lock:
-            for known in reversed(self._known.get(key, ())):  # another thread may have been faster
-                if known.found.eager:
-                    return self._aside(known.found.eager, args, kwargs)
-                found = known(tensors)
-                if type(found) is list:
-                    return found[0]
-            results = self._with_other_rows(key, tensors, args, kwargs)
-            if results is not None:
-                return results[0]
-            made = self._traced(key, tensors, args, kwargs)
+        with ExitStack() as begun:
+            with _lock:
+                for known in reversed(self._known.get(key, ())):  # another thread may have been faster
+                    if known.found.eager:
+                        return self._aside(known.found.eager, args, kwargs)
+                    found = known(tensors)
+                    if type(found) is list:
+                        return found[0]
+                results = self._with_other_rows(key, tensors, args, kwargs)
+                if results is not None:
+                    return results[0]
+                made = self._traced(key, tensors, args, kwargs, begun)
+            found = None if made.found.eager else made(tensors)
+            if type(found) is list:
+                begun.pop_all()  # the state of optimizers stays
+                return found[0]
         if made.found.eager:
             return self._aside(made.found.eager, args, kwargs)
-        found = made(tensors)
-        if type(found) is not list:
-            raise RuntimeError(f"lucid.compile: `{self._name}` cannot be run again as it was traced: {made.why(found)}")
-        return found[0]
+        raise RuntimeError(f"lucid.compile: `{self._name}` cannot be run again as it was traced: {made.why(found)}")
 
-    def _traced(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Specialization:
+    def _traced(
+        self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any, begun: ExitStack | None = None
+    ) -> Specialization:
+        """A new program. If there is `begun`, the state of optimizers may be made, and it knows how to remove it."""
         words = _words(args, kwargs)
         reason = self._reason(key, tensors, words)
         self._last_words = words
         leaves, structure = tree.flatten((args, kwargs))
-        walk = Walk(self._roots([*leaves, *_beside_leaves(structure)]))
-        given = [t for t in leaves if isinstance(t, Tensor)]
-        assert all(a is b for a, b in zip(given, tensors, strict=True))
-        found = captured(self.function, args, kwargs, leaves, structure, walk, Capture(given, self._name))
+        assert all(a is b for a, b in zip([t for t in leaves if isinstance(t, Tensor)], tensors, strict=True))
+        walk, found = self._captured(args, kwargs, leaves, structure, begun)
         for program in (found.program, found.inlined):
             program.fast = self.fast
             if found.pulled is None:  # else a derivative may read what was given
@@ -261,6 +265,20 @@ class Compiled:
         self._history.append((", ".join(described(facts(t)) for t in tensors), reason))
         self._count(key, reason)
         return made
+
+    def _captured(
+        self, args: Any, kwargs: Any, leaves: Sequence[Any], structure: Any, begun: ExitStack | None
+    ) -> tuple[Walk, Captured]:
+        given = [t for t in leaves if isinstance(t, Tensor)]
+        while True:
+            walk = Walk(self._roots([*leaves, *_beside_leaves(structure)]))
+            trace = Capture(given, self._name, begun is not None)
+            try:
+                return walk, captured(self.function, args, kwargs, leaves, structure, walk, trace)
+            except BeginError as signal:
+                assert begun is not None
+                begun.callback(signal.remove)
+                signal.make()
 
     @staticmethod
     def _keep(known: dict[Any, list[Any]], key: Any, made: Any) -> None:

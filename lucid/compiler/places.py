@@ -1,8 +1,7 @@
 """Where a function finds what it uses: closure cells, globals, attributes, entries of containers.
 
 `Walk` goes through everything that a function can see, once. What a trace then turns out to use has a `Found`, the way
-by which it is read again before each run; `reader` turns a list of such ways, and of values that must be what they
-were (*guards*), into one Python function without loops.
+by which it is read again before each run (`readers`).
 """
 
 import dis
@@ -11,8 +10,9 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from operator import is_not
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from lucid.core.fields import users_attributes
 from lucid.core.kind import Kind
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
-from lucid.ir import changes
 
 _PLAIN = (
     bool,
@@ -41,11 +40,15 @@ _PLAIN = (
     Enum,
 )
 _OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
-_LONG = (
-    64  # entries of plain values in one container that are looked at before each run; of longer ones only the number
-)
+_STORES = {
+    "STORE_DEREF": "cell", "DELETE_DEREF": "cell", "STORE_GLOBAL": "global", "DELETE_GLOBAL": "global",
+    "STORE_ATTR": "attribute", "DELETE_ATTR": "attribute",
+}  # fmt: skip
+_LONG = 64  # entries of plain values in one container that have a place each; longer ones are compared as a whole
+_LONGEST = 1 << 14  # entries of one that is; of those above it, only the number is looked at
 _MOST = 200_000  # places that are looked at; a thousand modules in training have a fifth of that
 _OWN = frozenset({"lucid", "numpy", "sorix", "builtins", *sys.stdlib_module_names})
+_MOST_BYTES = 1 << 20  # of an array of NumPy that are looked at before each run
 MISSING = object()
 
 
@@ -72,7 +75,7 @@ class Found:
         if above is MISSING:
             return MISSING
         try:
-            return _STEPS[self.how](above, self.key.read() if isinstance(self.key, Found) else self.key)
+            return STEPS[self.how](above, self.key.read() if isinstance(self.key, Found) else self.key)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return MISSING
 
@@ -93,7 +96,7 @@ def _in_cell(function: Any, name: str) -> Any:
     return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
 
 
-_STEPS: dict[str, Callable[[Any, Any], Any]] = {
+STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "cell": _in_cell,
     "global": lambda function, name: function.__globals__[name],
     "attribute": lambda owner, name: owner.__dict__[name],
@@ -107,11 +110,30 @@ _STEPS: dict[str, Callable[[Any, Any], Any]] = {
 _COMPILED = "cython_function_or_method"  # the type of functions of compiled modules, whose closures nobody sees
 
 
+VARIABLES = ("cell", "global", "attribute", "slot")
+
+
+class Variable(NamedTuple):
+    """What code may assign that is no entry of a container: how it is reached from where, and what was there."""
+
+    owner: Found
+    how: str  # one of VARIABLES
+    key: str
+    before: Any
+
+    def now(self) -> Any:
+        try:
+            return STEPS[self.how](self.owner.value, self.key)
+        except (AttributeError, KeyError, ValueError):
+            return MISSING
+
+
 class Walk:
     """All tensors, plain values and containers that can be reached from some roots."""
 
     def __init__(self, roots: Sequence[Found]) -> None:
         self.names: set[str] = set()  # that code which can be reached uses: attributes of others are not looked at
+        self._stored: set[tuple[str, str]] = set()  # what it assigns
         while True:
             known = len(self.names)
             self.tensors: dict[int, list[Found]] = {}
@@ -120,6 +142,8 @@ class Walk:
             self.kinds: list[Found] = []  # must be of the same type, and have as many entries
             self.twice: list[tuple[Found, Found]] = []  # places with the same container
             self.containers: dict[int, Found] = {}
+            self.compared: list[Found] = []  # must have the same entries
+            self.arrays: list[tuple[Found, bytes]] = []  # must have the same elements
             self.groups: list[Any] = []  # of optimizers, whose options are read anew
             self._hooked: set[int] = set()
             self._frontier = deque(roots)
@@ -134,6 +158,31 @@ class Walk:
         self.contents = [(found, _contents(found.value)) for found in self.containers.values()]
         first = [places[0] for places in self.tensors.values()]
         self.contents += [(f, dict(own)) for f in first if (own := users_attributes(f.value))]
+        # By what it is that is assigned: functions share globals and closures.
+        self.variables = list({key: v for f in self.containers.values() for key, v in self._variables(f)}.values())
+
+    def _variables(self, found: Found) -> Iterator[tuple[Any, Variable]]:
+        """What code that was reached may assign there."""
+        value = found.value
+        if isinstance(value, FunctionType):
+            if not _is_users(value):
+                return
+            stored = _uses(value.__code__).stored
+            cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+            named: list[tuple[Any, str, str]] = [
+                (id(cells[n]), how, n) for how, n in stored if how == "cell" and n in cells
+            ]
+            named += [((id(value.__globals__), n), how, n) for how, n in stored if how == "global"]
+        elif isinstance(value, type | ModuleType):
+            if is_own(value.__module__ if isinstance(value, type) else value.__name__):
+                return
+            named = [((id(value), n), how, n) for how, n in self._stored if how == "attribute"]
+        else:
+            slots = {n for cls in type(value).__mro__ if not is_own(cls.__module__) for n in _slots(cls)}
+            named = [((id(value), n), "slot", n) for how, n in self._stored if how == "attribute" and n in slots]
+        for key, how, name in named:
+            variable = Variable(found, how, name, None)
+            yield key, variable._replace(before=variable.now())
 
     def _raise_too_many(self) -> None:
         """Name the way by which most of what is still to be looked at is reached."""
@@ -164,6 +213,8 @@ class Walk:
             self._visit_module(found)
         elif isinstance(value, BuiltinFunctionType | np.ufunc | np.ndarray | Generator):
             self.same.append(found)
+            if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
+                self.arrays.append((found, value.tobytes()))
         else:
             self.containers[id(value)] = found
             self._visit_container(found, value)
@@ -191,13 +242,17 @@ class Walk:
             self.kinds.append(found)
             for key, item in list(value.items()):
                 self._go_on(found, "item", self._key(key), item)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, set | frozenset):
+            self.kinds.append(found)
+            self.compared += [found] if len(value) <= _LONGEST else []
+        elif isinstance(value, list | tuple | deque):
             self.kinds.append(found)
             if len(value) <= _LONG or any(not isinstance(v, _PLAIN) for v in value):
                 for i, item in enumerate(value):
                     self._go_on(found, "item", i, item)
             else:
                 self.same.append(found)
+                self.compared += [found] if len(value) <= _LONGEST else []
         elif isinstance(value, FunctionType):
             self._visit_function(found, value)
         elif isinstance(value, MethodType):
@@ -226,10 +281,15 @@ class Walk:
                 self._go_on(found, "cell", name, cell.cell_contents)
             except ValueError:  # not filled yet
                 continue
-        if is_own(function.__module__) and not code.co_filename.startswith("<"):  # which examples of modules are
+        if not _is_users(function):
             return
         self.names.update(_names(code))
-        for name in _globals(code):
+        uses = _uses(code)
+        self._stored.update(uses.stored)
+        for name, item in vars(function).items():
+            if name in self.names:
+                self._go_on(found, "attribute", name, item)
+        for name in uses.globals:
             if name in function.__globals__:
                 self._go_on(found, "global", name, function.__globals__[name])
         for i, default in enumerate(function.__defaults__ or ()):
@@ -256,6 +316,7 @@ class Walk:
                     continue
                 for code in _codes(value):
                     self.names.update(_names(code))
+                    self._stored.update(_uses(code).stored)
                     function = value if isinstance(value, FunctionType) else None
                     if function is not None and id(function) not in self.containers:
                         self._go_on(root, "attribute", name, function)
@@ -340,11 +401,32 @@ def _contents(value: Any) -> Any:
     """A copy of the first level of a container, by which changes are noticed; None for what cannot change."""
     if isinstance(value, dict):
         return dict(value)
-    if isinstance(value, list):
+    if isinstance(value, list | deque | set):
         return list(value)
-    if isinstance(value, type | ModuleType | FunctionType | MethodType | tuple | functools.partial):
+    if isinstance(value, type | ModuleType | MethodType | tuple | functools.partial):
+        return None
+    if isinstance(value, FunctionType) and not _is_users(value):
         return None
     return dict(value.__dict__) if hasattr(value, "__dict__") else None
+
+
+def assign(owner: Any, how: str, key: str, value: Any) -> None:
+    """Give a variable a value; MISSING for none."""
+    if how == "cell":
+        cell = owner.__closure__[owner.__code__.co_freevars.index(key)]
+        if value is MISSING:
+            del cell.cell_contents
+        else:
+            cell.cell_contents = value
+    elif how == "global":
+        if value is MISSING:
+            del owner.__globals__[key]
+        else:
+            owner.__globals__[key] = value
+    elif value is MISSING:
+        delattr(owner, key)
+    else:
+        setattr(owner, key, value)
 
 
 def is_own(module: Any) -> bool:
@@ -377,290 +459,119 @@ def _names(code: CodeType) -> Iterator[str]:
             yield constant
 
 
+class _Uses(NamedTuple):
+    """Names that code looks up among globals, and those that it assigns: closure variables, globals, attributes."""
+
+    globals: tuple[str, ...]
+    stored: frozenset[tuple[str, str]]
+
+
 @functools.lru_cache(maxsize=1024)
-def _globals(code: CodeType) -> tuple[str, ...]:
-    """The names that code looks up among globals, also as strings where it asks for all of them."""
-    if "globals" in code.co_names:
-        return tuple(dict.fromkeys(_names(code)))
-    found = [str(i.argval) for i in dis.get_instructions(code) if i.opname in _OF_GLOBALS]
-    # What is no name was put there by tools that rewrite code, as pytest does with asserts.
-    found = [name for name in found if name.isidentifier()]
-    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _globals(constant)]
-    return tuple(dict.fromkeys([*found, *inner]))
+def _uses(code: CodeType) -> _Uses:
+    found: list[str] = []
+    stored: set[tuple[str, str]] = set()
+    for i in dis.get_instructions(code):
+        # What is no name was put there by tools that rewrite code, as pytest does with asserts.
+        if i.opname in _OF_GLOBALS and i.argval.isidentifier():
+            found.append(i.argval)
+        if i.opname in _STORES:
+            stored.add((_STORES[i.opname], i.argval))
+    if "globals" in code.co_names:  # they may be named by strings
+        found = list(_names(code))
+        stored.update(("global", name) for name in found)
+    if "setattr" in code.co_names or "delattr" in code.co_names:
+        stored.update(("attribute", name) for name in _names(code))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = _uses(constant)
+            found += inner.globals
+            stored |= inner.stored
+    return _Uses(tuple(dict.fromkeys(found)), frozenset(stored))
 
 
-class Guard:
-    """A condition under which a program serves, and how to say that it does not hold."""
-
-    __slots__ = ("expected", "kind", "other", "place")
-
-    def __init__(self, kind: str, place: Found, expected: Any, other: Found | None = None) -> None:
-        self.kind = kind
-        self.place = place
-        self.expected = expected
-        self.other = other
-
-    def holds(self) -> bool:
-        now = self.place.read()
-        if self.kind == "plain":
-            return now is self.expected or (type(now) is type(self.expected) and bool(now == self.expected))
-        if self.kind == "same":
-            return now is self.expected
-        if self.kind == "alias":
-            return self.other is not None and now is self.other.read()
-        if self.kind == "type":
-            return type(now) is self.expected
-        if self.kind == "length":
-            return now is not MISSING and len(now) == self.expected
-        if self.kind == "none":
-            return now is None
-        return isinstance(now, Tensor) and facts(now) == self.expected
-
-    def __str__(self) -> str:
-        now = self.place.read()
-        if now is MISSING:
-            return f"{self.place} is gone"
-        if self.kind == "plain":
-            return f"{self.place} was {self.expected!r}, now {now!r}"
-        if self.kind == "same":
-            return f"{self.place} is another object"
-        if self.kind == "alias":
-            return f"{self.place} and {self.other} are not the same object any more"
-        if self.kind == "type":
-            return f"{self.place} was a {self.expected.__name__}, now a {type(now).__name__}"
-        if self.kind == "length":
-            return f"{self.place} had {self.expected} entries, now {len(now)}"
-        if self.kind == "none":
-            return f"{self.place} was None, now it is there"
-        if not isinstance(now, Tensor):
-            return f"{self.place} was a tensor, now {now!r}"
-        return f"{self.place} was {described(self.expected)}, now {described(facts(now))}"
+def _is_users(function: FunctionType) -> bool:
+    """Whether a function is of the user's own code, which examples of modules are too."""
+    return not is_own(function.__module__) or function.__code__.co_filename.startswith("<")
 
 
-def facts(tensor: Tensor) -> tuple[Any, ...]:
-    """What a program depends on of a tensor: class, shape, type, whether it requires grad, and strides unless row-major."""
-    if isinstance(tensor, Kind):
-        return (type(tensor),)
-    array = tensor._array
-    return (
-        type(tensor),
-        array.shape,
-        array.dtype,
-        tensor.requires_grad,
-        None if array.flags.c_contiguous else array.strides,
-    )
+# --- what a function assigns -----------------------------------------------------------------------
 
 
-def described(found: tuple[Any, ...]) -> str:
-    """The same in words."""
-    if len(found) < 5:
-        return f"a {found[0].__name__}"
-    _, shape, dtype, requires_grad, strides = found
-    return f"{dtype}{list(shape)}{' that requires grad' * requires_grad}{' in another order than row-major' * bool(strides)}"
+def _fields(container: Any) -> Any:
+    return container if isinstance(container, dict | list | deque | set) else container.__dict__
 
 
-class Reader:
-    """Reads places, after it has checked guards, by generated code.
-
-    Tensors are mostly the same ones as in the last run, over the same memory: then nothing else is looked at. What
-    hangs on attributes of modules alone is the same as long as nobody has assigned to one, which is counted.
-    """
-
-    def __init__(self, tensors: Sequence[Found], others: Sequence[Found], guards: Sequence[Guard]) -> None:
-        self.guards = list(guards)
-        self.expected = [facts(found.value) for found in tensors]
-        self.places = list(tensors)
-        self._others = list(others)
-        self.version = 0  # counts how often a tensor was another one than before
-        self._last: list[Any] = [None] * len(tensors)
-        self._arrays: list[Any] = [None] * len(tensors)
-        self._kept: list[Any] = []
-        self._read = _Code(self, tensors, others, self._kept, False).function
-        quick = _Code(self, tensors, others, self._kept, True)
-        self._read_quickly, self._notes = quick.function, quick.kept
-        self._count = -1  # of assignments to modules when everything was read
-
-    def __call__(self, arguments: Sequence[Tensor]) -> Any:
-        """The tensors and the others, for the tensors among the arguments; or what `why` explains, if it does not serve."""
-        try:
-            if self._count == changes.count[0]:
-                found = self._read_quickly(arguments)
-                if found is not None:
-                    return found
-            count = changes.count[0]
-            found = self._read(arguments)
-            self._count = -1
-            if type(found) is tuple:
-                self._kept[:] = [place.read() for place in self._notes]
-                self._count = count
-            return found
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            return None
-
-    def release(self) -> None:
-        """Forget what was found at the places, which are read anew."""
-        founds = [*self.places, *self._others, *[p for g in self.guards for p in (g.place, g.other) if p is not None]]
-        while founds:
-            found = founds.pop()
-            if found.parent is not None:
-                found.value = None
-                founds.append(found.parent)
-                if isinstance(found.key, Found):
-                    founds.append(found.key)
-
-    def why(self, failed: int | None) -> str:
-        """What has changed, in words."""
-        if failed is not None and failed < 0:
-            found = self.places[-1 - failed]
-            return str(Guard("tensor", found, self.expected[-1 - failed]))
-        if failed is not None:
-            return str(self.guards[failed])
-        gone = next((f for f in self.places if f.read() is MISSING), None)
-        broken = next((g for g in self.guards if not g.holds()), None)
-        return f"{gone} is gone" if gone is not None else str(broken or "something that the function reads is gone")
-
-    def _fits(self, i: int, tensor: Any) -> bool:
-        if not isinstance(tensor, Tensor) or facts(tensor) != self.expected[i]:
-            return False
-        self._last[i], self._arrays[i] = tensor, tensor._array
-        self.version += 1
-        return True
-
-
-class _Code:
-    """The text of a function that reads places, and the values in it. The quick one takes what hangs on modules as `kept`."""
-
-    def __init__(
-        self, reader: Reader, tensors: Sequence[Found], others: Sequence[Found], kept: list[Any], quick: bool
-    ) -> None:
-        self.quick = quick
-        self.kept: list[Found] = []
-        self._lines: list[str] = []
-        self._constants: dict[str, Any] = {
-            "last": reader._last, "arrays": reader._arrays, "fits": reader._fits, "kept": kept
-        }  # fmt: skip
-        self._variables: dict[Any, str] = {}
-        failed = "None" if quick else None  # the slow one says what has changed
-        for number, guard in enumerate(reader.guards):
-            if not quick or not self._is_kept(guard):
-                self._lines.append(f"    if {self._condition(guard)}: return {failed or number}")
-        for i, found in enumerate(tensors):
-            v = self._variable(found)
-            if quick and v.startswith("kept"):
-                self._lines.append(f"    v{i}k = {v}")
-                v = self._variables[_key(found)] = f"v{i}k"
-            grad = bool(reader.expected[i][3])
-            self._lines.append(
-                f"    if ({v} is not last[{i}] or {v}._array is not arrays[{i}] or {v}._requires_grad is not {grad}) "
-                f"and not fits({i}, {v}): return {failed or -1 - i}"
-            )
-        results = [", ".join([self._variable(f) for f in group]) for group in (tensors, others)]
-        source = "\n".join(["def read(arguments):", *self._lines, f"    return [{results[0]}], [{results[1]}]"])
-        exec(compile(source, "<lucid.compile: captures>", "exec"), self._constants)
-        self.function: Callable[[Sequence[Tensor]], Any] = self._constants["read"]
-
-    def _kept(self, found: Found) -> str:
-        """A place that hangs on modules, as the value that it had when everything was read; its module must be the same."""
-        top = _top(found)
-        if top.parent is not None and top not in self.kept:
-            v = self._variable(top)
-            self.kept.append(top)
-            self._lines.append(f"    if {v} is not kept[{len(self.kept) - 1}]: return None")
-        self.kept.append(found)
-        return f"kept[{len(self.kept) - 1}]"
-
-    def _is_kept(self, guard: Guard) -> bool:
-        """Whether a guard holds as long as modules have the same attributes."""
-        places = [guard.place] if guard.other is None else [guard.place, guard.other]
-        return guard.kind != "length" and all(_hangs_on_modules(p) for p in places)
-
-    def _constant(self, value: Any) -> str:
-        if value is None or value is True or value is False or type(value) is int:
-            return repr(value)
-        return self._named(value)
-
-    def _named(self, value: Any) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants[name] = value
-        return name
-
-    def _condition(self, guard: Guard) -> str:
-        v, expected = self._variable(guard.place), guard.expected
-        if guard.kind == "alias":
-            assert guard.other is not None
-            return f"{v} is not {self._variable(guard.other)}"
-        if guard.kind == "length":
-            return f"len({v}) != {expected}"
-        if guard.kind == "type":
-            return f"type({v}) is not {self._constant(expected)}"
-        if expected is None or type(expected) is bool:
-            return f"{v} is not {expected}"
-        c = self._named(expected)
-        if guard.kind == "same":
-            return f"{v} is not {c}"
-        return f"{v} is not {c} and (type({v}) is not type({c}) or {v} != {c})"
-
-    def _variable(self, found: Found) -> str:
-        """The variable with what is at a place, read when it is first needed."""
-        key = _key(found)
-        if key in self._variables:
-            return self._variables[key]
-        if found.how == "argument":
-            name = f"arguments[{found.key}]"
-        elif found.parent is None:
-            name = self._named(found.value)
-        elif self.quick and _hangs_on_modules(found):
-            name = self._kept(found)
+def changed(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
+    """What has been assigned since the walk."""
+    for found, before in walk.contents:
+        if before is None or _is_closed(found.value):
+            continue
+        now = _fields(found.value)
+        if isinstance(now, set):
+            if now != set(before):
+                yield found, "entries", None, list(now)
+            continue
+        if isinstance(now, list | deque):
+            if len(now) != len(before) or (isinstance(now, deque) and any(map(is_not, now, before))):
+                yield found, "entries", None, list(now)
+                continue
+            pairs: Any = enumerate(now)
+            old: Any = dict(enumerate(before))
         else:
-            above = self._variable(found.parent)
-            how = found.how
-            if how == "cell":
-                cells = found.parent.value.__closure__
-                cell = cells[found.parent.value.__code__.co_freevars.index(found.key)]
-                text = f"{self._constant(cell)}.cell_contents"
-            elif how == "global":
-                text = f"{self._constant(found.parent.value.__globals__)}[{found.key!r}]"
-            elif how == "attribute":
-                text = f"{self._fields(found.parent, above)}[{found.key!r}]"
-            elif how == "slot":
-                text = f"{above}.{found.key}"
-            elif how == "item":
-                inner = self._variable(found.key) if isinstance(found.key, Found) else self._constant(found.key)
-                text = f"{above}[{inner}]"
-            else:
-                text = f"{above}._grad" if how == "grad" else f"{above}._meta.base"
-            name = f"v{len(self._variables)}"
-            self._lines.append(f"    {name} = {text}")
-        self._variables[key] = name
-        return name
-
-    def _fields(self, owner: Found, variable: str) -> str:
-        """The variable with the attributes of an object."""
-        key = (id(owner), "fields")
-        if key not in self._variables:
-            self._variables[key] = name = f"d{len(self._variables)}"
-            self._lines.append(f"    {name} = {variable}.__dict__")
-        return self._variables[key]
+            pairs, old = list(now.items()), before
+            for key in [k for k in old if k not in now]:
+                yield found, "removed" if isinstance(found.value, dict) else "removed attribute", key, None
+        how = "attribute" if now is not found.value else "item"
+        for key, value in pairs:
+            if value is not old.get(key, MISSING) and not _is_equal(value, old.get(key, MISSING)):
+                yield found, how, key, value
+    for variable in walk.variables:
+        new = variable.now()
+        if new is not variable.before and not _is_equal(new, variable.before):
+            how = f"removed {variable.how}" if new is MISSING else variable.how
+            yield variable.owner, how, variable.key, None if new is MISSING else new
 
 
-def _key(found: Found) -> Any:
-    if found.parent is None:
-        return id(found.value)
-    return id(found.parent), found.how, _hashable(found.key)
+def _is_closed(value: Any) -> bool:
+    """Whether the attributes of an object are its own affair: only what it names is looked at."""
+    kind = type(value)
+    return hasattr(kind, "compiled_attributes") and not hasattr(kind, "runs_apart") and is_own(kind.__module__)
 
 
-def _hangs_on_modules(found: Found) -> bool:
-    """Whether a place is an attribute of a module."""
-    counted = found.parent is not None and hasattr(type(found.parent.value), "counts_changes")
-    return counted and found.how in ("attribute", "slot")
+def _is_equal(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and isinstance(a, bool | int | float | str) and a == b
 
 
-def _top(found: Found) -> Found:
-    """The module from which a place is reached by attributes of modules."""
-    while found.parent is not None and _hangs_on_modules(found):
-        found = found.parent
-    return found
+def writes_arrays(walk: Walk) -> bool:
+    """Whether arrays of NumPy have other elements than at the time of the walk."""
+    return any(found.value.tobytes() != before for found, before in walk.arrays)
 
 
-def _hashable(key: Any) -> Any:
-    return id(key) if isinstance(key, Found) else (type(key), key)
+def restore(walk: Walk) -> None:
+    """Put back what has been assigned since the walk."""
+    for found, elements in walk.arrays:
+        array = found.value
+        if array.tobytes() != elements:
+            array[...] = np.frombuffer(elements, array.dtype).reshape(array.shape)
+    for found, before in walk.contents:
+        if before is None or _is_closed(found.value):
+            continue
+        now = _fields(found.value)
+        if isinstance(now, list | deque | set):
+            if len(now) != len(before) or any(map(is_not, now, before)):
+                fill(now, before)
+        elif len(now) != len(before) or any(now.get(k, MISSING) is not v for k, v in before.items()):
+            now.clear()
+            now.update(before)
+    for variable in walk.variables:
+        if variable.now() is not variable.before:
+            assign(variable.owner.value, variable.how, variable.key, variable.before)
+
+
+def fill(container: Any, entries: Sequence[Any]) -> None:
+    """Give a list, deque or set other entries."""
+    container.clear()
+    if isinstance(container, set):
+        container.update(entries)
+    else:
+        container.extend(entries)

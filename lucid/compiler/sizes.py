@@ -159,10 +159,10 @@ class Probe(Capture):
         self.kind = kind
         self._most = most + _LONGER
 
-    def emit(self, prim: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Tensor]) -> list[Name]:
+    def emit(self, prim: Any, operands: Sequence[Any], params: Any, outs: Any, place: Any = None) -> list[Name]:
         if len(self.instructions) > self._most:
             raise NotGeneralError("it does something for each row")
-        return super().emit(prim, operands, params, outs)
+        return super().emit(prim, operands, params, outs, place)
 
     def _constant(self, value: Any) -> Name:
         if math.prod(value.shape) > _LARGEST:

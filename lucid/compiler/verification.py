@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api.rng import Generator, default_generator
-from lucid.compiler.capture import restore
-from lucid.compiler.places import Found, Walk
+from lucid.compiler.places import Found, Walk, restore
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ops import tree

@@ -301,11 +301,11 @@ class Trace:
         outs = [placeholders.empty(r.shape, dtypes.as_numpy(r.dtype)) for r in results]
         return [Traced.make(o, self, n) for o, n in zip(outs, self.emit(what, operands, {}, outs), strict=True)]
 
-    def emit(self, prim: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Tensor]) -> list[Name]:
+    def emit(self, prim: Any, operands: Sequence[Any], params: Any, outs: Any, place: Any = None) -> list[Name]:
         names = [self.name(o.shape, o.dtype) for o in outs]
         if any(isinstance(o, Name) and o.number in self.open for o in operands):
             self.open.update([n.number for n in names])
-        instruction = Instruction(prim, tuple(operands), params, tuple(names), here())
+        instruction = Instruction(prim, tuple(operands), params, tuple(names), place or here())
         self.instructions.append(instruction)
         self._makers.update((n.number, instruction) for n in names)
         return names

@@ -5,6 +5,7 @@ windows, and on tensors where parameters are batched, dual or traced, or the ste
 """
 
 from collections.abc import Sequence
+from functools import partial
 from operator import is_
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from lucid.core.kind import Kind
 from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, is_plain
+from lucid.ir.repetition import Repeated
 from lucid.native import in_use
 from lucid.ops.expressions import Expression
 from lucid.ops.rules import P
@@ -254,6 +256,9 @@ class Elementwise(Optimizer):
     # In a program that `lucid.compile` traces: the same numbers at the same places, as operations on tensors.
 
     def _step_in_program(self, program: Any) -> None:
+        unbegun = self._unbegun()
+        if unbegun:
+            program.begin(partial(self._begin, unbegun), partial(self._end, unbegun))
         with no_grad():
             for group in self.param_groups:
                 if group.get("differentiable"):
@@ -267,8 +272,36 @@ class Elementwise(Optimizer):
                 for (new, fresh, ahead, kind, *_), params in alike.items():
                     read = CoefficientReader(self, group, params, new, fresh, ahead)
                     numbers = program.numbers(read, kind)
+                    formula = Repeated(program, partial(self._new_values, group, len(numbers)))
                     for p in params:
-                        self._advance_in_program(group, p, numbers)
+                        self._advance_in_program(group, p, numbers, formula)
+
+    def _unbegun(self) -> list[tuple[Group, Tensor]]:
+        """The parameters that are to be updated for the first time, with their groups, if that is a step like others."""
+        found: list[tuple[Group, Tensor]] = []
+        for group in self.param_groups:
+            if any(isinstance(option, Tensor) for option in group.values()):
+                continue
+            counts = self._tick(group, *self._counters.values())
+            first, later = [self._all_coefficients(group, fresh, *counts) for fresh in (True, False)]
+            if first == later and (self._counters or self._slots(group)):
+                found += [(group, p) for p in group["params"] if p.grad is not None and not self.state.get(p)]
+        return found
+
+    def _begin(self, params: Sequence[tuple[Group, Tensor]]) -> None:
+        """Make the state of parameters before their first step."""
+        with no_grad():
+            for group, p in params:
+                entry = self.state[p]
+                for name, start in self._counters.items():
+                    entry[name] = kept(p, np.array(start, np.float32))
+                for name in self._slots(group):
+                    entry[name] = full_like(p, self._start(group, name, p.is_complex()))
+
+    def _end(self, params: Sequence[tuple[Group, Tensor]]) -> None:
+        """Remove it again."""
+        for _, p in params:
+            self.state.pop(p, None)
 
     def _stage_of(self, group: Group, p: Tensor, program: Any) -> tuple[Any, ...]:
         """What coefficients depend on, the same for parameters that are alike.
@@ -286,24 +319,29 @@ class Elementwise(Optimizer):
         program.ticks[id(self), id(p)] = ahead + 1, new, counts
         return new, fresh, ahead, np.dtype(working_type(p._array)), *counts
 
-    def _advance_in_program(self, group: Group, p: Tensor, numbers: Sequence[Any]) -> None:
+    def _advance_in_program(self, group: Group, p: Tensor, numbers: Sequence[Any], formula: Repeated) -> None:
         slots = self._slots(group)
         entry = self.state[p] if slots or self._counters else {}
         for name in slots:
             if entry.get(name) is None:
                 entry[name] = full_like(p, self._start(group, name, p.is_complex()))
-        counts, coefficients = numbers[: len(self._counters)], numbers[len(self._counters) :]
-        for name, count in zip(self._counters, counts, strict=True):
+        for name, count in zip(self._counters, numbers, strict=False):
             if isinstance(entry.get(name), Tensor):
                 entry[name].copy_(count)
             else:
                 entry[name] = count.to(np.dtype(np.float32)).clone()
-        p_cell, g_cell, *kept = (Cell(_as_reals(t)) for t in (p, p.grad, *[entry[name] for name in slots]))
+        held = [*[entry[name] for name in slots], p]
+        for tensor, new in zip(held, formula(*numbers, *held, p.grad), strict=True):
+            tensor.copy_(new)
+
+    def _new_values(self, group: Group, count: int, *given: Any) -> list[Any]:
+        """What becomes of the state and of a parameter: of numbers, those and the gradient."""
+        coefficients = given[len(self._counters) : count]
+        p = given[-2]
+        *kept, p_cell, g_cell = [Cell(_as_reals(t)) for t in given[count:]]
         t, u, w = Cell(), Cell(), Cell()
         self._advance(group, coefficients, p_cell, g_cell, t, u, w, kept)
-        for name, cell in zip(slots, kept, strict=True):
-            entry[name].copy_(_from_reals(cell.value, p))
-        p.copy_(_from_reals(p_cell.value - u.value, p))
+        return [_from_reals(value, p) for value in (*[cell.value for cell in kept], p_cell.value - u.value)]
 
     # Plans.
 
