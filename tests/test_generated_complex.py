@@ -231,3 +231,14 @@ def test_numbers_without_order_have_no_loops_of_it(dtype):
     x = numbers(dtype, (20, 30))
     expected = np.log(np.exp(x.astype(np.complex128)).sum(1))
     np.testing.assert_allclose(lucid.logsumexp(lucid.tensor(x), 1).numpy(), expected, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_complex_numbers_have_their_parts_as_they_are(dtype):
+    special = np.array(PARTS, dtype)
+    x = np.random.default_rng(0).standard_normal((37, 45)).astype(dtype)
+    for real, imag in ((special[:, None], special), (x, x[::-1]), (x.T, x[:, 0]), (x[0, 0], x)):
+        found, wanted = P.complex.kernel(real, imag), kernels.reference(P.complex)(real, imag)
+        assert found.dtype == wanted.dtype and found.shape == wanted.shape and found.tobytes() == wanted.tobytes()
+    tensor = lucid.tensor(x)
+    assert "complex(x0, x1)" in lucid.kernels.source(lambda x: lucid.complex(x, x), tensor, parts="expression")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lucid.nn  # noqa: F401  # declares what is computed of classes
+import lucid.nn  # declares what is computed of classes
 from lucid.backends.cpu import thread_pool
 from lucid.backends.cpu.generated import gathers, support
 from lucid.backends.cpu.launch import gathers as launch_gathers
@@ -318,3 +318,17 @@ def test_code_for_other_processors(name, dtype):
         module([make(plan, make.__name__) for make in LOOPS])
     )
     assert "fold_at" in assembly
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "bfloat16", "float32", "complex64"])
+def test_elements_that_are_not_zero(dtype):
+    """Whatever their type and wherever they lie, loops find where they are."""
+    rng = np.random.default_rng(0)
+    x = lucid.tensor(rng.integers(-1, 2, (70, 90))).to(getattr(lucid, dtype))
+    for view in (x, x.t(), x[::3, 1:], x[0], x[:0]):
+        array = view.numpy()
+        wanted = np.argwhere(array != 0)
+        np.testing.assert_array_equal(lucid.nonzero(view).numpy(), wanted)
+        for found, expected in zip(lucid.nonzero(view, as_tuple=True), wanted.T, strict=True):
+            np.testing.assert_array_equal(found.numpy(), expected)
+    assert gathers.nonzero(np.array([0.0, np.nan, -0.0, 2.0]), False)[0].tolist() == [1, 3]

@@ -9,6 +9,7 @@ import pytest
 import lucid
 import lucid.nn
 from lucid.backends.cpu.launch import copies as launch_copies
+from lucid.backends.cpu.launch.copies import write
 from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 
@@ -417,3 +418,16 @@ def test_what_lies_in_order_is_not_copied():
         found = launch_copies.contiguous(each)
         assert found.flags.c_contiguous, name
         np.testing.assert_array_equal(found, each, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+def test_squares_of_any_size_are_transposed(dtype: str) -> None:
+    """Whole squares fill lines of the cache; what is left of rows and columns is copied one by one."""
+    side = 64 // np.dtype(dtype).itemsize
+    for rows in (side - 1, side, 2 * side + 1, 5 * side):
+        for count in (side - 1, side, 3 * side, 4 * side + 3):
+            x = np.random.default_rng(rows).integers(-100, 100, (rows + 1, count + 1)).astype(dtype)
+            for view in (x[1:, 1:], x[:-1, :-1], x[::-1][1:, 1:]):
+                out = np.zeros(view.shape[::-1], dtype)
+                write(out, view.T)
+                np.testing.assert_array_equal(out, view.T)

@@ -189,7 +189,7 @@ OF_TRUTH: dict[str, Writer] = {
 }
 WITH_PARAMETERS = frozenset(["cast", "round"])
 WRITTEN = frozenset(
-    [*OF_RESULT, *FUNCTIONS, *OF_COMMON, *OF_TRUTH, "where", *WITH_PARAMETERS]
+    [*OF_RESULT, *FUNCTIONS, *OF_COMMON, *OF_TRUTH, "where", "complex", *WITH_PARAMETERS]
 )  # functions that are written here
 
 

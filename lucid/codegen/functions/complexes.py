@@ -122,6 +122,7 @@ OF_COMPLEX: dict[str, Callable[..., Complex | Value]] = {
     "abs": lambda f, x: FUNCTIONS["hypot"](f, x.re, x.im),
     "real": lambda f, x: x.re,
     "imag": lambda f, x: x.im,
+    "complex": lambda f, x, y: Complex(x.re, y.re),  # of real numbers
     "cast": lambda f, x: x,
     "eq": _equals,
     "ne": lambda f, x, y: ~_equals(f, x, y),

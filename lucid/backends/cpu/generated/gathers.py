@@ -12,12 +12,13 @@ import numpy as np
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.launch import gathers as launch_gathers
 from lucid.backends.cpu.launch import positions as launch_positions
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.launch.gathers import Fold
 from lucid.backends.numpy import indexing
 from lucid.backends.numpy.precision import NARROW
 from lucid.backends.numpy.scatter import START
 from lucid.codegen import lock
-from lucid.core import kernels
+from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 
 _SINGLE = np.dtype(np.float32)
@@ -82,7 +83,8 @@ in_range = launch_positions.checking(indexing.in_range_array)
 
 
 def nonzero(x: Any, as_rows: bool) -> Any:
-    found = launch_positions.nonzero(x, as_rows)
+    mask = x if x.dtype == dtypes.BOOL or not x.size else P.ne.kernel(x, np.zeros((), x.dtype))
+    found = launch_positions.nonzero(contiguous(mask), as_rows)
     return indexing.nonzero(x, as_rows) if found is None else found
 
 
