@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -309,6 +310,7 @@ def _whole(value: Any, name: str) -> int:
     return int(number.__index__())
 
 
+@cache
 def _greatest(dtype: np.dtype[Any]) -> int:
     """The largest number up to which a type holds every whole number."""
     if dtype == dtypes.BOOL:
