@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -249,6 +250,16 @@ def test_errors_of_float_are_small_everywhere(name, kernels):
         with np.errstate(all="ignore"):
             errors = errors_of_float(kernels(name, "float", WIDTHS["float"], x), IN_DOUBLE[name](x.astype(float)))
         assert errors.max() <= BOUNDS["float"] + MORE.get(name, 0.0), x[errors.argmax()]
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_every_function_has_code_that_gives_its_own_type(of):
+    # On which the look whether an operation can be written relies: it does not write them.
+    type = Type(of, WIDTHS[of])
+    for name in FUNCTIONS:
+        write, f = FUNCTIONS[name], Function("f")
+        count = len(inspect.signature(write).parameters) - 1
+        assert write(f, *[f.constant(0.5, type)] * count).type == type, name
 
 
 def test_every_function_of_one_number_is_compared_with_double():

@@ -619,3 +619,37 @@ def test_programs_call_the_loops_of_reductions_that_the_pack_has():
     assert_same(want, got)
     texts = [compiled.made[key].text() for key in set(compiled.made) - before if key[0] == "program"]
     assert len(texts) == 1 and "_0_merge_columns" not in texts[0]
+
+
+def test_groups_wait_for_all_that_they_need():
+    """What loops wait for is kept up while they are joined, and is what follows from their operands in the end."""
+    from lucid.compiler.emit import Emitter
+
+    model = lucid.nn.Sequential(
+        lucid.nn.Linear(6, 8), lucid.nn.GELU(), lucid.nn.LayerNorm(8), lucid.nn.Linear(8, 8), lucid.nn.Softmax(1)
+    )
+    weights = dict(model.named_parameters())
+
+    def loss(weights, x):
+        y = lucid.func.functional_call(model, weights, (x,))
+        z = y * x.sum(1, keepdim=True) + y.amax(1, keepdim=True) * y
+        return (z.cumsum(0) * y).sum() + (z[1:] - y[:-1]).exp().mean()
+
+    def step(weights, x):
+        gradients = lucid.func.grad(loss)(weights, x)
+        return {
+            name: w - 0.1 * g / (g.abs().sqrt() + w.square().sum())
+            for (name, w), g in zip(weights.items(), gradients.values())
+        }
+
+    fused = Emitter(make_graph(step)(weights, lucid.randn(5, 6))).fused
+    assert len(fused.groups) > 10
+    assert any(len(g.instructions) > 5 for g in fused.groups)
+    for group in fused.groups:
+        needed = {g.number: g for i in (*group.instructions, *group.folds) for g in fused._needs(i) if g is not group}
+        needed |= {g.number: g for g in group.waits}
+        expected = 0
+        for other in needed.values():
+            expected |= other.bits | other.before
+        assert group.before == expected
+        assert not group.before & group.bits

@@ -325,8 +325,10 @@ def write_step(f: Function, step: Step, operands: Sequence[Any], lanes: int) -> 
         is_truth = type.of == "i1" and name in REMAINDERS
         if is_truth or (type.is_float and name in _INTEGERS_ONLY) or (not type.is_float and name in _FLOATS_ONLY):
             raise NotGeneratedError(f"{name} of numbers of type {type.of}")
-        write = OF_RESULT[name] if name in OF_RESULT else FUNCTIONS[name]
-        return write(f, *[_number(f, o, type) for o in operands])
+        given = [_number(f, o, type) for o in operands]
+        if f.is_rehearsal and name in FUNCTIONS:  # there is code of them all, and it is long
+            return given[0]
+        return (OF_RESULT[name] if name in OF_RESULT else FUNCTIONS[name])(f, *given)
     if name in OF_COMMON and not step.params:
         common = _common([o for o in operands if isinstance(o, Value)])
         return OF_COMMON[name](f, *[_number(f, o, common) for o in operands])

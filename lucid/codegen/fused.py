@@ -224,6 +224,7 @@ class _Writer:
 def rehearse(plan: Any) -> None:
     """Write an operation once, for nobody: NotGeneratedError where a step of it has no code."""
     f = Function("rehearsal", [("x", "ptr")])
+    f.is_rehearsal = True
     numbers = {n: f.constant(v, Type("double")) for n, v in plan.given.items()}
     plan.compute(f, [load(f, "%x", t.wide(plan.lanes)) for t in plan.types], numbers)
 

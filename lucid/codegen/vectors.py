@@ -191,6 +191,8 @@ Number = Value | bool | int | float
 class Function:
     """A function of LLVM that is being written, instruction by instruction, with the blocks that they stand in."""
 
+    is_rehearsal = False  # whether it is written only to see whether there is code for all of it
+
     def __init__(self, name: str, parameters: Sequence[tuple[str, str]] = ()) -> None:
         self.name = name
         self.parameters = list(parameters)

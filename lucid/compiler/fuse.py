@@ -46,7 +46,11 @@ class Group:
         self.kind = kind
         self.instructions = [instruction]
         self.number = number
+        self.bits = (
+            1 << number
+        )  # with those of the groups that have become part of it: whoever needs it has all of them
         self.before = 0  # the groups that it needs, directly or not, as bits
+        self.users: list[Group] = []  # those that need it directly
         self.waits: list[Group] = []  # those that it needs although it reads nothing of them
         self.shown = 0  # those that it reads by views, which show what is in memory
         self.shape = instruction.results[0].shape if kind in (ELEMENTS, ROWS) else None
@@ -145,7 +149,7 @@ class Fused:
         self._made += 1
         self.groups.append(group)
         for operand in self._needs(instruction):
-            group.before |= operand.before | 1 << operand.number
+            _need(group, operand)
         group.shown = self._shown(instruction)
         forward = self.forward_of(instruction)
         if forward is not None:
@@ -158,7 +162,7 @@ class Fused:
                 group.waits.append(self._last_effect)
             self._last_effect = group
         for other in group.waits:
-            group.before |= other.before | 1 << other.number
+            _need(group, other)
         for name in instruction.results:
             self.group_of[name.number] = group
 
@@ -209,7 +213,7 @@ class Fused:
         for o in instruction.operands:
             if isinstance(o, Name) and o.number in self.views:
                 group = self.group_of.get(self.base(o).number)
-                found |= 0 if group is None else 1 << group.number
+                found |= 0 if group is None else group.bits
         return found
 
     def _join(self, instruction: Instruction, kind: str) -> bool:
@@ -230,9 +234,7 @@ class Fused:
         joined: Group | None = None
         for number in sorted(beside, reverse=True):
             group = beside[number]
-            if shown >> group.number & 1 or any(
-                n is not group and n.before >> group.number & 1 for n in needs if n is not joined
-            ):
+            if shown & group.bits or any(n is not group and n.before & group.bits for n in needs if n is not joined):
                 continue
             if joined is None:
                 joined = group if len(group.instructions) < _MOST else None
@@ -244,12 +246,9 @@ class Fused:
         joined.instructions.append(instruction)
         joined.kind = ROWS if ROWS in (joined.kind, kind) else joined.kind
         joined.shown |= shown
-        new = 0
         for n in needs:
             if n is not joined:
-                new |= n.before | 1 << n.number
-        if new & ~joined.before:
-            self._grow(joined, new)
+                _need(joined, n)
         for name in instruction.results:
             self.group_of[name.number] = joined
         return True
@@ -265,27 +264,19 @@ class Fused:
         dtype = next(i.results[0].dtype for i in both if isinstance(i.primitive, RowFunction))
         return all(fits(i, self.plans[i.results[0].number], dtype) for i in both)
 
-    def _grow(self, group: Group, before: int) -> None:
-        """Let a group wait for more; so do those that wait for it."""
-        group.before |= before
-        bit = 1 << group.number
-        for other in self.groups:
-            if other.before & bit:
-                other.before |= group.before
-
     def _can_merge(self, one: Group, other: Group) -> bool:
         if len(one.instructions) + len(other.instructions) > _MOST:
             return False
         if not self._go_together(one, other.instructions, other.kind):
             return False
-        if (one.shown >> other.number | other.shown >> one.number) & 1:
+        if one.shown & other.bits or other.shown & one.bits:
             return False
         return not (self._needs_indirectly(one, other) or self._needs_indirectly(other, one))
 
     def _needs_indirectly(self, group: Group, first: Group) -> bool:
         """Whether a group needs another one by way of a third."""
         needed = {g.number: g for i in group.instructions for g in self._needs(i)} | {g.number: g for g in group.waits}
-        return any(g.before >> first.number & 1 for g in needed.values() if g is not first and g is not group)
+        return any(g.before & first.bits for g in needed.values() if g is not first and g is not group)
 
     def _merge(self, one: Group, other: Group) -> None:
         one.kind = ROWS if ROWS in (one.kind, other.kind) else one.kind
@@ -293,17 +284,19 @@ class Fused:
         for i in other.instructions:
             for name in i.results:
                 self.group_of[name.number] = one
-        self.groups.remove(other)
-        bit, new = 1 << other.number, 1 << one.number
-        one.shown |= other.shown
         one.waits += other.waits
-        for g in self.groups:
-            if g.before & bit:
-                g.before = (g.before & ~bit) | new
-            if g.shown & bit:
-                g.shown = (g.shown & ~bit) | new
-        one.before &= ~new
-        self._grow(one, other.before & ~bit & ~new)
+        one.shown |= other.shown
+        self._take_in(one, other)
+
+    def _take_in(self, one: Group, other: Group) -> None:
+        """Let a group be part of another one: whoever needs one of them waits for both."""
+        self.groups.remove(other)
+        one.bits |= other.bits
+        one.before = (one.before | other.before) & ~one.bits
+        one.users = [u for u in (*one.users, *other.users) if u is not one and u is not other]
+        other.users = [one]  # what it is still told to wait for
+        for user in one.users:
+            _grow(user, one.before | one.bits)
 
     def _join_folds(self, simplified: Simplified) -> None:
         """Let reductions be made by the loop that makes what they reduce, or by one that reads it for others."""
@@ -316,7 +309,7 @@ class Fused:
             if any(operand in fold.results for fold in maker.folds):
                 continue  # a reduction of a reduction
             dims = _dims(instruction)
-            if group.before & ~maker.before != 1 << maker.number or any(_dims(f) != dims for f in maker.folds):
+            if group.before & ~(maker.before | maker.bits) or any(_dims(f) != dims for f in maker.folds):
                 continue
             self._fold_with(maker, group)
         for group in [g for g in self.groups if g.kind == FOLD]:
@@ -328,7 +321,7 @@ class Fused:
                     and maker.shape == operand.shape
                     and all(_dims(f) == dims for f in maker.folds)
                     and any(o is operand or o == operand for i in maker.instructions for o in i.operands)
-                    and not (maker.before >> group.number & 1 or group.before & ~maker.before)
+                    and not (maker.before & group.bits or group.before & ~maker.before)
                 ):
                     self._fold_with(maker, group)
                     break
@@ -337,25 +330,40 @@ class Fused:
         """Let a reduction be part of a loop."""
         (instruction,) = group.instructions
         maker.folds.append(instruction)
-        self.groups.remove(group)
-        for g in self.groups:
-            if g.before >> group.number & 1:
-                g.before = (g.before & ~(1 << group.number)) | 1 << maker.number | maker.before
+        self._take_in(maker, group)
         self.group_of[instruction.results[0].number] = maker
 
     def schedule(self) -> list[Group]:
         """The groups, each after those that it needs, otherwise as they were."""
         done, waiting, out = 0, list(self.groups), []
-        here = sum(1 << g.number for g in waiting)
+        here = sum(g.bits for g in waiting)
         while waiting:
             for k, group in enumerate(waiting):
                 if not group.before & here & ~done:
                     out.append(waiting.pop(k))
-                    done |= 1 << group.number
+                    done |= group.bits
                     break
             else:
                 raise AssertionError("groups wait for each other")
         return out
+
+
+def _need(group: Group, other: Group) -> None:
+    """Let a group wait for another one, and for what that waits for."""
+    if other.bits & ~group.before:
+        other.users.append(group)
+    _grow(group, other.before | other.bits)
+
+
+def _grow(group: Group, before: int) -> None:
+    """Let a group wait for more; so do those that wait for it."""
+    frontier = [(group, before)]
+    while frontier:
+        group, before = frontier.pop()
+        new = before & ~group.before & ~group.bits
+        if new:
+            group.before |= new
+            frontier += [(user, new) for user in group.users]
 
 
 def fold_dims(fold: Instruction) -> tuple[int, ...]:

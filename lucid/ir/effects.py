@@ -136,7 +136,8 @@ def lasts(instruction: Instruction) -> bool:
     """Whether an instruction is part of the program even if nobody asks for its results."""
     if getattr(instruction.primitive, "lasting", False):
         return True
-    return any(kind in LASTING for kind, _ in of_instruction(instruction))
+    declared = getattr(instruction.primitive, "effects", None)  # what others have are checks
+    return declared is not None and any(kind in LASTING for kind, _ in declared(**instruction.params))
 
 
 def of_program(program: Any) -> Iterator[Effect]:
