@@ -281,3 +281,13 @@ def test_questions_over_no_dimensions_ask_each_element(empty):
         assert question(x, dim=empty).tolist() == question(x, dim=empty, keepdim=True).tolist() == (x != 0).tolist()
         assert question(x, dim=None).shape == ()
         assert func.vmap(lambda row, q=question: q(row, dim=empty))(x).tolist() == (x != 0).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_infinities_become_the_largest_numbers_of_their_type(dtype):
+    kind = getattr(lucid, dtype)
+    x = lucid.tensor([lucid.inf, -lucid.inf, lucid.nan, 1.0], dtype=kind)
+    limits = lucid.finfo(kind)
+    for found in (lucid.nan_to_num(x), func.vmap(lucid.nan_to_num)(x), x.clone().nan_to_num_()):
+        assert found.tolist() == [limits.max, limits.min, 0, 1] and found.dtype is kind
+    assert lucid.nan_to_num(x, 1, 2, 3).tolist() == [2, 3, 1, 1]

@@ -516,7 +516,11 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     >>> lucid.nan_to_num(lucid.tensor([1.0, lucid.nan, lucid.inf]), nan=-1.0, posinf=100.0)
     Tensor([  1.,  -1., 100.])
     """
-    return called(nan_to_num_primitive, (input,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
+    x = lift(input)
+    if x.np_dtype in dtypes.DIFFERENTIABLE and x.np_dtype.itemsize == 2:  # loops compute in a type with other limits
+        limits = promotion.finfo(dtypes.of_numpy(x.np_dtype))
+        posinf, neginf = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    return called(nan_to_num_primitive, (x,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
 
 
 logit_primitive = Elementwise(
