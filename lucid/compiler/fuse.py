@@ -46,9 +46,8 @@ class Group:
         self.kind = kind
         self.instructions = [instruction]
         self.number = number
-        self.bits = (
-            1 << number
-        )  # with those of the groups that have become part of it: whoever needs it has all of them
+        # With those of the groups that have become part of it: whoever needs it has all of them.
+        self.bits = 1 << number
         self.before = 0  # the groups that it needs, directly or not, as bits
         self.users: list[Group] = []  # those that need it directly
         self.waits: list[Group] = []  # those that it needs although it reads nothing of them
