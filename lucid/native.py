@@ -35,6 +35,8 @@ MODULES = (
     "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
+    "ir.values", "ir.program", "ir.placeholders", "ir.trace",
+    "compiler.simplify", "compiler.fuse", "compiler.layout", "compiler.emit",
 )  # fmt: skip
 
 # What hands memory to generated loops, and has none of its own that take time.

@@ -106,17 +106,37 @@ def test_made_lists_the_kernels_of_the_process():
     assert found.kind == "elementwise" and repr(found).startswith("<exp: elementwise, from ")
 
 
-def test_names_of_entries_change_with_every_file_of_the_code_generator(monkeypatch):
-    read, opened = pack.sources(), []
+def test_names_of_entries_change_with_every_file_of_the_code_generator(monkeypatch, tmp_path):
+    read, opened, folder = pack.sources(), [], Path(pack.__file__).parent
 
     def noted(path, *mode):
-        opened.append(Path(path).relative_to(Path(pack.__file__).parent))
+        opened.append(Path(path))
         return open(path, *mode)
 
     monkeypatch.setattr(pack, "_sources", {})
+    monkeypatch.setattr(pack, "_READ_BEFORE", str(tmp_path / "sources.txt"))
     monkeypatch.setattr(pack, "open", noted, raising=False)
     assert pack.sources() == read
-    assert {Path("folds.py"), Path("functions", "exponentials.py")} <= set(opened)
+    assert {folder / "folds.py", folder / "functions" / "exponentials.py"} <= set(opened)
+
+
+def test_files_of_the_code_generator_are_read_again_when_they_change(monkeypatch, tmp_path):
+    file = tmp_path / "code" / "folds.py"
+    file.parent.mkdir()
+    monkeypatch.setattr(pack, "_READ_BEFORE", str(tmp_path / "sources.txt"))
+
+    def digest(text=None):
+        if text is not None:
+            file.write_text(text)
+        monkeypatch.setattr(pack, "_sources", {})
+        return pack.sources(str(file.parent))
+
+    one = digest("one")
+    assert digest() == one  # noted, and found again
+    assert one in (tmp_path / "sources.txt").read_text()
+    assert digest("other") != one
+    (tmp_path / "sources.txt").write_bytes(b"damaged \xff\n one two three")
+    assert digest("one") == one
 
 
 def test_outline_of_nested_loops():

@@ -23,16 +23,38 @@ def path_of(level: str) -> str:
 def sources(place: str = os.path.dirname(__file__)) -> str:
     """What changes with the files of a folder, those of the code generator, by which names of entries do."""
     if place not in _sources:
-        texts = []
-        for folder, _, names in sorted(os.walk(place)):
-            for name in sorted(names):
-                if name.endswith(".py"):
-                    with open(os.path.join(folder, name), "rb") as file:
-                        texts.append(file.read())
-        _sources[place] = cache.digest(b"\0".join(texts)).hex()
+        paths = [
+            os.path.join(at, n) for at, _, names in sorted(os.walk(place)) for n in sorted(names) if n.endswith(".py")
+        ]
+        stamp = cache.digest(repr([(p, (s := os.stat(p)).st_size, s.st_mtime_ns) for p in paths]).encode()).hex()
+        _sources[place] = _read_before().get(stamp) or _noted(stamp, cache.digest(b"\0".join(map(_read, paths))).hex())
     return _sources[place]
 
 
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _read_before() -> dict[str, str]:
+    """Digests of files that other processes have read, by what their sizes and times were."""
+    with suppress(OSError, ValueError):
+        return dict(line.split() for line in _read(_READ_BEFORE).decode().splitlines())
+    return {}
+
+
+def _noted(stamp: str, digest: str) -> str:
+    """The digest, noted for the next processes where the package can be written to."""
+    with suppress(OSError):
+        lines = [" ".join(known) for known in (*list(_read_before().items())[-7:], (stamp, digest))]
+        new = f"{_READ_BEFORE}.{os.getpid()}"
+        with open(new, "w") as file:
+            file.write("\n".join(lines))
+        os.replace(new, _READ_BEFORE)
+    return digest
+
+
+_READ_BEFORE = os.path.join(native.FOLDER, "sources.txt")
 _sources: dict[str, str] = {}
 
 
