@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.kind import Kind
 from lucid.core.levels import trace
 from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tree import flatten, tree_map
 from lucid.ir.trace import UserCode
-from lucid.ops.tree import flatten, tree_map
+from lucid.kinds.kind import Kind
 
 
 def _shown(leaf: Any) -> Any:

@@ -26,8 +26,8 @@ from zlib import crc32
 # compiled modules are `framed`, or call NumPy's functions by such a frame.
 MODULES = (
     "core.arrays", "core.fields", "core.source_lines", "core.storage", "core.tensor", "core.node", "core.detachments", "core.collector",
-    "core.primitive", "core.geometry", "core.engine",
-    "core.kind", "core.dual", "core.batched", "ops.tree", "autograd.dependencies", "core.levels", "core.inplace",
+    "core.primitive", "core.tree", "core.levels", "kinds.kind", "kinds.dual", "kinds.batched",
+    "tape.geometry", "tape.engine", "tape.inplace", "autograd.dependencies",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "ops.indexing", "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping", "api.sorting",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",

@@ -17,10 +17,10 @@ from functools import reduce as _reduced
 from typing import Any, TypeVar
 
 from lucid.api import joining, shaping
+from lucid.core import tree as _tree
 from lucid.core.primitive import lift
-from lucid.ops import tree as _tree
-from lucid.ops.tree import Structure, paths
-from lucid.ops.tree import flatten as _flatten
+from lucid.core.tree import Structure, paths
+from lucid.core.tree import flatten as _flatten
 
 IsLeaf = Callable[[Any], bool] | None
 _Type = TypeVar("_Type", bound=type)

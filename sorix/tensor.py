@@ -17,12 +17,12 @@ from lucid.api import conversion
 from lucid.autograd import is_grad_enabled as is_grad_enabled
 from lucid.autograd import no_grad as no_grad
 from lucid.autograd import set_grad_enabled as set_grad_enabled
-from lucid.core.engine import pull_back
 from lucid.core.fields import newest
 from lucid.core.hooks import hooks_of
 from lucid.core.primitive import edge_of
 from lucid.core.tensor import wrapped_as
 from lucid.numpy.doors import NumPyLattice
+from lucid.tape.engine import pull_back
 from sorix.cupy.cupy import _cupy_available as _cupy_available
 from sorix.devices import CPU, get_xp, present
 from sorix.devices import Device as Device

@@ -20,9 +20,9 @@ from lucid.autograd.modes import no_grad
 from lucid.compiler.executable import Executable
 from lucid.core import dtypes, kernels
 from lucid.core.kernels import WithBackward, load_all, resolved
-from lucid.core.kind import NeedsValueError
 from lucid.core.tensor import Tensor
 from lucid.func import make_graph
+from lucid.kinds.kind import NeedsValueError
 
 Array = np.ndarray
 STEP = 1e-5

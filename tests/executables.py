@@ -5,8 +5,8 @@ import numpy as np
 import lucid
 from lucid.autograd import no_grad
 from lucid.compiler.executable import Executable
+from lucid.core import tree
 from lucid.func import make_graph
-from lucid.ops import tree
 
 
 def values(dtype, *shape, seed=0):

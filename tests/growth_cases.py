@@ -789,7 +789,7 @@ def files(n: int) -> Run:
 
 @case("data")
 def tree(n: int) -> Run:
-    from lucid.ops.tree import paths, tree_map
+    from lucid.core.tree import paths, tree_map
 
     nest = [{"a": row, "b": (row,)} for row in rows(n, grad=False)]
     return lambda: (tree_map(lambda x, y: x, nest, nest), paths(nest))

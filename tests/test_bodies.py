@@ -8,8 +8,8 @@ import pytest
 import lucid
 from lucid.backends.numpy.bodies import derived
 from lucid.core import kernels
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P, registry
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.categories import Elementwise
 from lucid.ops.expressions import NotScalarError, Operand, Result, Source, read
 

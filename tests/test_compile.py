@@ -14,8 +14,8 @@ import lucid
 from lucid import func, nn
 from lucid.backends.cpu.generated import support
 from lucid.compiler import function, places
-from lucid.core.kind import NeedsValueError
 from lucid.ir.trace import Traced
+from lucid.kinds.kind import NeedsValueError
 from lucid.nn import functional
 
 SCALE = 2.0

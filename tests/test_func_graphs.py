@@ -236,7 +236,7 @@ FUNCTIONS = {
 
 
 def compare(got, want):
-    got, want = lucid.ops.tree.flatten(got), lucid.ops.tree.flatten(want)
+    got, want = lucid.core.tree.flatten(got), lucid.core.tree.flatten(want)
     assert got[1] == want[1]
     for g, w in zip(got[0], want[0], strict=True):
         if isinstance(w, lucid.Tensor):
@@ -270,7 +270,7 @@ DIFFERENTIABLE = [
 
 
 def total(result):
-    return sum((o.real if o.is_complex() else o).sum() for o in lucid.ops.tree.flatten(result)[0])
+    return sum((o.real if o.is_complex() else o).sum() for o in lucid.core.tree.flatten(result)[0])
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lucid
+from lucid.core import tree
 from lucid.func import (
     grad,
     grad_and_value,
@@ -21,7 +22,6 @@ from lucid.func import (
     vjp,
     vmap,
 )
-from lucid.ops import tree
 
 A = np.array([0.5, -1.2, 2.0])
 B = np.array([1.5, 0.3, -0.7])

@@ -14,10 +14,10 @@ import lucid
 from lucid import autograd, nn
 from lucid.core import arrays, levels
 from lucid.core.kernels import WithBackward, load_all
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import registry
 from lucid.func import grad, hessian, jacfwd, jacrev, jvp, make_graph, vmap
 from lucid.ir import placeholders
+from lucid.kinds.kind import NeedsValueError
 
 
 def owner(array: Any) -> Any:

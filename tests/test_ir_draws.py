@@ -8,8 +8,8 @@ from test_func_graphs import t
 
 import lucid
 from lucid import autograd, nn
-from lucid.core.kind import NeedsValueError
 from lucid.func import grad, jvp, linearize, make_graph, vmap
+from lucid.kinds.kind import NeedsValueError
 
 F = nn.functional
 G = lucid.Generator()

@@ -7,8 +7,8 @@ import pytest
 
 import lucid
 from lucid import autograd, nn
-from lucid.core.kind import NeedsValueError
 from lucid.func import grad, jvp, make_graph, vmap
+from lucid.kinds.kind import NeedsValueError
 from lucid.optim import SGD
 
 X, Y = lucid.tensor([0.5, 1.5, -1.0]), lucid.tensor([2.0, 0.25, 0.75])

@@ -11,8 +11,8 @@ from lucid.torch.nn import functional as F
 
 import lucid
 import lucid.torch as torch
-from lucid.core.kind import NeedsValueError
 from lucid.ir.meta import Meta
+from lucid.kinds.kind import NeedsValueError
 from lucid.torch import nn
 
 ROOM = 200 << 20  # bytes that a process may grow by, for models of many times as many

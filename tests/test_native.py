@@ -86,7 +86,7 @@ def test_the_compiled_modules_are_used():
 @compiled
 def test_compiled_modules_of_other_sources_are_left_aside(copy):
     assert in_use(copy)
-    with (copy / "core" / "engine.py").open("a") as file:
+    with (copy / "tape" / "engine.py").open("a") as file:
         file.write("\n# changed\n")
     assert not in_use(copy)
 
@@ -95,12 +95,12 @@ def test_compiled_modules_of_other_sources_are_left_aside(copy):
 def test_sources_that_were_touched_are_read_once(copy):
     (mark,) = (copy / "_native").glob("digest*")
     before = mark.read_text()
-    os.utime(copy / "core" / "engine.py")
+    os.utime(copy / "tape" / "engine.py")
     assert in_use(copy)
     after = mark.read_text()
     assert after != before
     assert [after.split()[0], *after.split()[2:]] == [before.split()[0], *before.split()[2:]]
-    source = copy / "core" / "engine.py"
+    source = copy / "tape" / "engine.py"
     source.write_text(source.read_text().replace("a", "b", 1))  # as long as before
     assert not in_use(copy)
 

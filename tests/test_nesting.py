@@ -10,8 +10,8 @@ import pytest
 
 import lucid
 from lucid import func, nn
+from lucid.core import tree
 from lucid.data import default_collate, default_convert
-from lucid.ops import tree
 
 ROOT = Path(lucid.__file__).resolve().parent.parent
 LEVELS = 100_000

@@ -8,8 +8,8 @@ from lucid.amp.autocasting import autocast
 from lucid.core import modes
 from lucid.core.dtypes import as_dtype, bfloat16, float64
 from lucid.core.tensor import Tensor
+from lucid.core.tree import tree_map
 from lucid.ops.promotion import cast
-from lucid.ops.tree import tree_map
 
 
 def custom_fwd(

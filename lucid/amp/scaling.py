@@ -12,7 +12,7 @@ from lucid.core.device import as_device
 from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.tree import flatten
+from lucid.core.tree import flatten
 
 if TYPE_CHECKING:
     from lucid.optim.optimizer import Optimizer

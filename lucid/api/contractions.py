@@ -10,7 +10,6 @@ import numpy as np
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
-from lucid.core.inplace import write
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
@@ -20,6 +19,7 @@ from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.ops.rules import P
+from lucid.tape.inplace import write
 
 _autocast = modes.autocast.get
 Shape = tuple[int, ...]

@@ -11,9 +11,9 @@ from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out

@@ -16,11 +16,11 @@ from lucid.core.levels import INNERMOST
 from lucid.core.primitive import P, lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, of_class
+from lucid.core.tree import too_deep
 from lucid.ir.meta import Meta, abstract, of_inner_class, without_elements
 from lucid.ops import promotion
 from lucid.ops.dims import by_name, sizes_from
 from lucid.ops.promotion import described, exact, is_of_pytorch
-from lucid.ops.tree import too_deep
 
 _MOST_DIMS = 64  # of NumPy's arrays
 _NUMBERS = (bool, int, float, complex)

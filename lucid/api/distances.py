@@ -7,7 +7,6 @@ import numpy as np
 
 from lucid.api import indexing, reductions
 from lucid.core import dtypes
-from lucid.core.inplace import write
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.dims import numpy_names, real_dim
@@ -15,6 +14,7 @@ from lucid.ops.norms import euclidean
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, in_single, lift_all, promote
 from lucid.ops.rules import P
+from lucid.tape.inplace import write
 
 _FEW = 25  # rows for which all differences are made, as in PyTorch
 

@@ -1,5 +1,5 @@
 from lucid.core.fields cimport TensorFields
-from lucid.core.inplace cimport write_part
+from lucid.tape.inplace cimport write_part
 from lucid.core.primitive cimport apply, constant, element_type, lift
 from lucid.core.tensor cimport is_plain, shape_of, wrapped
 from lucid.ops.dims cimport one_dim

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.batched import Batched
-from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
-from lucid.core.inplace import write, write_part
 from lucid.core.kernels import table
 from lucid.core.primitive import apply, constant, element_type, lift, note_positions
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
+from lucid.kinds.batched import Batched
+from lucid.kinds.dual import Dual
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_into, nonzero_positions
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
+from lucid.tape.inplace import write, write_part
 
 
 def getitem(input: Tensor, key: Any) -> Tensor:

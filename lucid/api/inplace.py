@@ -8,13 +8,13 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
-from lucid.core.inplace import sever, ufunc_write, write
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import binary, promotion, unary
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
+from lucid.tape.inplace import sever, ufunc_write, write
 
 
 # What an assignment does to the old elements: nothing of them is left, so their gradient is 0.

@@ -13,13 +13,13 @@ from lucid.api.creation import _at
 from lucid.api.rng import Generator, _halves
 from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
-from lucid.core.batched import Batch, Batched
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ir.meta import abstract, without_elements
+from lucid.kinds.batched import Batch, Batched
 from lucid.ops import binary, promotion
 from lucid.ops.abstract import Abstract
 from lucid.ops.dims import sizes_from

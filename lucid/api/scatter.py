@@ -12,7 +12,6 @@ import numpy as np
 from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import Put, along, is_common, mask_positions
 from lucid.core import dtypes
-from lucid.core.inplace import write
 from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import promotion
@@ -22,6 +21,7 @@ from lucid.ops.out import takes_out
 from lucid.ops.promotion import beside, cast, exact
 from lucid.ops.rules import P, broadcast_to
 from lucid.ops.scatter import overwritten
+from lucid.tape.inplace import write
 
 
 def _same_type(x: Tensor, source: Tensor, name: str) -> None:

@@ -15,14 +15,14 @@ import numpy as np
 from lucid.api import shaping
 from lucid.core import modes
 from lucid.core.collector import live_nodes, show_history
-from lucid.core.inplace import raise_if_not_writable
-from lucid.core.kind import Kind
 from lucid.core.primitive import move_retained_grad, synced
 from lucid.core.storage import DETACHED, Storage, View, storage_of
 from lucid.core.tensor import Tensor
+from lucid.kinds.kind import Kind
 from lucid.native import in_use
 from lucid.ops.dims import shape_from
 from lucid.ops.rules import P
+from lucid.tape.inplace import raise_if_not_writable
 
 
 def _has_views(self: Tensor) -> bool:

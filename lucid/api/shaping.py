@@ -9,11 +9,11 @@ import numpy as np
 from lucid.api import indexing
 from lucid.core import dtypes
 from lucid.core.detachments import cut
-from lucid.core.dual import Dual
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor, is_plain, shape_of
+from lucid.kinds.dual import Dual
 from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P

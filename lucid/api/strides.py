@@ -16,12 +16,12 @@ from lucid.backends.numpy.strides import Ints, seen_array
 from lucid.core import dtypes
 from lucid.core.arrays import offset
 from lucid.core.device import as_device
-from lucid.core.geometry import overlaps
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
+from lucid.tape.geometry import overlaps
 
 
 def _numbers(size: Any, stride: Any, name: str) -> tuple[Ints, Ints]:

@@ -5,10 +5,10 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from lucid.autograd.dependencies import first_uses
-from lucid.core import engine
-from lucid.core.accumulation import Parts
 from lucid.core.node import accumulators
 from lucid.core.tensor import Tensor
+from lucid.tape import engine
+from lucid.tape.accumulation import Parts
 
 __all__ = ["Listener", "is_replaced", "listen"]
 

@@ -9,18 +9,18 @@ import numpy as np
 from lucid.autograd.transposing import by_transposing
 from lucid.core import dtypes, modes
 from lucid.core.arrays import zeros
-from lucid.core.batched import Batch, Batched, enclose, pick, reveal, stacked
-from lucid.core.dual import Dual
-from lucid.core.engine import run
-from lucid.core.inplace import raise_if_not_writable, rebase
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import Inside, active, new_level
 from lucid.core.node import OPERAND, RESULT, Node, Plan, attach, linked, split_edges
 from lucid.core.primitive import P, Primitive, apply, bare, edge_of, write_results
 from lucid.core.storage import DETACHED, new_view, root_of, storage_of
 from lucid.core.tensor import Tensor, class_of, wrapped_as
 from lucid.ir.trace import Computed, Traced
+from lucid.kinds.batched import Batch, Batched, enclose, pick, reveal, stacked
+from lucid.kinds.dual import Dual
+from lucid.kinds.kind import Kind, NeedsValueError
 from lucid.ops.rules import sum_to
+from lucid.tape.engine import run
+from lucid.tape.inplace import raise_if_not_writable, rebase
 
 INPUT, OUTPUT, VALUE = "input", "output", "value"  # what a context may save
 

@@ -15,11 +15,11 @@ from lucid.autograd.differentiate import grad
 from lucid.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from lucid.autograd.function import Function
 from lucid.autograd.modes import enable_grad
+from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import next_seq
 from lucid.core.primitive import edge_of, variable
 from lucid.core.tensor import Tensor
-from lucid.ops import tree
 
 Array = np.ndarray[Any, Any]
 

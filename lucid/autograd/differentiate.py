@@ -194,8 +194,8 @@ def _batched(
     roots: list[Tensor], wanted: list[Tensor], seeds: list[Any], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
     """All seeds of a batch in one pass: cotangents are batched tensors."""
-    from lucid.core.batched import Batched
     from lucid.core.levels import new_level
+    from lucid.kinds.batched import Batched
 
     _require(roots)
     level = new_level()
@@ -213,7 +213,7 @@ def _batched(
 
 
 def _unbatched(gradient: Tensor, level: int, size: int) -> Tensor:
-    from lucid.core.batched import Batched
+    from lucid.kinds.batched import Batched
 
     if isinstance(gradient, Batched) and gradient._level == level and gradient._aux is None:
         value: Tensor = gradient._array

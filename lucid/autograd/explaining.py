@@ -7,13 +7,13 @@ from lucid.core import modes
 from lucid.core.arrays import any_nonzero, full, is_finite
 from lucid.core.detachments import Cut, log
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.engine import pull_back
 from lucid.core.node import Freed, Node
 from lucid.core.primitive import edge_of, synced
 from lucid.core.source_lines import Place, is_internal
 from lucid.core.storage import DETACHED, UNRECORDED
 from lucid.core.tensor import Tensor
 from lucid.ops.categories import Elementwise
+from lucid.tape.engine import pull_back
 
 _MOST = 5  # places named for one cause
 

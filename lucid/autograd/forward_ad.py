@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from lucid.core import levels
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.dual import Dual
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.kinds.dual import Dual
 from lucid.ops.promotion import exact
 
 

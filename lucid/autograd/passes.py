@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from lucid.core import engine
+from lucid.tape import engine
 
 watched: set[int] = set()  # the ids of what may ask for the end of a pass: without any, passes cost nothing more
 _under_way: dict[int, list[list[Callable[[bool], Any]]]] = {}  # by thread, for each of the passes inside each other

@@ -6,10 +6,10 @@ from typing import Any
 from lucid.autograd.dependencies import leads_outside
 from lucid.core import modes
 from lucid.core.arrays import unit, zeros
-from lucid.core.engine import run
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import P, edge_of, synced, variable
 from lucid.core.tensor import Tensor
+from lucid.tape.engine import run
 
 
 def _present(tangents: list[Any]) -> list[Any]:

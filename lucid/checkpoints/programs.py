@@ -23,8 +23,7 @@ from lucid.checkpoints.files import CHECKSUMS, TensorFile, package
 from lucid.checkpoints.saving import save_arrays
 from lucid.checkpoints.structure import paired
 from lucid.compiler.executable import Executable
-from lucid.core import dtypes, levels, modes
-from lucid.core.kind import Kind
+from lucid.core import dtypes, levels, modes, tree
 from lucid.forks import after_fork
 from lucid.func.control import FLOW
 from lucid.ir.printing import text_of
@@ -33,7 +32,7 @@ from lucid.ir.serialization import Form, Reader, Writer, register
 from lucid.ir.trace import traced
 from lucid.ir.validation import ExportError
 from lucid.ir.values import Name
-from lucid.ops import tree
+from lucid.kinds.kind import Kind
 
 PROGRAM, VERSION, SIGNATURE = "lucid.program", "lucid.program.version", "lucid.program.signature"
 CURRENT_VERSION = "1"

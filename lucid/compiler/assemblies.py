@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from lucid.compiler.layout import Place, part_of, rolled_parts
-from lucid.core.geometry import placed
 from lucid.core.primitive import P
 from lucid.ir.values import Instruction
+from lucid.tape.geometry import placed
 
 
 def assembly_steps(emitter: Any, instruction: Instruction) -> None:

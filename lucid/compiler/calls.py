@@ -11,8 +11,7 @@ from lucid.compiler.capture import Assignment, Captured, OutputNumber, guards_of
 from lucid.compiler.executable import Executable
 from lucid.compiler.places import MISSING, VARIABLES, Found, Variable, Walk, assign, fill
 from lucid.compiler.readers import Guard, Reader
-from lucid.core import engine, modes
-from lucid.core.kind import Kind
+from lucid.core import modes
 from lucid.core.node import (
     Node,
     accumulators,
@@ -30,6 +29,8 @@ from lucid.core.tensor import Tensor
 from lucid.ir.effects import Memories, Write, generators_of, share_memory
 from lucid.ir.program import Program
 from lucid.ir.values import Name
+from lucid.kinds.kind import Kind
+from lucid.tape import engine
 
 
 class AliasedError(Exception):

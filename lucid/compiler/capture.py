@@ -15,10 +15,9 @@ import numpy as np
 
 from lucid.compiler.places import Found, Walk, changed, is_own, restore, writes_arrays
 from lucid.compiler.readers import Guard
-from lucid.core import engine, modes
+from lucid.core import modes, tree
 from lucid.core.arrays import ARRAY
 from lucid.core.fields import users_attributes
-from lucid.core.kind import NeedsValueError
 from lucid.core.node import Freed
 from lucid.core.primitive import P, edge_of
 from lucid.core.source_lines import here
@@ -29,7 +28,8 @@ from lucid.ir.effects import TAKEN, Write, lasts
 from lucid.ir.program import INPUT, Program, renumbered
 from lucid.ir.trace import Capturing, Opaque, Trace, Traced
 from lucid.ir.values import Instruction, Name, reachable
-from lucid.ops import tree
+from lucid.kinds.kind import NeedsValueError
+from lucid.tape import engine
 
 # What has a result whose shape depends on values, and what to use instead.
 _MASKED = (

@@ -19,16 +19,15 @@ from lucid.compiler.places import Found, TooManyError, Walk
 from lucid.compiler.readers import described, facts
 from lucid.compiler.sizes import General, NotGeneralError
 from lucid.compiler.verification import verified
-from lucid.core import dtypes, levels, modes
+from lucid.core import dtypes, levels, modes, tree
 from lucid.core.fields import users_attributes
-from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor
 from lucid.forks import after_fork
 from lucid.ir.program import Program
 from lucid.ir.trace import Computed
-from lucid.ops import tree
+from lucid.kinds.kind import Kind
 
 MANY = 8  # signatures after which something is probably not as the user thinks
 MOST = 32  # programs that are kept for one signature, with different guards

@@ -17,10 +17,10 @@ from lucid.compiler.rewrites import parts_of
 from lucid.compiler.rows import Check, RowFunction, RowKernel, applied, fits, is_worth_joining, row_plan
 from lucid.compiler.simplify import Simplified, Uniform, operand_types
 from lucid.core import kernels
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import Primitive
 from lucid.ir.effects import lasts
 from lucid.ir.values import Instruction, Name
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.abstract import Abstract
 from lucid.ops.expressions import NotScalarError, Source
 from lucid.ops.fused import Fused as FusedPrimitive

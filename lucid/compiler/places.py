@@ -19,9 +19,9 @@ import numpy as np
 from lucid.api.rng import Generator
 from lucid.core.dtypes import dtype as Dtype
 from lucid.core.fields import users_attributes
-from lucid.core.kind import Kind
 from lucid.core.storage import View
 from lucid.core.tensor import Tensor
+from lucid.kinds.kind import Kind
 
 _PLAIN = (
     bool,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lucid.compiler.places import MISSING, STEPS, Found, Variable
-from lucid.core.kind import Kind
 from lucid.core.tensor import Tensor
 from lucid.ir import changes
+from lucid.kinds.kind import Kind
 
 # What guards compare of objects that can change.
 READS: dict[str, Callable[[Any], Any]] = {"entries": lambda found: found, "elements": lambda array: array.tobytes()}

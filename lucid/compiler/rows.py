@@ -19,9 +19,9 @@ from lucid.backends.numpy.norms import moderate_sizes
 from lucid.codegen.bodies import NotGeneratedError, Plan
 from lucid.codegen.rows import RowPlan
 from lucid.core import dtypes
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P, Primitive
 from lucid.ir.values import Instruction, Name
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import Constant, NotScalarError, Operand, Parameter, Result, Step
 from lucid.ops.fused import Gradient
 from lucid.ops.nn.cross_entropy import (

@@ -7,9 +7,9 @@ import numpy as np
 
 from lucid.api.rng import Generator, default_generator
 from lucid.compiler.places import Found, Walk, restore
+from lucid.core import tree
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops import tree
 
 _STEPS = 1e3  # units in the last place by which results may differ: products may be summed in another order
 

@@ -1,4 +1,4 @@
-"""The machine: tensors, primitives, the tape, and the kinds of tensor inside transforms."""
+"""The machine: tensors, the nodes that record what is done to them, and primitives, with how these are applied."""
 
 from lucid.native import compiled_first
 

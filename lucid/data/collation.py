@@ -9,7 +9,7 @@ import numpy as np
 from lucid.api.creation import as_tensor, tensor
 from lucid.api.joining import stack
 from lucid.core.tensor import Tensor, is_plain, of_class
-from lucid.ops.tree import too_deep
+from lucid.core.tree import too_deep
 
 _NOT_NUMBERS = "SUOMm"  # the kinds of NumPy's types for text, objects and times
 _TYPE_OF_NUMBERS: dict[type, Any] = {float: np.float64, complex: np.complex128}

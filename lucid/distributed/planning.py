@@ -26,9 +26,9 @@ from lucid.api import creation
 from lucid.autograd.differentiate import backward
 from lucid.autograd.graph import saved_tensors_hooks
 from lucid.core.tensor import Tensor
+from lucid.core.tree import flatten
 from lucid.distributed.collectives import all_reduce, barrier
 from lucid.distributed.groups import ProcessGroup, chosen
-from lucid.ops.tree import flatten
 
 __all__ = ["Choice", "Machine", "Plan", "Workload", "measure_machine", "measure_workload", "plan"]
 

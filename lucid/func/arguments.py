@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lucid.core import tree
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.tensor import Tensor
-from lucid.ops import tree
 
 
 def named(func: Callable[..., Any], number: int) -> str:

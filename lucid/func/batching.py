@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal
 
-from lucid.core.batched import Batch, Batched
+from lucid.core import tree
 from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import P, lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import leaf_names
-from lucid.ops import tree
+from lucid.kinds.batched import Batch, Batched
 
 Randomness = Literal["error", "same", "different"]
 ChunkSize = int | Literal["auto"] | None

@@ -15,11 +15,9 @@ import numpy as np
 from lucid.api.creation import zeros
 from lucid.api.joining import stack
 from lucid.autograd.function import Function
+from lucid.core import tree
 from lucid.core.arrays import all_nonzero, any_nonzero
-from lucid.core.batched import Batched, pick
 from lucid.core.dtypes import DIFFERENTIABLE, of_numpy
-from lucid.core.dual import Dual
-from lucid.core.kind import Kind
 from lucid.core.levels import active, captured, trace
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
@@ -31,7 +29,9 @@ from lucid.ir.program import Program
 from lucid.ir.rehearsal import drawing_again
 from lucid.ir.trace import Traced, traced
 from lucid.ir.values import Name
-from lucid.ops import tree
+from lucid.kinds.batched import Batched, pick
+from lucid.kinds.dual import Dual
+from lucid.kinds.kind import Kind
 from lucid.ops.abstract import Abstract
 from lucid.ops.binary import where
 

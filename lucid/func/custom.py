@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from lucid.autograd.function import Function
+from lucid.core import tree
 from lucid.core.arrays import zeros
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import tree
 from lucid.ops.promotion import beside
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.autograd.forward_ad import Pushforward
+from lucid.core import tree
 from lucid.core.arrays import zeros
 from lucid.core.dtypes import DIFFERENTIABLE
-from lucid.core.dual import Dual
 from lucid.core.errors import ResultError
 from lucid.core.levels import Inside, new_level
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, raise_if_not_differentiable
 from lucid.ir.trace import traced
-from lucid.ops import tree
+from lucid.kinds.dual import Dual
 from lucid.ops.promotion import exact
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from lucid.core import tree
 from lucid.core.arrays import basis, full
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
@@ -12,7 +13,6 @@ from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable,
 from lucid.func.batching import MEMORY, ChunkSize, Randomness, vmap
 from lucid.func.forward import jvp
 from lucid.func.reverse import grad, vjp
-from lucid.ops import tree
 
 Argnums = int | Sequence[int]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.tensor import Tensor, of_class
+from lucid.core.tree import tree_map
 from lucid.func import forward, jacobians, reverse
-from lucid.ops.tree import tree_map
 
 
 def _operands(inputs: Any, strict: bool, name: str) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lucid.api.creation import ones_like
 from lucid.autograd.dependencies import carries_grad, leads_outside
-from lucid.core import engine, modes
+from lucid.core import modes, tree
 from lucid.core.arrays import full, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.errors import ResultError
@@ -17,8 +17,8 @@ from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
-from lucid.ops import tree
 from lucid.ops.promotion import exact
+from lucid.tape import engine
 
 _run = framed(engine.run)
 

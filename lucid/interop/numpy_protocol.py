@@ -16,7 +16,6 @@ import numpy as np
 from lucid.api import conversion, reductions
 from lucid.api.names import ROWS, Row, having
 from lucid.core import modes
-from lucid.core.dual import Dual
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
@@ -24,6 +23,7 @@ from lucid.interop import numpy_arrangement, numpy_calculus
 from lucid.interop.numpy_functions import FUNCTIONS, Function, NoCounterpartError
 from lucid.interop.numpy_linalg import LINALG
 from lucid.interop.numpy_updates import write_at
+from lucid.kinds.dual import Dual
 from lucid.ops import binary, unary
 from lucid.ops.promotion import as_floats, exact, lift_all
 

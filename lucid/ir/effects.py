@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.core import arrays, modes
-from lucid.core.kind import bottom
 from lucid.core.tensor import Tensor
 from lucid.ir.primitives import check_of
 from lucid.ir.values import Instruction, Name
+from lucid.kinds.kind import bottom
 
 # What must happen in each run, and in order, whether or not somebody asks for the results.
 LASTING = ("draw", "write")

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from lucid.core.device import device
 from lucid.core.fields import new_tensor
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import OUTERMOST
 from lucid.core.tensor import Tensor, class_of
 from lucid.ir import placeholders
+from lucid.kinds.kind import Kind, NeedsValueError
 
 META = device("meta")
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core import arrays
-from lucid.core.kind import bottom
 from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
+from lucid.kinds.kind import bottom
 from lucid.ops.abstract import Abstract
 
 _LARGE = 1 << 24  # bytes from which the system is told that memory is not going to be used

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.core import engine, modes
+from lucid.core import modes, tree
 from lucid.core.node import Node, attach, split_edges
 from lucid.core.primitive import edge_of, lift
 from lucid.core.tensor import Tensor
@@ -12,7 +12,7 @@ from lucid.ir import placeholders
 from lucid.ir.effects import Effect, Memories, Write, gradient_of, is_part, of_program, owners, share_memory
 from lucid.ir.printing import text_of, type_of
 from lucid.ir.values import Instruction, Name, run
-from lucid.ops import tree
+from lucid.tape import engine
 
 INPUT = object()  # marks the arguments that are tensors
 

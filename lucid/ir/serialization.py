@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import dtypes, tree
 from lucid.core.primitive import Primitive
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor
@@ -25,7 +25,6 @@ from lucid.ir.program import INPUT, Program
 from lucid.ir.trace import UserCode
 from lucid.ir.validation import ExportError, declared, raise_unless_possible, raise_unless_size
 from lucid.ir.values import Instruction, Name
-from lucid.ops import tree
 from lucid.ops.contraction import Labels, labelled
 from lucid.ops.fused import Fused, Gradient, gradient_of
 from lucid.ops.nn.convolution import Geometry

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucid.core import dtypes, levels, modes
+from lucid.core import dtypes, levels, modes, tree
 from lucid.core.arrays import ARRAY, copy
 from lucid.core.fields import new_tensor
-from lucid.core.inplace import raise_if_leaf
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import Inside
 from lucid.core.primitive import P, Primitive, lift, put_on_tape
 from lucid.core.source_lines import here
@@ -35,7 +33,8 @@ from lucid.ir.primitives import DETACH, OTHER_VALUE, UNRECORDED_VALUE, WRITE_VIE
 from lucid.ir.printing import typed
 from lucid.ir.program import INPUT, Program, renumbered
 from lucid.ir.values import Instruction, Name, reachable, run
-from lucid.ops import tree
+from lucid.kinds.kind import Kind, NeedsValueError
+from lucid.tape.inplace import raise_if_leaf
 
 
 class Trace:

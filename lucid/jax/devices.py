@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from lucid.core.tensor import Tensor
+from lucid.core.tree import tree_map
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import CPU, Device
-from lucid.ops.tree import tree_map
 
 
 def devices(backend: str | None = None) -> list[Device]:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from lucid import tree
+from lucid.core.tree import tree_map
 from lucid.jax.arrays import DOOR
-from lucid.ops.tree import tree_map
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Any]:

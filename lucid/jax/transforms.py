@@ -12,13 +12,12 @@ import numpy as np
 import lucid
 from lucid import func
 from lucid.autograd.checkpoint import checkpoint as _checkpoint
-from lucid.core import levels
+from lucid.core import levels, tree
 from lucid.core.tensor import Tensor
+from lucid.core.tree import tree_map
 from lucid.func import custom
 from lucid.jax.arrays import DOOR
 from lucid.numpy.differentiation import conjugated
-from lucid.ops import tree
-from lucid.ops.tree import tree_map
 
 Argnums = int | Sequence[int]
 Fun = Callable[..., Any]

@@ -9,9 +9,9 @@ import numpy as np
 from lucid.api.joining import cat
 from lucid.api.splitting import tril
 from lucid.core import dtypes
-from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.kinds.kind import Kind
 from lucid.linalg.eigen import svd
 from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square_operand, stack_shape
 from lucid.ops.binary import maximum, where

@@ -9,10 +9,10 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.core.hooks import RemovableHandle
+from lucid.core.tree import MAX_DEPTH
 from lucid.nn.module_hooks import add_hook
 from lucid.nn.parameter import Parameter
 from lucid.nn.registry import BUFFER, MODULE, PARAMETER, M, Registry
-from lucid.ops.tree import MAX_DEPTH
 
 __all__ = ["register_module_load_state_dict_post_hook", "register_module_load_state_dict_pre_hook"]
 

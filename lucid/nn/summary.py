@@ -9,7 +9,7 @@ import lucid
 from lucid import Tensor
 from lucid.core import levels
 from lucid.core.fields import new_tensor
-from lucid.core.kind import Kind
+from lucid.kinds.kind import Kind
 from lucid.nn.module import Module
 
 __all__ = ["Summary", "summary"]

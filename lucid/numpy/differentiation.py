@@ -11,8 +11,8 @@ import lucid
 from lucid import func
 from lucid.autograd import checkpoint as _checkpoint
 from lucid.core.tensor import Tensor
+from lucid.core.tree import tree_map
 from lucid.numpy.arrays import DOOR
-from lucid.ops.tree import tree_map
 
 Argnum = int | Sequence[int]
 

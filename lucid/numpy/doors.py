@@ -16,11 +16,11 @@ import numpy as np
 from lucid.api.joining import stack
 from lucid.core.dtypes import ALL
 from lucid.core.fields import TensorFields
-from lucid.core.kind import Kind
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, wrapped_as
+from lucid.core.tree import tree_map
 from lucid.interop.numpy_protocol import UFUNCS, array_function, array_ufunc, holds_tensors
-from lucid.ops.tree import tree_map
+from lucid.kinds.kind import Kind
 
 KNOWN = frozenset(d.numpy for d in ALL)
 # The door through which a program came in, for tensors of a trace: they do not know the class of what they stand for.

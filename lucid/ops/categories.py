@@ -8,13 +8,13 @@ import numpy as np
 
 from lucid.core import kernels
 from lucid.core.arrays import ARRAY
-from lucid.core.dual import Dual
 from lucid.core.fields import TensorFields
-from lucid.core.kind import NeedsValueError
 from lucid.core.levels import new_level
 from lucid.core.node import ABSENT, Node, Plan, saved_at, unpack
 from lucid.core.primitive import P, Primitive, Rule, apply, bare
 from lucid.core.tensor import wrapped
+from lucid.kinds.dual import Dual
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.abstract import Abstract, broadcast, common, reduced
 from lucid.ops.expressions import NotScalarError, Source, types_of
 from lucid.ops.rules import (

@@ -13,9 +13,9 @@ import numpy as np
 
 from lucid.core.arrays import item, zeros
 from lucid.core.fields import new_tensor
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.levels import OUTERMOST
 from lucid.core.tensor import Tensor
+from lucid.kinds.kind import Kind, NeedsValueError
 from lucid.ops.abstract import Abstract
 
 _ALWAYS = 1 << 62  # later than every transform, so that none takes an expression for a tensor from outside

@@ -11,18 +11,18 @@ import numpy as np
 
 from lucid.core import dtypes, modes
 from lucid.core.arrays import ARRAY, copy, shares_memory
-from lucid.core.batched import Batched
-from lucid.core.dual import Dual
-from lucid.core.engine import run
 from lucid.core.kernels import WithBackward, declared, has_own, reference
-from lucid.core.kind import Kind
 from lucid.core.levels import new_level
 from lucid.core.node import Node, array_of, raise_if_freed, tensor_of
 from lucid.core.primitive import Primitive, bare, lift, registry, variable
 from lucid.core.tensor import Tensor
+from lucid.kinds.batched import Batched
+from lucid.kinds.dual import Dual
+from lucid.kinds.kind import Kind
 from lucid.ops.abstract import same
 from lucid.ops.promotion import cast, raise_mixed
 from lucid.ops.rules import zeros_like
+from lucid.tape.engine import run
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _recording = modes.recording.get

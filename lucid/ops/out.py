@@ -8,7 +8,7 @@ from typing import Any
 from lucid.core import dtypes, modes
 from lucid.core.arrays import empty
 from lucid.core.tensor import Tensor, is_plain
-from lucid.ops.tree import flatten
+from lucid.core.tree import flatten
 
 
 def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -121,7 +121,7 @@ def _batch_parts(prim: Any, values: Any, batched: Any, size: int, params: Any) -
     return prim(*batched_to_front(values, batched, size), places=tuple(places), shape=(size, *shape))
 
 
-# The sum of the transposes of several views of one tensor, each with its `core.geometry.Geometry.place`, none of which
+# The sum of the transposes of several views of one tensor, each with its `tape.geometry.Geometry.place`, none of which
 # shows an element twice: n of them take the work of one and of what they hold.
 parts_back = Variadic(
     "parts_back",

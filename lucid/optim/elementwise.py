@@ -16,11 +16,11 @@ from lucid.api.joining import stack
 from lucid.autograd.modes import no_grad
 from lucid.backends.cpu import loops
 from lucid.backends.cpu.generated.updates import is_generated, update_of
-from lucid.core.kind import Kind
 from lucid.core.levels import capturing, trace
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ir.repetition import Repeated
+from lucid.kinds.kind import Kind
 from lucid.native import in_use
 from lucid.ops.expressions import Expression
 from lucid.ops.rules import P

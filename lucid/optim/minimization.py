@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from lucid.autograd.modes import no_grad
+from lucid.core import tree
 from lucid.core.dtypes import float64
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func import grad as gradient_of
 from lucid.func import hessian, jacrev, jvp, value_and_grad
-from lucid.ops import tree
 
 # What each method is given: only values, gradients too, and products with the Hessian or all of it.
 _VALUES_ONLY = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})

@@ -16,8 +16,8 @@ from lucid.core.levels import trace, tracing
 from lucid.core.source_lines import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
+from lucid.core.tree import flatten
 from lucid.ops.promotion import described
-from lucid.ops.tree import flatten
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]

@@ -9,7 +9,7 @@ from typing import Any
 import lucid
 import lucid.nn
 from lucid import autograd
-from lucid.core.kind import Kind
+from lucid.kinds.kind import Kind
 from lucid.nn import functional
 from lucid.nn.layers.normalization import _BatchNorm
 from lucid.torch.layers import Module

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from lucid.ops import tree
-from lucid.ops.tree import Structure as TreeSpec
-from lucid.ops.tree import tree_map
+from lucid.core import tree
+from lucid.core.tree import Structure as TreeSpec
+from lucid.core.tree import tree_map
 
 PyTree = Any
 

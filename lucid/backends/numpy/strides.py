@@ -7,8 +7,8 @@ import numpy as np
 
 from lucid.backends.numpy.indexing import fold_at
 from lucid.backends.numpy.memory import restrided
-from lucid.core.geometry import overlaps
 from lucid.core.kernels import fill
+from lucid.tape.geometry import overlaps
 
 Ints = tuple[int, ...]
 

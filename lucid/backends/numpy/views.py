@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from lucid.backends.numpy.memory import restrided
-from lucid.core.geometry import placed
 from lucid.core.kernels import fill
+from lucid.tape.geometry import placed
 
 ndarray = np.ndarray
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import raise_if_not_differentiable
@@ -30,6 +29,7 @@ from lucid.func.sparse.coloring import (
 )
 from lucid.func.sparse.patterns import linear_pattern
 from lucid.ir.effects import LASTING
+from lucid.kinds.kind import Kind, NeedsValueError
 from lucid.ops.promotion import finfo
 
 _MODES = ("auto", "forward", "reverse", "mixed")

@@ -11,12 +11,12 @@ import numpy as np
 
 from lucid.api import reductions
 from lucid.autograd import Function
-from lucid.core.batched import enclose, reveal
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
+from lucid.core.tree import tree_map
 from lucid.jax.arrays import DOOR
 from lucid.jax.transforms import named_axis
-from lucid.ops.tree import tree_map
+from lucid.kinds.batched import enclose, reveal
 
 
 class _Gather(Function):

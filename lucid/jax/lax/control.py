@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from lucid.api import joining, shaping
+from lucid.core import tree
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tree import tree_map
 from lucid.func import control
 from lucid.jax.arrays import DOOR
 from lucid.jax.transforms import vmap
-from lucid.ops import tree
 from lucid.ops.promotion import promote_pair
-from lucid.ops.tree import tree_map
 
 _MISSING = object()
 

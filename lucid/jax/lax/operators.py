@@ -13,11 +13,11 @@ from lucid.api.random import rand
 from lucid.autograd import Function
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tree import tree_map
 from lucid.interop.numpy_updates import updated
 from lucid.jax.arrays import DOOR
 from lucid.jax.config import canonical
 from lucid.ops import binary, unary
-from lucid.ops.tree import tree_map
 
 
 def _array(x: Any) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 
 import lucid
 from lucid import Tensor
-from lucid.core.batched import Batched
 from lucid.core.errors import ArgumentError
+from lucid.kinds.batched import Batched
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
 from lucid.ops.promotion import as_floats, as_floats_alike

@@ -19,12 +19,12 @@ from lucid.autograd import Function
 from lucid.autograd.graph import saved_tensors_hooks
 from lucid.core import modes
 from lucid.core.levels import trace, tracing
+from lucid.core.tree import flatten, tree_map
 from lucid.distributed import ProcessGroup
 from lucid.distributed.groups import chosen
 from lucid.distributed.parts import Place, mark_as_part
 from lucid.nn.module import Module
 from lucid.nn.parallel.agreement import broadcast_all, listed, raise_unless_equal
-from lucid.ops.tree import flatten, tree_map
 
 __all__ = ["MixedPrecisionPolicy", "fully_shard", "load_unsharded_state_dict", "unsharded_state_dict"]
 

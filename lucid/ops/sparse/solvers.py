@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core.batched import _one_by_one
 from lucid.core.primitive import Primitive
+from lucid.kinds.batched import _one_by_one
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Check, asked_by
 from lucid.ops.rules import P, batched_to_front, conj

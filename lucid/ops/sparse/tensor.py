@@ -12,11 +12,11 @@ from lucid.core import dtypes, modes
 from lucid.core.arrays import counted, empty, full, question
 from lucid.core.dtypes import INT64
 from lucid.core.fields import TensorFields, new_tensor, users_attributes
-from lucid.core.inplace import raise_if_leaf
 from lucid.core.levels import INNERMOST
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.ops.rules import P
 from lucid.ops.sparse import layout as layouts
+from lucid.tape.inplace import raise_if_leaf
 
 # (indices, shape): in order, each once; the order of those given; where in it equal ones begin, None if there are none
 distinct_positions = question("distinct_positions")

@@ -9,8 +9,8 @@ from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels
-from lucid.core.kind import NeedsValueError
 from lucid.core.primitive import P
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError, Source
 
 _of_reference = kernels.scalar

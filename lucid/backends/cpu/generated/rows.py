@@ -9,7 +9,7 @@ import numpy as np
 from lucid.backends.cpu.launch import rows as launch_rows
 from lucid.codegen import lock
 from lucid.core import kernels
-from lucid.core.kind import NeedsValueError
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError
 
 

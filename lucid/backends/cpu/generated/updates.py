@@ -9,7 +9,7 @@ from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.launch import updates as launch_updates
 from lucid.codegen import lock
 from lucid.core import kernels
-from lucid.core.kind import NeedsValueError
+from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError
 
 

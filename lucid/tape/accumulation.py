@@ -5,9 +5,9 @@ from typing import Any
 
 from lucid.core import arrays
 from lucid.core.dtypes import bool_, int32
-from lucid.core.geometry import Ints, place_in, placed, seen_through
 from lucid.core.primitive import P, apply
 from lucid.core.tensor import Tensor
+from lucid.tape.geometry import Ints, place_in, placed, seen_through
 
 
 class Parts:

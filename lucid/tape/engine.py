@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 
 from lucid.core import levels, modes
-from lucid.core.accumulation import Parts
 from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
-from lucid.core.geometry import geometry_of, is_passed, placed
 from lucid.core.hooks import Hooks
-from lucid.core.inplace import WRITE_VIEW, path_of
 from lucid.core.kernels import table
-from lucid.core.kind import Kind
 from lucid.core.node import ABSENT, Freed, Node, Pruned, accumulator, accumulators
 from lucid.core.primitive import Primitive, edge_of, element_type, pulled_by_tensors, synced
 from lucid.core.source_lines import here
 from lucid.core.storage import LARGE, copied, frozen, storage_of
 from lucid.core.tensor import Tensor, class_of, of_class, wrapped, wrapped_as
+from lucid.kinds.kind import Kind
+from lucid.tape.accumulation import Parts
+from lucid.tape.geometry import geometry_of, is_passed, placed
+from lucid.tape.inplace import WRITE_VIEW, path_of
 
 # Saved values that a backward pass need not free: none, shapes and numbers, a constant.
 _NO_MEMORY = frozenset({type(None), list, ARRAY, Freed})

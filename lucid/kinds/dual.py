@@ -9,10 +9,10 @@ import numpy as np
 from lucid.core.arrays import ARRAY, assign, copy, empty_in_order, owns_memory, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import new_tensor
-from lucid.core.kind import Kind, bottom
 from lucid.core.primitive import lift
 from lucid.core.storage import Storage, View, storage_of
 from lucid.core.tensor import Tensor, shape_of
+from lucid.kinds.kind import Kind, bottom
 
 _wrap = Tensor._wrap
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)

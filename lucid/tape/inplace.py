@@ -9,14 +9,14 @@ from lucid.core import arrays as arrays_of
 from lucid.core import dtypes, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
-from lucid.core.geometry import seen_through
-from lucid.core.kind import Kind, bottom
 from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, attach
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
 from lucid.core.tensor import Tensor, is_plain
+from lucid.kinds.kind import Kind, bottom
 from lucid.native import in_use
+from lucid.tape.geometry import seen_through
 
 
 def write(

@@ -6,11 +6,11 @@ from typing import Any, NoReturn
 
 from lucid.core.fields import TensorFields, new_tensor
 from lucid.core.kernels import table
-from lucid.core.kind import Kind, NeedsValueError
 from lucid.core.primitive import P, Primitive, apply
 from lucid.core.source_lines import here
 from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor, shape_of
+from lucid.kinds.kind import Kind, NeedsValueError
 
 _wrap = Tensor._wrap
 
