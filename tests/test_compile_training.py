@@ -41,6 +41,29 @@ class CNN(nn.Module):
         return lucid.randn(4, 2, 6, 6), lucid.randint(0, 4, (4,))
 
 
+class Counting(CNN):
+    """Running statistics are the mean of all batches so far."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4, momentum=None)
+
+
+class Words(nn.Module):
+    """Vectors of words whose norms are limited as they are used."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 5, padding_idx=2, max_norm=1.5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.head(self.words(x).sum(1))
+
+    @staticmethod
+    def batch():
+        return lucid.randint(0, 9, (6, 3)), lucid.randint(0, 4, (6,))
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -166,7 +189,7 @@ def test_every_optimizer(name):
     assert len(step._history) <= 2, step.explain()
 
 
-@pytest.mark.parametrize("kind", [CNN, Recurrent, GPT])
+@pytest.mark.parametrize("kind", [CNN, Counting, Words, Recurrent, GPT])
 def test_every_kind_of_model(kind):
     expected, _ = trained(kind, OPTIMIZERS["adamw"], False)
     found, step = trained(kind, OPTIMIZERS["adamw"], True)
@@ -229,6 +252,20 @@ def variants(model, optimizer):
         optimizer.step()
         return loss
 
+    def checked(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(params, 10.0, error_if_nonfinite=True)
+        optimizer.step()
+        return loss + norm * 0
+
+    def averaged(x, y):
+        loss = zeros(x, y)
+        for average in averages:
+            average.update_parameters(model)
+        return loss + sum(p.detach().sum() for average in averages for p in average.parameters()) * 0
+
     def by_hand(x, y):
         loss = loss_of(x, y)
         gradients = lucid.autograd.grad(loss, params)
@@ -261,12 +298,14 @@ def variants(model, optimizer):
         return loss + sum(s.sum() for s in shadow.values()) * 0
 
     shadow = {name: p.detach().clone() for name, p in model.named_parameters()}
+    moving = optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    averages = [optim.swa_utils.AveragedModel(model, multi_avg_fn=f) for f in (None, moving)]
     return {f.__name__: f for f in (
-        zeros, afterwards, accumulated, twice, clipped, by_hand, assigned, closure, smoothed,
+        zeros, afterwards, accumulated, twice, clipped, checked, averaged, by_hand, assigned, closure, smoothed,
     )}  # fmt: skip
 
 
-NAMES = ["zeros", "afterwards", "accumulated", "twice", "clipped", "by_hand", "assigned", "closure", "smoothed"]
+NAMES = "zeros afterwards accumulated twice clipped checked averaged by_hand assigned closure smoothed".split()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -296,6 +335,27 @@ def test_clipping_by_norm():
         return step
 
     agree(trained(MLP, OPTIMIZERS["sgd"], False, 5, wrap)[0], trained(MLP, OPTIMIZERS["sgd"], True, 5, wrap)[0], False)
+
+
+def test_gradients_that_are_not_finite_stop_a_step_before_it_writes_anything():
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+
+    @lucid.compile
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).square().sum().backward()
+        nn.utils.clip_grad_norm_(layer.parameters(), 1.0, error_if_nonfinite=True)
+        optimizer.step()
+
+    step(lucid.ones(4, 3))
+    before = [
+        t.clone() for t in (layer.weight.detach(), layer.weight.grad, optimizer.state[layer.weight]["momentum_buffer"])
+    ]
+    with pytest.raises(RuntimeError, match="norm of order 2"):
+        step(lucid.full((4, 3), float("inf")))
+    after = layer.weight.detach(), layer.weight.grad, optimizer.state[layer.weight]["momentum_buffer"]
+    assert all(lucid.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_gradients_that_somebody_holds_are_added_to_in_place():

@@ -115,3 +115,14 @@ def test_zero_singular_values_take_no_part_in_the_nuclear_norm():
     nuclear, others = lambda z: linalg.matrix_norm(z, "nuc"), lambda z: linalg.svdvals(z)[:2].sum()
     for a, b in zip(*(func.jvp(func.grad(f), (x,), (along,)) for f in (nuclear, others)), strict=True):
         np.testing.assert_allclose(a, b, 1e-9, 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64, lucid.bfloat16, lucid.complex64], ids=str)
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_norms_of_rows_do_not_depend_on_other_rows(dtype, p):
+    """Rows of zeros, and those whose powers are out of range, are no reason to sum up others in another way."""
+    x = lucid.randn(40, 37).to(dtype)
+    expected = lucid.linalg.vector_norm(x, p, dim=1)
+    for row in (0.0, 1e-30, 1e30, float("inf"), float("nan")):
+        beside = lucid.cat([x, lucid.full((1, 37), row, dtype=dtype)])
+        assert lucid.equal(lucid.linalg.vector_norm(beside, p, dim=1)[:40], expected), row

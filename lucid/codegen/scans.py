@@ -37,7 +37,8 @@ class ScanPlan(FoldPlan):
         is_dear = any(s.primitive.name in FUNCTIONS or s.primitive.name == "mul" for s in steps)
         # One by one, choices between floats are jumps that nobody foresees.
         chooses = self.element.is_float and any(s.primitive.name == "where" for s in steps)
-        self.is_dear = (is_dear or chooses) and not self.element.is_complex
+        is_narrow = self.element.of in ("half", "bfloat")  # which are converted by many steps
+        self.is_dear = (is_dear or chooses or is_narrow) and not self.element.is_complex
         if self.element.bytes < 8 and all(t.of == "double" for t in self.carried_types):
             self.lanes = 16  # two vectors of states, so that none waits for its own product
         self.cost = 0.4 + 0.1 * sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)

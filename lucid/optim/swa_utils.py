@@ -8,9 +8,10 @@ from typing import Any, Literal
 from lucid.api.creation import tensor
 from lucid.autograd.modes import no_grad
 from lucid.core.device import as_device
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, is_plain
 from lucid.nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from lucid.nn.module import Module
+from lucid.ops.binary import where
 from lucid.optim.cycles import ANNEALING
 from lucid.optim.optimizer import Optimizer
 from lucid.optim.scheduler import FactorLR, for_each_group, whole_number
@@ -91,28 +92,29 @@ def _check_decay(decay: float) -> None:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's parameters over time.
 
-    Call `update_parameters(model)` after each step, or each epoch, to be averaged. The average is the mean unless
-    `avg_fn` or `multi_avg_fn` gives another; buffers are copied from the model, or averaged with `use_buffers`.
+        Call `update_parameters(model)` after each step, or each epoch, to be averaged. The average is the mean unless
+        `avg_fn` or `multi_avg_fn` gives another; buffers are copied from the model, or averaged with `use_buffers`.
 
-    >>> import lucid
-    >>> from lucid.nn.module import Module
-    >>> from lucid.nn.parameter import Parameter
-    >>> class Scale(Module):
-    ...     def __init__(self, factor):
-    ...         super().__init__()
-    ...         self.factor = Parameter(lucid.tensor(factor))
-    ...     def forward(self, x):
-    ...         return x * self.factor
-    >>> model = Scale(1.0)
-    >>> averaged = lucid.optim.swa_utils.AveragedModel(model)
-    >>> for value in (1.0, 2.0, 6.0):
-    ...     model.factor.data.fill_(value)
-    ...     averaged.update_parameters(model)
-    Tensor(1.)
-    Tensor(2.)
-    Tensor(6.)
-    >>> averaged(lucid.tensor(10.0)).item()
-    30.0
+        >>> import lucid
+        >>> from lucid.nn.module import Module
+    from lucid.ops.binary import where
+        >>> from lucid.nn.parameter import Parameter
+        >>> class Scale(Module):
+        ...     def __init__(self, factor):
+        ...         super().__init__()
+        ...         self.factor = Parameter(lucid.tensor(factor))
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> model = Scale(1.0)
+        >>> averaged = lucid.optim.swa_utils.AveragedModel(model)
+        >>> for value in (1.0, 2.0, 6.0):
+        ...     model.factor.data.fill_(value)
+        ...     averaged.update_parameters(model)
+        Tensor(1.)
+        Tensor(2.)
+        Tensor(6.)
+        >>> averaged(lucid.tensor(10.0)).item()
+        30.0
     """
 
     n_averaged: Tensor
@@ -147,16 +149,25 @@ class AveragedModel(Module):
             [t.detach() for t in (chain(m.parameters(), m.buffers()) if self.use_buffers else m.parameters())]
             for m in (self.module, model)
         )
-        count = int(self.n_averaged.item())
-        copied = [(a, b) for a, b in zip(mine, theirs, strict=True) if count == 0 or not _is_continuous(a)]
-        averaged = [(a, b) for a, b in zip(mine, theirs, strict=True) if count > 0 and _is_continuous(a)]
+        pairs = list(zip(mine, theirs, strict=True))
+        copied = [(a, b) for a, b in pairs if not _is_continuous(a)]
         if not self.use_buffers:
             copied += zip(self.module.buffers(), model.buffers(), strict=True)
+        self._enter([(a, b) for a, b in pairs if _is_continuous(a)])
         for average, current in copied:
             average.copy_(current)
-        if averaged:
-            self._average([a for a, _ in averaged], [b for _, b in averaged])
         self.n_averaged.add_(1)
+
+    def _enter(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        """Let values enter their averages, which are the values themselves at first."""
+        is_first = self.n_averaged == 0
+        is_known = is_plain(is_first)
+        if pairs and not (is_known and is_first.item()):
+            found = [a if is_known else a.clone() for a, _ in pairs]
+            self._average(found, [b for _, b in pairs])
+            pairs = [] if is_known else [(a, where(is_first, b, f)) for (a, b), f in zip(pairs, found, strict=True)]
+        for average, current in pairs:
+            average.copy_(current)
 
     def _average(self, averages: list[Tensor], currents: list[Tensor]) -> None:
         if self.multi_avg_fn is not None:

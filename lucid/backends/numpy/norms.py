@@ -76,12 +76,14 @@ def norm_array(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: 
         if total.size and not (
             np.minimum.reduce(total, axis=None) >= low and np.maximum.reduce(total, axis=None) <= high
         ):
-            _redo(x, p, dims, divisor, ~((total >= low) & (total <= high)), out)
+            redo(x, p, dims, divisor, total, out)
     return out
 
 
-def _redo(x: Any, p: float, dims: tuple[int, ...], divisor: float, lost: Any, out: Any) -> None:
+def redo(x: Any, p: float, dims: tuple[int, ...], divisor: float, total: Any, out: Any) -> None:
     """Compute again, at the size of 1, those of the norms whose sums were too large or too small for their type."""
+    low, high = safe_sums(total.dtype)
+    lost = ~((total >= low) & (total <= high))
     kept = [d for d in range(x.ndim) if d not in dims]
     sets = x.transpose(*kept, *dims).reshape(math.prod(x.shape[d] for d in kept), -1)
     sets = sets[lost.reshape(-1)]

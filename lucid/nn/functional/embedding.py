@@ -32,9 +32,9 @@ def _check_table(input: Tensor, weight: Tensor, name: str) -> None:
 
 
 def _limit_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shorten the rows that are used and too long, in place."""
+    """Shorten the rows that are used and too long, in place; one that is used twice is written twice, with the same numbers."""
     with lucid.no_grad():
-        rows = lucid.unique(input)
+        rows = input.reshape(-1)
         used = weight[rows]
         norms = lucid.norm(used, norm_type, -1, keepdim=True)
         weight[rows] = lucid.where(norms > max_norm, used * (max_norm / (norms + 1e-7)), used)

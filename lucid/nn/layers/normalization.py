@@ -5,6 +5,7 @@ from typing import Any
 
 import lucid
 from lucid import Tensor
+from lucid.core.tensor import is_plain
 from lucid.nn import init
 from lucid.nn.functional import normalization as functions
 from lucid.nn.module import Module
@@ -135,10 +136,15 @@ class _BatchNorm(_WithStatistics):
         if not self.training or count is None:
             share = self.momentum or 0.0
             return functions.batch_norm(input, mean, variance, self.weight, self.bias, training, share, self.eps)
-        share = 1 / (count.item() + 1) if self.momentum is None else self.momentum
+        share = equal_share(count + 1) if self.momentum is None else self.momentum
         out = functions.batch_norm(input, mean, variance, self.weight, self.bias, training, share, self.eps)
         count += 1
         return out
+
+
+def equal_share(count: Tensor) -> Any:
+    """The share of the last of so many batches in the mean of all: a number where that can be read."""
+    return 1 / count.item() if is_plain(count) else 1 / count.double()
 
 
 class BatchNorm1d(_BatchNorm):

@@ -4,10 +4,11 @@ from typing import Any, cast
 
 import lucid
 from lucid import Tensor, distributed
+from lucid.core.tensor import is_plain
 from lucid.distributed import ProcessGroup
 from lucid.distributed.functional import psum
 from lucid.distributed.groups import chosen
-from lucid.nn.layers.normalization import _BatchNorm
+from lucid.nn.layers.normalization import _BatchNorm, equal_share
 from lucid.nn.module import Module
 
 __all__ = ["SyncBatchNorm"]
@@ -56,7 +57,7 @@ class SyncBatchNorm(_BatchNorm):
         own = lucid.full((1,), x.numel() // self.num_features, dtype=x.dtype)
         totals = psum(lucid.cat([x.sum(dims), own]), group)
         count = totals[-1].detach()
-        if count.item() <= 1:
+        if is_plain(count) and count.item() <= 1:
             raise ValueError(
                 f"SyncBatchNorm: training needs more than one value for each channel, but the input of each of "
                 f"{group.size()} processes has shape {input.shape}; use a larger batch or eval()"
@@ -78,9 +79,9 @@ class SyncBatchNorm(_BatchNorm):
         if not self.training or count is None or self.running_mean is None or self.running_var is None:
             return
         count += 1
-        share = 1 / count.item() if self.momentum is None else self.momentum
+        share = equal_share(count) if self.momentum is None else self.momentum
         for running, found in ((self.running_mean, mean), (self.running_var, variance)):
-            running.mul_(1 - share).add_(found.to(running.dtype), alpha=share)
+            running.mul_(1 - share).add_(found.to(running.dtype) * share)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> Module:

@@ -49,16 +49,22 @@ def get_total_norm(
     else:
         with lucid.no_grad():
             total = lucid.stack([_wide(t).norm(order) for t in listed]).norm(order)
-    _raise_unless_finite(total, order, error_if_nonfinite)
-    return total
+    return _finite(total, order) if error_if_nonfinite else total
 
 
-def _raise_unless_finite(total: Tensor, order: float, is_wanted: bool) -> None:
-    if is_wanted and not math.isfinite(total.item()):
+def _finite(total: Tensor, order: float) -> Tensor:
+    """The norm of gradients if these can be clipped by it; a program looks at it in each run, before it writes anything."""
+    checked: Tensor = (_checked if is_plain(total) else lucid.compiler.disable(_checked))(total, float(order))
+    return checked
+
+
+def _checked(total: Tensor, order: float) -> Tensor:
+    if not math.isfinite(total.item()):
         raise RuntimeError(
-            f"the norm of order {float(order)} of these gradients is {total.item()}, so they cannot be clipped; "
+            f"the norm of order {order} of these gradients is {total.item()}, so they cannot be clipped; "
             "pass error_if_nonfinite=False to clip them nevertheless"
         )
+    return total
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -122,7 +128,7 @@ def clip_grad_norm_(
     """
     listed = _listed(parameters)
     total = norm_of_gradients(listed, norm_type)
-    _raise_unless_finite(total, norm_type, error_if_nonfinite)
+    total = _finite(total, norm_type) if error_if_nonfinite else total
     clip_grads_with_norm_(listed, max_norm, total)
     return total
 

@@ -13,7 +13,7 @@ from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.reductions import launched
 from lucid.backends.cpu.launch import folds as launch_folds
-from lucid.backends.numpy.norms import rooted, safe_sums
+from lucid.backends.numpy.norms import redo, rooted, safe_sums
 from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import kernels
@@ -47,17 +47,19 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
 
 
 def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float = 1.0) -> Any:
-    found = _rooted_sum(x, p, dims, keepdim, divisor) if p in (1.0, 2.0) and x.size else None
-    if found is None:
+    total = _sum_of_powers(p)(x, dims, keepdim) if p in (1.0, 2.0) and x.size else None
+    if total is None:
         return kernels.reference(norm)(x, p, dims, keepdim, divisor)
+    found = _rooted(total, p, divisor)
+    if found is None:  # others stay as they are, to the last bit
+        with np.errstate(all="ignore"):
+            found = np.asarray(rooted(total, p, divisor))
+            redo(x.astype(_SINGLE) if x.dtype in NARROW else x, p, dims, divisor, np.asarray(total), found)
     return P.cast.kernel(found, dtype=x.dtype, source=found.dtype) if x.dtype in NARROW else found
 
 
-def _rooted_sum(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
-    """The norm, or None where a sum is too large or too small."""
-    total = _sum_of_powers(p)(x, dims, keepdim)
-    if total is None:
-        return None
+def _rooted(total: Any, p: float, divisor: float) -> Any:
+    """The norms of sums, or None where one of these is too large or too small."""
     low, high = safe_sums(total.dtype)
     if p == 2:
         return roots(total, low, high, divisor)
