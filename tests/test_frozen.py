@@ -214,6 +214,16 @@ def test_a_seed_has_its_memory_back_when_gradients_are_gone() -> None:
     assert g._meta is None and g.tolist() == ct.tolist()
 
 
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x.reshape(-1), lambda x: x.flip(0), lambda x: x[:]])
+def test_gradients_outlive_the_seeds_that_they_show(view) -> None:
+    numbers = lucid.arange(90_000.0).reshape(300, 300)
+    x = lucid.zeros(300, 300, requires_grad=True)
+    found = grad(view(x), x, view(numbers).contiguous().clone())
+    assert lucid.equal(found.detach(), numbers)
+    found += 1
+    assert lucid.equal(found, numbers + 1)
+
+
 def test_one_seed_serves_many_passes() -> None:
     ct = _made(3)
     found = [_seeded(ct) for _ in range(3)]

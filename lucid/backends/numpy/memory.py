@@ -125,6 +125,8 @@ def _ones_laid_out_like(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _set_writable(x: Any, whether: bool) -> None:
+    if whether and x.base is not None:  # the array whose elements it shows, which nobody else knows
+        x.base.flags.writeable = True
     x.flags.writeable = whether
 
 
