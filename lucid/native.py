@@ -172,6 +172,11 @@ def set_all_attributes(o: Any, to: dict[str, Any]) -> None:
     o.__dict__ = to
 
 
+def PyObject_Call(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """`function(*args, **params)`, for which compiled code would copy the dictionary."""
+    return function(*args, **params)
+
+
 def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:
     """A function of one, two or any operands, called from a frame of this package also in compiled code."""
     if not in_use:
