@@ -46,6 +46,14 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
     return found
 
 
+@cache
+def _in_reach(p: float, dtype: np.dtype[Any]) -> tuple[Callable[..., Any], float, float]:
+    """What adds powers up, and the least and the largest of its sums that are right."""
+    result = _SINGLE if dtype in NARROW else dtype.type(0).real.dtype
+    low, high = safe_sums(result)
+    return _sum_of_powers(p), float(low), float(high)
+
+
 def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float = 1.0) -> Any:
     found = _rooted_sum(x, p, dims, keepdim, divisor) if p in (1.0, 2.0) and x.size else None
     if found is None:
@@ -55,10 +63,10 @@ def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float
 
 def _rooted_sum(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
     """The norm, or None where a sum is too large or too small."""
-    total = _sum_of_powers(p)(x, dims, keepdim)
+    add_up, low, high = _in_reach(p, x.dtype)
+    total = add_up(x, dims, keepdim)
     if total is None:
         return None
-    low, high = safe_sums(total.dtype)
     if p == 2:
         return roots(total, low, high, divisor)
     return np.asarray(rooted(total, p, divisor)) if within(total, low, high) else None
