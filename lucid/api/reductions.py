@@ -21,6 +21,9 @@ from lucid.ops.reductions import (
     argmin_primitive,
     count_at,
     count_or_nan,
+    cumprod_primitive,
+    cumsum_primitive,
+    logcumsumexp_primitive,
     prod_primitive,
     sum_primitive,
 )
@@ -454,11 +457,11 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
 
 
-def _scan(prim: str, input: Any, dim: int, dtype: Any, **params: Any) -> Tensor:
+def _scan(prim: Primitive, input: Any, dim: int, dtype: Any, params: dict[str, Any]) -> Tensor:
     x = _widened(input, dtype)
     rank = len(shape_of(x))
-    params["dim"] = one_dim(dim, rank, prim)
-    return apply(getattr(P, prim), (x,), params) if rank else x.clone()
+    params["dim"] = one_dim(dim, rank, prim.name)
+    return apply(prim, (x,), params) if rank else x.clone()
 
 
 @numpy_names
@@ -469,7 +472,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumsum(lucid.tensor([1.0, 2.0, 3.0]), dim=0)
     Tensor([1., 3., 6.])
     """
-    return _scan("cumsum", input, dim, dtype, reverse=False)
+    return _scan(cumsum_primitive, input, dim, dtype, {"reverse": False})
 
 
 @numpy_names
@@ -480,7 +483,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumprod(lucid.tensor([1.0, 2.0, 3.0, 4.0]), dim=0)
     Tensor([ 1.,  2.,  6., 24.])
     """
-    return _scan("cumprod", input, dim, dtype, reverse=False)
+    return _scan(cumprod_primitive, input, dim, dtype, {"reverse": False})
 
 
 @numpy_names
@@ -493,8 +496,8 @@ def logcumsumexp(input: Any, dim: int) -> Tensor:
     """
     x = _floats(input, "logcumsumexp")
     if x.ndim or not x.is_complex():
-        return _scan("logcumsumexp", x, dim, None)
-    return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
+        return _scan(logcumsumexp_primitive, x, dim, None, {})
+    return P.reshape(_scan(logcumsumexp_primitive, P.reshape(x, shape=(1,)), dim, None, {}), shape=())
 
 
 def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:
