@@ -58,6 +58,7 @@ cdef extern from "Python.h":
     cpdef void PyObject_GC_UnTrack(object o)
     cpdef bint PyObject_GC_IsTracked(object o)
     cpdef bint PyObject_IS_GC(object o)
+    cpdef object PyObject_Call(object function, tuple args, dict params)
     cpdef int PyObject_GenericSetAttr(object o, object name, object value) except -1
     cpdef object PyFrame_GetCode(object frame)
     cpdef int PyFrame_GetLasti(object frame)

@@ -29,10 +29,12 @@ MODULES = (
     "core.primitive", "core.tree", "core.levels", "kinds.kind", "kinds.dual", "kinds.batched",
     "tape.geometry", "tape.engine", "tape.inplace", "autograd.dependencies",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
-    "ops.indexing", "api.indexing", "api.joining", "api.reductions", "api.scatter", "api.shaping", "api.sorting",
+    "ops.indexing", "api.conversion", "api.indexing", "api.inplace", "api.joining", "api.random", "api.reductions", "api.rng",
+    "api.scatter", "api.shaping", "api.sorting", "api.splitting",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
-    "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.module", "nn.containers",
+    "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
+    "nn.functional.spatial", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
     "ir.values", "ir.program", "ir.placeholders", "ir.trace",
@@ -172,6 +174,11 @@ def give_attributes(kind: type) -> None:
 def set_all_attributes(o: Any, to: dict[str, Any]) -> None:
     """Replace all attributes of an object that are not its fields."""
     o.__dict__ = to
+
+
+def PyObject_Call(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """`function(*args, **params)`, for which compiled code would copy the dictionary."""
+    return function(*args, **params)
 
 
 def framed(function: Callable[..., Any], operands: int | None = None) -> Callable[..., Any]:

@@ -256,7 +256,8 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 
 def is_common(value: Any, kind: Any) -> bool:
     """Whether it is a number that needs no look before it is converted, as most are."""
-    return type(value) is float and kind in dtypes.SINGLE_AND_DOUBLE and -1e38 < value < 1e38
+    bound = 1e38 if type(value) is float else 1 << 24 if type(value) is int else 0
+    return bound != 0 and -bound < value < bound and kind in dtypes.SINGLE_AND_DOUBLE
 
 
 def _source(input: Tensor, value: Any) -> Tensor:

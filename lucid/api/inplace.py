@@ -9,8 +9,8 @@ from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
 from lucid.core.levels import INNERMOST
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.primitive import constant, element_type, lift
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary, promotion, unary
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
@@ -83,11 +83,12 @@ def copy_(self: Tensor, src: Any) -> Tensor:
     Tensor([[1., 2.],
             [1., 2.]])
     """
-    source = exact(src)
-    if source.shape != self.shape and source.ndim:
-        _raise_unless_broadcast(source.shape, self.shape)
-    if source.np_dtype != self.np_dtype:
-        source = source.to(self.np_dtype)
+    source = src if isinstance(src, Tensor) else exact(src)
+    given, kind = shape_of(source), element_type(self)
+    if given and given != shape_of(self):
+        _raise_unless_broadcast(given, shape_of(self))
+    if element_type(source) is not kind:
+        source = source.to(kind)
 
     if self._level == INNERMOST:
         return _write_of_sparse(self, "copy_", lambda old: P.overwrite(old, source), [source])
@@ -112,7 +113,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     >>> lucid.zeros(3).fill_(7)
     Tensor([7., 7., 7.])
     """
-    promotion.raise_if_outside(value, self.np_dtype, "fill_")
+    kind = element_type(self)
+    if indexing.is_common(value, kind):
+        return copy_(self, wrapped(constant(value, kind)))
+    promotion.raise_if_outside(value, kind, "fill_")
     source = exact(value)
     if source.ndim:
         raise RuntimeError(f"fill_: the value must have no dimensions, not shape {source.shape}")

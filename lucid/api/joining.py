@@ -16,6 +16,7 @@ from lucid.ops.dims import numpy_names, one_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, are_alike, cast, lift_all, promote
 from lucid.ops.rules import P, sum_to
+from lucid.ops.views import cat_primitive, stack_primitive
 
 
 def _tensors(tensors: Any, name: str) -> list[Tensor]:
@@ -45,11 +46,12 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     if not first:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
     d = one_dim(dim, len(first), "cat")
-    before, behind = first[:d], first[d + 1 :]
     for shape in shapes:
-        if shape != first and (len(shape) != len(first) or shape[:d] != before or shape[d + 1 :] != behind):
+        if shape != first and (
+            len(shape) != len(first) or (*shape[:d], *shape[d + 1 :]) != (*first[:d], *first[d + 1 :])
+        ):
             raise ArgumentError(f"cat: shapes {first} and {shape} differ outside dimension {d}")
-    joined: Tensor = apply(P.cat, found, {"dim": d})
+    joined: Tensor = apply(cat_primitive, found, {"dim": d})
     return joined
 
 
@@ -72,7 +74,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
         if shape_of(t) != shape:
             raise ArgumentError(f"stack: shapes {shape} and {t.shape} differ")
     d = one_dim(dim, len(shape) + 1, "stack")
-    stacked: Tensor = apply(P.stack, found, {"dim": d})
+    stacked: Tensor = apply(stack_primitive, found, {"dim": d})
     return stacked
 
 

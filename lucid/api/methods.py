@@ -171,7 +171,7 @@ def _rows(self: Tensor) -> Any:
 
 
 def _transposed(self: Tensor) -> Tensor:
-    return self.permute(tuple(reversed(range(self.ndim))))
+    return shaping.transpose(self)
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
+from lucid.core.levels import tracing
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
@@ -183,7 +184,7 @@ def draw(
     if as_device(device).type == "meta":
         return abstract(shape, dtype or kind)
     stream = rng.default_generator() if generator is None else _given(generator)
-    if levels.tracing() and (trace := levels.trace.get()) is not None:
+    if tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
         return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
     active = levels.active.get()
@@ -238,7 +239,7 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    drawn = draw(rng.UNIFORM, sizes_from(size, "rand"), _floating(dtype, "rand"), generator, "rand", device=device)
+    drawn = draw(rng.UNIFORM, sizes_from(size, "rand"), _floating(dtype, "rand"), generator, "rand", None, None, device)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -255,7 +256,9 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    drawn = draw(rng.NORMAL, sizes_from(size, "randn"), _floating(dtype, "randn"), generator, "randn", device=device)
+    drawn = draw(
+        rng.NORMAL, sizes_from(size, "randn"), _floating(dtype, "randn"), generator, "randn", None, None, device
+    )
     return drawn.requires_grad_() if requires_grad else drawn
 
 

@@ -1,5 +1,5 @@
-from lucid.core.primitive cimport apply, element_type, lift
-from lucid.core.tensor cimport is_plain, of_class, shape_of
+from lucid.core.primitive cimport Primitive, apply, element_type, lift
+from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.ops.dims cimport many_dims, one_dim
 
 
@@ -10,9 +10,12 @@ cdef object _as_asked(object out, object dtype)
 cdef object _nonempty(object x, tuple dims, object name)
 cpdef object chosen_at(object kind, object values, object indices)
 cdef object _flat(object x)
-cpdef object _extreme(object input, object dim, bint keepdim, object prim)
+cpdef object _extreme(object input, object dim, bint keepdim, Primitive prim)
 cdef object _chosen(object x, object positions, Py_ssize_t dim, bint keepdim, object kind)
 cpdef object _max_or_min(object input, object dim, bint keepdim, object which)
-cdef object _positions(object x, Py_ssize_t dim, object prim)
-cpdef object _argument(object input, object dim, bint keepdim, object prim)
+cdef object _positions(object x, Py_ssize_t dim, Primitive prim)
+cpdef object _argument(object input, object dim, bint keepdim, Primitive prim)
+cdef tuple _spread(object input, object dim, object unbiased, object correction, object name)
+cdef object _centred(object x, tuple dims, object count)
+cdef object _scan(Primitive prim, object input, object dim, object dtype, dict params)
 cpdef object norm_over(object x, object p, tuple dims, bint keepdim)

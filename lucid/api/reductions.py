@@ -7,20 +7,35 @@ from lucid.api import indexing
 from lucid.api.results import Cummax, Cummin, Max, Min, ValuesIndices
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
-from lucid.core.primitive import apply, element_type, lift
-from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
+from lucid.core.primitive import Primitive, apply, element_type, lift
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import binary, unary
 from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops.indexing import index_primitive
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.promotion import as_floats, cast, in_single
-from lucid.ops.reductions import count_at, count_or_nan
+from lucid.ops.reductions import (
+    amax_primitive,
+    amin_primitive,
+    argmax_primitive,
+    argmin_primitive,
+    count_at,
+    count_or_nan,
+    cumprod_primitive,
+    cumsum_primitive,
+    logcumsumexp_primitive,
+    prod_primitive,
+    sum_primitive,
+)
 from lucid.ops.reductions import var_primitive as _var_primitive
 from lucid.ops.rules import P, kept_shape
+from lucid.ops.views import reshape
 
 Dims = int | tuple[int, ...] | list[int] | None
 
 
 _DIFFERENTIABLE = dtypes.DIFFERENTIABLE
+_NO_PARAMS: dict[str, Any] = {}
 _NOT_WIDENED = _DIFFERENTIABLE | {dtypes.UINT64}
 
 
@@ -78,7 +93,7 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     """
     x = _widened(input, dtype)
     dims = many_dims(dim, len(shape_of(x)), "sum")
-    return _as_asked(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
+    return _as_asked(apply(sum_primitive, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
 
 
 @numpy_names
@@ -94,7 +109,9 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     """
     x = _floats(input, "mean", dtype)
     dims = many_dims(dim, len(shape_of(x)), "mean")
-    return binary.true_divide(apply(P.sum, (x,), {"dims": dims, "keepdim": keepdim}), count_or_nan(shape_of(x), dims))
+    return binary.true_divide(
+        apply(sum_primitive, (x,), {"dims": dims, "keepdim": keepdim}), count_or_nan(shape_of(x), dims)
+    )
 
 
 @numpy_names
@@ -109,7 +126,7 @@ def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     """
     x = _widened(in_single(input), dtype)
     dims = many_dims(dim, len(shape_of(x)), "prod")
-    return _as_asked(apply(P.prod, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
+    return _as_asked(apply(prod_primitive, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
 
 
 def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
@@ -118,11 +135,11 @@ def _nonempty(x: Tensor, dims: tuple[int, ...], name: str) -> None:
         raise PositionError(f"{name}: no elements to choose from over dims {dims} of shape {x.shape}")
 
 
-def _extreme(input: Any, dim: Dims, keepdim: bool, prim: str) -> Tensor:
-    x = _ordered(input, prim)
-    dims = many_dims(dim, len(shape_of(x)), prim)
-    _nonempty(x, dims, prim)
-    return apply(getattr(P, prim), (x,), {"dims": dims, "keepdim": keepdim})
+def _extreme(input: Any, dim: Dims, keepdim: bool, prim: Primitive) -> Tensor:
+    x = _ordered(input, prim.name)
+    dims = many_dims(dim, len(shape_of(x)), prim.name)
+    _nonempty(x, dims, prim.name)
+    return apply(prim, (x,), {"dims": dims, "keepdim": keepdim})
 
 
 @numpy_names
@@ -135,7 +152,7 @@ def amax(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     >>> x.grad
     Tensor([0. , 0.5, 0.5])
     """
-    return _extreme(input, dim, keepdim, "amax")
+    return _extreme(input, dim, keepdim, amax_primitive)
 
 
 @numpy_names
@@ -146,7 +163,7 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     >>> lucid.amin(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=(0, 1))
     Tensor(1.)
     """
-    return _extreme(input, dim, keepdim, "amin")
+    return _extreme(input, dim, keepdim, amin_primitive)
 
 
 def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[ValuesIndices]) -> Any:
@@ -156,28 +173,30 @@ def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[Va
         return chosen_at(kind, x.clone(), positions)
     rank = len(sizes) - 1
     places = [positions if d == dim else indexing.counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
-    values = apply(P.index, (x, *places), {})
+    values = apply(index_primitive, (x, *places), _NO_PARAMS)
     if keepdim:
         return chosen_at(kind, values.unsqueeze(dim), positions.unsqueeze(dim))
     return chosen_at(kind, values, positions)
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
+    is_max = which == "max"
     if dim is None:
-        return _extreme(input, None, False, "a" + which)
+        return _extreme(input, None, False, amax_primitive if is_max else amin_primitive)
     x = _ordered(input, which)
     if isinstance(dim, Tensor):
-        return getattr(binary, which + "imum")(x, dim)
+        return (binary.maximum if is_max else binary.minimum)(x, dim)
     rank = len(shape_of(x))
     d = one_dim(dim, rank, which)
     _nonempty(x, (d,) if rank else (), which)
-    return _chosen(x, _positions(x, d, "arg" + which), d, keepdim, Max if which == "max" else Min)
+    positions = _positions(x, d, argmax_primitive if is_max else argmin_primitive)
+    return _chosen(x, positions, d, keepdim, Max if is_max else Min)
 
 
-def _positions(x: Tensor, dim: int, prim: str) -> Tensor:
+def _positions(x: Tensor, dim: int, prim: Primitive) -> Tensor:
     if not shape_of(x):
         return of_class((x,), lift(0))
-    return apply(getattr(P, prim), (x,), {"dim": dim})
+    return apply(prim, (x,), {"dim": dim})
 
 
 @numpy_names
@@ -210,19 +229,20 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 def _flat(x: Tensor) -> Tensor:
     """All elements as a vector that nobody else sees: it need not be known as a view."""
-    params = {"shape": (math.prod(shape_of(x)),)}
-    return P.reshape.run((x,), params) if is_plain(x) else apply(P.reshape, (x,), params)
+    shape = (math.prod(shape_of(x)),)
+    return wrapped(reshape.kernel(x._array, shape)) if is_plain(x) else apply(reshape, (x,), {"shape": shape})
 
 
-def _argument(input: Any, dim: int | None, keepdim: bool, prim: str) -> Tensor:
-    x = _ordered(input, prim)
+def _argument(input: Any, dim: int | None, keepdim: bool, prim: Primitive) -> Tensor:
+    name = prim.name
+    x = _ordered(input, name)
     rank = len(shape_of(x))
     if dim is None:
-        _nonempty(x, many_dims(None, rank, prim), prim)
+        _nonempty(x, many_dims(None, rank, name), name)
         found = _positions(x if rank == 1 else _flat(x), 0, prim)
         return found.reshape((1,) * rank) if keepdim else found
-    d = one_dim(dim, rank, prim)
-    _nonempty(x, (d,) if rank else (), prim)
+    d = one_dim(dim, rank, name)
+    _nonempty(x, (d,) if rank else (), name)
     positions = _positions(x, d, prim)
     return positions.unsqueeze(d) if keepdim and rank else positions
 
@@ -237,7 +257,7 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     >>> lucid.argmax(lucid.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
     Tensor([1, 0])
     """
-    return _argument(input, dim, keepdim, "argmax")
+    return _argument(input, dim, keepdim, argmax_primitive)
 
 
 @numpy_names
@@ -250,7 +270,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     >>> lucid.argmin(lucid.tensor([[1.0, 4.0], [3.0, 0.0]]))
     Tensor(3)
     """
-    return _argument(input, dim, keepdim, "argmin")
+    return _argument(input, dim, keepdim, argmin_primitive)
 
 
 def _spread(
@@ -268,7 +288,7 @@ def _spread(
 
 def _centred(x: Tensor, dims: tuple[int, ...], count: float) -> Tensor:
     """The differences from the mean."""
-    return x - apply(P.sum, (x,), {"dims": dims, "keepdim": True}) / count
+    return x - apply(sum_primitive, (x,), {"dims": dims, "keepdim": True}) / count
 
 
 @numpy_names
@@ -338,7 +358,7 @@ def norm_over(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tens
     if p == 2:
         return apply(_norm_primitive, (x,), {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": 1.0})
     if p in (math.inf, -math.inf):
-        return _extreme(unary.abs(x), dims, keepdim, "amax" if p > 0 else "amin")
+        return _extreme(unary.abs(x), dims, keepdim, amax_primitive if p > 0 else amin_primitive)
     if p == 0:
         return P.sum(P.where(x != x, 1, unary.sign(unary.abs(x))), dims=dims, keepdim=keepdim)
     if p == 1:
@@ -437,11 +457,11 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
 
 
-def _scan(prim: str, input: Any, dim: int, dtype: Any, **params: Any) -> Tensor:
+def _scan(prim: Primitive, input: Any, dim: int, dtype: Any, params: dict[str, Any]) -> Tensor:
     x = _widened(input, dtype)
     rank = len(shape_of(x))
-    params["dim"] = one_dim(dim, rank, prim)
-    return apply(getattr(P, prim), (x,), params) if rank else x.clone()
+    params["dim"] = one_dim(dim, rank, prim.name)
+    return apply(prim, (x,), params) if rank else x.clone()
 
 
 @numpy_names
@@ -452,7 +472,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumsum(lucid.tensor([1.0, 2.0, 3.0]), dim=0)
     Tensor([1., 3., 6.])
     """
-    return _scan("cumsum", input, dim, dtype, reverse=False)
+    return _scan(cumsum_primitive, input, dim, dtype, {"reverse": False})
 
 
 @numpy_names
@@ -463,7 +483,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     >>> lucid.cumprod(lucid.tensor([1.0, 2.0, 3.0, 4.0]), dim=0)
     Tensor([ 1.,  2.,  6., 24.])
     """
-    return _scan("cumprod", input, dim, dtype, reverse=False)
+    return _scan(cumprod_primitive, input, dim, dtype, {"reverse": False})
 
 
 @numpy_names
@@ -476,8 +496,8 @@ def logcumsumexp(input: Any, dim: int) -> Tensor:
     """
     x = _floats(input, "logcumsumexp")
     if x.ndim or not x.is_complex():
-        return _scan("logcumsumexp", x, dim, None)
-    return P.reshape(_scan("logcumsumexp", P.reshape(x, shape=(1,)), dim, None), shape=())
+        return _scan(logcumsumexp_primitive, x, dim, None, {})
+    return P.reshape(_scan(logcumsumexp_primitive, P.reshape(x, shape=(1,)), dim, None, {}), shape=())
 
 
 def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:

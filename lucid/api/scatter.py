@@ -16,7 +16,7 @@ from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
-from lucid.ops.indexing import in_range, nonzero_positions
+from lucid.ops.indexing import in_range, index_primitive, index_put_primitive, nonzero_positions
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import beside, cast, exact
 from lucid.ops.rules import P, broadcast_to
@@ -107,7 +107,7 @@ def gather(input: Any, dim: int, index: Any) -> Tensor:
     """
     x, i = lift(input), lift(index)
     shape, positions = _grid(x, dim, i, "gather")
-    found = apply(P.index, (x if shape_of(x) else P.reshape(x, shape=(1,)), *positions), {})
+    found = apply(index_primitive, (x if shape_of(x) else P.reshape(x, shape=(1,)), *positions), {})
     wanted = shape_of(i)
     return found if shape == wanted else P.reshape(found, shape=wanted)
 
@@ -131,7 +131,7 @@ def _scattered(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name
         return P.reshape(_scattered(P.reshape(x, shape=(1,)), dim, index, src, accumulate, name), shape=())
     shape, positions = _grid(x, dim, index, name)
     operands = (x, _scatter_source(x, shape, src, name), *positions)
-    return apply(P.index_put, operands, {"accumulate": accumulate})
+    return apply(index_put_primitive, operands, {"accumulate": accumulate})
 
 
 def _spread(source: Tensor, index: Any) -> Tensor:
@@ -318,7 +318,7 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
         if positions[0].shape != (1,):
             raise RuntimeError(f"index_select: a 0-d tensor takes exactly one index, not {positions[0].shape[0]}")
         return P.clone(x)
-    return apply(P.index, (x, *positions), {})
+    return apply(index_primitive, (x, *positions), {})
 
 
 def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:

@@ -19,6 +19,7 @@ from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
 
 _ALL = slice(None)
+_NO_PARAMS: dict[str, Any] = {}
 
 
 def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -72,7 +73,7 @@ def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
     if len(size) == 1 and isinstance(size[0], dtypes.dtype | np.dtype):
         return _reinterpret(input, dtypes.as_numpy(size[0]))
     wanted = _full_shape(input, shape_from(size, "view"), "view")
-    out = P.reshape(input, shape=wanted)
+    out = apply(P.reshape, (input,), {"shape": wanted})
     if input.numel() and not isinstance(out._meta, View):
         raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
     return out
@@ -142,14 +143,16 @@ def flatten(
     (2, 12)
     """
     x = lift(input)
-    first = one_dim(start_dim if start is None else start, x.ndim, "flatten")
-    last = one_dim(end_dim if end is None else end, x.ndim, "flatten")
+    sizes = shape_of(x)
+    ndim = len(sizes)
+    first = one_dim(start_dim if start is None else start, ndim, "flatten")
+    last = one_dim(end_dim if end is None else end, ndim, "flatten")
     if first > last:
-        raise RuntimeError(f"flatten: start_dim {first} comes after end_dim {last}, of {x.ndim} dimensions")
-    if first == last and x.ndim:
+        raise RuntimeError(f"flatten: start_dim {first} comes after end_dim {last}, of {ndim} dimensions")
+    if first == last and ndim:
         return x
-    shape = (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :])
-    return P.reshape(x, shape=shape)
+    shape = (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :])
+    return apply(P.reshape, (x,), {"shape": shape})
 
 
 def ravel(input: Any) -> Tensor:
@@ -160,7 +163,7 @@ def ravel(input: Any) -> Tensor:
     Tensor([1, 2, 3, 4])
     """
     x = contiguous(lift(input))
-    return P.reshape(x, shape=(x.numel(),))
+    return apply(P.reshape, (x,), {"shape": (x.numel(),)})
 
 
 @numpy_names
@@ -179,7 +182,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
         parts = tuple(x.shape[d] // known if s == -1 else s for s in parts)
     if math.prod(parts) != x.shape[d]:
         raise RuntimeError(f"unflatten: dimension {d} of {x.shape} does not factor into {tuple(sizes)}")
-    return P.reshape(x, shape=(*x.shape[:d], *parts, *x.shape[d + 1 :]))
+    return apply(P.reshape, (x,), {"shape": (*x.shape[:d], *parts, *x.shape[d + 1 :])})
 
 
 @numpy_names
@@ -195,8 +198,9 @@ def squeeze(input: Any, *dims: Any, **named: Any) -> Tensor:
     x = lift(input)
     given = by_name(dims, named, "dim", "squeeze")
     dim = given if len(given) > 1 else given[0] if given else None
-    dropped = () if dim == () else many_dims(dim, x.ndim, "squeeze")
-    return P.reshape(x, shape=tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dropped))
+    shape = shape_of(x)
+    dropped = () if dim == () else many_dims(dim, len(shape), "squeeze")
+    return apply(P.reshape, (x,), {"shape": tuple([n for d, n in enumerate(shape) if n != 1 or d not in dropped])})
 
 
 @numpy_names
@@ -208,8 +212,9 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
     (2, 1, 3)
     """
     x = lift(input)
-    d = one_dim(dim, x.ndim + 1, "unsqueeze")
-    return P.reshape(x, shape=(*x.shape[:d], 1, *x.shape[d:]))
+    shape = shape_of(x)
+    d = one_dim(dim, len(shape) + 1, "unsqueeze")
+    return apply(P.reshape, (x,), {"shape": (*shape[:d], 1, *shape[d:])})
 
 
 expand_dims = unsqueeze
@@ -240,14 +245,15 @@ def transpose(input: Any, dim0: int | None = None, dim1: int | None = None) -> T
     """
     x = lift(input)
     if dim0 is None and dim1 is None:
-        return P.permute(x, dims=tuple(range(x.ndim))[::-1])
+        return apply(P.permute, (x,), {"dims": _backwards(x.ndim)})
     if dim0 is None or dim1 is None:
         raise TypeError("transpose: give both dimensions, or none")
-    a, b = one_dim(dim0, x.ndim, "transpose"), one_dim(dim1, x.ndim, "transpose")
-    order = list(range(x.ndim))
+    ndim = x.ndim
+    a, b = one_dim(dim0, ndim, "transpose"), one_dim(dim1, ndim, "transpose")
+    order = list(range(ndim))
     if order:
         order[a], order[b] = b, a
-    return P.permute(x, dims=tuple(order))
+    return apply(P.permute, (x,), {"dims": tuple(order)})
 
 
 swapdims = transpose
@@ -263,6 +269,11 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Tensor:
     return transpose(input, axis0, axis1)
 
 
+def _backwards(ndim: int) -> tuple[int, ...]:
+    """The dimensions in reverse order."""
+    return (1, 0) if ndim == 2 else tuple(range(ndim - 1, -1, -1))
+
+
 def t(input: Any) -> Tensor:
     """The transpose of a matrix; vectors stay as they are.
 
@@ -273,9 +284,10 @@ def t(input: Any) -> Tensor:
             [3]])
     """
     x = lift(input)
-    if x.ndim > 2:
+    ndim = x.ndim
+    if ndim > 2:
         raise RuntimeError(f"t: expected at most 2 dimensions, not shape {x.shape}; use mT or transpose")
-    return P.permute(x, dims=tuple(reversed(range(x.ndim))))
+    return apply(P.permute, (x,), {"dims": _backwards(ndim)})
 
 
 def adjoint(input: Any) -> Tensor:
@@ -289,7 +301,7 @@ def adjoint(input: Any) -> Tensor:
     x = lift(input)
     if x.ndim < 2:
         raise RuntimeError(f"adjoint: expected matrices, not shape {x.shape}")
-    turned = P.permute(x, dims=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    turned = apply(P.permute, (x,), {"dims": (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)})
     return P.conj(turned) if x.is_complex() else turned
 
 
@@ -314,7 +326,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Tensor:
     order = [d for d in range(x.ndim) if d not in a]
     for target, origin in sorted(zip(b, a, strict=True)):
         order.insert(target, origin)
-    return P.permute(x, dims=tuple(order))
+    return apply(P.permute, (x,), {"dims": tuple(order)})
 
 
 moveaxis = movedim
@@ -410,7 +422,7 @@ def repeat(input: Any, *repeats: Any, **named: Any) -> Tensor:
     if any(c < 0 for c in counts):
         raise RuntimeError(f"repeat: repeats must not be negative, got {counts}")
     shape = (1,) * (len(counts) - x.ndim) + x.shape
-    spread = P.reshape(x, shape=tuple(m for n in shape for m in (1, n)))
+    spread = apply(P.reshape, (x,), {"shape": tuple(m for n in shape for m in (1, n))})
     copies = P.broadcast_to(spread, shape=tuple(m for c, n in zip(counts, shape, strict=True) for m in (c, n)))
     return in_own_memory(P.reshape(copies, shape=tuple(c * n for c, n in zip(counts, shape, strict=True))), x)
 
@@ -475,7 +487,7 @@ def flip(input: Any, *dims: Any, **named: Any) -> Tensor:
     if "axis" in named:
         named["dims"] = named.pop("axis")
     along = shape_from(by_name(dims, named, "dims", "flip"), "flip")
-    return P.flip(x, dims=many_dims(along, x.ndim, "flip") if along else ())
+    return apply(P.flip, (x,), {"dims": many_dims(along, x.ndim, "flip") if along else ()})
 
 
 def fliplr(input: Any) -> Tensor:
@@ -561,7 +573,7 @@ def clone(input: Any) -> Tensor:
     >>> x
     Tensor([1., 2.])
     """
-    return P.clone(lift(input))
+    return apply(P.clone, (lift(input),), _NO_PARAMS)
 
 
 def contiguous(input: Tensor) -> Tensor:
@@ -572,7 +584,7 @@ def contiguous(input: Tensor) -> Tensor:
     >>> x.is_contiguous(), lucid.contiguous(x).is_contiguous()
     (False, True)
     """
-    return input if input.is_contiguous() else P.clone(input)
+    return input if input.is_contiguous() else apply(P.clone, (input,), _NO_PARAMS)
 
 
 def detach(input: Tensor) -> Tensor:

@@ -21,8 +21,10 @@ from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.indexing import index_primitive
 from lucid.ops.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.ops.rules import P
+from lucid.ops.sorting import topk_primitive
 
 
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
@@ -38,7 +40,7 @@ def _read(
     kind: type[ValuesIndices], x: Tensor, positions: Tensor, dim: int, shape: tuple[int, ...] | None = None
 ) -> Any:
     """The elements at positions along `dim`, in `shape` if given."""
-    values = apply(P.index, (x, *along(positions, shape_of(x), dim)), {})
+    values = apply(index_primitive, (x, *along(positions, shape_of(x), dim)), {})
     if shape is None or shape_of(values) == shape:
         return chosen_at(kind, values, positions)
     return chosen_at(kind, P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
@@ -100,7 +102,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     size = shape_of(x)[d]
     if not 0 <= k <= size:
         raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {size}")
-    positions = apply(P.topk, (x,), {"dim": d, "k": int(k), "largest": largest})
+    positions = apply(topk_primitive, (x,), {"dim": d, "k": int(k), "largest": largest})
     return _read(Topk, x, positions, d, () if k and not shape_of(lift(input)) else None)
 
 

@@ -6,6 +6,7 @@ from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, output_edge, pack_saved, save_input, save_output, saved_at, settle, split_edges
 from lucid.core.storage cimport Saved, Storage, View, new_view, storage_of
 from lucid.core.tensor cimport class_of, shape_of, wrapped, wrapped_as
+from lucid.native cimport PyObject_Call
 
 
 cdef class Rule:
@@ -44,8 +45,8 @@ cpdef object lift(object value)
     found=cython.bint, given=cython.bint, need=cython.bint, numbers=cython.bint,
 )
 cpdef object apply(Primitive prim, object args, dict params)
-@cython.locals(alone=TensorFields)
 cpdef object run_plain(Primitive prim, tuple args, object kind, bint need, long long needs, dict params)
+cpdef tuple arrays_in(tuple args, object kind)
 @cython.locals(fields=TensorFields)
 cpdef object array_in(object operand, object kind)
 cpdef object put_on_tape(

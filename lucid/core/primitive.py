@@ -38,6 +38,7 @@ from lucid.core.node import (
 )
 from lucid.core.storage import DETACHED, FROZEN, NORMAL, UNRECORDED, View, new_view, storage_of, thaw
 from lucid.core.tensor import Tensor, class_of, shape_of, wrapped, wrapped_as
+from lucid.native import PyObject_Call
 
 HOOKED = modes.HOOKED
 _recording = modes.recording.get
@@ -374,26 +375,25 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     if prim.is_call:
         result = prim.run(args, params)
     elif prim.gives_residuals:
-        result, residuals = prim.kernel.forward(*[array_in(a, kind) for a in args], **params)
-    elif len(args) == 1:
-        alone = args[0]
-        result = prim.kernel(alone._array, **params) if params else prim.kernel(alone._array)
-    elif len(args) == 2:
-        x, y = array_in(args[0], kind), array_in(args[1], kind)
-        result = prim.kernel(x, y, **params) if params else prim.kernel(x, y)
+        result, residuals = PyObject_Call(prim.kernel.forward, arrays_in(args, kind), params)
     else:
-        result = prim.kernel(*[array_in(a, kind) for a in args], **params)
+        result = PyObject_Call(prim.kernel, arrays_in(args, kind), params)
     kind_of_result = class_of(args)
-    out: Any = result
-    if not prim.multi:
+    if prim.multi:
+        out = result if prim.is_call else tuple([wrapped_as(kind_of_result, r) for r in result])
+    else:
         out = wrapped_as(kind_of_result, result)
         if prim.is_view:
             note_view(prim, args[0], params, out)
-    elif not prim.is_call:
-        out = tuple([wrapped_as(kind_of_result, r) for r in result])
     if need and prim.differentiable:
         put_on_tape(prim, args, kind, needs, out, params, residuals)
     return out
+
+
+def arrays_in(args: tuple[Any, ...], kind: Any) -> tuple[Any, ...]:
+    if len(args) == 2:
+        return array_in(args[0], kind), array_in(args[1], kind)
+    return (array_in(args[0], kind),) if len(args) == 1 else tuple([array_in(a, kind) for a in args])
 
 
 def array_in(operand: Any, kind: Any) -> Any:

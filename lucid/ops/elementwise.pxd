@@ -6,5 +6,6 @@ from lucid.core.storage cimport View
 from lucid.ops.categories cimport Elementwise
 
 
-@cython.locals(needs=cython.longlong, bit=cython.longlong, inside=cython.bint, numbers=cython.bint, need=cython.bint)
+@cython.locals(needs=cython.longlong, bit=cython.longlong, inside=cython.bint, numbers=cython.bint, need=cython.bint,
+               unlike=cython.bint)
 cpdef object called(Elementwise prim, tuple args, str policy, dict params)

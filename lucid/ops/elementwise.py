@@ -18,6 +18,8 @@ from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_c
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
+_LARGEST = (1 << 31) - 1  # integer of either type, with or without its sign
 _BOOL, _DIFFERENTIABLE = dtypes.BOOL, dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
 
@@ -25,10 +27,10 @@ _NO_PARAMS: dict[str, Any] = {}
 def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]) -> Any:
     """An elementwise primitive of operands as users give them.
 
-    Tensors of one floating-point type, and numbers beside them, need no promotion.
+    Tensors of one floating-point type, and numbers beside them, need no promotion, nor do integers beside common ones.
     """
     kind: Any = None
-    numbers = need = False
+    numbers = need = unlike = False  # whether some number may be none of the integers' type
     inside = tracing() != 0  # whether a transform takes part
     needs, bit = 0, 1
     for a in args:
@@ -52,20 +54,26 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
             if fields._requires_grad:
                 need = True
                 needs |= bit
-        elif type(a) is float or type(a) is int:
+        elif type(a) is int:
             numbers = True
+            unlike = unlike or not -_LARGEST <= a <= _LARGEST
+        elif type(a) is float:
+            numbers = unlike = True
         else:
             return general(prim, args, policy, params)
         bit += bit
     common = kind is _F32 or kind is _F64
     if not common and prim.real:
         raise_if_complex(prim, kind)
-    if not common and (inside or numbers or policy is INTEGRAL or (policy is FLOAT and kind not in _DIFFERENTIABLE)):
-        return general(prim, args, policy, params)
+    if not common:
+        if inside or (numbers and (unlike or prim.has_condition or not (kind is _I64 or kind is _I32))):
+            return general(prim, args, policy, params)
+        if (policy is FLOAT or policy is INTEGRAL) and (kind in _DIFFERENTIABLE) is (policy is INTEGRAL):
+            return general(prim, args, policy, params)
     try:
         if inside:
             return apply(prim, args, params)
-        return run_plain(prim, args, kind if numbers else None, need, needs, params)
+        return run_plain(prim, args, kind if numbers and common else None, need, needs, params)
     except (ValueError, TypeError) as error:
         raise refusal(prim.name, args, error) from None
 

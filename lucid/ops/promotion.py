@@ -1,7 +1,7 @@
 """Operands of mixed types: what type an elementwise operation computes in, and the way for any mixture of operands."""
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import ml_dtypes
@@ -386,12 +386,19 @@ def promote_types(a: Any, b: Any) -> dtypes.dtype:
     return dtypes.of_numpy(promote_pair(dtypes.as_numpy(a), dtypes.as_numpy(b)))
 
 
+@cache
+def bounds(kind: np.dtype[Any]) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    found = np.iinfo(kind)
+    return int(found.min), int(found.max)
+
+
 def raise_if_outside(value: object, target: np.dtype[Any], name: str) -> None:
     """Refuse a Python integer that an integer type cannot hold; NumPy would wrap it around."""
     if type(value) is int and target.kind in "iu":
-        limits = np.iinfo(target)
-        if not limits.min <= value <= limits.max:
-            raise ValueError(f"{name}: {value} is outside the range of {target.name}, {limits.min} to {limits.max}")
+        least, largest = bounds(target)
+        if not least <= value <= largest:
+            raise ValueError(f"{name}: {value} is outside the range of {target.name}, {least} to {largest}")
 
 
 class finfo:

@@ -12,7 +12,7 @@ from lucid.core.kernels import fill
 
 ndarray = np.ndarray
 _FINGERPRINT_LENGTH = 64
-_FEW_STEPS = 4096  # that are kept for the next time
+_FEW_STEPS, _MOST_STEPS = 4096, 256  # that are kept for the next time, and for how many shapes
 
 
 def _owner(x: Any) -> Any:
@@ -28,15 +28,19 @@ def _array_owner(x: Any) -> Any:
     return x
 
 
-@lru_cache(maxsize=256)
-def _few_steps(size: int, behind: tuple[int, ...]) -> Any:
-    found = np.arange(size).reshape(size, *behind)
-    found.flags.writeable = False
-    return found
+_known_steps: dict[tuple[int, tuple[int, ...]], Any] = {}
 
 
 def _steps(size: int, behind: tuple[int, ...] = ()) -> Any:
-    return _few_steps(size, behind) if size <= _FEW_STEPS else np.arange(size).reshape(size, *behind)
+    found = _known_steps.get((size, behind))
+    if found is None:
+        found = np.arange(size).reshape(size, *behind)
+        if size <= _FEW_STEPS:
+            found.flags.writeable = False
+            if len(_known_steps) >= _MOST_STEPS:
+                _known_steps.clear()
+            _known_steps[size, behind] = found
+    return found
 
 
 def _holders(view: Any) -> int:

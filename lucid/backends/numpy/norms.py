@@ -38,10 +38,10 @@ def is_moderate(size: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @cache
-def safe_sums(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def safe_sums(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The least and the largest sum of powers whose addends cannot have lost digits to the limits of their type."""
     limits = np.finfo(dtype)
-    return limits.tiny / limits.eps, limits.max
+    return float(limits.tiny / limits.eps), float(limits.max)
 
 
 def _unit_array(x: Any, dims: tuple[int, ...], least: float) -> Any:

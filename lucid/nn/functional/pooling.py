@@ -47,7 +47,6 @@ def _spatial(name: str, input: Any, n: int) -> Tensor:
     return x
 
 
-@lru_cache(maxsize=1024)
 def _windows(
     name: str, shape: Sizes, n: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Windows, ...]:
@@ -69,11 +68,15 @@ def _maps(found: tuple[AnyWindows, ...]) -> Maps:
     return tuple([window_map(w) for w in found])
 
 
-def _max_pooled(name: str, x: Tensor, found: tuple[AnyWindows, ...], return_indices: bool) -> Any:
-    if x.is_complex() or x.np_dtype.kind == "b":
+@lru_cache(maxsize=1024)
+def _maps_of(*how: Any) -> Maps:
+    return _maps(_windows(*how))
+
+
+def _max_pooled(name: str, x: Tensor, maps: Maps, return_indices: bool) -> Any:
+    if element_type(x).kind in "cb":
         raise TypeError(f"{name}: expected real numbers, not {x.dtype}")
-    maps = _maps(found)
-    out = P.max_pool(x, maps=maps)
+    out = apply(P.max_pool, (x,), {"maps": maps})
     return (out, P.max_pool_indices(x.detach(), maps=maps)) if return_indices else out
 
 
@@ -91,8 +94,7 @@ def _max_pool(n: int) -> Any:
     ) -> Any:
         x = _spatial(name, input, n)
         how = hashable(kernel_size), hashable(stride), hashable(padding), hashable(dilation)
-        found = _windows(name, shape_of(x), n, *how, ceil_mode)
-        return _max_pooled(name, x, found, return_indices)
+        return _max_pooled(name, x, _maps_of(name, shape_of(x), n, *how, ceil_mode), return_indices)
 
     return max_pool
 
@@ -118,8 +120,12 @@ def _counted_maps(found: tuple[AnyWindows, ...], count_include_pad: bool) -> tup
     return _maps(found), window_counts(found, count_include_pad)
 
 
-def _means(x: Tensor, found: tuple[AnyWindows, ...], count_include_pad: bool, given: int | None) -> Tensor:
-    maps, count = _counted_maps(found, count_include_pad)
+@lru_cache(maxsize=1024)
+def _counted_maps_of(count_include_pad: bool, *how: Any) -> tuple[Maps, Any]:
+    return _counted_maps(_windows(*how), count_include_pad)
+
+
+def _means(x: Tensor, maps: Maps, count: Any, given: int | None) -> Tensor:
     total, kind = apply(P.resample, (x,), {"maps": maps}), element_type(x)
     count = count if given is None else given
     divisor = count if isinstance(count, int) else Tensor._wrap(count.astype(kind))
@@ -144,8 +150,8 @@ def _avg_pool(n: int) -> Any:
         if divisor_override == 0:
             raise ValueError(f"{name}: divisor_override must not be 0")
         how = hashable(kernel_size), hashable(stride), hashable(padding)
-        found = _windows(name, shape_of(x), n, *how, 1, ceil_mode)
-        return _means(x, found, count_include_pad, divisor_override)
+        found = _counted_maps_of(count_include_pad, name, shape_of(x), n, *how, 1, ceil_mode)
+        return _means(x, *found, divisor_override)
 
     return avg_pool
 
@@ -208,7 +214,7 @@ def _adaptive_max_pool(n: int) -> Any:
 
     def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         x = _spatial(name, input, n)
-        return _max_pooled(name, x, _equal_shares(name, x, output_size, n), return_indices)
+        return _max_pooled(name, x, _maps(_equal_shares(name, x, output_size, n)), return_indices)
 
     return adaptive_max_pool
 
@@ -234,7 +240,7 @@ def _adaptive_avg_pool(n: int) -> Any:
     def adaptive_avg_pool(input: Any, output_size: Any) -> Tensor:
         x = _spatial(name, input, n)
         require_fractions(x, name)
-        return _means(x, _equal_shares(name, x, output_size, n), True, None)
+        return _means(x, *_counted_maps(_equal_shares(name, x, output_size, n), True), None)
 
     return adaptive_avg_pool
 

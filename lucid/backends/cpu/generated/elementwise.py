@@ -12,10 +12,10 @@ from lucid.core import kernels
 from lucid.core.primitive import P
 from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError, Source
+from lucid.ops.promotion import bounds
 
 _of_reference = kernels.scalar
 _MOST = 64  # loops of one kernel that differ only in parameters
-_LEAST_CHECKED = 4096  # elements, from which on it pays to look at them in a loop of its own
 
 
 def _maker(source: Source, kind: str = "Plan") -> Callable[..., Any]:
@@ -84,13 +84,10 @@ def _as_integers(source: Source, reference: Callable[..., Any]) -> Callable[...,
     convert = launch.Kernel(_maker(source, "Conversion"), source.key, reference)
 
     def call(x: Any, dtype: Any, source: Any) -> Any:
-        if type(x) is np.ndarray and x.dtype.kind in "fV" and dtype.kind in "iu" and x.size >= _LEAST_CHECKED:
-            everything: dict[str, Any] = {"dims": tuple(range(x.ndim)), "keepdim": False}
-            limits = np.iinfo(dtype)
-            if (
-                float(P.amin.kernel(x, **everything)) > int(limits.min) - 1
-                and float(P.amax.kernel(x, **everything)) < limits.max
-            ):
+        if type(x) is np.ndarray and x.dtype.kind in "fV" and dtype.kind in "iu" and x.size:
+            dims = tuple(range(x.ndim))
+            least, largest = bounds(dtype)
+            if float(P.amin.kernel(x, dims, False)) > least - 1 and float(P.amax.kernel(x, dims, False)) < largest:
                 return convert(x, dtype=dtype, source=source)
         return reference(x, dtype=dtype, source=source)
 

@@ -109,6 +109,7 @@ kernels.fill(
         "flip": launch_copies.flipped,
         "roll": launch_copies.rolled,
         "reshape": reshaped,
+        "permute": launch_copies.permuted,
         "copy": copied,
         "assign": write,
         "zeros": zeros,

@@ -96,9 +96,8 @@ def passes(name: str, maps: Maps, dtype: np.dtype[Any]) -> list[Pass] | None:
     return found
 
 
-def _folded(name: str, x: Any, maps: Maps) -> Any:
+def _folded(x: Any, found: list[Pass] | None) -> Any:
     """Windows along each dimension; None where there is no code."""
-    found = passes(name, maps, x.dtype)
     if found is None:
         return None
     for loops, high, wide, wide_first, dim in found:
@@ -113,6 +112,13 @@ def whole_sums(maps: Maps) -> tuple[tuple[int, ...], Maps]:
     return sums, tuple([None if k - len(maps) in sums else m for k, m in enumerate(maps)])
 
 
+@lru_cache(maxsize=512)
+def _sums(maps: Maps, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], list[Pass] | None]:
+    """The dimensions, counted from the end, that are summed as a whole, and the passes after that."""
+    sums, rest = whole_sums(maps) if dtype.kind == "f" else ((), maps)
+    return sums, passes("resample", rest, dtype) if any(rest) or sums else None
+
+
 def _resample(x: Any, maps: Maps) -> Any:
     if x.dtype in NARROW:
         return _cast(_resample(_cast(x, _SINGLE), maps), x.dtype)
@@ -120,9 +126,9 @@ def _resample(x: Any, maps: Maps) -> Any:
         real = x.real.dtype
         out = _resample(contiguous(x).view(real).reshape(*x.shape, 2), (*maps, None))
         return out.view(x.dtype).reshape(out.shape[:-1])
-    sums, rest = whole_sums(maps) if x.dtype.kind == "f" else ((), maps)
+    sums, then = _sums(maps, x.dtype)
     whole = P.sum.kernel(x, dims=tuple([x.ndim + k for k in sums]), keepdim=True) if sums else x
-    found = _folded("resample", whole, rest) if any(rest) or sums else None
+    found = _folded(whole, then)
     return resampling.resample_array(x, maps) if found is None else found
 
 
@@ -133,7 +139,7 @@ def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
 def _max_pool(x: Any, maps: Maps) -> Any:
     if x.dtype in NARROW:
         return _cast(_max_pool(_cast(x, _SINGLE), maps), x.dtype)
-    found = _folded("max_pool", x, maps) if maps else None
+    found = _folded(x, passes("max_pool", maps, x.dtype)) if maps else None
     return pooling.max_pool_array(x, maps) if found is None else found
 
 

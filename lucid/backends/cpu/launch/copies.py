@@ -49,6 +49,11 @@ def counted(count: int, start: Any, step: Any, dtype: Any) -> Any:
     return (start + step * np.arange(count)).astype(dtype, copy=False)
 
 
+def permuted(x: Any, dims: tuple[int, ...]) -> Any:
+    """A view with the dimensions in another order."""
+    return x.transpose(dims)
+
+
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """A view if that is possible, else a copy."""
     return x.reshape(shape)

@@ -11,7 +11,7 @@ import numpy
 from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
-from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array
+from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array, type_of
 from lucid.backends.cpu.launch cimport runs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -396,7 +396,7 @@ cdef bint _read(Move* move, np.ndarray target, np.ndarray source) except -1:
     cdef Py_ssize_t size = np.PyArray_ITEMSIZE(target), n
     if np.PyArray_NDIM(source) > dims or size != np.PyArray_ITEMSIZE(source):
         return False
-    if not np.PyArray_ISWRITEABLE(target) or not _are_same(target.dtype, source.dtype):
+    if not np.PyArray_ISWRITEABLE(target) or not _are_same(type_of(target), type_of(source)):
         return False
     move.block = lucid_block_of(size)
     if move.block == NULL:
@@ -454,13 +454,21 @@ cdef inline void _do(Move* move, Py_ssize_t size) noexcept nogil:
         _run(&moves)
 
 
+cdef inline void _fill(Move* move, np.ndarray target) noexcept:
+    """Do a move that fills an array; others may run Python code meanwhile where that takes long."""
+    if np.PyArray_NBYTES(target) < _LONG:
+        _do(move, np.PyArray_ITEMSIZE(target))
+    else:
+        with nogil:
+            _do(move, np.PyArray_ITEMSIZE(target))
+
+
 cdef bint _write_new(np.ndarray target, np.ndarray source) except -1:
     """Fill memory that nobody else has; False if the source is of another type."""
     cdef Move move
     if not _read(&move, target, source):
         return False
-    with nogil:
-        _do(&move, np.PyArray_ITEMSIZE(target))
+    _fill(&move, target)
     return True
 
 
@@ -468,8 +476,7 @@ def write(target, source):
     cdef Move move
     if np.PyArray_CheckExact(target) and np.PyArray_CheckExact(source) and _read(&move, target, source):
         if not _may_overlap(&move, np.PyArray_ITEMSIZE(<np.ndarray>target)):
-            with nogil:
-                _do(&move, np.PyArray_ITEMSIZE(<np.ndarray>target))
+            _fill(&move, <np.ndarray>target)
             return
     numpy.copyto(target, source)
 
@@ -505,7 +512,7 @@ def copied(x, dtype=None, order="C"):
     if np.PyArray_CheckExact(x) and (dtype is None or dtype == (<np.ndarray>x).dtype) and (order == "C" or order == "K"):
         # With the order "K", NumPy says how the copy lies in memory.
         if order == "C":
-            out = new_array((<np.ndarray>x).dtype, np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), NULL)
+            out = new_array(type_of(<np.ndarray>x), np.PyArray_NDIM(x), np.PyArray_DIMS(<np.ndarray>x), NULL)
         else:
             out = array_like(x, None)
         if _write_new(out, x):
@@ -529,8 +536,7 @@ def flipped(np.ndarray x, tuple dims):
     for d in dims:
         move.source += (move.shape[d] - 1) * move.strides[d]
         move.strides[d] = -move.strides[d]
-    with nogil:
-        _do(&move, np.PyArray_ITEMSIZE(out))
+    _fill(&move, out)
     return out
 
 
@@ -620,6 +626,16 @@ def full(shape, value, dtype):
     one = numpy.full((), value, dtype)
     out = empty(shape, dtype)
     return out if _write_new(out, one) else numpy.full(shape, value, dtype)
+
+
+def permuted(np.ndarray x, tuple dims):
+    cdef np.npy_intp order[DIMS]
+    cdef np.PyArray_Dims given
+    cdef int d
+    given.len, given.ptr = <int>len(dims), order
+    for d in range(min(given.len, DIMS)):
+        order[d] = dims[d]
+    return np.PyArray_Transpose(x, &given)
 
 
 def reshaped(x, shape):
@@ -742,7 +758,7 @@ def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
     if dims > 1 and _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
         # By columns, which are the rows of the transpose.
         return triangle(x.swapaxes(-1, -2), -diagonal, not is_lower).swapaxes(-1, -2)
-    out = new_array(x.dtype, dims, np.PyArray_DIMS(x), NULL)
+    out = new_array(type_of(x), dims, np.PyArray_DIMS(x), NULL)
     if dims < 2 or not _read(&task.move, out, x):
         return numpy.tril(x, diagonal) if is_lower else numpy.triu(x, diagonal)
     if np.PyArray_SIZE(out) == 0:
@@ -781,7 +797,7 @@ cdef bint _fit(tuple xs, int dim) except -1:
         if not np.PyArray_CheckExact(other):
             return False
         x = other
-        if np.PyArray_NDIM(x) != dims or not _are_same(first.dtype, x.dtype):
+        if np.PyArray_NDIM(x) != dims or not _are_same(type_of(first), type_of(x)):
             return False
         for d in range(dims):
             if d != dim and np.PyArray_DIM(x, d) != np.PyArray_DIM(first, d):
@@ -823,7 +839,7 @@ cdef object _laid_out_like(tuple xs, np.npy_intp* shape):
     for d in range(dims - 1, -1, -1):
         strides[order[d]] = size
         size *= shape[order[d]] if shape[order[d]] else 1
-    return new_array(x.dtype, dims, shape, strides)
+    return new_array(type_of(x), dims, shape, strides)
 
 
 cdef bint _are_contiguous(tuple xs) noexcept:
@@ -899,7 +915,7 @@ def stacked(*xs, int dim):
         if d < dim:
             rows *= np.PyArray_DIM(x, d)
     shape[dim] = len(xs)
-    out = new_array(x.dtype, dims + 1, shape, NULL)
+    out = new_array(type_of(x), dims + 1, shape, NULL)
     _join_rows(out, xs, rows)
     return out
 
@@ -922,7 +938,7 @@ def joined(*xs, int dim):
     for other in xs:
         shape[dim] += np.PyArray_DIM(<np.ndarray>other, dim)
     if _are_contiguous(xs) and _is_known(np.PyArray_ITEMSIZE(x)):
-        out = new_array(x.dtype, dims, shape, NULL)
+        out = new_array(type_of(x), dims, shape, NULL)
         k = 1
         for d in range(dim):
             k *= shape[d]

@@ -8,6 +8,11 @@ cdef enum:
     LEAST_WORK = 60000  # nanoseconds, from which on threads pay
     LEAST_ALIGNED = 1 << 16  # bytes of an array that begins with a line of the cache
 
+cdef inline np.dtype type_of(np.ndarray x):
+    """The type of the elements; the attribute of this name is looked up as any other."""
+    return <np.dtype><object>np.PyArray_DESCR(x)
+
+
 cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(object, np.dtype, int, np.npy_intp*, np.npy_intp*, void*, int, object)
 

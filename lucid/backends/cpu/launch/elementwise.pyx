@@ -96,7 +96,7 @@ cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.n
 cdef np.ndarray array_like(np.ndarray x, np.dtype dtype):
     cdef object before
     if dtype is None:
-        dtype = x.dtype
+        dtype = type_of(x)
     Py_INCREF(dtype)
     if np.PyArray_SIZE(x) * dtype.itemsize < LEAST_ALIGNED:
         return PyArray_NewLikeArray(x, np.NPY_KEEPORDER, dtype, 0)

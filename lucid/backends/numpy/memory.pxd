@@ -1,0 +1,1 @@
+cdef dict _known_steps
