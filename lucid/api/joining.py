@@ -1,15 +1,15 @@
 """Concatenation, and what is concatenation underneath; tensors made of pieces, and taken apart by rows and columns."""
 
 from collections.abc import Sequence
-from itertools import combinations as _combinations
-from itertools import combinations_with_replacement as _with_replacement
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from lucid.api import joining, shaping, splitting
-from lucid.core import dtypes
+from lucid.core import dtypes, levels
 from lucid.core.errors import ArgumentError
+from lucid.core.levels import tracing
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, shape_from
@@ -245,9 +245,21 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
         raise RuntimeError(f"combinations: r must not be negative, got {r}")
     if not r:
         return P.slice(x, index=(slice(0, 0),))
-    choose = _with_replacement if with_replacement else _combinations
-    places = np.array(list(choose(range(x.shape[0]), r)), np.int64).reshape(-1, r)
-    return P.index(x, Tensor._wrap(places))
+    return P.index(x, Tensor._wrap(_choices(x.shape[0], r, with_replacement)))
+
+
+def _choices(count: int, r: int, with_replacement: bool) -> Any:
+    """The places of all choices of r things out of so many, one in each row."""
+    if tracing() and (trace := levels.trace.get()) is not None:
+        trace.raise_if_large(r * comb(count + with_replacement * (r - 1), r))
+    places = np.arange(count)[:, None]
+    for _ in range(r - 1):
+        first = places[:, -1] + (not with_replacement)  # the least that may follow in each row
+        counts = count - first
+        starts = np.cumsum(counts) - counts
+        following = np.repeat(first - starts, counts) + np.arange(counts.sum())
+        places = np.concatenate([np.repeat(places, counts, axis=0), following[:, None]], axis=1)
+    return places
 
 
 def diagflat(input: Any, offset: int = 0) -> Tensor:

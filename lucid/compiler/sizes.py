@@ -164,9 +164,12 @@ class Probe(Capture):
             raise NotGeneralError("it does something for each row")
         return super().emit(prim, operands, params, outs, place)
 
-    def _constant(self, value: Any) -> Name:
-        if math.prod(value.shape) > _LARGEST:
+    def raise_if_large(self, elements: int) -> None:
+        if elements > _LARGEST:
             raise NotGeneralError("it makes a constant of many elements")
+
+    def _constant(self, value: Any) -> Name:
+        self.raise_if_large(math.prod(value.shape))
         return super()._constant(value)
 
     def run(self, what: Any, compute: Any, operands: Sequence[Any]) -> Any:

@@ -287,6 +287,9 @@ class Trace:
                 self.open.add(name.number)
         return self.captured[id(tensor)][0]
 
+    def raise_if_large(self, elements: int) -> None:
+        """Refuse to hold a constant of so many elements, before it is made; here any may be held."""
+
     def _constant(self, value: Any) -> Name:
         # Held under its own number: an array's identity may come back for another array once it is gone.
         own = Tensor._wrap(copy(value)) if isinstance(value, np.ndarray | ARRAY) else value.clone()
