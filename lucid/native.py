@@ -29,7 +29,7 @@ MODULES = (
     "core.primitive", "core.tree", "core.levels", "kinds.kind", "kinds.dual", "kinds.batched",
     "tape.geometry", "tape.engine", "tape.inplace", "autograd.dependencies",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
-    "ops.indexing", "api.conversion", "api.indexing", "api.inplace", "api.joining", "api.random", "api.reductions", "api.rng",
+    "ops.indexing", "api.conversion", "api.indexing", "api.inplace", "api.joining", "api.reductions", "api.rng",
     "api.scatter", "api.shaping", "api.sorting", "api.splitting",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
