@@ -438,10 +438,8 @@ class Traced(Kind):
         """The tensor's name now: a view of memory that was written is read anew from what it shows."""
         symbol: Symbol = self._aux
         view = self._meta
-        is_written = isinstance(view, View) and symbol.version != view.storage.version
-        if (
-            not is_written or view.base is None
-        ):  # what it was detached from is no more: nothing else writes to this memory
+        # Nothing else writes to the memory of a view whose base is no more.
+        if not isinstance(view, View) or symbol.version == view.storage.version or view.base is None:
             return symbol.name
         trace = symbol.trace
         operands = [trace.refer(t) for t in (view.base, *view.others)]
