@@ -332,3 +332,23 @@ def test_elements_that_are_not_zero(dtype):
         for found, expected in zip(lucid.nonzero(view, as_tuple=True), wanted.T, strict=True):
             np.testing.assert_array_equal(found.numpy(), expected)
     assert gathers.nonzero(np.array([0.0, np.nan, -0.0, 2.0]), False)[0].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("places", ["spread", "alike", "negative", "few"])
+def test_wide_rows_are_added_up_in_their_order_by_any_number_of_threads(places):
+    rng = np.random.default_rng(0)
+    index = {
+        "spread": rng.integers(0, 600, 900), "alike": np.minimum(rng.integers(0, 600, 900), 3),
+        "negative": rng.integers(-600, 600, 900), "few": rng.integers(0, 600, 20),
+    }[places]  # fmt: skip
+    x, values = (rng.standard_normal((n, 700)).astype(np.float32) for n in (600, len(index)))
+    expected = x.copy()
+    np.add.at(expected, index, values)
+    before = lucid.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            lucid.set_num_threads(threads)
+            found = lucid.tensor(x).index_put((lucid.tensor(index),), lucid.tensor(values), accumulate=True)
+            assert np.array_equal(np.asarray(found), expected), threads
+    finally:
+        lucid.set_num_threads(before)

@@ -27,6 +27,8 @@ cdef enum:
     POSITIONS = 16
     CHUNK = 512  # places that are taken together
     TILE = 16  # elements of a row that lie apart
+    RANGES = 64  # of memory, each for a thread, at most
+    ROWS_OF_RANGE = 64  # rows for each of them, from which on it pays to look where they lie
 
 
 ctypedef void (*FoldAt)(
@@ -536,6 +538,28 @@ cdef int _widest(Task* task, Py_ssize_t least) noexcept nogil:
     return found
 
 
+cdef bint _are_spread(Task* task, int ranges) noexcept nogil:
+    """Whether ranges of memory have about the same number of the rows that one vector of positions names.
+
+    Whole rows take less time than parts of them: memory is fetched in long runs.
+    """
+    cdef Py_ssize_t counts[RANGES]
+    cdef Py_ssize_t i, most = 0, count = task.shape[0]
+    cdef int64_t p, size = task.sizes[0]
+    if task.dims != 1 or task.positions != 1 or ranges > RANGES or count < ROWS_OF_RANGE * ranges:
+        return False
+    memset(counts, 0, sizeof(counts))
+    for i in range(count):
+        p = (<int64_t*>(task.given[0] + i * task.strides[0][0]))[0]
+        p += size if p < 0 else 0
+        if p < 0 or p >= size:
+            return False
+        counts[p * ranges // size] += 1
+    for i in range(ranges):
+        most = max(most, counts[i])
+    return 5 * most * ranges <= 6 * count
+
+
 cdef double _work(Task* task) noexcept nogil:
     """About how many nanoseconds it takes."""
     cdef double behind = 1
@@ -561,7 +585,7 @@ cdef void _run(Task* task, int threads) noexcept nogil:
         else:
             task.along = _widest(task, 2 * threads)
             task.parts = 2 * threads
-            if task.along >= 0:
+            if task.along >= 0 and (task.reads or not _are_spread(task, threads)):
                 task.division = BY_REST
             elif task.reads:
                 task.parts = min(count, 2 * threads)
