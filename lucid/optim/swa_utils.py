@@ -97,7 +97,6 @@ class AveragedModel(Module):
 
         >>> import lucid
         >>> from lucid.nn.module import Module
-    from lucid.ops.binary import where
         >>> from lucid.nn.parameter import Parameter
         >>> class Scale(Module):
         ...     def __init__(self, factor):
