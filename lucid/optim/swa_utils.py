@@ -92,28 +92,28 @@ def _check_decay(decay: float) -> None:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's parameters over time.
 
-        Call `update_parameters(model)` after each step, or each epoch, to be averaged. The average is the mean unless
-        `avg_fn` or `multi_avg_fn` gives another; buffers are copied from the model, or averaged with `use_buffers`.
+    Call `update_parameters(model)` after each step, or each epoch, to be averaged. The average is the mean unless
+    `avg_fn` or `multi_avg_fn` gives another; buffers are copied from the model, or averaged with `use_buffers`.
 
-        >>> import lucid
-        >>> from lucid.nn.module import Module
-        >>> from lucid.nn.parameter import Parameter
-        >>> class Scale(Module):
-        ...     def __init__(self, factor):
-        ...         super().__init__()
-        ...         self.factor = Parameter(lucid.tensor(factor))
-        ...     def forward(self, x):
-        ...         return x * self.factor
-        >>> model = Scale(1.0)
-        >>> averaged = lucid.optim.swa_utils.AveragedModel(model)
-        >>> for value in (1.0, 2.0, 6.0):
-        ...     model.factor.data.fill_(value)
-        ...     averaged.update_parameters(model)
-        Tensor(1.)
-        Tensor(2.)
-        Tensor(6.)
-        >>> averaged(lucid.tensor(10.0)).item()
-        30.0
+    >>> import lucid
+    >>> from lucid.nn.module import Module
+    >>> from lucid.nn.parameter import Parameter
+    >>> class Scale(Module):
+    ...     def __init__(self, factor):
+    ...         super().__init__()
+    ...         self.factor = Parameter(lucid.tensor(factor))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> model = Scale(1.0)
+    >>> averaged = lucid.optim.swa_utils.AveragedModel(model)
+    >>> for value in (1.0, 2.0, 6.0):
+    ...     model.factor.data.fill_(value)
+    ...     averaged.update_parameters(model)
+    Tensor(1.)
+    Tensor(2.)
+    Tensor(6.)
+    >>> averaged(lucid.tensor(10.0)).item()
+    30.0
     """
 
     n_averaged: Tensor
