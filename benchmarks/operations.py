@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.further_operations import FURTHER
 from benchmarks.libraries import Thunk
 from benchmarks.timing import in_turns
 
@@ -169,6 +170,11 @@ def _cases() -> dict[str, Case]:
 
 
 CASES = _cases()
+BESIDE = {
+    name: Case(call, tuple(operands.split()), False)
+    for operands, calls in FURTHER.items()
+    for name, call in calls.items()
+}
 _FIXED = ("q", "mask", "k", "few", "places")  # nothing is differentiated by these
 
 
@@ -221,7 +227,7 @@ def measure(
 
     import lucid
 
-    case = CASES[name]
+    case = CASES[name] if name in CASES else BESIDE[name]
     thunks = {
         m.__name__: _thunk(m, case, n, dtype, transposed, wants_gradient and case.has_gradient) for m in (lucid, torch)
     }
@@ -234,10 +240,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--size", nargs="+", type=int, default=[1000], help="rows and columns of the matrices")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--transposed", action="store_true", help="the first operand lies in memory by columns")
-    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=[*CASES, *BESIDE], metavar="NAME")
+    parser.add_argument("--further", action="store_true", help="the calls of benchmarks/further_operations.py instead")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times to a file")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    options.only = options.only or list(BESIDE if options.further else CASES)
+    return options
 
 
 def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: int) -> Iterator[tuple[str, Any]]:
@@ -246,7 +255,8 @@ def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: 
 
     torch.set_num_threads(min(2, os.cpu_count() or 1))
     for name in names:
-        for wants_gradient in (False, True)[: 1 + (CASES[name].has_gradient and "int" not in dtype)]:
+        has_gradient = name in CASES and CASES[name].has_gradient and "int" not in dtype
+        for wants_gradient in (False, True)[: 1 + has_gradient]:
             label = name + (" with gradient" if wants_gradient else "")
             yield label, measure(name, n, dtype, transposed, wants_gradient, rounds)
 

@@ -102,7 +102,7 @@ def _letters(equation: str) -> str:
 
 
 def _stacked(tensor: Any) -> Tensor:
-    if isinstance(tensor, list | tuple):
+    if isinstance(tensor, (list, tuple)):
         return lucid.stack(list(tensor))
     return tensor if isinstance(tensor, Tensor) else lucid.as_tensor(tensor)
 

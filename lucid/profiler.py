@@ -88,10 +88,10 @@ def _noted(prim: Primitive, function: Callable[..., Any], arrays: tuple[Any, ...
     begin = time.perf_counter_ns()
     out = function(*arrays, **params)
     taken = time.perf_counter_ns() - begin
-    first = out[0] if isinstance(out, tuple | list) and out else out
+    first = out[0] if isinstance(out, (tuple, list)) and out else out
     shape = list(getattr(first, "shape", ()))
     made = (
-        0 if prim.is_view else sum(getattr(o, "nbytes", 0) for o in (out if isinstance(out, tuple | list) else [out]))
+        0 if prim.is_view else sum(getattr(o, "nbytes", 0) for o in (out if isinstance(out, (tuple, list)) else [out]))
     )
     event = OpEvent(prim.name, begin, taken, shape, _flops(prim, arrays, shape, params), made, threading.get_ident())
     for profiler in _running:

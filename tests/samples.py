@@ -1655,6 +1655,8 @@ INNER = [
         complex=True, without=CHECKED_ABOVE),
     Row("sigmoid_bend", lambda x, y, z: P.sigmoid_bend(x, y, z), lambda x, y, z: x * y * (1 - 2 * z), triples_to_scale,
         complex=True, without=CHECKED_ABOVE),
+    Row("log_odds", lambda x: P.log_odds(x), logit, unary_with(((), {})), complex=True,
+        domain=Domain(0.15, 0.85), without=CHECKED_ABOVE),
     Row("alias", lambda x: P.alias(x), lambda x: x.copy(), lambda make: [s(make(2, 3)), s(make())], complex=True,
         without=CHECKED_ABOVE),
     Row("contract", contracted, np.einsum, contractions, complex=True, without=CHECKED_ABOVE),

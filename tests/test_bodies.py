@@ -227,3 +227,10 @@ def test_broadcast_operands():
 def test_numbers_beside_arrays():
     assert lucid.xlogy(lucid.tensor([0.0, 2.0]), 3.0).tolist() == pytest.approx([0, 2 * math.log(3)])
     assert lucid.xlogy(2.0, lucid.tensor([1.0, 3.0])).tolist() == pytest.approx([0, 2 * math.log(3)])
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.7, np.array(0.3, np.float32)])
+def test_steps_of_numbers_alone_have_no_memory_for_others(weight):
+    x, y = (np.linspace(k, 3, 90_000, dtype=np.float32).reshape(300, 300) for k in (0, 1))
+    found = kernels.reference(P.lerp)(x, y, np.asarray(weight, np.float32))
+    np.testing.assert_allclose(found, x + np.float32(weight) * (y - x), rtol=1e-5)

@@ -1071,3 +1071,23 @@ def test_what_pytest_writes_into_asserts_is_not_looked_at():
     assert not any(
         "@" in str(guard.place) for group in compiled._known.values() for s in group for guard in s.reader.guards
     )
+
+
+@pytest.mark.parametrize("name", ["attention", "normalization"])
+def test_second_derivatives_of_fused_operations(name):
+    """Two derivatives use what one application has kept, and units are of dimensions that do not lie side by side."""
+
+    def value(x):
+        if name == "attention":
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=True).pow(2).sum()
+        return functional.batch_norm(x, None, None, training=True).pow(3).sum()
+
+    def second(x):
+        (slope,) = lucid.autograd.grad(value(x), [x], create_graph=True)
+        return lucid.autograd.grad((slope * slope.detach().cos()).sum(), x)
+
+    lucid.manual_seed(0)
+    x = lucid.randn(4, 6, 8, dtype=lucid.float64, requires_grad=True)
+    want, compiled = second(x), lucid.compile(second)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(x).numpy(), want.numpy(), rtol=1e-9, atol=1e-10)

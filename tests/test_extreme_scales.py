@@ -5,6 +5,8 @@ Not among them, because what they give is out of range itself or is no function 
 derivatives are right nonetheless, `local_response_norm` (its k is of size 1) and `lp_pool` (of sums of signed powers).
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -137,3 +139,52 @@ def test_exponentials(size):
     np.testing.assert_allclose(lucid.softmax(x, 0), one_hot)
     np.testing.assert_allclose(func.grad(lambda z: lucid.logsumexp(z, 0))(x), one_hot)
     np.testing.assert_allclose(lucid.log_softmax(x, 0), np.asarray(x) - top)
+
+
+# What gives infinities or nan, called from a frame of a user: NumPy's warnings about them are no news.
+QUIET = {
+    "tensor": lambda: lucid.tensor([1e300]),
+    "tensor of half precision": lambda: lucid.tensor([1e300], dtype=lucid.float16),
+    "full": lambda: lucid.full((2,), 1e300),
+    "full of half precision": lambda: lucid.full((2,), 1e10, dtype=lucid.float16),
+    "full_like": lambda: lucid.full_like(lucid.ones(2), 1e300),
+    "new_full": lambda: lucid.ones(2).new_full((2,), 1e300),
+    "arange": lambda: lucid.arange(0, 1e300, 1e299),
+    "linspace": lambda: lucid.linspace(0, 1e300, 5),
+    "logspace": lambda: lucid.logspace(0, 400, 5),
+    "float": lambda: lucid.tensor([1e300], dtype=lucid.float64).float(),
+    "half": lambda: lucid.tensor([1e30]).half(),
+    "as_tensor": lambda: lucid.as_tensor(np.array([1e300]), dtype=lucid.float32),
+    "fill_": lambda: lucid.ones(2).fill_(1e300),
+    "assignment": lambda: lucid.ones(2).__setitem__(0, 1e300),
+    "multiply by a number": lambda: lucid.ones(2) * 1e300,
+    "add_": lambda: lucid.ones(2).add_(1e300),
+    "clamp_": lambda: lucid.ones(2).clamp_(1e300),
+    "masked_fill_": lambda: lucid.ones(2).masked_fill_(lucid.tensor([True, False]), 1e300),
+    "division": lambda: lucid.ones(2) / 0,
+    "histogram": lambda: lucid.histogram(lucid.tensor([1e38, -1e38]), 4),
+    "std of one": lambda: lucid.ones(1).std(),
+    "corrcoef": lambda: lucid.corrcoef(lucid.ones(2, 3)),
+    "cdist": lambda: lucid.cdist(lucid.full((2, 2), 1e30), lucid.zeros(2, 2)),
+    "cross": lambda: lucid.cross(lucid.full((3,), 1e30), lucid.full((3,), 1e30), dim=0),
+    "outer": lambda: lucid.outer(lucid.full((200,), 1e30), lucid.full((200,), 1e30)),
+    "matmul": lambda: lucid.full((20, 20), 1e30) @ lucid.full((20, 20), 1e30),
+    "fft": lambda: lucid.fft.fft(lucid.full((4,), 3e38)),
+    "logit": lambda: lucid.logit(lucid.tensor([0.0, 1.0, 2.0])),
+    "power": lambda: lucid.tensor([0.0]) ** -1,
+    "addcdiv_": lambda: lucid.ones(2).addcdiv_(lucid.ones(2), lucid.zeros(2)),
+    "sum of half precision": lambda: lucid.full((100,), 6e4, dtype=lucid.float16).sum(),
+    "unique": lambda: lucid.unique(lucid.tensor([np.nan, 1.0, np.inf])),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nobody_is_warned_of_infinities(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"lucid\.")  # as `lucid` says by itself
+        QUIET[name]()
+
+
+def test_ends_too_far_apart():
+    assert lucid.linspace(-1.7e308, 1.7e308, 3, dtype=lucid.float64).tolist() == [-1.7e308, 0, 1.7e308]

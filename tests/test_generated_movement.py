@@ -431,3 +431,25 @@ def test_squares_of_any_size_are_transposed(dtype: str) -> None:
                 out = np.zeros(view.shape[::-1], dtype)
                 write(out, view.T)
                 np.testing.assert_array_equal(out, view.T)
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+@pytest.mark.parametrize("shape", [(5, 7), (7, 5), (2, 3, 4), (0, 3), (600, 500)], ids=str)
+def test_triangles_in_place(name, shape):
+    """The other elements become 0 where they stand, in any layout, and the gradient knows it."""
+    x = np.random.default_rng(3).standard_normal(shape)
+    for diagonal in (-9, -1, 0, 2, 9):
+        want = getattr(np, name)(x, diagonal)
+        wide = lucid.zeros(*[2 * n for n in shape], dtype=lucid.float64)
+        by_columns = lucid.tensor(x).transpose(-1, -2).contiguous().transpose(-1, -2)
+        for target in (lucid.tensor(x), by_columns, wide[tuple([slice(None, None, 2)] * len(shape))]):
+            target.copy_(lucid.tensor(x))
+            memory = target.data_ptr()
+            assert getattr(target, f"{name}_")(diagonal) is target and target.data_ptr() == memory
+            np.testing.assert_array_equal(target.numpy(), want)
+        out = lucid.zeros(*shape, dtype=lucid.float64)
+        getattr(lucid, name)(lucid.tensor(x), diagonal, out=out)
+        np.testing.assert_array_equal(out.numpy(), want)
+        leaf = lucid.tensor(x, requires_grad=True)
+        getattr(leaf * 1, f"{name}_")(diagonal).sum().backward()
+        np.testing.assert_array_equal(leaf.grad.numpy(), getattr(np, name)(np.ones(shape), diagonal))

@@ -751,6 +751,24 @@ def test_one_of_many_can_be_written_under_no_grad():
     assert z.tolist() == [9.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_view_of_a_view_made_under_no_grad_refuses(inside):
+    y = lucid.ones(4, requires_grad=True) * 2
+    with lucid.no_grad():
+        view = y[:2]
+        part = view[:1]
+    if not inside:
+        part = view[:1]
+    before, version = y.tolist(), y._version
+    for write in (lambda: part.mul_(5), lambda: part.__setitem__(0, 7.0), lambda: part.copy_(lucid.ones(1))):
+        with pytest.raises(RuntimeError, match="no_grad"):
+            write()
+    assert y.tolist() == before and y._version == version
+    with lucid.no_grad():
+        part.mul_(5)
+    assert y.tolist() == [10, 2, 2, 2]
+
+
 def test_view_made_under_no_grad_refuses():
     x, _ = leaves()
     z = x * 1
@@ -761,6 +779,28 @@ def test_view_made_under_no_grad_refuses():
     with pytest.raises(RuntimeError, match="no_grad"):
         v.mul_(x[:2])
     assert z.tolist() == [1.0, 2.0, 3.0] and z._version == 0
+
+
+@pytest.mark.parametrize("write", [lambda v: v.add_(1), lambda v: v.__setitem__(0, 5.0), lambda v: v.fill_(2)])
+def test_view_that_is_older_than_the_leaf_refuses(write):
+    x = lucid.ones(3)
+    view = x[:2]
+    x.requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        write(view)
+    assert x.tolist() == [1, 1, 1]
+    with lucid.no_grad():
+        write(view)
+
+
+def test_parts_made_under_no_grad_refuse():
+    y = lucid.ones(4, requires_grad=True) * 2
+    with lucid.no_grad():
+        part = y.chunk(2)[0]
+    for target in (part, part[:1]):
+        with pytest.raises(RuntimeError, match="no_grad"):
+            target.mul_(5)
+    assert y.tolist() == [2, 2, 2, 2]
 
 
 def test_view_made_under_no_grad_can_be_written_under_no_grad():

@@ -565,3 +565,39 @@ def test_power_of_0_has_a_gradient_of_0():
     x = lucid.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     lucid.linalg.matrix_power(x, 0).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.zeros((2, 2)))
+
+
+# --- large matrices, which LAPACK is handed one by one ------------------------------------------------
+
+ROUNDING = {"float32": 2e-3, "float64": 1e-10, "complex64": 2e-3, "complex128": 1e-10}
+
+
+@pytest.mark.parametrize("shape", [(130, 130), (2, 130, 130), (2, 0, 130, 130)])
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_large_matrices_agree_with_numpy(dtype, shape):
+    tolerance, kind = ROUNDING[dtype], getattr(lucid, dtype)
+    x = random(*shape, complex="complex" in dtype)
+    b, given = random(*shape[:-1], 5, seed=1), x.to(kind)
+    wide = given.numpy().astype(np.result_type(dtype, np.float64))
+    close(linalg.inv(given), np.linalg.inv(wide), tolerance)
+    close(linalg.solve(given, b.to(kind)), np.linalg.solve(wide, b.numpy()), tolerance)
+    close(linalg.det(given / 10), np.linalg.det(wide / 10), tolerance)
+    for got, want in zip(linalg.slogdet(given), np.linalg.slogdet(wide), strict=True):
+        close(got, want, tolerance)
+    for mode, part in (("reduced", given), ("complete", given), ("complete", given[..., :128])):
+        q, r = linalg.qr(part, mode=mode)
+        assert q.dtype == r.dtype == kind
+        close(q @ r, part, tolerance)
+        close(q.mH @ q, np.broadcast_to(np.eye(q.shape[-1]), q.shape), tolerance)
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64])
+def test_large_singular_matrices(dtype):
+    x = lucid.stack([lucid.eye(130, dtype=dtype), lucid.ones(130, 130, dtype=dtype)])
+    for call in (linalg.inv, lambda a: linalg.solve(a, a)):
+        with pytest.raises(linalg.LinAlgError, match=r"\(batch element 1\) .* pivot 2 .* is 0"):
+            call(x)
+    found, info = linalg.inv_ex(x)
+    assert info.tolist() == [0, 2] and lucid.equal(found[0], x[0])
+    close(linalg.det(x), [1, 0])
+    close(linalg.slogdet(x)[1], [0, -math.inf])

@@ -368,6 +368,16 @@ def test_ufuncs():
     assert table.tolist() == [[1, 2, 1], [2, 1, 2]] and [*table.flat][:2] == [1, 2]
     out = np.zeros(3)
     assert np.add(x, 1, out=out) is out and out.tolist() == [3.5, 3.5, 13]
+    whole = np.array([1, 2], dtype=np.int8)
+    with pytest.raises(TypeError, match="cannot be cast"):
+        np.add(whole, 0.5, out=whole)
+    assert np.add(whole, 1.5, out=whole, casting="unsafe").tolist() == [2, 3]
+    square = shown = np.eye(2)
+    square @= np.ones((2, 2))
+    assert square is shown and shown.tolist() == [[1, 1], [1, 1]]
+    with pytest.raises(ValueError, match="shape"):
+        square @= np.ones((2, 3))
+    assert square.tolist() == [[1, 1], [1, 1]]
     same(np.add.reduceat(np.arange(8.0), [0, 4, 1]), onp.add.reduceat(onp.arange(8.0), [0, 4, 1]))
     same(np.divmod(np.array([7.0, -7.0]), 3), onp.divmod(onp.array([7.0, -7.0]), 3))
     same(np.frexp(np.array([3.0])), onp.frexp(onp.array([3.0])))

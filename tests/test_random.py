@@ -17,6 +17,8 @@ from numpy.random import Philox
 import lucid
 from lucid.api import random, random_fills, rng
 from lucid.api.random import bernoulli, multinomial, normal, poisson, rand, randint, randn, randperm
+from lucid.backends.numpy.random import added_up, poisson_quantile
+from lucid.core.primitive import P
 
 N = 20_000
 FLOATS = [lucid.float16, lucid.bfloat16, lucid.float32, lucid.float64]
@@ -498,7 +500,28 @@ class TestBernoulli:
 
 
 class TestPoisson:
-    @pytest.mark.parametrize("rate", [0.1, 1.0, 20.0, 3000.0])
+    @pytest.mark.parametrize("rate", [1e-300, 1e-9, 1e-3, 0.1, 1.0, 20.0, 63.9, 64.0, 80.0, 150.0, 3000.0, 1e4, 1e6])
+    def test_quantiles(self, rate):
+        ends = np.logspace(-12, -3, 200)
+        chance = np.concatenate([ends, np.linspace(0.001, 0.999, 4001), 1 - ends])
+        found = P.poisson_quantile(lucid.tensor(chance), lucid.tensor(rate, dtype=lucid.float64)).numpy()
+        # Rounding of sums may say another count where a chance lies at the edge of one.
+        below = [scipy.stats.poisson.cdf(found - more, rate) for more in (1, 0)]
+        assert (below[0] < chance * (1 + 1e-9) + 1e-14).all()
+        assert (below[1] > chance * (1 - 1e-9) - 1e-14).all()
+        assert (found == scipy.stats.poisson.ppf(chance, rate)).mean() > 0.999
+
+    def test_rates_of_all_sizes_at_once(self):
+        rates = lucid.tensor(np.logspace(-5, 8, 3000)).reshape(3, 1000)
+        chance = lucid.rand(3, 1000, dtype=lucid.float64)
+        found = P.poisson_quantile(chance, rates)
+        assert lucid.equal(found.T, P.poisson_quantile(chance.T, rates.T))
+        assert [found[1, k] for k in (0, 500, 999)] == [
+            P.poisson_quantile(chance[1, k], rates[1, k]) for k in (0, 500, 999)
+        ]
+        assert np.array_equal(found.numpy(), poisson_quantile(chance.numpy(), rates.numpy(), added_up))
+
+    @pytest.mark.parametrize("rate", [0.1, 1.0, 20.0, 70.0, 3000.0])
     def test_distribution(self, rate):
         x = values(poisson(lucid.full((N,), rate, dtype=lucid.float64)))
         edges = scipy.stats.poisson.ppf([0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999], rate)
@@ -509,6 +532,7 @@ class TestPoisson:
 
     def test_extremes(self):
         assert poisson(lucid.tensor([0.0, 0.0])).tolist() == [0, 0]
+        assert poisson(lucid.zeros(0, 2)).shape == (0, 2)
         assert abs(poisson(lucid.tensor([1e12], dtype=lucid.float64)).item() / 1e12 - 1) < 1e-4
 
     @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])

@@ -19,7 +19,7 @@ NUMBERS = {"float64": THIRD, "complex128": THIRD + 0.1j}
 
 # Places where a number is no operand beside a tensor.
 ALONE: dict[str, str] = {
-    "its type is that of the result, whatever stands beside it": "expand_as index_fill masked_fill reshape_as",
+    "its type is that of the result, whatever stands beside it": "expand_as index_fill masked_fill reshape_as view_as",
     "a power or an order of a norm, which tensors reach by another way of rounding": """
         cdist lp_pool1d lp_pool2d lp_pool3d masked_norm masked_normalize norm normalize pairwise_distance pdist_rows
         triplet_margin_loss

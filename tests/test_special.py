@@ -52,13 +52,20 @@ def _ndtr(x):
         return float(mpmath.ncdf(mpmath.mpf(float(x))))
 
 
+@np.vectorize
+def _log_ndtr(x):
+    with mpmath.workprec(200):
+        upper = mpmath.ncdf(-mpmath.mpf(float(x)))
+        return float(mpmath.log1p(-upper) if x > 0 else mpmath.log(1 - upper if x > -1 else mpmath.ncdf(float(x))))
+
+
 GRIDS = {
     "bessel_j0": (scipy.j0, EVERYWHERE), "bessel_j1": (scipy.j1, EVERYWHERE), "bessel_y0": (scipy.y0, ABOVE),
     "bessel_y1": (scipy.y1, ABOVE), "i0": (scipy.i0, EVERYWHERE), "i1": (scipy.i1, EVERYWHERE),
     "i0e": (scipy.i0e, EVERYWHERE), "i1e": (scipy.i1e, EVERYWHERE), "modified_bessel_k0": (scipy.k0, ABOVE),
     "modified_bessel_k1": (scipy.k1, ABOVE), "scaled_modified_bessel_k0": (scipy.k0e, ABOVE),
     "scaled_modified_bessel_k1": (scipy.k1e, ABOVE), "airy_ai": (lambda x: scipy.airy(x)[0], EVERYWHERE[:121]),
-    "erfcx": (scipy.erfcx, EVERYWHERE), "log_ndtr": (scipy.log_ndtr, EVERYWHERE), "ndtr": (_ndtr, EVERYWHERE),
+    "erfcx": (scipy.erfcx, EVERYWHERE), "log_ndtr": (_log_ndtr, EVERYWHERE), "ndtr": (_ndtr, EVERYWHERE),
     "ndtri": (scipy.ndtri, CHANCES), "erfcinv": (scipy.erfcinv, CHANCES), "entr": (scipy.entr, ABOVE),
     "gamma": (scipy.gamma, ABOVE), "spherical_bessel_j0": (lambda x: np.sinc(x / np.pi), EVERYWHERE),
 }  # fmt: skip

@@ -13,6 +13,8 @@ from scipy import stats
 import lucid
 from lucid import func
 from lucid.api import names
+from lucid.backends.numpy.random import added_up, binomial_quantile
+from lucid.core.primitive import P
 
 # --- views with strides --------------------------------------------------------------------------
 
@@ -281,6 +283,17 @@ def test_binomial_counts_successes():
         lucid.binomial(n, lucid.tensor(1.5))
     with pytest.raises(TypeError, match="floating-point"):
         lucid.binomial(lucid.tensor([3]), lucid.tensor([1]))
+
+
+@pytest.mark.parametrize("n, p", [(1, 0.5), (10, 0.999), (50, 0.2), (1000, 0.5), (1e6, 1e-5), (3000, 0.7)])
+def test_binomial_counts_are_quantiles(n, p):
+    chance = np.linspace(0.0, 1 - 1e-9, 2001)
+    count, prob = (lucid.tensor(x, dtype=lucid.float64) for x in (n, p))
+    found = P.binomial_quantile(lucid.tensor(chance), count, prob).numpy()
+    # Rounding of sums may say another count where a chance lies at the edge of one.
+    assert (stats.binom.cdf(found - 1, n, p) <= chance * (1 + 1e-9)).all()
+    assert (stats.binom.cdf(found, n, p) >= chance * (1 - 1e-9)).all()
+    assert np.array_equal(found, binomial_quantile(chance, np.array(n), np.array(p), added_up))
 
 
 # --- statistics and differences ------------------------------------------------------------------

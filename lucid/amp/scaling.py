@@ -76,7 +76,7 @@ class GradScaler:
     def _scaled(self, outputs: Any) -> Any:
         if isinstance(outputs, Tensor):
             return outputs * (self._traced_scale(trace.get()) if capturing() else self._scale)
-        if isinstance(outputs, list | tuple):
+        if isinstance(outputs, (list, tuple)):
             return type(outputs)(self._scaled(o) for o in outputs)
         if isinstance(outputs, Iterable):
             return map(self.scale, outputs)

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.api.indexing import along
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, shape_of, wrapped
 from lucid.ops import binary, unary
 from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled, mm, mv, raise_unless_of_rank
 from lucid.ops.contraction import matmul as matmul
 from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.indexing import index_primitive
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.ops.rules import P
@@ -315,7 +317,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     Tensor([0., 0., 1.])
     """
     x, y = promote("cross", lift_all(input, other), KEEP)
-    x, y = broadcast_tensors(x, y)
+    if shape_of(x) != shape_of(y):
+        x, y = broadcast_tensors(x, y)
     if dim is None:
         dim = next((d for d, n in enumerate(x.shape) if n == 3), None)
         if dim is None:
@@ -323,7 +326,17 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     d = one_dim(dim, x.ndim, "cross")
     if x.shape[d] != 3:
         raise RuntimeError(f"cross: dimension {d} of {x.shape} must have size 3")
-    return x.roll(-1, d) * y.roll(1, d) - x.roll(1, d) * y.roll(-1, d)
+    next_x, last_x, next_y, last_y = (_turned(v, d, first) for v in (x, y) for first in (1, 2))
+    return binary.sub(binary.mul(next_x, last_y), binary.mul(last_x, next_y))
+
+
+def _turned(x: Tensor, dim: int, first: int) -> Tensor:
+    """Vectors of three components from one of them on, and the others behind it in turn."""
+    return apply(index_primitive, (x, *along(wrapped(_TURNS[first]), x.shape[: dim + 1], dim)), {})
+
+
+# Arrays: to a trace, a tensor that it did not make is one to be found again.
+_TURNS = tuple([(np.arange(3) + first) % 3 for first in range(3)])
 
 
 def trace(input: Any) -> Tensor:
@@ -368,7 +381,8 @@ def scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     if (casting := _autocast()) is not None and product.np_dtype == casting.dtype.numpy:
         (input,) = casting.low(input)
     input = beside(input, product.np_dtype)
-    expand(input, product.shape)  # raises if it does not fit
+    if shape_of(input) != shape_of(product):
+        expand(input, product.shape)  # raises if it does not fit
     if alpha != 1:
         product = product * alpha
     if beta == 0:

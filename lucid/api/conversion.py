@@ -48,8 +48,14 @@ def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if place is not None:
         input = _at(input, as_device(place))
     target = input.np_dtype if dtype is None else dtypes.as_numpy(dtype)
-    if target == input.np_dtype:
-        return input.clone() if copy else input
+    return input.clone() if copy and target == input.np_dtype else _as(input, target)
+
+
+def _as(input: Tensor, target: np.dtype[Any]) -> Tensor:
+    """The tensor itself, or one of another type."""
+    own = input.np_dtype
+    if own is target or own == target:
+        return input
     if input.requires_grad and target not in dtypes.DIFFERENTIABLE:
         cut(f"conversion to {dtypes.of_numpy(target).name}", input)
     return cast(input, target)
@@ -66,8 +72,10 @@ def _at(input: Tensor, place: device) -> Tensor:
 
 
 def _converter(target: dtypes.dtype, name: str) -> Any:
+    kind = target.numpy
+
     def op(self: Tensor) -> Tensor:
-        return to(self, target)
+        return _as(self, kind)
 
     op.__name__ = op.__qualname__ = name
     op.__doc__ = f"The tensor as {target}."
@@ -100,7 +108,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     >>> lucid.tensor([1, 2]).type_as(lucid.tensor(0.5))
     Tensor([1., 2.])
     """
-    return to(input, other.dtype)
+    return _as(input, other.np_dtype)
 
 
 def cpu(input: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api import reductions
+from lucid.api.creation import evenly
 from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
@@ -33,11 +34,6 @@ class HistogramDD(NamedTuple):
 
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
-
-
-def _ticks(low: float, high: float, count: int) -> Any:
-    """Evenly spaced numbers, also where the range is too wide for a float."""
-    return np.linspace(low, high, count) if np.isfinite(high - low) else np.linspace(low / 2, high / 2, count) * 2
 
 
 def _floats(input: Any, name: str) -> Tensor:
@@ -68,7 +64,7 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
     share = np.linspace(0, 1, count + 1)
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
-        return of_class((flat,), Tensor._wrap(_ticks(low, high, count + 1).astype(flat.np_dtype)))
+        return of_class((flat,), Tensor._wrap(evenly(low, high, count + 1).astype(flat.np_dtype)))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)

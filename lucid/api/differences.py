@@ -94,7 +94,7 @@ def _spacings(spacing: Any, count: int) -> list[Any]:
         return [1.0] * count
     if isinstance(spacing, Tensor) and spacing.ndim:
         raise RuntimeError("gradient: give coordinates as a list of vectors, one for each dimension")
-    if not isinstance(spacing, list | tuple):
+    if not isinstance(spacing, (list, tuple)):
         return [spacing] * count
     if len(spacing) != count:
         raise RuntimeError(f"gradient: {len(spacing)} spacings for {count} dimensions")
@@ -147,7 +147,7 @@ def _areas(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Tensor, int]:
     heights = _part(values, d, 1, None) + _part(values, d, None, -1)
     if points is None:
         return heights * dx / 2, d
-    if dx is not None and not (isinstance(dx, int | float) and dx == 1):
+    if dx is not None and not (isinstance(dx, (int, float)) and dx == 1):
         raise TypeError(f"{name}: give the points x or their distance dx, not both")
     if 1 < points.ndim < values.ndim:
         points = P.reshape(points, shape=(*(1,) * (values.ndim - points.ndim), *points.shape))

@@ -1,6 +1,7 @@
 """Distances: between all rows of two matrices, all pairs of rows of one, and whole tensors."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,15 @@ def _length(difference: Tensor, p: float) -> Tensor:
     return reductions.norm(difference, p, -1)
 
 
+def _pairs(count: int) -> Any:
+    """The numbers of two rows each, one vector of those of the first ones and one of the second ones."""
+    return np.triu_indices(count, 1)
+
+
+_MOST_KNOWN = 64  # rows of which all pairs are kept: they take 32 kB, and NumPy half the time of a call to find them
+_known_pairs = lru_cache(maxsize=16)(_pairs)
+
+
 def pdist(input: Any, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows: those above the diagonal of `cdist(input, input)`, row by row.
 
@@ -73,8 +83,9 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     x = _points(input, "pdist")
     if x.ndim != 2:
         raise RuntimeError(f"pdist: expected a matrix, not shape {x.shape}")
-    first, second = (Tensor._wrap(i) for i in np.triu_indices(x.shape[0], 1))
-    if p == 2 and x.shape[0] > _FEW:
+    count = x.shape[0]
+    first, second = (Tensor._wrap(i) for i in (_known_pairs(count) if count <= _MOST_KNOWN else _pairs(count)))
+    if p == 2 and count > _MOST_KNOWN:
         return indexing.getitem(euclidean(x, x), (first, second))
     return _length(P.index(x, first) - P.index(x, second), p)
 

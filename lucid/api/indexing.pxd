@@ -1,9 +1,17 @@
 from lucid.core.fields cimport TensorFields
-from lucid.tape.inplace cimport write_part
+from lucid.ops.out cimport memory_of, note_write
+from lucid.tape.inplace cimport write, write_part
 from lucid.core.primitive cimport apply, constant, element_type, lift
 from lucid.core.tensor cimport is_plain, shape_of, wrapped
 from lucid.ops.dims cimport one_dim
 from lucid.ops.indexing cimport in_range
+
+
+cdef class Put:
+    cdef public str name
+    cdef public list positions
+    cdef public object source
+    cdef public bint accumulate
 
 
 cdef bint _is_basic(tuple key)

@@ -5,7 +5,7 @@ positions, `index_back` is its transpose (contributions add up), `index_put` wri
 write to a place was the last one. `in_range` stands before them all.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lucid.kinds.dual import Dual
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_into, nonzero_positions
+from lucid.ops.out import memory_of, note_write
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.tape.inplace import write, write_part
@@ -30,12 +31,9 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         key = (key,)
     if _is_basic(key):
         return _basic(input, key)
-    if len(key) == 1 and isinstance(key[0], Tensor) and (rank := key[0].ndim):
-        kind = key[0].np_dtype.kind
-        if kind == "b" and input.ndim >= rank:
-            return P.index(input, *mask_positions(key[0], shape_of(input)[:rank]))
-        if kind in "iu" and input.ndim and not is_mask_of_bytes(key[0]):
-            return P.index(input, in_range(key[0], shape_of(input)[0]))
+    leading = _leading(input, key)
+    if leading is not None:
+        return P.index(input, *leading)
     seen, positions, place = _resolve(input, key)
     if not positions:
         return seen
@@ -60,6 +58,17 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
         elif kind is not int and item is not None and item is not Ellipsis:
             return False
     return True
+
+
+def _leading(x: Tensor, key: tuple[Any, ...]) -> list[Tensor] | None:
+    """The positions that a key names which is one tensor, if it needs no further look."""
+    if len(key) == 1 and isinstance(key[0], Tensor) and (rank := key[0].ndim):
+        kind = key[0].np_dtype.kind
+        if kind == "b" and x.ndim >= rank:
+            return mask_positions(key[0], shape_of(x)[:rank])
+        if kind in "iu" and x.ndim and not is_mask_of_bytes(key[0]):
+            return [in_range(key[0], shape_of(x)[0])]
+    return None
 
 
 def known_number(item: Tensor) -> int | None:
@@ -166,7 +175,7 @@ def _index_item(item: Any) -> Any:
         # Bounds are numbers from here on: a view must not change with a tensor that once gave a bound.
         bounds = (item.start, item.stop, item.step)
         return slice(*[b.__index__() if isinstance(b, Tensor) else b for b in bounds])
-    if isinstance(item, bool | np.bool_):
+    if isinstance(item, (bool, np.bool_)):
         return Tensor._wrap(np.asarray(item))
     if isinstance(item, Tensor):
         if item.np_dtype.kind not in "iub":
@@ -177,7 +186,7 @@ def _index_item(item: Any) -> Any:
         return item if known is None else known
     if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
         return item.__index__()
-    if isinstance(item, np.ndarray | list | tuple | range):
+    if isinstance(item, (np.ndarray, list, tuple, range)):
         array = np.asarray(item)
         if array.size == 0 and not isinstance(item, np.ndarray):
             array = array.astype(np.int64)
@@ -220,10 +229,11 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
             raise _index_error(input, error) from None
         _copy(_basic(input, key), source)
         return
-    if len(key) == 1 and _hides_its_count(key[0]) and key[0].shape == input.shape and not source.ndim:
-        write(input, "setitem", lambda old: P.where(key[0], source, old), (source,))
+    if len(key) == 1 and not source.ndim and _is_mask_of(input, key[0]):
+        fill_where(input, key[0], source, "setitem")
         return
-    seen, positions, place = _resolve(input, key)
+    leading = _leading(input, key)
+    seen, positions, place = _resolve(input, key) if leading is None else (input, leading, 0)
     if not positions:
         _copy(seen, source)
         return
@@ -237,9 +247,18 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Put("setitem", positions, source).into(seen)
 
 
-def _hides_its_count(item: Any) -> bool:
-    """A mask inside a transform: it can choose between values, but not say how many places it selects."""
-    return isinstance(item, Tensor) and not is_plain(item) and item.np_dtype == dtypes.BOOL
+def _is_mask_of(x: Tensor, item: Any) -> bool:
+    """Whether each element has a truth of its own: inside a transform, where it cannot be said how many hold, too."""
+    return isinstance(item, Tensor) and element_type(item) is dtypes.BOOL and shape_of(item) == shape_of(x)
+
+
+def fill_where(target: Tensor, mask: Tensor, source: Tensor, name: str) -> Tensor:
+    """Write one value where a mask holds."""
+    array = memory_of(target, source) if is_plain(mask) else None
+    if array is not None and table["call_into"](P.where, array, (mask._array, source._array, array), {}):
+        note_write(target, name)
+        return target
+    return write(target, name, lambda old: P.where(mask, source, old), (source,))
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
@@ -275,22 +294,22 @@ def _source(input: Tensor, value: Any) -> Tensor:
     return source.to(kind) if source.np_dtype != kind else source
 
 
-class Put(NamedTuple):
+class Put:
     """Values to be written at integer positions of a tensor's leading dimensions.
 
     Values have the dimensions of the positions, broadcast together, and then the others.
     """
 
-    name: str
-    positions: list[Tensor]
-    source: Tensor
-    accumulate: bool = False
+    __slots__ = ("accumulate", "name", "positions", "source")
+
+    def __init__(self, name: str, positions: list[Tensor], source: Tensor, accumulate: bool = False) -> None:
+        self.name, self.positions, self.source, self.accumulate = name, positions, source, accumulate
 
     def of(self, x: Tensor) -> Tensor:
         """A copy of `x` with the values written."""
         if not x.ndim:
             return self.of(x.reshape(1)).reshape(())
-        self._check(x.shape)
+        self._check(shape_of(x))
         return P.index_put(x, self.source, *self.positions, accumulate=self.accumulate)
 
     def into(self, target: Tensor) -> Tensor:
@@ -298,15 +317,17 @@ class Put(NamedTuple):
         if not target.ndim:
             self.into(target.reshape(1))
             return target
-        self._check(target.shape)
-        plain = is_plain(self.source) and all(is_plain(p) for p in self.positions)
-        return write(target, self.name, self.of, (self.source,), self._direct if plain else None)
-
-    def _direct(self, array: Any) -> None:
+        self._check(shape_of(target))
+        array = None if [p for p in self.positions if not is_plain(p)] else memory_of(target, self.source)
+        if array is None:
+            return write(target, self.name, self.of, (self.source,))
         index_into(array, self.source._array, tuple([p._array for p in self.positions]), self.accumulate)
+        note_write(target, self.name)
+        return target
 
     def _check(self, sizes: tuple[int, ...]) -> None:
-        shape = broadcast_shapes([shape_of(p) for p in self.positions]) + sizes[len(self.positions) :]
+        shapes = [shape_of(p) for p in self.positions]
+        shape = (shapes[0] if len(shapes) == 1 else broadcast_shapes(shapes)) + sizes[len(shapes) :]
         given = shape_of(self.source)
         if given == shape:
             return

@@ -1,6 +1,7 @@
 """In-place forms: `x.add_(y)` is `add` written into x."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,44 +9,50 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
+from lucid.core.errors import ArgumentError
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import constant, element_type, lift
-from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
+from lucid.core.tensor import Tensor, shape_of, wrapped
 from lucid.ops import binary, promotion, unary
+from lucid.ops.out import computed_into, put, the_one
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
-from lucid.tape.inplace import sever, ufunc_write, write
+from lucid.tape.inplace import sever, write
 
 
 # What an assignment does to the old elements: nothing of them is left, so their gradient is 0.
-def inplace(
-    function: Callable[..., Any],
-    ufunc: np.ufunc | None = None,
-    name: str = "",
-) -> Callable[..., Tensor]:
+def inplace(function: Callable[..., Any], name: str = "") -> Callable[..., Tensor]:
     """The in-place form of a function: the same arguments, the result written into the first."""
     name = name or function.__name__ + "_"
     reads_old = function not in (binary.add, binary.sub)
+    one = the_one(function)
 
     def op(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        try:
-            if ufunc is not None and not kwargs and ufunc_write(self, name, ufunc, args):
-                return self
-        except TypeError:
-            if len(args) < 2:
-                raise
         if "out" in kwargs:
             raise TypeError(f"{name} writes into the tensor itself and takes no out")
         if len(args) > 1:
             args, kwargs = self.in_order(name, args, kwargs) if hasattr(self, "in_order") else (args, kwargs)
-        others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-        if any(t._level == INNERMOST for t in (self, *others)):
-            return _write_of_sparse(self, name, lambda old: function(old, *args, **kwargs), others)
-        return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
+        if one is not None and computed_into(self, name, one, function, (self, *args), kwargs):
+            return self
+        return _written(self, name, function, args, kwargs, reads_old)
 
     op.__name__ = op.__qualname__ = name
     op.__doc__ = f"In-place form of `{function.__name__}`.{_example(function, name)}"
     return op
+
+
+def _written(
+    self: Tensor,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reads_old: bool,
+) -> Tensor:
+    others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+    if any(t._level == INNERMOST for t in (self, *others)):
+        return _write_of_sparse(self, name, lambda old: function(old, *args, **kwargs), others)
+    return write(self, name, lambda old: function(old, *args, **kwargs), others, reads_old=reads_old)
 
 
 def _write_of_sparse(target: Any, name: str, compute: Callable[[Any], Any], others: list[Any]) -> Tensor:
@@ -72,7 +79,7 @@ def _raise_unless_broadcast(given: tuple[int, ...], wanted: tuple[int, ...]) -> 
     except ValueError:
         fits = False
     if not fits:
-        raise RuntimeError(f"copy_: shape {given} does not broadcast to {wanted}")
+        raise ArgumentError(f"copy_: shape {given} does not broadcast to {wanted}")
 
 
 def copy_(self: Tensor, src: Any) -> Tensor:
@@ -93,17 +100,13 @@ def copy_(self: Tensor, src: Any) -> Tensor:
     if self._level == INNERMOST:
         return _write_of_sparse(self, "copy_", lambda old: P.overwrite(old, source), [source])
 
-    def direct(array: Any) -> None:
-        np.copyto(array, source._array)
+    if put(self, source, "copy_"):
+        return self
+    return _overwritten(self, source, "copy_")
 
-    return write(
-        self,
-        "copy_",
-        lambda old: P.overwrite(old, source),
-        (source,),
-        direct if is_plain(source) else None,
-        reads_old=False,
-    )
+
+def _overwritten(self: Tensor, source: Tensor, name: str) -> Tensor:
+    return write(self, name, lambda old: P.overwrite(old, source), (source,), reads_old=False)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
@@ -145,7 +148,12 @@ def zero_(self: Tensor) -> Tensor:
     >>> x
     Tensor([0., 0.])
     """
-    return fill_(self, 0)
+    return copy_(self, wrapped(_zero(element_type(self))))
+
+
+@cache
+def _zero(kind: Any) -> Any:
+    return np.zeros((), kind)  # an array: to a trace, a tensor that it did not make is one to be found again
 
 
 def cube_(self: Tensor) -> Tensor:
@@ -174,18 +182,7 @@ def detach_(self: Tensor) -> Tensor:
 
 def random_fill(self: Tensor, source: Tensor, name: str) -> Tensor:
     """Overwrite with numbers drawn for this tensor's shape and type."""
-
-    def direct(target: Any) -> None:
-        np.copyto(target, source._array)
-
-    return write(
-        self,
-        name,
-        lambda old: P.overwrite(old, source),
-        (),
-        direct if is_plain(source) else None,
-        reads_old=False,
-    )
+    return self if put(self, source, name) else _overwritten(self, source, name)
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -276,8 +273,7 @@ def forms(rows: Iterable[Row] = ROWS) -> dict[str, Callable[..., Tensor]]:
     """The in-place forms that the table of names asks for, by their names."""
     table: dict[str, Callable[..., Tensor]] = {}
     for row in having("inplace", rows):
-        direct = row.columns.get("direct")
-        form = inplace(row.function(), getattr(np, direct) if direct else None)
+        form = inplace(row.function())
         for name in row.names:
             table[f"{name}_"] = form
     return table

@@ -12,7 +12,6 @@ and `:` before each column in which the row differs (`-column` is one that it la
     method            is a method; =NAME: by that function of `lucid.api.methods`, which reads the arguments otherwise
     methods=NAME,...  further names of the method
     inplace           has an in-place form, a method; =listed: one that is a name of `lucid`, too
-    direct=NAME       the ufunc that may compute the in-place form in the tensor's own memory
     out               is given `out=` (declared elementwise functions have it); =made: a tensor of its type is made
     numpy             stands for NumPy's ufunc of one of its names, if there is one, or for =NAME,...; what takes fewer
                       types than NumPy's function lacks it
@@ -50,14 +49,14 @@ lucid.ops.unary:
     log_sigmoid:scipy=log_expit polygamma:out:special:method=polygamma_method
 lucid.ops.binary: method inplace numpy standard
     atan2/arctan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift copysign floor_divide hypot
-    logical_and logical_or logical_xor remainder pow:out sub/subtract:out:standard=subtract:direct=subtract
-    mul/multiply:standard=multiply:direct=multiply true_divide:standard=divide:direct=true_divide
+    logical_and logical_or logical_xor remainder pow:out sub/subtract:out:standard=subtract
+    mul/multiply:standard=multiply true_divide:standard=divide
     eq:standard=equal:numpy=equal ne/not_equal:standard=not_equal lt/less:standard=less
     le/less_equal:standard=less_equal gt/greater:standard=greater ge/greater_equal:standard=greater_equal
 lucid.ops.binary: method numpy standard
     logaddexp maximum:inplace minimum:inplace
 lucid.ops.binary: method inplace numpy
-    add:out:direct=add addcdiv:out addcmul:out div/divide:out:-numpy:direct=true_divide float_power:out fmod
+    add:out addcdiv:out addcmul:out div/divide:out:-numpy float_power:out fmod
     heaviside:-numpy lerp:out xlogy:special:scipy:inplace=listed
 lucid.ops.binary: method numpy
     fmax fmin logaddexp2
@@ -81,10 +80,10 @@ lucid.api.reductions: method out
     all amax amin any argmax argmin count_nonzero:-out cummax cummin cumprod:inplace cumsum:inplace logcumsumexp
     logsumexp:special max mean min nanmean nansum norm prod std sum var
 lucid.api.sorting: lazy method out
-    argsort bucketize:-method kthvalue median msort nanmedian nanquantile quantile searchsorted:-method sort topk
+    argsort bucketize:-method kthvalue median mode msort nanmedian nanquantile quantile searchsorted:-method sort topk
     unique:-out unique_consecutive:-out
 lucid.api.statistics: lazy method
-    aminmax corrcoef cov mode std_mean:-method var_mean:-method
+    aminmax corrcoef cov std_mean:-method var_mean:-method
 lucid.api.counting: lazy method
     argwhere bincount histc histogram:out histogram2d:-method histogramdd:-method isin:-method nonzero:out nonzero_static
     tril_indices:-method triu_indices:-method unravel_index:-method

@@ -12,7 +12,7 @@ from lucid.api import rng
 from lucid.api.creation import _at
 from lucid.api.rng import Generator, _halves
 from lucid.backends.numpy.random import raise_unless_weights
-from lucid.core import dtypes, levels
+from lucid.core import arrays, dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import tracing
@@ -338,7 +338,9 @@ def whole_numbers(
 ) -> Tensor:
     """Numbers from `low` up to but not including `high`."""
     _raise_if_outside(low, high, dtype, name)
-    return draw(rng.integers_between(low, high), shape, dtype, generator, name)
+    source = rng.integers_between(low, high)
+    kind = dtypes.INT64 if dtypes.INT64 in source.recipes else dtype
+    return promotion.cast(draw(source, shape, kind, generator, name), dtype)
 
 
 def randint(
@@ -429,8 +431,7 @@ def randperm(
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
     """Checked where the value is at hand; inside vmap it is not."""
-    found = value._array if is_plain(value) else value
-    if not isinstance(found, Tensor) and np.any(np.less(found, 0)):
+    if arrays.has_negative(value._array) if is_plain(value) else not isinstance(value, Tensor) and value < 0:
         raise ArgumentError(f"{name}: {what} must not be negative")
 
 
@@ -473,13 +474,13 @@ def normal(
 
 
 def _raise_unless_probabilities(p: Any, name: str) -> None:
-    found = p._array if is_plain(p) else p
-    if not isinstance(found, Tensor) and not np.all(np.greater_equal(found, 0) & np.less_equal(found, 1)):
+    if not (arrays.are_within(p._array, 0, 1) if is_plain(p) else isinstance(p, Tensor) or 0 <= p <= 1):
         raise ArgumentError(f"{name}: probabilities must lie between 0 and 1")
 
 
 def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: str) -> Tensor:
     """Where a uniform number falls below `p`."""
+    p = p if isinstance(p, _NUMBERS) else lift(p)
     _raise_unless_probabilities(p, name)
     kind = _F64 if isinstance(p, Tensor) and p.np_dtype == _F64 else _F32
     return binary.lt(draw(rng.UNIFORM, shape, kind, generator, name), p)
@@ -495,7 +496,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
     x = lift(input)
     if p is None and not x.is_floating_point():
         raise TypeError(f"bernoulli: probabilities must be floating-point, not {x.dtype}")
-    return of_class((x,), _trials(x.shape, x if p is None else p, generator, "bernoulli")).to(x.dtype)
+    return promotion.cast(of_class((x,), _trials(x.shape, x if p is None else p, generator, "bernoulli")), x.np_dtype)
 
 
 def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
@@ -509,7 +510,7 @@ def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     if not x.is_floating_point():
         raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
     chance = draw(rng.OPEN_UNIFORM, x.shape, _F64, generator, "poisson")
-    return P.poisson_quantile(chance, x.detach().double()).to(x.np_dtype)
+    return promotion.cast(P.poisson_quantile(chance, promotion.cast(x.detach(), _F64)), x.np_dtype)
 
 
 def multinomial(
@@ -521,7 +522,7 @@ def multinomial(
     >>> lucid.multinomial(lucid.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     Tensor([1, 1])
     """
-    x = lift(input).detach().double()
+    x = promotion.cast(lift(input).detach(), _F64)
     if x.ndim not in (1, 2) or not x.shape[-1]:
         raise ArgumentError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
     if num_samples <= 0:

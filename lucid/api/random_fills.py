@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lucid.api.random import (
 )
 from lucid.api.rng import Generator
 from lucid.core import dtypes
-from lucid.core.primitive import P, lift
+from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.ops.promotion import cast
 
@@ -54,7 +55,7 @@ def _fill_by_operations(
 
 
 def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor | np.generic) else value
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -80,8 +81,14 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 def _stretched(unit: Tensor, low: float, high: float) -> Tensor:
     """From [0, 1) to [low, high), also where the sum would be rounded up to `high`."""
-    out, kind = unit * (high - low) + low, unit.np_dtype.type
-    return out if low == high else P.minimum(out, float(np.nextafter(kind(high), kind(low))))
+    out = unit * (high - low) + low
+    return out if low == high else P.minimum(out, _below(low, high, unit.np_dtype))
+
+
+@lru_cache(64)
+def _below(low: float, high: float, dtype: np.dtype[Any]) -> float:
+    """The last number of a type before `high`."""
+    return float(np.nextafter(dtype.type(high), dtype.type(low)))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -175,8 +182,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     >>> lucid.empty(2).bernoulli_(1.0)
     Tensor([1., 1.])
     """
-    trials = _trials(self.shape, lift(p) if isinstance(p, np.ndarray) else p, generator, "bernoulli_")
-    return random_fill(self, trials.to(self.np_dtype), "bernoulli_")
+    trials = _trials(self.shape, p, generator, "bernoulli_")
+    return random_fill(self, cast(trials, self.np_dtype), "bernoulli_")
 
 
 def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Generator | None = None) -> Tensor:

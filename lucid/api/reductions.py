@@ -166,7 +166,7 @@ def amin(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return _extreme(input, dim, keepdim, amin_primitive)
 
 
-def _chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[ValuesIndices]) -> Any:
+def chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[ValuesIndices]) -> Any:
     """The elements at `positions`, which lack `dim` and exist."""
     sizes = shape_of(x)
     if not sizes:
@@ -190,7 +190,7 @@ def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
     d = one_dim(dim, rank, which)
     _nonempty(x, (d,) if rank else (), which)
     positions = _positions(x, d, argmax_primitive if is_max else argmin_primitive)
-    return _chosen(x, positions, d, keepdim, Max if is_max else Min)
+    return chosen(x, positions, d, keepdim, Max if is_max else Min)
 
 
 def _positions(x: Tensor, dim: int, prim: Primitive) -> Tensor:
@@ -227,10 +227,11 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return _max_or_min(input, dim, keepdim, "min")
 
 
-def _flat(x: Tensor) -> Tensor:
-    """All elements as a vector that nobody else sees: it need not be known as a view."""
-    shape = (math.prod(shape_of(x)),)
-    return wrapped(reshape.kernel(x._array, shape)) if is_plain(x) else apply(reshape, (x,), {"shape": shape})
+def unseen(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The elements in another shape, without a gradient, as a tensor that nobody else sees: it need not be known as a view."""
+    if not is_plain(x):
+        return apply(reshape, (x,), {"shape": shape})
+    return of_class((x,), wrapped(reshape.kernel(x._array, shape)))
 
 
 def _argument(input: Any, dim: int | None, keepdim: bool, prim: Primitive) -> Tensor:
@@ -239,7 +240,7 @@ def _argument(input: Any, dim: int | None, keepdim: bool, prim: Primitive) -> Te
     rank = len(shape_of(x))
     if dim is None:
         _nonempty(x, many_dims(None, rank, name), name)
-        found = _positions(x if rank == 1 else _flat(x), 0, prim)
+        found = _positions(x if rank == 1 else unseen(x, (math.prod(shape_of(x)),)), 0, prim)
         return found.reshape((1,) * rank) if keepdim else found
     d = one_dim(dim, rank, name)
     _nonempty(x, (d,) if rank else (), name)
@@ -506,7 +507,7 @@ def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:
     if not x.ndim:
         return kind(x.clone(), of_class((x,), lift(0)))
     positions = P.running_positions(x, dim=d, largest=kind is Cummax)
-    return kind(indexing.take_along_dim(x, positions, d), positions)
+    return kind(apply(index_primitive, (x, *indexing.along(positions, shape_of(x), d)), _NO_PARAMS), positions)
 
 
 @numpy_names

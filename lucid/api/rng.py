@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -551,6 +551,7 @@ def _high_product(w: Any, factor: int) -> tuple[Any, Any]:
     return w1 * f1 + (middle >> _HALF) + (other >> _HALF), w * np.uint64(factor)
 
 
+@lru_cache(64)
 def integers_between(low: int, high: int) -> Source:
     """Whole numbers from `low` up to but not including `high`, in any type that holds them."""
     per_number = 2 if 1 << 32 < high - low < 1 << 64 else 1
@@ -568,7 +569,7 @@ _SINGLE_AND_DOUBLE = (_F32, _F64)
 UNIFORM = Source("uniform", uniform, _words_of_floats, {dtype: _UNIFORM[dtype][2] for dtype in _SINGLE_AND_DOUBLE})
 OPEN_UNIFORM = Source("open_uniform", open_uniform, _words_of_floats, _OPEN_UNIFORM)
 NORMAL = Source("normal", normal, _words_of_floats, {dtype: _NORMAL[dtype][2] for dtype in _SINGLE_AND_DOUBLE})
-WORDS = Source("words", words, lambda count, dtype: count)
+WORDS = Source("words", words, lambda count, dtype: count, {_PLAIN.dtype: _PLAIN})
 
 
 def seeded(generator: Generator | int | None) -> Generator | None:

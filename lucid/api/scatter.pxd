@@ -1,4 +1,4 @@
-from lucid.api.indexing cimport along
+from lucid.api.indexing cimport Put, along
 from lucid.core.primitive cimport apply, constant, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.ops.dims cimport one_dim

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api.counting import static_positions, taken_or
-from lucid.api.indexing import Put, along, is_common, mask_positions
+from lucid.api.indexing import Put, along, fill_where, is_common, mask_positions
 from lucid.core import dtypes
 from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
@@ -116,7 +116,7 @@ def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
     """What scatter writes: a tensor, or a number as a 0-d one."""
     if (src is None) == (value is None):
         raise TypeError(f"{name}: give either src or value, and only one of them")
-    if isinstance(src, Tensor | np.ndarray | list | tuple):
+    if isinstance(src, (Tensor, np.ndarray, list, tuple)):
         return beside(src, x.np_dtype)
     return _scalar(x, value if src is None else src, name)
 
@@ -402,7 +402,7 @@ def index_fill_(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
 
 
 def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str) -> Put:
-    if not isinstance(indices, tuple | list):
+    if not isinstance(indices, (tuple, list)):
         raise TypeError(f"{name}: indices must be a tuple of index tensors, not {type(indices).__name__}")
     positions: list[Tensor] = []
     for item in indices:
@@ -529,12 +529,7 @@ def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:
     """
     chosen, source = _mask(mask, "masked_fill_"), _scalar(self, value, "masked_fill_")
     _raise_if_too_large(self, chosen, "masked_fill_")
-
-    def direct(array: Any) -> None:
-        np.copyto(array, source._array, where=chosen._array)
-
-    plain = is_plain(chosen) and is_plain(source)
-    return write(self, "masked_fill_", lambda x: P.where(chosen, source, x), (source,), direct if plain else None)
+    return fill_where(self, chosen, source, "masked_fill_")
 
 
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tensor:

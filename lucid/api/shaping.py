@@ -20,6 +20,7 @@ from lucid.ops.rules import P
 
 _ALL = slice(None)
 _NO_PARAMS: dict[str, Any] = {}
+_TYPES = (dtypes.dtype, np.dtype)
 
 
 def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -38,7 +39,7 @@ def _full_shape(x: Tensor, shape: tuple[int, ...], name: str) -> tuple[int, ...]
     if open_sizes:
         if known == 0 or count % known:
             raise ArgumentError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
-        shape = tuple(count // known if n == -1 else n for n in shape)
+        shape = tuple([count // known if n == -1 else n for n in shape])
     elif known != count:
         raise ArgumentError(f"{name}: {count} elements of shape {x.shape} do not fit {shape}")
     return shape
@@ -69,12 +70,13 @@ def view(input: Tensor, *size: Any, **named: Any) -> Tensor:
     >>> x
     Tensor([1., 1., 0., 0.])
     """
-    size = by_name(size, named, "dtype" if "dtype" in named else "size", "view")
-    if len(size) == 1 and isinstance(size[0], dtypes.dtype | np.dtype):
+    if named:
+        size = by_name(size, named, "dtype" if "dtype" in named else "size", "view")
+    if len(size) == 1 and isinstance(size[0], _TYPES):
         return _reinterpret(input, dtypes.as_numpy(size[0]))
     wanted = _full_shape(input, shape_from(size, "view"), "view")
     out = apply(P.reshape, (input,), {"shape": wanted})
-    if input.numel() and not isinstance(out._meta, View):
+    if not isinstance(out._meta, View) and input.numel():
         raise RuntimeError(f"view: elements of shape {input.shape} do not lie in memory as {wanted} needs; use reshape")
     return out
 
@@ -176,13 +178,14 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Tensor:
     """
     x = lift(input)
     d = real_dim(x, dim, "unflatten")
-    parts = tuple(int(s) for s in sizes)
-    known = math.prod(s for s in parts if s != -1)
-    if -1 in parts and known and x.shape[d] % known == 0:
-        parts = tuple(x.shape[d] // known if s == -1 else s for s in parts)
-    if math.prod(parts) != x.shape[d]:
-        raise RuntimeError(f"unflatten: dimension {d} of {x.shape} does not factor into {tuple(sizes)}")
-    return apply(P.reshape, (x,), {"shape": (*x.shape[:d], *parts, *x.shape[d + 1 :])})
+    parts = [int(s) for s in sizes]
+    shape = shape_of(x)
+    known = math.prod([s for s in parts if s != -1])
+    if -1 in parts and known and shape[d] % known == 0:
+        parts = [shape[d] // known if s == -1 else s for s in parts]
+    if math.prod(parts) != shape[d]:
+        raise RuntimeError(f"unflatten: dimension {d} of {shape} does not factor into {tuple(sizes)}")
+    return apply(P.reshape, (x,), {"shape": (*shape[:d], *parts, *shape[d + 1 :])})
 
 
 @numpy_names
@@ -343,7 +346,7 @@ def expand(input: Any, *sizes: Any, **named: Any) -> Tensor:
             [2, 2, 2]])
     """
     x = lift(input)
-    own, wanted = x.shape, shape_from(by_name(sizes, named, "size", "expand"), "expand")
+    own, wanted = shape_of(x), shape_from(by_name(sizes, named, "size", "expand") if named else sizes, "expand")
     extra = len(wanted) - len(own)
     if extra < 0:
         raise RuntimeError(f"expand: {wanted} has fewer dimensions than shape {own}")

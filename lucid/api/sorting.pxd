@@ -1,5 +1,5 @@
 from lucid.api.indexing cimport along
-from lucid.api.reductions cimport chosen_at
+from lucid.api.reductions cimport chosen, chosen_at, unseen
 from lucid.core.primitive cimport apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of
 from lucid.ops.dims cimport one_dim
@@ -7,3 +7,4 @@ from lucid.ops.dims cimport one_dim
 
 cdef tuple _ordered(object input, object dim, object name)
 cdef object _read(object kind, object x, object positions, Py_ssize_t dim, object shape=*)
+cdef object _read_one(object kind, object x, object positions, Py_ssize_t dim, object keepdim)

@@ -12,8 +12,8 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
-from lucid.api.reductions import chosen_at
-from lucid.api.results import Kthvalue, Median, Nanmedian, Sort, Topk, ValuesIndices
+from lucid.api.reductions import chosen, chosen_at, unseen
+from lucid.api.results import Kthvalue, Median, Mode, Nanmedian, Sort, Topk, ValuesIndices
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
@@ -21,10 +21,10 @@ from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.indexing import index_primitive
+from lucid.ops.indexing import index_primitive, nonzero_positions
 from lucid.ops.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.ops.rules import P
-from lucid.ops.sorting import topk_primitive
+from lucid.ops.sorting import kth_primitive, median_primitive, mode_primitive, nanmedian_primitive, topk_primitive
 
 
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
@@ -44,6 +44,14 @@ def _read(
     if shape is None or shape_of(values) == shape:
         return chosen_at(kind, values, positions)
     return chosen_at(kind, P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
+
+
+def _read_one(kind: type[ValuesIndices], x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> Any:
+    """The elements at one position each along `dim`, which then has size 1 or is gone."""
+    if keepdim:
+        return _read(kind, x, positions, dim)
+    shape = shape_of(positions)
+    return chosen(x, unseen(positions, shape[:dim] + shape[dim + 1 :]), dim, False, kind)
 
 
 def _reduced_shape(input: Any, dim: int, keepdim: bool) -> tuple[int, ...]:
@@ -117,7 +125,8 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Kthval
     x, d = _ordered(input, dim, "kthvalue")
     if not 1 <= k <= x.shape[d]:
         raise RuntimeError(f"kthvalue: k = {k} is out of range for dimension {d} of size {x.shape[d]}; k counts from 1")
-    return _read(Kthvalue, x, P.kth(x, dim=d, k=int(k) - 1), d, _reduced_shape(input, d, keepdim))
+    positions = apply(kth_primitive, (x,), {"dim": d, "k": int(k) - 1})
+    return _read_one(Kthvalue, x, positions, d, keepdim and bool(shape_of(lift(input))))
 
 
 def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
@@ -125,14 +134,15 @@ def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
         x, _ = _ordered(input, 0, name)
         if not x.numel():
             return _median_of_nothing(x, name)
-        flat = P.reshape(x, shape=(x.numel(),))
+        is_shared = x.requires_grad or not is_plain(x)
+        flat = P.reshape(x, shape=(x.numel(),)) if is_shared else unseen(x, (x.numel(),))
         found = _median(flat, 0, False, name).values
-        return _shared(flat, found) if x.requires_grad or not is_plain(x) else found
+        return _shared(flat, found) if is_shared else found
     x, d = _ordered(input, dim, name)
     if not x.shape[d]:
         raise IndexError(f"{name}: dimension {d} of shape {x.shape} has no elements to choose from")
-    kind, prim = (Median, P.median) if name == "median" else (Nanmedian, P.nanmedian)
-    return _read(kind, x, prim(x, dim=d), d, _reduced_shape(input, d, keepdim))
+    kind, prim = (Median, median_primitive) if name == "median" else (Nanmedian, nanmedian_primitive)
+    return _read_one(kind, x, apply(prim, (x,), {"dim": d}), d, keepdim and bool(shape_of(lift(input))))
 
 
 def _shared(x: Tensor, element: Tensor) -> Tensor:
@@ -174,6 +184,21 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     Tensor(3.)
     """
     return _median(input, dim, keepdim, "nanmedian")
+
+
+@numpy_names
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Mode:
+    """The commonest element along `dim`, and where it stands last; of equally common ones the smallest.
+
+    >>> import lucid
+    >>> values, indices = lucid.mode(lucid.tensor([3.0, 1.0, 3.0, 2.0]))
+    >>> values, indices
+    (Tensor(3.), Tensor(2))
+    """
+    x, d = _ordered(input, dim, "mode")
+    if not shape_of(x)[d]:
+        raise IndexError(f"mode: dimension {d} of shape {x.shape} has no elements to choose from")
+    return _read_one(Mode, x, apply(mode_primitive, (x,), {"dim": d}), d, keepdim and bool(shape_of(lift(input))))
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -346,28 +371,40 @@ def _table(x: Tensor, dim: int | None, name: str) -> tuple[Any, int]:
     return rows.reshape(len(rows), math.prod(rows.shape[1:])), d
 
 
-def _groups(rows: Any, order: Any) -> tuple[Any, Any, Any]:
-    """Runs of equal rows in an order: where each run's first row is, the run of each row, the runs' lengths."""
-    ordered = rows[order]
+def _starts(rows: Any, order: Any) -> Any:
+    """Whether a run of equal rows begins at each place of an order."""
+    if rows.shape[1] == 1:
+        rows = rows[:, 0]
+    ordered = rows if order is None else rows[order]
     new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    inverse = np.empty(len(rows), np.int64)
-    inverse[order] = np.cumsum(new) - 1
-    starts = np.flatnonzero(new)
-    return order[starts], inverse, np.diff(np.append(starts, len(rows)))
+    differs = ordered[1:] != ordered[:-1]
+    new[1:] = differs if differs.ndim == 1 else differs.any(axis=1)
+    return new
+
+
+def _runs(new: Any, order: Any) -> Any:
+    """The run of each row."""
+    inverse = np.cumsum(new) - 1
+    if order is not None:
+        inverse[order] = inverse.copy()
+    return inverse
 
 
 def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse: bool, return_counts: bool) -> Any:
     """The first row of each group, read from the tensor itself, so that gradients reach it."""
-    first, inverse, counts = _groups(rows, order)
+    new = _starts(rows, order)
+    starts = nonzero_positions(new, False)[0]
+    first = Tensor._wrap(starts if order is None else order[starts])
     if dim is None:
-        values = P.index(P.reshape(x, shape=(x.numel(),)), Tensor._wrap(first))
-        inverse = inverse.reshape(x.shape)
+        out = [P.index(P.reshape(x, shape=(x.numel(),)), first)]
     else:
-        values = indexing.getitem(x, (*(slice(None),) * dim, Tensor._wrap(first)))
-    inverse, counts = (of_class((x,), Tensor._wrap(found)) for found in (inverse, counts))
-    out = (values, *[inverse] * return_inverse, *[counts] * return_counts)
-    return out if len(out) > 1 else values
+        out = [indexing.getitem(x, (*(slice(None),) * dim, first))]
+    if return_inverse:
+        inverse = _runs(new, order)
+        out.append(of_class((x,), Tensor._wrap(inverse.reshape(x.shape) if dim is None else inverse)))
+    if return_counts:
+        out.append(of_class((x,), Tensor._wrap(np.diff(starts, append=len(rows)))))
+    return tuple(out) if len(out) > 1 else out[0]
 
 
 def _distinct_of_size(x: Tensor, size: int, fill_value: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -420,7 +457,10 @@ def unique(
             raise NotImplementedError("unique: size= is for elements, and not for slices along a dim")
         return _distinct_of_size(x, size, fill_value, return_inverse, return_counts)
     rows, d = _table(x, dim, "unique")
-    order = np.argsort(rows[:, 0], kind="stable") if rows.shape[1] == 1 else np.lexsort(rows.T[::-1])
+    if rows.shape[1] == 1:
+        order = P.argsort.kernel(rows[:, 0], dim=0, descending=False)
+    else:
+        order = np.lexsort(rows.T[::-1])
     return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))
 
 
@@ -436,5 +476,4 @@ def unique_consecutive(
     """
     x = lift(input)
     rows, d = _table(x, dim, "unique_consecutive")
-    order = np.arange(len(rows))
-    return _distinct(x, rows, order, None if dim is None else d, bool(return_inverse), bool(return_counts))
+    return _distinct(x, rows, None, None if dim is None else d, bool(return_inverse), bool(return_counts))

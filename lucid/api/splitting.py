@@ -6,10 +6,11 @@ from typing import Any
 
 from lucid.api.indexing import at_position, counting, known_number
 from lucid.core.primitive import lift
-from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View
+from lucid.core.storage import NORMAL, ONE_OF_MANY, View
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.indexing import in_range
+from lucid.ops.out import one_primitive
 from lucid.ops.rules import P
 
 _ALL = slice(None)
@@ -62,7 +63,7 @@ def select(input: Any, dim: int, index: Any) -> Tensor:
 
 def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:
     for part in parts:
-        if isinstance(part._meta, View) and part._meta.status in (NORMAL, UNRECORDED):
+        if isinstance(part._meta, View) and part._meta.status == NORMAL:
             part._meta.status = ONE_OF_MANY
     return tuple(parts)
 
@@ -242,6 +243,7 @@ def diag(input: Any, diagonal: int = 0) -> Tensor:
     return P.clone(P.diagonal(x, offset=diagonal, dim1=0, dim2=1))
 
 
+@one_primitive()
 def tril(input: Any, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, zeros elsewhere; `diagonal` is the last one kept, 0 for the main one.
 
@@ -254,6 +256,7 @@ def tril(input: Any, diagonal: int = 0) -> Tensor:
     return P.tril(_matrices(input, "tril"), diagonal=operator.index(diagonal))
 
 
+@one_primitive()
 def triu(input: Any, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, zeros elsewhere; `diagonal` is the first one kept, 0 for the main one.
 

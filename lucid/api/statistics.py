@@ -1,21 +1,21 @@
-"""Statistics that are made of reductions: covariance, spread and mean together, both extremes, the commonest element."""
+"""Statistics that are made of reductions: covariance, spread and mean together, both extremes."""
 
 from typing import Any
 
 import numpy as np
 
-from lucid.api import contractions, indexing, reductions
+from lucid.api import contractions, reductions
 from lucid.api.reductions import Dims
-from lucid.api.results import Aminmax, Mode, StdMean, VarMean
+from lucid.api.results import Aminmax, StdMean, VarMean
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import unary
-from lucid.ops.dims import numpy_names, one_dim
+from lucid.ops.dims import numpy_names
 from lucid.ops.norms import unit_size
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import as_floats
-from lucid.ops.rules import P, kept_shape
+from lucid.ops.rules import P
 
 
 def _spread_first(dim: Any, unbiased: bool) -> tuple[Any, bool]:
@@ -66,29 +66,6 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Ami
     (Tensor([1., 3.]), Tensor([2., 5.]))
     """
     return Aminmax(reductions.amin(input, dim, keepdim), reductions.amax(input, dim, keepdim))
-
-
-@takes_out
-@numpy_names
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Mode:
-    """The commonest element along `dim`, and where it stands last; of equally common ones the smallest.
-
-    >>> import lucid
-    >>> values, indices = lucid.mode(lucid.tensor([3.0, 1.0, 3.0, 2.0]))
-    >>> values, indices
-    (Tensor(3.), Tensor(2))
-    """
-    x = lift(input)
-    if x.is_complex():
-        raise RuntimeError("mode: complex numbers have no order; take abs(), real or imag first")
-    d = one_dim(dim, x.ndim, "mode")
-    vector = x if x.ndim else P.reshape(x, shape=(1,))
-    if not vector.shape[d]:
-        raise IndexError(f"mode: dimension {d} of shape {x.shape} has no elements to choose from")
-    places = P.mode(vector, dim=d)
-    shape = kept_shape(x.shape, (d,)) if keepdim else tuple(n for e, n in enumerate(x.shape) if e != d)
-    values = indexing.take_along_dim(vector, places, d)
-    return Mode(P.reshape(values, shape=shape), P.reshape(places, shape=shape))
 
 
 def _observation_weights(weights: Any, count: int, name: str, whole: bool) -> Tensor:

@@ -101,8 +101,8 @@ def result_type(*arrays_and_dtypes: Any) -> dtypes.dtype:
     >>> lucid.array_api.result_type(lucid.zeros(2), lucid.tensor(1.0, dtype=lucid.float64))
     lucid.float64
     """
-    numbers = [a for a in arrays_and_dtypes if isinstance(a, bool | int | float | complex)]
-    others = [_dtype_of(a).numpy for a in arrays_and_dtypes if not isinstance(a, bool | int | float | complex)]
+    numbers = [a for a in arrays_and_dtypes if isinstance(a, (bool, int, float, complex))]
+    others = [_dtype_of(a).numpy for a in arrays_and_dtypes if not isinstance(a, (bool, int, float, complex))]
     if not others:
         raise ValueError("result_type needs at least one array or type")
     return dtypes.of_numpy(promotion.result_type_of([reduce(promotion.promote_pair, others)], (), numbers))

@@ -15,7 +15,7 @@ def array(x: Any, name: str) -> Tensor:
     """An argument that must be an array."""
     if isinstance(x, Tensor):
         return x
-    if isinstance(x, np.ndarray | np.generic):
+    if isinstance(x, (np.ndarray, np.generic)):
         return lucid.as_tensor(np.asarray(x))
     raise TypeError(f"{name} takes arrays, not {type(x).__name__}; make one with asarray")
 

@@ -69,6 +69,6 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
     >>> lucid.array_api.where(lucid.tensor([True, False]), lucid.tensor([1.0, 2.0]), 0)
     Tensor([1., 0.])
     """
-    if isinstance(x1, bool | int | float | complex) and isinstance(x2, bool | int | float | complex):
+    if isinstance(x1, (bool, int, float, complex)) and isinstance(x2, (bool, int, float, complex)):
         return lucid.where(array(condition, "where"), x1, x2)
     return lucid.where(array(condition, "where"), *same_type("where", x1, x2))

@@ -314,7 +314,7 @@ class Call(Primitive):
         try:
             return self._pulled(saved, grads, node)
         except NeedsValueError:
-            kinds = [t for t in (*saved, *grads) if isinstance(t, Batched | Traced)]
+            kinds = [t for t in (*saved, *grads) if isinstance(t, (Batched, Traced))]
             top = max(kinds, key=lambda t: t._level, default=None)
             if top is None:
                 raise
@@ -456,7 +456,7 @@ class Call(Primitive):
 
     def _outgoing(self, result: Any, node: Node) -> list[Any]:
         """One gradient for each tensor argument, of its shape and type."""
-        grads = tuple(result) if isinstance(result, tuple | list) else (result,)
+        grads = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         extra = grads[len(self.args) :]
         if len(grads) < len(self.args) or any(g is not None for g in extra):
             raise RuntimeError(

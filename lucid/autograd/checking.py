@@ -149,7 +149,7 @@ class _Problem:
     """A function of double-precision arrays, and the names of its inputs and outputs."""
 
     def __init__(self, fn: Callable[..., Any], inputs: Any, caller: str) -> None:
-        args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+        args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         self.fn = fn
         self.caller = caller
         self.name = _name_of(fn)
@@ -238,7 +238,7 @@ def _random(shape: tuple[int, ...], is_complex: bool, rng: np.random.Generator) 
 
 def _seeds_for(outputs: Sequence[Tensor], given: Any) -> list[Array]:
     if given is not None:
-        seeds = [given] if isinstance(given, Tensor | np.ndarray) else list(given)
+        seeds = [given] if isinstance(given, (Tensor, np.ndarray)) else list(given)
         if len(seeds) != len(outputs):
             raise ValueError(f"gradgradcheck: {len(seeds)} grad_outputs for {len(outputs)} differentiable outputs")
         return [_double(s) for s in seeds]
@@ -423,7 +423,7 @@ def _watched(call: Any, faults: list[str]) -> Any:
 
     def backward(ctx: Any, *grads: Any) -> Any:
         result = function.backward(ctx, *grads)
-        for i, g in enumerate(result if isinstance(result, tuple | list) else (result,)):
+        for i, g in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
             if isinstance(g, Tensor) and i in expected and not _fits(g.np_dtype, expected[i][1]):
                 faults.append(
                     f"{call.name}.backward returned {g.np_dtype} for argument {i}, whose type is {expected[i][1]}"

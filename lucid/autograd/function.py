@@ -110,7 +110,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             raise RuntimeError(reason)
         if not was or not any(isinstance(t, Tensor) and t.requires_grad for t in sources):
             return result
-        found = tuple(result) if isinstance(result, tuple | list) else (result,)
+        found = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         return tuple(refusing(g, reason, sources) if isinstance(g, Tensor) else g for g in found)
 
     return call

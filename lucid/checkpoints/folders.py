@@ -11,7 +11,7 @@ _NAME = "checkpoint.safetensors"
 
 
 def _folder(path: Any) -> str:
-    if not isinstance(path, str | bytes | os.PathLike):
+    if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"a sharded checkpoint is a folder, given by its path, not {type(path).__name__}")
     return os.fsdecode(path)
 

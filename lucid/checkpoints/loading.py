@@ -47,7 +47,7 @@ def load(
     >>> load(path)
     [Tensor([1., 2.], requires_grad=True), ('lr', 0.1)]
     """
-    if not isinstance(path, str | os.PathLike) and hasattr(path, "read"):
+    if not isinstance(path, (str, os.PathLike)) and hasattr(path, "read"):
         if mmap:
             raise ValueError("load: an open file cannot be shown in memory; give its path, or mmap=False")
         with TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def load(
             with open(whole, "wb") as copy:
                 copyfileobj(path, copy)
             return load(whole, device=device, verify=verify, map_location=map_location)
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"load: path must be a string or a path, not {type(path).__name__}")
     if map_location is not None and device is not None:
         raise TypeError("load: give device or map_location, not both")

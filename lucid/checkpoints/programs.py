@@ -119,7 +119,7 @@ class Exported:
         """
         package()
         metadata = {VERSION: CURRENT_VERSION, SIGNATURE: json.dumps(self._names), PROGRAM: self._text}
-        if isinstance(file, str | os.PathLike):
+        if isinstance(file, (str, os.PathLike)):
             save_arrays(file, self._arrays, metadata)
             return
         with tempfile.TemporaryDirectory() as directory:
@@ -161,7 +161,7 @@ def export(
     """
     if not callable(fn):
         raise TypeError(f"export takes a function or a module, not a {type(fn).__name__}")
-    if not isinstance(args, tuple | list):
+    if not isinstance(args, (tuple, list)):
         raise TypeError(f"export: args must be a tuple of the arguments, not a {type(args).__name__}")
     if levels.active.get() or (levels.tracing() and levels.trace.get() is not None):
         raise ExportError("export: inside of a transform or a traced function there are no values to export")
@@ -204,7 +204,7 @@ def load_exported(file: Any, *, max_memory: int = MAX_MEMORY) -> Exported:
                 return _loaded(source, max_memory)
         except (CheckpointError, ExportError) as error:
             message = str(error).removeprefix(f"{path}: ")
-            raise ExportError(f"{file if isinstance(file, str | os.PathLike) else 'the file'}: {message}") from None
+            raise ExportError(f"{file if isinstance(file, (str, os.PathLike)) else 'the file'}: {message}") from None
 
 
 def _loaded(source: TensorFile, max_memory: int) -> Exported:
@@ -265,7 +265,7 @@ def _checked_names(text: str, program: Program) -> list[list[str]]:
 @contextmanager
 def _on_disk(file: Any) -> Iterator[str]:
     """The path of a file, or of a copy of what a file object has."""
-    if isinstance(file, str | os.PathLike):
+    if isinstance(file, (str, os.PathLike)):
         yield os.fsdecode(file)
         return
     if not hasattr(file, "read"):

@@ -51,7 +51,7 @@ def save(
     >>> load(path)
     {'weight': Tensor([1., 1.]), 'epoch': 3}
     """
-    if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
+    if not isinstance(path, (str, os.PathLike)) and hasattr(path, "write"):
         if shard_size is not None:
             raise ValueError("save: an open file takes no shard_size: several files need a path")
         with TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def _advice(error: OSError) -> str:
 
 def _target(path: Any, sharded: bool) -> str:
     """The file to be replaced: where a link leads, if the path is one."""
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"save: path must be a string or a path, not {type(path).__name__}")
     target = os.fsdecode(os.path.realpath(path))
     if target.endswith(shards.INDEX_SUFFIX):

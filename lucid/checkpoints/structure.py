@@ -168,7 +168,7 @@ def _hint(value: Any) -> str:
     for base in (tuple, dict, list, str, int, float, complex):
         if isinstance(value, base):
             return f"; convert it with {base.__name__}()"
-    if isinstance(value, set | frozenset):
+    if isinstance(value, (set, frozenset)):
         return "; convert it with sorted() or list()"
     return "; save its state_dict()" if hasattr(value, "state_dict") and not isinstance(value, type) else ""
 

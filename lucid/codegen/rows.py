@@ -407,6 +407,15 @@ class _RowWriter(Writer):
                 found.append(f.select(self.strides[k].equals(type.bytes), place, self.apart[k]))
         return found
 
+    def foresee(self, pass_: int, i: Value) -> None:
+        """Ask for memory that a later pass reads or writes: processors foresee neither the next row nor writes to this one."""
+        f, plan = self.f, self.plan
+        for k in plan.results_of(pass_ + 1):
+            f.prefetch(f.beyond(self.result_place(k)[0], i * plan.results[k].bytes), is_written=True)
+        for k, type in enumerate(plan.operands) if pass_ == plan.last else ():
+            if k not in self.single:
+                f.prefetch(f.beyond(self.places[k], (self.row + self.rows) * self.steps[k] + i * type.bytes))
+
     def load(self, operand: int, base: Value, i: Value) -> Value:
         """A vector of an operand, from element i on."""
         if operand in self.single:
@@ -559,6 +568,7 @@ def _block(
     targets, direct = _targets(w, p, c)
 
     def vector(at: Value, states: Sequence[Value]) -> list[Value]:
+        w.foresee(p.number, c + at)
         return p.vector(
             lambda k: w.load(k, sources[k], at),
             lambda k: w.kept_at(k, c + at),

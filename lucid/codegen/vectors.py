@@ -380,6 +380,10 @@ class Function:
         text = f"shufflevector {one.type} {one.text}, {other.type} {other.text}, <{n} x i32> <{mask}>"
         return self.write(text, one.type.wide(n))
 
+    def joined(self, first: Value, second: Value) -> Value:
+        """A vector of the numbers of two."""
+        return self.shuffled(first, second, range(2 * first.type.lanes))
+
     def halves(self, value: Value) -> tuple[Value, Value]:
         """The first and the second half of a vector."""
         n = value.type.lanes // 2

@@ -429,7 +429,7 @@ class _Assembly:
         if trace.leaves_history():
             eager = "it gives a tensor from outside the history of what is written to it"
         trace.finish_writes([])
-        outputs = [trace.refer(o) if isinstance(o, Tensor | ARRAY) else o for o in self.outs]
+        outputs = [trace.refer(o) if isinstance(o, (Tensor, ARRAY)) else o for o in self.outs]
         first = [*trace.instructions[:start], *trace.instructions[middle:]]
         inner = [self._inline(i) for i in first if not self._is_inlined(i)]
         inner_outputs = [self._inlined(o) for o in outputs]
@@ -646,7 +646,7 @@ def guards_of(trace: Capture, walk: Walk, held: Sequence[Tensor]) -> list[Guard]
     """What must be as it was for a program to serve again."""
     guards = [Guard("type", f, type(f.value)) for f in walk.kinds if f.parent is not None]
     guards += [
-        Guard("length", f, len(f.value)) for f in walk.kinds if isinstance(f.value, dict | list | tuple | deque | set)
+        Guard("length", f, len(f.value)) for f in walk.kinds if isinstance(f.value, (dict, list, tuple, deque, set))
     ]
     guards += [Guard("same", f, f.value) for f in walk.same if f.parent is not None]
     guards += [Guard("alias", f, None, other) for f, other in walk.twice]

@@ -205,7 +205,7 @@ class Compiled:
                     f"{self._name}: arrays inside of containers cannot be arguments of a compiled function; make tensors of "
                     "them with lucid.from_numpy"
                 )
-            elif isinstance(leaf, bool | int | float | complex | str | bytes):
+            elif isinstance(leaf, (bool, int, float, complex, str, bytes)):
                 parts.append((type(leaf), leaf))
             else:
                 parts.append(Same(leaf))
@@ -343,7 +343,7 @@ class Compiled:
 
         Of tensors, only those that have attributes: what else is theirs goes with the argument.
         """
-        others = [v for v in leaves if not isinstance(v, Tensor | bool | int | float | str)]
+        others = [v for v in leaves if not isinstance(v, (Tensor, bool, int, float, str))]
         tensors = [v for v in leaves if isinstance(v, Tensor)]
         return [
             Found(None, "root", self._name, self.function),
@@ -596,7 +596,7 @@ def _parameters(function: Any) -> list[str]:
 
 def _chosen(option: str, given: Any, parameters: Sequence[str]) -> frozenset[Any]:
     """The arguments that an option names, by name or by position."""
-    chosen = (given,) if isinstance(given, str | int) else tuple(given)
+    chosen = (given,) if isinstance(given, (str, int)) else tuple(given)
     for item in chosen:
         fits = item in parameters if isinstance(item, str) else isinstance(item, int)
         if not fits and parameters:

@@ -133,7 +133,7 @@ class Fused:
 
     def _add(self, instruction: Instruction, shows: Any) -> None:
         primitive = instruction.primitive
-        is_rows = isinstance(primitive, RowFunction | RowKernel)
+        is_rows = isinstance(primitive, (RowFunction, RowKernel))
         has_effect = not is_rows and (lasts(instruction) or not isinstance(primitive, Primitive))
         is_view = not has_effect and not is_rows and primitive.is_view and isinstance(instruction.operands[0], Name)
         if is_view and shows(instruction):

@@ -121,13 +121,15 @@ def _segments(of: Emitter) -> tuple[Any, list[Any]]:
     inner: list[Any] = []  # steps of the bodies of loops, which stand behind all others
     segments: list[Any] = []
     calls = {at: call for at, *call in of.calls}
+    last = {uses: at for at, (*_, uses) in calls.items()}  # the last calls that use residuals
     held = [b for b in of.layout.buffers if b.kind == HELD]
     for k, step in enumerate(of.steps):
         if step["kind"] == "call":
             spent = tuple([b.index for b in held if b.last < k])
             held = [b for b in held if b.last >= k]
             instruction, operands, results, takes_tensors, uses = calls[k]
-            segments.append(_called(of, instruction, operands, results, takes_tensors, uses, spent))
+            is_last = last[uses] == k
+            segments.append(_called(of, instruction, operands, results, takes_tensors, uses, is_last, spent))
             continue
         if segments and type(segments[-1]) is tuple:
             segments[-1] = (segments[-1][0], len(main) + 1)
@@ -148,12 +150,13 @@ def _called(
     results: Any,
     takes_tensors: bool,
     uses: int | None,
+    is_last: bool,
     spent: tuple[int, ...],
 ) -> Call:
     views = tuple([o if p is None else _view(p) for o, p in zip(instruction.operands, operands, strict=True)])
     numbers = tuple([(r.buffer.index, r.buffer.array.dtype) for r in results])
     keeps = id(instruction) if id(instruction) in of.kept else None
-    return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses, spent)
+    return Call(instruction.primitive, views, instruction.params, numbers, takes_tensors, keeps, uses, is_last, spent)
 
 
 def _compile(of: Emitter) -> tuple[dict[str, int], Any]:

@@ -173,7 +173,7 @@ class Walk:
                 (id(cells[n]), how, n) for how, n in stored if how == "cell" and n in cells
             ]
             named += [((id(value.__globals__), n), how, n) for how, n in stored if how == "global"]
-        elif isinstance(value, type | ModuleType):
+        elif isinstance(value, (type, ModuleType)):
             if is_own(value.__module__ if isinstance(value, type) else value.__name__):
                 return
             named = [((id(value), n), how, n) for how, n in self._stored if how == "attribute"]
@@ -211,7 +211,7 @@ class Walk:
             self._visit_class(found)
         elif isinstance(value, ModuleType):
             self._visit_module(found)
-        elif isinstance(value, BuiltinFunctionType | np.ufunc | np.ndarray | Generator):
+        elif isinstance(value, (BuiltinFunctionType, np.ufunc, np.ndarray, Generator)):
             self.same.append(found)
             if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
                 self.arrays.append((found, value.tobytes()))
@@ -242,10 +242,10 @@ class Walk:
             self.kinds.append(found)
             for key, item in list(value.items()):
                 self._go_on(found, "item", self._key(key), item)
-        elif isinstance(value, set | frozenset):
+        elif isinstance(value, (set, frozenset)):
             self.kinds.append(found)
             self.compared += [found] if len(value) <= _LONGEST else []
-        elif isinstance(value, list | tuple | deque):
+        elif isinstance(value, (list, tuple, deque)):
             self.kinds.append(found)
             if len(value) <= _LONG or any(not isinstance(v, _PLAIN) for v in value):
                 for i, item in enumerate(value):
@@ -401,9 +401,9 @@ def _contents(value: Any) -> Any:
     """A copy of the first level of a container, by which changes are noticed; None for what cannot change."""
     if isinstance(value, dict):
         return dict(value)
-    if isinstance(value, list | deque | set):
+    if isinstance(value, (list, deque, set)):
         return list(value)
-    if isinstance(value, type | ModuleType | MethodType | tuple | functools.partial):
+    if isinstance(value, (type, ModuleType, MethodType, tuple, functools.partial)):
         return None
     if isinstance(value, FunctionType) and not _is_users(value):
         return None
@@ -441,7 +441,7 @@ def _slots(cls: type) -> Sequence[str]:
 
 def _codes(value: Any) -> Iterator[CodeType]:
     """The code of a function, however it is wrapped in a class."""
-    if isinstance(value, staticmethod | classmethod):
+    if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     for item in (value.fget, value.fset) if isinstance(value, property) else (value,):
         code = getattr(item, "__code__", None)
@@ -498,7 +498,7 @@ def _is_users(function: FunctionType) -> bool:
 
 
 def _fields(container: Any) -> Any:
-    return container if isinstance(container, dict | list | deque | set) else container.__dict__
+    return container if isinstance(container, (dict, list, deque, set)) else container.__dict__
 
 
 def changed(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
@@ -511,7 +511,7 @@ def changed(walk: Walk) -> Iterator[tuple[Found, str, Any, Any]]:
             if now != set(before):
                 yield found, "entries", None, list(now)
             continue
-        if isinstance(now, list | deque):
+        if isinstance(now, (list, deque)):
             if len(now) != len(before) or (isinstance(now, deque) and any(map(is_not, now, before))):
                 yield found, "entries", None, list(now)
                 continue
@@ -539,7 +539,7 @@ def _is_closed(value: Any) -> bool:
 
 
 def _is_equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and isinstance(a, bool | int | float | str) and a == b
+    return type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b
 
 
 def writes_arrays(walk: Walk) -> bool:
@@ -557,7 +557,7 @@ def restore(walk: Walk) -> None:
         if before is None or _is_closed(found.value):
             continue
         now = _fields(found.value)
-        if isinstance(now, list | deque | set):
+        if isinstance(now, (list, deque, set)):
             if len(now) != len(before) or any(map(is_not, now, before)):
                 fill(now, before)
         elif len(now) != len(before) or any(now.get(k, MISSING) is not v for k, v in before.items()):

@@ -21,7 +21,7 @@ def scan_steps(emitter: Any, instruction: Instruction) -> bool:
         return False
     inner = type(emitter)(body, emitter.functions, emitter.can_repeat)
     inner.make_steps()
-    if inner.calls or any(not isinstance(o, tuple | Place) for o in inner.outputs):
+    if inner.calls or any(not isinstance(o, (tuple, Place)) for o in inner.outputs):
         return False
     n, ys = what.carries, what.ys
     starts, xs, held = what.split([emitter.in_order(o) for o in instruction.operands])

@@ -82,7 +82,7 @@ class _Simplifier:
             for part in self._parts(instruction, expanded):
                 self.add(part)
             return
-        if isinstance(primitive, RowFunction | RowKernel):
+        if isinstance(primitive, (RowFunction, RowKernel)):
             self._add_once(instruction)
             return
         if isinstance(primitive, Check) and self._one_number(operands[0]) == 0:
@@ -116,7 +116,7 @@ class _Simplifier:
         """The real number that an operand is, or that all of its elements are."""
         constant = self.constants.get(operand.number) if isinstance(operand, Name) else operand
         found = constant.value.item() if isinstance(constant, Uniform) else constant
-        return float(found) if isinstance(found, int | float) else None
+        return float(found) if isinstance(found, (int, float)) else None
 
     def _function_of(self, primitive: Any, x: Name, place: Any) -> Name:
         """The name of a function of x."""
@@ -214,7 +214,7 @@ class _Simplifier:
             number = self.constants.get(one.number) if isinstance(one, Name) else one
             if isinstance(number, Uniform):
                 number = number.value.item()
-            is_one = isinstance(number, int | float | complex) and number == 1
+            is_one = isinstance(number, (int, float, complex)) and number == 1
             if is_one and isinstance(other, Name) and (other.shape, other.dtype) == (result.shape, result.dtype):
                 self.same[result.number] = other
                 return True
@@ -250,7 +250,7 @@ def _key(instruction: Instruction) -> Any:
             tuple([o.number if isinstance(o, Name) else ("number", type(o), repr(o)) for o in instruction.operands]),
             tuple(
                 [
-                    (k, repr(v) if isinstance(v, slice | tuple | list | dict) else v)
+                    (k, repr(v) if isinstance(v, (slice, tuple, list, dict)) else v)
                     for k, v in instruction.params.items()
                 ]
             ),

@@ -534,7 +534,7 @@ def _around(found: Captured) -> tuple[Any, ...]:
 
 
 def _is_plain(part: Any) -> bool:
-    return isinstance(part, bool | int | float | str | tuple)
+    return isinstance(part, (bool, int, float, str, tuple))
 
 
 def _common_program(programs: Sequence[Program], found: Sequence[Captured], rows: Sequence[int]) -> Any:

@@ -43,6 +43,7 @@ class Call(NamedTuple):
     takes_tensors: bool
     keeps: int | None  # under which number the residuals of a fused primitive are kept
     uses: int | None  # the number of those that a derivative uses
+    is_last: bool  # whether no other derivative uses them after it
     spent: tuple[int, ...]  # buffers that nobody reads from here on: what calls before gave
 
     def run(self, frame: Frame) -> None:
@@ -62,7 +63,7 @@ class Call(NamedTuple):
             return [o._array for o in (out if primitive.multi else (out,))]
         if self.uses is not None:
             count = len(primitive.of.results)
-            kept = frame.residuals.pop(self.uses)
+            kept = frame.residuals.pop(self.uses) if self.is_last else frame.residuals[self.uses]
             found: Sequence[Any] = primitive.from_residuals(given[:count], given[count:], kept, params)
             return found
         if self.keeps is not None:

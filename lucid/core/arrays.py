@@ -38,7 +38,7 @@ expanded_copy = question("expanded_copy")  # (x): an expanded array again, in me
 
 # Writing.
 assign = question("assign")  # (x, value): x[...] = value
-call_into = question("call_into")  # (function, x, *others): x = function(x, *others)
+call_into = question("call_into")  # (primitive, out, operands, params): compute into `out`, if that can be
 set_writable = question("set_writable")  # (x, whether): of an array that owns its memory
 
 # What elements there are.
@@ -46,8 +46,8 @@ item = question("item")  # the only one
 first = question("first")
 is_finite = question("is_finite")  # whether all are
 has_negative = question("has_negative")
-any_nonzero = question("any_nonzero")
-all_nonzero = question("all_nonzero")
+are_within = question("are_within")  # (x, low, high): whether all are one of these or lie between
+any_nonzero, all_nonzero = question("any_nonzero"), question("all_nonzero")
 are_all = question("are_all")  # (x, number)
 fingerprint = question("fingerprint")
 

@@ -149,7 +149,7 @@ def fill(kernels: Mapping[str, Any], backend: str = REFERENCE, has_frames: bool 
     NumPy's functions and compiled ones have no frame, by which warnings are filtered; here they get one.
     """
     for name, kernel in kernels.items():
-        if not isinstance(kernel, FunctionType | WithBackward) and not has_frames:
+        if not isinstance(kernel, (FunctionType, WithBackward)) and not has_frames:
             kernel = framed(kernel, getattr(kernel, "nin", None))
         if name in tables[backend]:
             for primitive in declared.pop(name, ()):

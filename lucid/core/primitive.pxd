@@ -1,6 +1,7 @@
 # Functions that compiled code calls without Python's calling convention, with the C types of their variables.
 
 cimport cython
+from lucid.core.destinations cimport filled_by
 from lucid.core.levels cimport tracing
 from lucid.core.fields cimport Edge, TensorFields
 from lucid.core.node cimport Node, Plan, attach, note_if_not_finite, output_edge, pack_saved, save_input, save_output, saved_at, settle, split_edges
@@ -69,6 +70,7 @@ cpdef object kept(Plan plan, object args, object kind, object out, object residu
 cpdef object kept_result(object out, Py_ssize_t number)
 @cython.locals(storage=Storage)
 cpdef object note_view(object prim, TensorFields base, dict params, TensorFields out)
+cdef object _status_of_view(TensorFields base)
 cpdef bint shares_memory(TensorFields base, TensorFields out)
 @cython.locals(fields=TensorFields)
 cpdef object element_type(object tensor)

@@ -13,6 +13,7 @@ import numpy as np
 from lucid.core import levels, modes
 from lucid.core.arrays import ARRAY
 from lucid.core.collector import expose
+from lucid.core.destinations import filled_by, waiting
 from lucid.core.detachments import cut
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import TensorFields
@@ -377,7 +378,10 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
     elif prim.gives_residuals:
         result, residuals = PyObject_Call(prim.kernel.forward, arrays_in(args, kind), params)
     else:
-        result = PyObject_Call(prim.kernel, arrays_in(args, kind), params)
+        arrays = arrays_in(args, kind)
+        if waiting and (filled := filled_by(prim, args, arrays, params)) is not None:
+            return filled
+        result = PyObject_Call(prim.kernel, arrays, params)
     kind_of_result = class_of(args)
     if prim.multi:
         out = result if prim.is_call else tuple([wrapped_as(kind_of_result, r) for r in result])
@@ -597,11 +601,17 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
     """Remember that `out` shows `base`'s memory, if it does."""
     if not shares_memory(base, out):
         return
-    status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
     storage = storage_of(base)
-    out._meta, out._marked = new_view(base, prim, params, storage, status), base._marked
+    out._meta, out._marked = new_view(base, prim, params, storage, _status_of_view(base)), base._marked
     if _active():
         storage.show(out, base)
+
+
+def _status_of_view(base: Tensor) -> int:
+    """How a new view stands to the history of its base: a view of one that is not recorded is not, either."""
+    if type(base._meta) is View and base._meta.status == UNRECORDED:
+        return UNRECORDED
+    return NORMAL if _recording() or not base._requires_grad else UNRECORDED
 
 
 def shares_memory(base: Tensor, out: Tensor) -> bool:
@@ -614,8 +624,7 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
 def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], out: Tensor) -> None:
     """Make `out`, which `prim` has read at positions that name no element twice, a view of `base`."""
     storage = storage_of(base)
-    status = NORMAL if _recording() or not base._requires_grad else UNRECORDED
-    out._meta = new_view(base, prim, {}, storage, status)
+    out._meta = new_view(base, prim, {}, storage, _status_of_view(base))
     out._meta.others = tuple(positions)
     storage.show(out, base)
     if storage.followers is None:

@@ -71,9 +71,8 @@ class View:
     """How a tensor is seen through its base: `primitive` applied to `base` and `others` with `params`.
 
     There are others, positions in the base, where inside a transform these are not known or differ between examples.
-    The tensor then has memory of its own: it is read again after each write to that of the base, and what is written
-    to it is put into the base.
-    A detached tensor shares the storage only: it has no base, so that it keeps no graph alive.
+    The tensor then has memory of its own: it is read again after each write to that of the base, and what is written to
+    it is put into the base. A detached tensor shares the storage only: it has no base, so that it keeps no graph alive.
     """
 
     __slots__ = ("base", "others", "params", "primitive", "status", "storage", "version")

@@ -396,7 +396,7 @@ class Tensor(TensorFields, Methods):
 
     def __index__(self) -> int:
         value = self.item()
-        if isinstance(value, float | complex):
+        if isinstance(value, (float, complex)):
             raise TypeError(f"only integer tensors of one element can be used as an index, not {self.dtype}")
         return int(value)
 

@@ -86,7 +86,7 @@ def _walk(nest: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, d
         return Structure(
             (kind, tuple(keys)), [_walk(nest[k], leaves, is_leaf, depth + 1) for k in keys], _dict_of(nest, keys)
         )
-    if isinstance(nest, list | tuple) and kind not in REGISTERED:
+    if isinstance(nest, (list, tuple)) and kind not in REGISTERED:
         children = [_walk(n, leaves, is_leaf, depth + 1) for n in nest]
         named = hasattr(nest, "_fields")
         return Structure((kind, ()), children, (lambda parts: kind(*parts)) if named else kind)
@@ -158,7 +158,7 @@ def _parts(nest: Any) -> list[Any]:
         return list(REGISTERED[type(nest)][0](nest)[0])
     if isinstance(nest, dict):
         return list(nest.values())
-    if isinstance(nest, list | tuple):
+    if isinstance(nest, (list, tuple)):
         return list(nest)
     if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
         return [getattr(nest, f.name) for f in dataclasses.fields(nest)]
@@ -178,7 +178,7 @@ def _paths(nest: Any, depth: int) -> list[str]:
         return [f"<{i}>{p}" for i, part in enumerate(_parts(nest)) for p in _paths(part, below)]
     if isinstance(nest, dict):
         return [f"[{k!r}]{p}" for k in _sorted(nest) for p in _paths(nest[k], below)]
-    if isinstance(nest, list | tuple):
+    if isinstance(nest, (list, tuple)):
         names = [f".{f}" for f in nest._fields] if hasattr(nest, "_fields") else [f"[{i}]" for i in range(len(nest))]
         return [f"{name}{p}" for name, part in zip(names, nest, strict=True) for p in _paths(part, below)]
     if dataclasses.is_dataclass(nest) and not isinstance(nest, type):

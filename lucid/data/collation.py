@@ -55,11 +55,11 @@ def _collated(batch: Sequence[Any], depth: int) -> Any:
     first = batch[0]
     if isinstance(first, Tensor):
         return _stacked(batch)
-    if isinstance(first, str | bytes):
+    if isinstance(first, (str, bytes)):
         return batch
-    if isinstance(first, np.ndarray | np.generic):
+    if isinstance(first, (np.ndarray, np.generic)):
         return _from_arrays(batch)
-    if isinstance(first, bool | int | float | complex):
+    if isinstance(first, (bool, int, float, complex)):
         return tensor(batch, dtype=_TYPE_OF_NUMBERS.get(type(first)))
     if depth > _MAX_DEPTH:
         raise too_deep(first, _MAX_DEPTH)
@@ -87,11 +87,11 @@ def default_convert(data: Any) -> Any:
 
 
 def _converted(data: Any, depth: int) -> Any:
-    if isinstance(data, Tensor | str | bytes):
+    if isinstance(data, (Tensor, str, bytes)):
         return data
-    if isinstance(data, np.ndarray | np.generic):
+    if isinstance(data, (np.ndarray, np.generic)):
         return data if data.dtype.kind in _NOT_NUMBERS else as_tensor(data)
-    if depth > _MAX_DEPTH and isinstance(data, Mapping | Sequence):
+    if depth > _MAX_DEPTH and isinstance(data, (Mapping, Sequence)):
         raise too_deep(data, _MAX_DEPTH)
     if isinstance(data, Mapping):
         return _rebuilt_mapping(data, {key: _converted(value, depth + 1) for key, value in data.items()})

@@ -121,7 +121,7 @@ def seconds_of(timeout: Any, default: float) -> float:
     if timeout is None:
         return default
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"timeout must be a timedelta or a number of seconds, not {type(timeout).__name__}")
     if not seconds > 0:
         raise ValueError(f"timeout must be positive, not {timeout}")

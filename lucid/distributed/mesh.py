@@ -130,11 +130,11 @@ def _nested(ranks: list[int], shape: list[int]) -> Any:
 
 
 def _shape(ranks: Any) -> tuple[int, ...]:
-    return (len(ranks), *_shape(ranks[0])) if isinstance(ranks, list | tuple) else ()
+    return (len(ranks), *_shape(ranks[0])) if isinstance(ranks, (list, tuple)) else ()
 
 
 def _flat(ranks: Any) -> list[int]:
-    return [r for row in ranks for r in _flat(row)] if isinstance(ranks, list | tuple) else [ranks]
+    return [r for row in ranks for r in _flat(row)] if isinstance(ranks, (list, tuple)) else [ranks]
 
 
 def _names(names: Sequence[str] | None, ndim: int) -> tuple[str, ...] | None:

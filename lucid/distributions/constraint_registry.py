@@ -74,7 +74,7 @@ def _to_real(constraint: Constraint) -> Transform:
 
 
 def _above(constraint: Any) -> Transform:
-    if isinstance(constraint.lower_bound, int | float) and constraint.lower_bound == 0:
+    if isinstance(constraint.lower_bound, (int, float)) and constraint.lower_bound == 0:
         return ExpTransform()
     return ComposeTransform([ExpTransform(), AffineTransform(constraint.lower_bound, 1)])
 
@@ -85,7 +85,7 @@ def _below(constraint: Any) -> Transform:
 
 def _between(constraint: Any) -> Transform:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, int | float) and isinstance(high, int | float) and (low, high) == (0, 1):
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and (low, high) == (0, 1):
         return SigmoidTransform()
     return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 

@@ -337,7 +337,7 @@ class Parametric(Distribution):
 
 def _of_one_type(given: dict[str, Any]) -> dict[str, Tensor]:
     """Numbers, arrays and tensors as tensors of one floating-point type: that of the tensors."""
-    lifted = {name: x if isinstance(x, int | float) else lucid.as_tensor(x) for name, x in given.items()}
+    lifted = {name: x if isinstance(x, (int, float)) else lucid.as_tensor(x) for name, x in given.items()}
     types = [x.dtype for x in lifted.values() if isinstance(x, Tensor)]
     dtype = reduce(lucid.promote_types, types) if types else lucid.get_default_dtype()
     if not dtype.is_floating_point:

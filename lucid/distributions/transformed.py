@@ -105,7 +105,7 @@ class TransformedDistribution(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         parts = [transforms] if isinstance(transforms, Transform) else transforms
-        if not isinstance(parts, list | tuple) or not all(isinstance(t, Transform) for t in parts):
+        if not isinstance(parts, (list, tuple)) or not all(isinstance(t, Transform) for t in parts):
             raise ValueError(f"{type(self).__name__}: transforms must be a Transform or a list of them, not {parts!r}")
         self.transforms = list(parts)
         whole = ComposeTransform(self.transforms)

@@ -26,7 +26,7 @@ def _spread_dims(dims: Any, nest: Any, name: str, count: int | None = None) -> l
         return [dims] * count
     if isinstance(dims, dict) and isinstance(nest, dict) and dims.keys() == nest.keys():
         return [d for k in tree._sorted(nest) for d in _spread_dims(dims[k], nest[k], name)]
-    if isinstance(dims, list | tuple) and isinstance(nest, list | tuple) and len(dims) == len(nest):
+    if isinstance(dims, (list, tuple)) and isinstance(nest, (list, tuple)) and len(dims) == len(nest):
         return [d for a, b in zip(dims, nest, strict=True) for d in _spread_dims(a, b, name)]
     if dataclasses.is_dataclass(nest) and type(dims) is type(nest):
         fields = [f.name for f in dataclasses.fields(nest)]

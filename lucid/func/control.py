@@ -187,7 +187,7 @@ def _no_results(f: Any, carry: Any, leaves: list[Any], structure: Any) -> Any:
 
 def _spread(function: Callable[..., Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """Operands may come as one tuple, if the branches take its entries."""
-    if len(operands) != 1 or not isinstance(operands[0], tuple | list):
+    if len(operands) != 1 or not isinstance(operands[0], (tuple, list)):
         return operands
     try:
         inspect.signature(function).bind(*operands[0])
@@ -403,7 +403,7 @@ def _traced_cond(pred: Traced, true_fn: Any, false_fn: Any, operands: tuple[Any,
         "the results of false_fn",
         no._results.unflatten([_sample(o) for o in no.outputs]),
     )
-    tensors = [lift(x) for x in tree.flatten(operands)[0] if isinstance(x, Tensor | np.ndarray)]
+    tensors = [lift(x) for x in tree.flatten(operands)[0] if isinstance(x, (Tensor, np.ndarray))]
     held = [t for _, t in (*yes.captured, *no.captured)]
     out = _TracedCond.apply(_Branch(yes, no), pred, *tensors, *held)
     return yes._results.unflatten(out)

@@ -46,7 +46,7 @@ class _Arguments:
         chosen = [n for n in range(len(args)) if n not in rules.nondiff_argnums]
         self.numbers = chosen
         self.leaves, self.structure = tree.flatten(tuple(args[n] for n in chosen))
-        self.is_tensor = [isinstance(x, Tensor | np.ndarray | float | complex | np.floating) for x in self.leaves]
+        self.is_tensor = [isinstance(x, (Tensor, np.ndarray, float, complex, np.floating)) for x in self.leaves]
         self.tensors = [lift(x) for x, t in zip(self.leaves, self.is_tensor, strict=True) if t]
         self.result: Any = None
         self.residuals: Any = None

@@ -19,7 +19,7 @@ from lucid.ops.promotion import exact
 
 def _duals(name: str, func: Callable[..., Any], primals: Any, tangents: Any, level: int) -> list[Any]:
     """The arguments with their tangents."""
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
             f"{name}: primals and tangents are tuples with one entry for each argument, as in "
             f"{name}(f, (x,), (t,)), not {type(primals).__name__} and {type(tangents).__name__}"

@@ -229,7 +229,7 @@ def hvp(func: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     >>> lucid.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
     Tensor([6., 6.])
     """
-    if not isinstance(primals, tuple | list):
+    if not isinstance(primals, (tuple, list)):
         raise TypeError(f"hvp: primals is a tuple with one entry for each argument, not a {type(primals).__name__}")
     argnums: Argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(func, argnums), primals, tangents)[1]

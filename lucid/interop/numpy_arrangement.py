@@ -80,14 +80,14 @@ def _of_dim(settings: dict[str, Any], dim: int, rank: int) -> dict[str, Any]:
 
 def _pair(value: Any, dim: int, rank: int) -> tuple[Any, Any]:
     """What a setting says of the two ends of a dimension; tensors in it stay what they are."""
-    if value is None or isinstance(value, Tensor) or not isinstance(value, list | tuple | np.ndarray):
+    if value is None or isinstance(value, Tensor) or not isinstance(value, (list, tuple, np.ndarray)):
         if isinstance(value, Tensor) and value.ndim:
             return _pair(list(value), dim, rank)
         return value, value
     rows = list(value)
-    if len(rows) == rank and any(isinstance(r, list | tuple | np.ndarray) for r in rows):
-        rows = list(rows[dim]) if isinstance(rows[dim], list | tuple | np.ndarray) else [rows[dim]]
-    elif len(rows) == 1 and isinstance(rows[0], list | tuple | np.ndarray):
+    if len(rows) == rank and any(isinstance(r, (list, tuple, np.ndarray)) for r in rows):
+        rows = list(rows[dim]) if isinstance(rows[dim], (list, tuple, np.ndarray)) else [rows[dim]]
+    elif len(rows) == 1 and isinstance(rows[0], (list, tuple, np.ndarray)):
         rows = list(rows[0])
     return (rows[0], rows[0]) if len(rows) == 1 else (rows[0], rows[1])
 
@@ -278,7 +278,7 @@ def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
 
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Tensor:
     t = lift(x)
-    conditions = [lift(c) for c in condlist] if isinstance(condlist, list | tuple) else [lift(condlist)]
+    conditions = [lift(c) for c in condlist] if isinstance(condlist, (list, tuple)) else [lift(condlist)]
     if len(funclist) == len(conditions) + 1:
         some = conditions[0]
         for c in conditions[1:]:
@@ -353,8 +353,8 @@ def _sliding_window_view(
 ) -> Any:
     """All windows of a shape, as dimensions behind those of the array."""
     t = lift(x)
-    sizes = tuple(window_shape) if isinstance(window_shape, list | tuple) else (window_shape,)
-    axes = tuple(range(t.ndim)) if axis is None else tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+    sizes = tuple(window_shape) if isinstance(window_shape, (list, tuple)) else (window_shape,)
+    axes = tuple(range(t.ndim)) if axis is None else tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
     if len(sizes) != len(axes):
         raise ValueError(f"sliding_window_view: {len(sizes)} sizes of windows are given for {len(axes)} axes")
     for d, size in zip(axes, sizes, strict=True):

@@ -152,7 +152,7 @@ def operands(*values: Any) -> list[Tensor]:
 
 
 def _is_of_numbers(value: Any) -> bool:
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return all(_is_of_numbers(v) for v in value)
     return isinstance(value, promotion.NUMBERS) and not isinstance(value, np.generic)
 

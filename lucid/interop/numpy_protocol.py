@@ -49,7 +49,7 @@ def _raise_if_differentiated(name: str, value: Any, why: str) -> None:
     if isinstance(value, Tensor):
         if _differentiated(value):
             raise TypeError(f"{name}: {why}. detach() the tensor first if the gradient is not wanted.")
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for item in value:
             _raise_if_differentiated(name, item, why)
     elif isinstance(value, dict):
@@ -71,7 +71,7 @@ def _arrays(value: Any, read: Function) -> Any:
 def holds_tensors(values: Any) -> bool:
     """Whether there is a tensor among values, or in lists and tuples of them."""
     for value in values:
-        if isinstance(value, Tensor) or (isinstance(value, list | tuple) and holds_tensors(value)):
+        if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and holds_tensors(value)):
             return True
     return False
 
@@ -92,17 +92,22 @@ def on_arrays(name: str, function: Function, args: Any, kwargs: Any) -> Any:
     return stored if len(stored) > 1 else stored[0]
 
 
-def _stored(name: str, result: Any, out: Any) -> Any:
+def _stored(name: str, result: Any, out: Any, casting: Any = "same_kind") -> Any:
     """The result written into what the caller gave as `out`, an array or a tensor, or one for each result."""
     if isinstance(out, tuple):
         results = result if isinstance(result, tuple) else (result,)
-        stored = tuple(r if o is None else _stored(name, r, o) for r, o in zip(results, out, strict=True))
+        stored = tuple(r if o is None else _stored(name, r, o, casting) for r, o in zip(results, out, strict=True))
         return stored if len(stored) > 1 else stored[0]
     if isinstance(out, Tensor):
+        kind = result.np_dtype if isinstance(result, Tensor) else np.asarray(result).dtype
+        if not np.can_cast(kind, out.np_dtype, casting):
+            raise TypeError(
+                f"{name}: a result of type {kind} cannot be cast to out of type {out.np_dtype} by {casting!r}"
+            )
         return out.copy_(result)
     why = "a result that requires grad cannot be written into a NumPy array"
     _raise_if_differentiated(name, result, why)
-    np.copyto(out, _arrays(result, conversion.numpy), casting="same_kind")
+    np.copyto(out, _arrays(result, conversion.numpy), casting=casting)
     return out
 
 
@@ -176,7 +181,7 @@ def array_ufunc(self: Tensor | None, ufunc: np.ufunc, method: str, *inputs: Any,
         result = _ufunc_result(ufunc, method, inputs, kwargs)
     except NoCounterpartError:
         return on_arrays(name, getattr(ufunc, method), inputs, kwargs)
-    return result if out is None else _stored(name, result, out)
+    return result if out is None else _stored(name, result, out, kwargs.get("casting", "same_kind"))
 
 
 def _speaks_for_itself(x: Any) -> bool:

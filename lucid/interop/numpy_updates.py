@@ -38,7 +38,7 @@ def names_places_once(index: Any) -> bool:
         p is None
         or p is Ellipsis
         or isinstance(p, slice)
-        or (hasattr(p, "__index__") and not isinstance(p, Tensor | bool))
+        or (hasattr(p, "__index__") and not isinstance(p, (Tensor, bool)))
         for p in parts
     )
 

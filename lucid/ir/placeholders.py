@@ -84,9 +84,11 @@ def fold_order(prim: Any, x: Any, params: dict[str, Any]) -> tuple[list[int], in
 
     None for that of the shape. Kernels fold dimensions as they lie in memory, and side by side for the results along the last
     one that is kept, if that lies so. Dimensions that do not go on from each other are apart: each index of them begins a
-    block. Programs have values in row-major order, and fold by the shape.
+    block. Programs have values in row-major order, and fold by the shape. The largest size is the same in any order.
     """
-    if prim.row_body is not None or "dims" not in params or not isinstance(x, Tensor) or 0 in x.shape:
+    if prim.row_body is not None or not {"dims", "keepdim"} <= params.keys():
+        return None
+    if not isinstance(x, Tensor) or 0 in x.shape:
         return None
     shape, strides = x.shape, bottom(x).strides[-x.ndim :]
     folded = sorted({d % x.ndim for d in params["dims"]})

@@ -46,7 +46,7 @@ def _value(value: Any) -> str:
         return str(value.name)
     if isinstance(value, slice):
         return ":".join("" if v is None else str(v) for v in (value.start, value.stop))
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         return "(" + ", ".join(_value(v) for v in value) + ")"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_value(v)}" for k, v in value.items()) + "}"

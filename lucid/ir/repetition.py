@@ -91,4 +91,4 @@ def _is_of_elements(primitive: Any) -> bool:
 
 def _has_sizes(param: Any) -> bool:
     """Whether a parameter may depend on shapes."""
-    return isinstance(param, tuple | list | dict | slice | Tensor)
+    return isinstance(param, (tuple, list, dict, slice, Tensor))

@@ -424,7 +424,7 @@ def _read_type(node: Node, known: Mapping[str, Any]) -> Any:
 def _read_scalar(node: Node, reader: Any) -> Any:
     name, value = _items(node, "a number", 2)
     dtype, number = _read_type(name, _ARRAY_TYPES), reader.value(value)
-    if not isinstance(number, int | float | complex):
+    if not isinstance(number, (int, float, complex)):
         raise ExportError(f"{number!r:.80} is no number")
     try:
         return np.asarray(number, dtype)[()]

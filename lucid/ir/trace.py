@@ -265,7 +265,7 @@ class Trace:
         if isinstance(operand, Traced) and operand._level == self.level:
             return operand.current()
         if not isinstance(operand, Tensor):
-            return self._constant(operand) if isinstance(operand, np.ndarray | ARRAY) else operand
+            return self._constant(operand) if isinstance(operand, (np.ndarray, ARRAY)) else operand
         outside = getattr(operand, "_born", 0) < self.level
         if outside and self._overwritten and self._is_overwritten(operand):
             return self._stand_in(operand).current()
@@ -292,7 +292,7 @@ class Trace:
 
     def _constant(self, value: Any) -> Name:
         # Held under its own number: an array's identity may come back for another array once it is gone.
-        own = Tensor._wrap(copy(value)) if isinstance(value, np.ndarray | ARRAY) else value.clone()
+        own = Tensor._wrap(copy(value)) if isinstance(value, (np.ndarray, ARRAY)) else value.clone()
         name = self.name(own.shape, own.dtype)
         self.constants[name.number] = (name, own)
         self.values[name.number] = own
@@ -667,7 +667,7 @@ def traced(
     leaves, structure = tree.flatten((args, kwargs))
     static, inputs, given = [], [], []
     for leaf in leaves:
-        if not isinstance(leaf, Tensor | np.ndarray):
+        if not isinstance(leaf, (Tensor, np.ndarray)):
             static.append(leaf)
             given.append(leaf)
             continue

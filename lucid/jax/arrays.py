@@ -184,7 +184,7 @@ def _with_tensors(index: Any) -> Any:
     """An index in which lists and arrays are tensors."""
     if isinstance(index, tuple):
         return tuple(_with_tensors(i) for i in index)
-    return lift(np.asarray(index)) if isinstance(index, list | np.ndarray) else index
+    return lift(np.asarray(index)) if isinstance(index, (list, np.ndarray)) else index
 
 
 class IndexUpdate:

@@ -61,7 +61,7 @@ class Keys:
 
     def reshape(self, *shape: Any) -> "Keys":
         """The keys in another shape."""
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return Keys(self.data.reshape(*sizes, 2))
 
     def ravel(self) -> "Keys":

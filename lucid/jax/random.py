@@ -207,7 +207,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     True
     """
     drawn = _keyed(key, "uniform", shape, _float(dtype))
-    if isinstance(minval, float | int) and isinstance(maxval, float | int) and (minval, maxval) == (0, 1):
+    if isinstance(minval, (float, int)) and isinstance(maxval, (float, int)) and (minval, maxval) == (0, 1):
         return drawn
     return minval + drawn * (maxval - minval)
 
@@ -458,7 +458,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, **hi
     >>> sorted(jax.random.permutation(jax.random.key(0), 4).tolist())
     [0, 1, 2, 3]
     """
-    if not isinstance(x, Tensor | np.ndarray):
+    if not isinstance(x, (Tensor, np.ndarray)):
         return DOOR.adopted(sorting.argsort(_keyed_doubles(key, (int(x),)), 0))
     items = DOOR.array(x)
     if not items.ndim:
@@ -482,7 +482,7 @@ def choice(
     >>> sorted(jax.random.choice(jax.random.key(0), 5, (5,), replace=False).tolist())
     [0, 1, 2, 3, 4]
     """
-    items = DOOR.array(a) if isinstance(a, Tensor | np.ndarray) and np.ndim(a) else None
+    items = DOOR.array(a) if isinstance(a, (Tensor, np.ndarray)) and np.ndim(a) else None
     size = int(a) if items is None else items.shape[axis]
     sizes = _shape_of(shape)
     count = math.prod(sizes)

@@ -39,7 +39,7 @@ def _given(args: Sequence[Any]) -> list[Any]:
 
 
 def _arrays_only(nest: Any) -> Any:
-    return tree_map(lambda leaf: DOOR.array(leaf) if isinstance(leaf, np.ndarray | Tensor) else leaf, nest)
+    return tree_map(lambda leaf: DOOR.array(leaf) if isinstance(leaf, (np.ndarray, Tensor)) else leaf, nest)
 
 
 # --- jit -----------------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ def _differentiable(rules: Any, args: Sequence[Any]) -> list[Any]:
     """The arguments, with arrays in the place of floats where there is a derivative by them."""
 
     def made(leaf: Any) -> Any:
-        return DOOR.array(leaf) if isinstance(leaf, np.ndarray | float | np.floating) else leaf
+        return DOOR.array(leaf) if isinstance(leaf, (np.ndarray, float, np.floating)) else leaf
 
     return [a if n in rules.nondiff_argnums else tree_map(made, a) for n, a in enumerate(args)]
 

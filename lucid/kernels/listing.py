@@ -121,7 +121,7 @@ def _tracked(operands: Any, gradient: bool) -> list[Any]:
 
 def _pull(result: Any) -> None:
     """The backward pass of all results that have one."""
-    outs = [r for r in (result if isinstance(result, list | tuple) else (result,)) if isinstance(r, Tensor)]
+    outs = [r for r in (result if isinstance(result, (list, tuple)) else (result,)) if isinstance(r, Tensor)]
     outs = [r for r in outs if r.requires_grad]
     if not outs:
         raise ValueError("the result has no gradient: no operand is a tensor of floating-point numbers")

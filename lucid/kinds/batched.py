@@ -12,8 +12,6 @@ from lucid.core.storage import DETACHED, new_view, storage_of
 from lucid.core.tensor import Tensor, shape_of
 from lucid.kinds.kind import Kind, NeedsValueError
 
-_wrap = Tensor._wrap
-
 
 class Batch:
     """One application of vmap."""
@@ -21,9 +19,7 @@ class Batch:
     __slots__ = ("drawn", "level", "randomness", "size")
 
     def __init__(self, level: int, size: int, randomness: str, drawn: dict[int, Any]) -> None:
-        self.level = level
-        self.size = size
-        self.randomness = randomness
+        self.level, self.size, self.randomness = level, size, randomness
         self.drawn = drawn  # generators from which all examples share their numbers, as they were at first
 
     def lifted(self, tensor: Tensor) -> "Batched":

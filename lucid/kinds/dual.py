@@ -4,8 +4,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from lucid.core.arrays import ARRAY, assign, copy, empty_in_order, owns_memory, zeros
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.fields import new_tensor
@@ -15,7 +13,6 @@ from lucid.core.tensor import Tensor, shape_of
 from lucid.kinds.kind import Kind, bottom
 
 _wrap = Tensor._wrap
-_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Dual(Kind):

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from lucid.api import contractions, splitting
-from lucid.api.shaping import broadcast_tensors
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -135,7 +134,6 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
         raise RuntimeError(
             f"linalg.cross: dimension {dim} must have size 3 in both, not shapes {a.shape} and {b.shape}"
         )
-    a, b = broadcast_tensors(a, b)
     return contractions.cross(a, b, d)
 
 

@@ -326,11 +326,11 @@ class _Mapped(_Held):
 
     def update(self, modules: Any) -> None:
         """Add entries from a mapping or an iterable of pairs, in place of those of the same names."""
-        if not isinstance(modules, Mapping | _Mapped) and not isinstance(modules, Iterable):
+        if not isinstance(modules, (Mapping, _Mapped)) and not isinstance(modules, Iterable):
             raise TypeError(f"{type(self).__name__}.update needs a mapping or pairs, not {type(modules).__name__}")
-        pairs = self._in_order(modules) if isinstance(modules, Mapping | _Mapped) else list(modules)
+        pairs = self._in_order(modules) if isinstance(modules, (Mapping, _Mapped)) else list(modules)
         for i, pair in enumerate(pairs):
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise ValueError(f"{type(self).__name__}.update: element {i} is {pair!r}, not a pair of name and value")
         for name, value in [(name, self._checked(value)) for name, value in pairs]:
             self[name] = value
@@ -371,7 +371,7 @@ class ParameterDict(_OfParameters, _Mapped):
     def _in_order(self, given: Any) -> list[Any]:
         """By name, unless the mapping is one whose order counts: as in PyTorch, where states of optimizers follow it."""
         pairs = super()._in_order(given)
-        return pairs if isinstance(given, OrderedDict | ParameterDict) else sorted(pairs, key=operator.itemgetter(0))
+        return pairs if isinstance(given, (OrderedDict, ParameterDict)) else sorted(pairs, key=operator.itemgetter(0))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The entry under `key`, which becomes `default` if there is none."""

@@ -320,7 +320,7 @@ class _Watch:
             return _passed([result], self._on_outputs)[0][0]
         if isinstance(result, dict):
             return type(result)(zip(result, self._outputs(list(result.values())), strict=True))
-        if isinstance(result, tuple | list):
+        if isinstance(result, (tuple, list)):
             new = self._outputs(result)
             return type(result)(*new) if hasattr(result, "_fields") else type(result)(new)
         return result

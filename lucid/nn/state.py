@@ -309,7 +309,7 @@ def _plan_write(
     module: Any, name: str, key: str, given: Any, assign: bool, writes: list[Callable[[], Any]], errors: list[str]
 ) -> None:
     """Check one value, and plan to write it."""
-    if not isinstance(given, Tensor | np.ndarray | np.generic):
+    if not isinstance(given, (Tensor, np.ndarray, np.generic)):
         errors.append(f"{key}: a tensor or a NumPy array is needed, not {type(given).__name__}")
         return
     target = getattr(module, name)

@@ -150,11 +150,11 @@ def summary(model: Module, input: Any, *, dtype: Any = None, kwargs: dict[str, A
 def _arguments(input: Any, dtype: Any) -> list[Any]:
     if isinstance(input, Tensor):
         return [input]
-    if not isinstance(input, tuple | list) or not len(input):
+    if not isinstance(input, (tuple, list)) or not len(input):
         raise TypeError(f"summary needs a tensor, a tuple of arguments, a shape or a list of shapes, not {input!r}")
     if all(isinstance(n, int) for n in input):
         return [lucid.zeros(*input, dtype=dtype)]
-    if all(isinstance(shape, tuple | list) and all(isinstance(n, int) for n in shape) for shape in input):
+    if all(isinstance(shape, (tuple, list)) and all(isinstance(n, int) for n in shape) for shape in input):
         return [lucid.zeros(*shape, dtype=dtype) for shape in input]
     return list(input)
 
@@ -291,7 +291,7 @@ def _watching(model: Module, tally: _Tally) -> Iterator[None]:
 def _tensors(nest: Any) -> list[Tensor]:
     if isinstance(nest, Tensor):
         return [nest]
-    parts = nest.values() if isinstance(nest, dict) else nest if isinstance(nest, tuple | list) else ()
+    parts = nest.values() if isinstance(nest, dict) else nest if isinstance(nest, (tuple, list)) else ()
     return [t for part in parts for t in _tensors(part)]
 
 

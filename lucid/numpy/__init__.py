@@ -70,7 +70,7 @@ def __getattr__(name: str) -> _Any:
 
 def _counterpart(value: _Any) -> _Any:
     """A function as the front door has it; types, constants and modules of NumPy's as they are."""
-    is_function = callable(value) and not isinstance(value, type | _types.ModuleType)
+    is_function = callable(value) and not isinstance(value, (type, _types.ModuleType))
     return _DOOR.function(value) if is_function else value
 
 

@@ -149,6 +149,9 @@ class ArrayMethods:
         """The bytes of all elements."""
         return bytes(conversion.numpy(self.detach()).tobytes())
 
+    def __imatmul__(self: Any, other: Any) -> Any:
+        return np.matmul(self, other, out=self)
+
     def __len__(self: Any) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")

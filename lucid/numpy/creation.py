@@ -27,7 +27,7 @@ def makers(door: Door) -> dict[str, Any]:
         if isinstance(object, Tensor):
             made: Any = object.clone() if copy else object[...] if type(object) is Tensor else object
             made = made if dtype is None else made.to(np.dtype(dtype))
-        elif isinstance(object, list | tuple) and holds_tensors(object):
+        elif isinstance(object, (list, tuple)) and holds_tensors(object):
             made = door.joined(object, None if dtype is None else np.dtype(dtype))
         else:
             made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin)

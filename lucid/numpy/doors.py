@@ -72,7 +72,7 @@ class Door:
 
     def array(self, value: Any) -> Any:
         """A number or an array as an array of the front door; tensors and whatever is neither as they are."""
-        if isinstance(value, np.ndarray | bool | int | float | complex | np.generic):
+        if isinstance(value, (np.ndarray, bool, int, float, complex, np.generic)):
             return self.wrapped(np.asarray(value))
         return value
 
@@ -82,7 +82,7 @@ class Door:
 
     def joined(self, value: Any, dtype: Any = None) -> Any:
         """Nested lists with tensors in them as one array, which depends on them."""
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             parts = [self.joined(v) for v in value]
             value = stack(parts) if parts else np.zeros(0)
         made = self.adopted(lift(self.array(value)))
@@ -147,7 +147,7 @@ class ufunc:
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if holds_tensors(args) or (kwargs and holds_tensors(kwargs.values())):
-            args = tuple(self.door.joined(a) if isinstance(a, list | tuple) else a for a in args)
+            args = tuple(self.door.joined(a) if isinstance(a, (list, tuple)) else a for a in args)
             return self.door.adopted(array_ufunc(None, self.ufunc, method, *args, **kwargs))
         return self.door.adopted(getattr(self.ufunc, method)(*args, **kwargs))
 
@@ -169,7 +169,7 @@ class ufunc:
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
         """The function of elements of `a`, written where they stand; one that `indices` names twice changes twice."""
-        values = () if b is None else (self.door.joined(b) if isinstance(b, list | tuple) else b,)
+        values = () if b is None else (self.door.joined(b) if isinstance(b, (list, tuple)) else b,)
         if holds_tensors((a, *values)):  # the indices stay as they are: a tuple has one for each axis
             array_ufunc(None, self.ufunc, "at", a, indices, *values)
         else:

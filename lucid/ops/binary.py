@@ -9,11 +9,12 @@ from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import element_type, lift
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
+from lucid.ops.out import one_primitive
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, answer, exact, lift_all, promote
 from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
@@ -79,6 +80,7 @@ sub_scaled = Elementwise(
 )
 
 
+@one_primitive(P.add, alpha=P.add_scaled)
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha * other.
 
@@ -89,6 +91,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return plus(input, other) if alpha == 1 else called(add_scaled, (input, other, alpha), KEEP, {})
 
 
+@one_primitive(P.sub, alpha=P.sub_scaled)
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input - alpha * other.
 
@@ -109,6 +112,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return sub(other, input, alpha=alpha)
 
 
+@one_primitive(P.div)
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """Quotient of two tensors; `rounding_mode` "floor" rounds it down, "trunc" towards 0.
 
@@ -196,6 +200,7 @@ scalar_power = Elementwise(
 )
 
 
+@one_primitive()
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent, element by element.
 
@@ -213,14 +218,14 @@ def pow(input: Any, exponent: Any) -> Tensor:
         exponent = exponent.item() if promotion.lattice_of((input,)) is None else lift(exponent)
     if not isinstance(exponent, NUMBERS):
         return _checked_power(input, exponent)
-    if not isinstance(input, Tensor | np.ndarray | np.generic):
+    if not isinstance(input, (Tensor, np.ndarray, np.generic)):
         input = lift(input)
     if exponent == 2 and (not is_plain(input) or input._array.dtype in dtypes.DIFFERENTIABLE):
         return square(input)
     if isinstance(input, Tensor):
         x = input
         if x.np_dtype not in dtypes.DIFFERENTIABLE:
-            if isinstance(exponent, float | complex) or x.np_dtype == dtypes.BOOL:
+            if isinstance(exponent, (float, complex)) or x.np_dtype == dtypes.BOOL:
                 lattice = promotion.lattice_of((x,))
                 kind = None if lattice is None else lattice.result_type([x.np_dtype], [exponent])
                 x = x.to(kind or promotion.scalar_type(exponent))
@@ -558,6 +563,7 @@ lerp_primitive = Elementwise(
 )
 
 
+@one_primitive(P.lerp)
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input): from `input` at weight 0 to `end` at weight 1.
 
@@ -582,6 +588,7 @@ addcdiv_primitive = Elementwise(
 )
 
 
+@one_primitive(value=P.addcmul)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2.
 
@@ -592,6 +599,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     return called(addcmul_primitive, (input, tensor1, tensor2, value), KEEP, {})
 
 
+@one_primitive(value=P.addcdiv)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 
@@ -638,7 +646,10 @@ def equal(input: Any, other: Any) -> bool:
     False
     """
     x, y = lift_all(input, other)
-    return x.shape == y.shape and bool(eq(x, y).all())
+    if shape_of(x) != shape_of(y):
+        return False
+    same = eq(x, y)
+    return bool(P.all.kernel(same._array, tuple(range(same._array.ndim)), False) if is_plain(same) else same.all())
 
 
 # Functions of whole numbers.

@@ -13,7 +13,7 @@ from lucid.core.primitive import apply, element_type, run_plain, synced
 from lucid.core.storage import View
 from lucid.ops.abstract import of_type
 from lucid.ops.categories import Elementwise, Partial
-from lucid.ops.out import into
+from lucid.ops.out import into, one_primitive
 from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, refusal
 
 ndarray = np.ndarray
@@ -153,4 +153,4 @@ def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[...,
     op.__doc__ = text
     op.primitive = prim  # type: ignore[attr-defined]  # where checks and NumPy's protocol find it
     prim.public = op
-    return op
+    return one_primitive(prim)(op)

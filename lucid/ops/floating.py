@@ -106,7 +106,7 @@ def ldexp(input: Any, other: Any) -> Tensor:
     Tensor([16. ,  1.5])
     """
     x = lift_all(input, other)[0]
-    if isinstance(other, bool | int | float | complex):
+    if isinstance(other, (bool, int, float, complex)):
         return mul(x, np.exp2(other).item())
     y = lift(other)
     if y.np_dtype not in dtypes.DIFFERENTIABLE:

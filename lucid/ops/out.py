@@ -3,28 +3,178 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from threading import get_ident
 from typing import Any
 
 from lucid.core import dtypes, modes
 from lucid.core.arrays import empty
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.destinations import compute_into, waiting
+from lucid.core.fields import TensorFields
+from lucid.core.kernels import table
+from lucid.core.levels import tracing
+from lucid.core.primitive import constant, element_type, synced
+from lucid.core.storage import FROZEN
+from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.core.tree import flatten
+from lucid.tape.inplace import is_unrecorded_view, tied_again
+
+_ONE = "one_primitive"
+
+
+class One:
+    """What a function applies that applies one primitive: to tensors alone, and with a number by the name of `keyword`.
+
+    None stands for a primitive that the arguments decide. With parameters, arguments with names are the primitive's.
+    """
+
+    def __init__(self, primitive: Any, has_parameters: bool, keyword: str, with_keyword: Any) -> None:
+        self.primitive, self.has_parameters = primitive, has_parameters
+        self.keyword, self.with_keyword = keyword, with_keyword
+
+
+def one_primitive(
+    primitive: Any = None, has_parameters: bool = False, **with_keyword: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say of a function that it applies one primitive, to all tensors that it is given.
+
+    So the result may be computed in the memory of `out` or, for the in-place form, of an operand. Where a function
+    applies none or several, as some do for few arguments, the others must not be tensors.
+    """
+    ((keyword, other),) = with_keyword.items() or (("", None),)
+
+    def said(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, _ONE, One(primitive, has_parameters, keyword, other))
+        return function
+
+    return said
+
+
+def the_one(function: Callable[..., Any]) -> One | None:
+    """What was said of a function, if anything was."""
+    return getattr(function, _ONE, None)
+
+
+_recording = modes.recording.get
+_NOTHING: dict[str, Any] = {}
+_STRUCTURES = (list, tuple, dict)
+_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+
+
+def _is_free(target: Tensor) -> bool:
+    """Whether a write to a tensor changes its memory, and nothing else if it is not recorded."""
+    if target._level or tracing() or target._marked or target._meta is FROZEN:
+        return False
+    synced(target)
+    if target._meta is None:
+        return True
+    storage = target._meta.storage
+    return storage.followers is None and not is_unrecorded_view(target)
+
+
+def computed_into(
+    target: Tensor, name: str, one: One, function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]
+) -> bool:
+    """Compute what a function gives that applies `one` primitive in the memory of `target`; whether that was done.
+
+    It is not where something is to be recorded, or the result has another shape or type.
+    """
+    if not _is_free(target):
+        return False
+    requires_grad, tensors, arrays = target._requires_grad, [], []
+    kind, given = target._array.dtype, args
+    primitive, settings = one.primitive, params
+    if params:
+        given = (*args, *params.values())
+        if not one.has_parameters:
+            primitive = one.with_keyword if len(params) == 1 and one.keyword in params else None
+            settings = _NOTHING
+    direct = primitive is not None and (kind is _F32 or kind is _F64)
+    for value in given:
+        if isinstance(value, TensorFields):
+            fields = value
+            if fields._level:
+                return False
+            synced(fields)
+            requires_grad = requires_grad or fields._requires_grad
+            tensors.append(fields)
+            if direct:
+                arrays.append(fields._array)
+                direct = fields._array.dtype is kind and not (one.has_parameters and len(arrays) > len(args))
+        elif type(value) is float or type(value) is int:
+            if direct:
+                arrays.append(constant(value, kind))
+        elif value is None or type(value) is bool or type(value) is str:
+            direct = False
+        else:
+            return False
+    if requires_grad and _recording():
+        return False
+    if direct:
+        operands = tuple(arrays[: len(args)] if one.has_parameters else arrays)
+        if not table["call_into"](primitive, target._array, operands, settings):
+            return False
+    elif compute_into(target, tensors, function, args, params) is not target:
+        return False
+    note_write(target, name)
+    return True
+
+
+def compute_apart() -> None:
+    """What is computed next is not the result yet: it gets memory of its own."""
+    waiting.pop(get_ident(), None)
+
+
+def memory_of(target: Tensor, source: Tensor) -> Any:
+    """The array of a tensor, if elements of `source` may be written there and nothing is to be recorded, or None.
+
+    `note_write` comes after that.
+    """
+    if source._level or not _is_free(target) or not table["is_writable"](target._array):
+        return None
+    synced(source)
+    if (target._requires_grad or source._requires_grad) and _recording():
+        return None
+    return target._array
+
+
+def note_write(target: Tensor, name: str) -> None:
+    """Say that the memory of a tensor was written."""
+    storage = tied_again(target)
+    storage.bump(name)
+
+
+def put(target: Tensor, source: Tensor, name: str) -> bool:
+    """Write elements of the type of `target`, which broadcast to its shape, where nothing is to be recorded; whether it was."""
+    array = memory_of(target, source)
+    if array is None:
+        return False
+    table["assign"](array, source._array)
+    note_write(target, name)
+    return True
 
 
 def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the function and write its result into `out`, a tensor or one tensor for each result."""
     name = function.__name__
-    targets = [out] if isinstance(out, Tensor) else list(out) if isinstance(out, tuple | list) else []
+    one = the_one(function)
+    if one is not None and isinstance(out, Tensor) and computed_into(out, name, one, function, tuple(args), kwargs):
+        return out
+    targets = [out] if isinstance(out, Tensor) else list(out) if isinstance(out, (tuple, list)) else []
     if not targets or not all(isinstance(t, Tensor) for t in targets):
         raise TypeError(f"{name}: out must be a tensor, or one tensor for each result, not {out!r}")
-    if modes.recording.get():
-        operands, _ = flatten((tuple(args), kwargs))
-        if any(isinstance(t, Tensor) and t.requires_grad for t in (*operands, *targets)):
+    if _recording():
+        operands = [*args, *kwargs.values(), *targets]
+        if [a for a in operands if isinstance(a, _STRUCTURES)]:
+            operands = flatten(operands)[0]
+        if [t for t in operands if isinstance(t, Tensor) and t.requires_grad]:
             raise RuntimeError(
                 f"{name}: functions with out= don't support automatic differentiation, but one of the arguments "
                 "requires grad; call it without out=, or under lucid.no_grad()"
             )
     result = function(*args, **kwargs)
+    is_alike = isinstance(out, Tensor) and isinstance(result, Tensor) and shape_of(out) == shape_of(result)
+    if is_alike and element_type(out) is element_type(result) and put(out, result, name):
+        return out
     results = [result] if isinstance(result, Tensor) else list(result)
     if len(results) != len(targets):
         raise TypeError(f"{name}: out has {len(targets)} tensors for {len(results)} results")

@@ -152,7 +152,7 @@ def promote(name: str, args: Sequence[Any], policy: str) -> list[Any]:
         operands = [a if isinstance(a, Tensor) else Tensor._wrap(as_array(a, target)) for a in operands]
     # Lists are read anew: in the default type their numbers may have lost digits.
     return [
-        cast(exact(given) if isinstance(given, list | tuple) else a, target) if isinstance(a, Tensor) else a
+        cast(exact(given) if isinstance(given, (list, tuple)) else a, target) if isinstance(a, Tensor) else a
         for a, given in zip(operands, args, strict=True)
     ]
 
@@ -235,7 +235,7 @@ def _operand(name: str, value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, ndarray | list | tuple):
+    if isinstance(value, (ndarray, list, tuple)):
         return lift(value)
     if isinstance(value, NUMBERS):
         return value

@@ -55,7 +55,7 @@ def np_dtype(x: Any) -> np.dtype[Any]:
 
 def typed_as(x: Any, value: Any) -> Any:
     """A number as an array of the type of `x`: between two numbers `where` would choose double precision."""
-    return Tensor._wrap(as_array(value, np_dtype(x))) if isinstance(value, bool | int | float | complex) else value
+    return Tensor._wrap(as_array(value, np_dtype(x))) if isinstance(value, (bool, int, float, complex)) else value
 
 
 def is_complex(x: Any) -> bool:

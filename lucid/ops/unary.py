@@ -19,6 +19,7 @@ from lucid.ops.complex_parts import imag as imag
 from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, called, unary
+from lucid.ops.out import compute_apart, one_primitive
 from lucid.ops.promotion import BOOL as TRUTH
 from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, lift_all
 from lucid.ops.rules import P, chained, is_complex, np_dtype
@@ -403,6 +404,7 @@ def _is_common(x: Any) -> bool:
     return isinstance(x, Tensor) and element_type(x) in dtypes.SINGLE_AND_DOUBLE
 
 
+@one_primitive()
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Limit each element to [min, max]; the gradient passes at the bounds.
 
@@ -420,6 +422,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     x = lift_all(input, *[b for b in (min, max) if isinstance(b, Tensor | np.ndarray)])[0]
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
         if min is not None:
+            if max is not None:
+                compute_apart()
             x = called(clamp_min_primitive, (x, min), KEEP, {})
         return x if max is None else called(clamp_max_primitive, (x, max), KEEP, {})
     target = promotion.result_type_of([x.np_dtype], [], [b for b in (min, max) if b is not None])
@@ -428,6 +432,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return called(clamp_primitive, (x.to(target),), KEEP, {"lo": min, "hi": max})
 
 
+@one_primitive()
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Raise each element to at least `min`, a number or a tensor.
 
@@ -438,6 +443,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
     return clamp(input, min=min)
 
 
+@one_primitive()
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Lower each element to at most `max`, a number or a tensor.
 
@@ -476,6 +482,7 @@ clip = clamp
 round_primitive = Elementwise("round", (0,), ("x",))
 
 
+@one_primitive()
 def round(input: Tensor, decimals: int = 0) -> Tensor:
     """Round to the nearest integer, or to `decimals` digits behind the point; halves go to the even neighbour.
 
@@ -509,6 +516,7 @@ def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return P.where(x == -math.inf, limits.min if neginf is None else neginf, x)
 
 
+@one_primitive()
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Replace nan and the infinities by numbers (by default 0 and the largest of the type).
 
@@ -523,18 +531,16 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     return called(nan_to_num_primitive, (x,), KEEP, {"nan": nan, "posinf": posinf, "neginf": neginf})
 
 
+Elementwise("log_odds", (lambda x: 1 / (x * (1 - x)),), ("x",), body=lambda x: P.log(x / (1 - x)))
 logit_primitive = Elementwise(
     "logit",
     (DERIVED,),
     ("x",),
-    body=lambda x, eps: _logit(x if eps is None else P.clamp(x, lo=eps, hi=1 - eps)),
+    body=lambda x, eps: P.log_odds(x if eps is None else P.clamp(x, lo=eps, hi=1 - eps)),
 )
 
 
-def _logit(x: Any) -> Any:
-    return P.log(x) - P.log1p(-x)
-
-
+@one_primitive()
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps].
 
@@ -559,6 +565,7 @@ def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
     return P.where(x * beta > threshold, x, P.log_sigmoid(-y) / -beta)
 
 
+@one_primitive()
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`.
 

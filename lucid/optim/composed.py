@@ -187,7 +187,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.optimizer = checked_optimizer(optimizer)
         self.factor = factor
         self.min_lrs = for_each_group("min_lr", optimizer, min_lr)
-        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps

@@ -446,7 +446,7 @@ class Elementwise(Optimizer):
 
 def _is_kind(tensor: Any) -> bool:
     """Whether a tensor is of a transform, or sparse: what is no array."""
-    return isinstance(tensor, Kind | Sparse)
+    return isinstance(tensor, (Kind, Sparse))
 
 
 def _as_reals(tensor: Any) -> Any:

@@ -184,7 +184,7 @@ def minimize(
     """
     flat = _Flattening(x0)
     objective = _Objective(fun, args, flat)
-    listed = constraints if isinstance(constraints, list | tuple) else [constraints]
+    listed = constraints if isinstance(constraints, (list, tuple)) else [constraints]
     found = _scipy().minimize(
         x0=flat.start,
         method=method,

@@ -365,7 +365,7 @@ def _as_list(params: Any) -> dict[str, Any]:
     """The parameters of a group in order, and their names if they have any."""
     if isinstance(params, Tensor):
         return {"params": [params]}
-    if isinstance(params, set | frozenset):
+    if isinstance(params, (set, frozenset)):
         raise TypeError("the parameters of a group must have an order; give a list instead of a set")
     items = list(params)
     if items and isinstance(items[0], tuple):
@@ -381,7 +381,7 @@ def _loaded(value: Any, owner: Tensor | None, key: Any = None) -> Any:
         return copied.to(owner.dtype) if floats and owner is not None and copied.is_floating_point() else copied
     if isinstance(value, Mapping):
         return {k: _loaded(v, owner, k) for k, v in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return type(value)(_loaded(v, owner) for v in value)
     return copy.deepcopy(value)
 

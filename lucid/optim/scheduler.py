@@ -170,7 +170,7 @@ def set_rate(group: Group, rate: Any) -> None:
 def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value for each parameter group, from a list of them or a single one."""
     groups = len(optimizer.param_groups)
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, (list, tuple)):
         return [value] * groups
     if len(value) != groups:
         raise ValueError(f"{name} has {len(value)} entries for {groups} parameter groups")

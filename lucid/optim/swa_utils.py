@@ -206,7 +206,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
             layer.reset_running_stats()
             layer.momentum = None
         for batch in loader:
-            model(batch[0] if isinstance(batch, list | tuple) else batch)
+            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum

@@ -12,19 +12,24 @@ from lucid.special.functions import one
 
 airy_ai = one(P.airy_ai, "The Airy function Ai(x). | [0.0, 1.0] -> Tensor([0.355 , 0.1353])", by=0)
 
-bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (
+i0, i1, i0e, i1e, modified_bessel_i0, modified_bessel_i1 = (
+    one(prim, f"{text} of order {order}. | [1.0, 2.0] -> Tensor([{result}])", name=name)
+    for prim, text, order, name, result in (
+        (P.i0, "Modified Bessel function of the first kind", 0, "i0", "1.2661, 2.2796"),
+        (P.i1, "Modified Bessel function of the first kind", 1, "i1", "0.5652, 1.5906"),
+        (P.i0e, "exp(-|x|) times the modified Bessel function of the first kind", 0, "i0e", "0.4658, 0.3085"),
+        (P.i1e, "exp(-|x|) times the modified Bessel function of the first kind", 1, "i1e", "0.2079, 0.2153"),
+        (P.i0, "Modified Bessel function of the first kind", 0, "modified_bessel_i0", "1.2661, 2.2796"),
+        (P.i1, "Modified Bessel function of the first kind", 1, "modified_bessel_i1", "0.5652, 1.5906"),
+    )
+)
+bessel_j0, bessel_j1, bessel_y0, bessel_y1, *_modified = (
     one(family, f"{text} of order {order}. | [1.0, 2.0] -> Tensor([{result}])", name=name, order=order, by=0)
     for family, text, order, name, result in (
         (P.bessel_j, "Bessel function of the first kind", 0, "bessel_j0", "0.7652, 0.2239"),
         (P.bessel_j, "Bessel function of the first kind", 1, "bessel_j1", "0.4401, 0.5767"),
         (P.bessel_y, "Bessel function of the second kind", 0, "bessel_y0", "0.0883, 0.5104"),
         (P.bessel_y, "Bessel function of the second kind", 1, "bessel_y1", "-0.7812, -0.107 "),
-        (P.bessel_i, "Modified Bessel function of the first kind", 0, "i0", "1.2661, 2.2796"),
-        (P.bessel_i, "Modified Bessel function of the first kind", 1, "i1", "0.5652, 1.5906"),
-        (P.scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 0, "i0e", "0.4658, 0.3085"),
-        (P.scaled_bessel_i, "exp(-|x|) times the modified Bessel function of the first kind", 1, "i1e", "0.2079, 0.2153"),
-        (P.bessel_i, "Modified Bessel function of the first kind", 0, "modified_bessel_i0", "1.2661, 2.2796"),
-        (P.bessel_i, "Modified Bessel function of the first kind", 1, "modified_bessel_i1", "0.5652, 1.5906"),
         (P.bessel_k, "Modified Bessel function of the second kind", 0, "modified_bessel_k0", "0.421 , 0.1139"),
         (P.bessel_k, "Modified Bessel function of the second kind", 1, "modified_bessel_k1", "0.6019, 0.1399"),
         (P.scaled_bessel_k, "exp(x) times the modified Bessel function of the second kind", 0,
@@ -35,8 +40,6 @@ bessel_j0, bessel_j1, bessel_y0, bessel_y1, i0, i1, i0e, i1e, *_modified = (
     )
 )  # fmt: skip
 (
-    modified_bessel_i0,
-    modified_bessel_i1,
     modified_bessel_k0,
     modified_bessel_k1,
     scaled_modified_bessel_k0,

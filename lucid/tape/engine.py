@@ -223,7 +223,7 @@ def _sweep(
         if acting.prim is WRITE_VIEW and hooks is None and type(ct) is ARRAY and acting.left is not None:
             grads = WRITE_VIEW.split(acting, ct if own and table["takes"](ct, ct) else table["copy"](ct))
             splits = True
-        elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, Tensor | Parts):
+        elif acting.prim is WRITE_VIEW and hooks is None and not watch and isinstance(ct, (Tensor, Parts)):
             grads = _take_out(acting, ct)
         else:
             grads = pull_back(acting, ct)
@@ -362,7 +362,7 @@ class Paths:
         else:
             held = pending[key] = [root, None, False]
             heappush(self.heap, -key)
-        if isinstance(ct, Tensor) or isinstance(held[1], Tensor | Parts):
+        if isinstance(ct, Tensor) or isinstance(held[1], (Tensor, Parts)):
             parts = held[1]
             if type(parts) is not Parts:
                 rest = None if parts is None else _wrapped(parts)
@@ -459,7 +459,7 @@ def _replacements(result: Any, given: Sequence[Tensor | None], what: str) -> tup
     """What a hook gave for several gradients, as a tuple of the right length."""
     if isinstance(result, Tensor):
         result = (result,)
-    if not isinstance(result, tuple | list):
+    if not isinstance(result, (tuple, list)):
         raise TypeError(f"a hook on {what} must return None, a Tensor or a tuple, not {type(result).__name__}")
     if len(result) != len(given):
         raise RuntimeError(f"a hook on {what} must return {len(given)} gradients, not {len(result)}")

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from lucid.core import arrays as arrays_of
 from lucid.core import dtypes, modes
-from lucid.core.arrays import ARRAY
 from lucid.core.collector import show_history
 from lucid.core.levels import trace, tracing
 from lucid.core.node import Node, attach
 from lucid.core.primitive import P, apply, edge_of, move_retained_grad, seen, synced
 from lucid.core.storage import DETACHED, ONE_OF_MANY, UNRECORDED, Storage, View, root_of, storage_of
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.tensor import Tensor
 from lucid.kinds.kind import Kind, bottom
 from lucid.native import in_use
 from lucid.tape.geometry import seen_through
@@ -33,20 +30,20 @@ def write(
     refers to the target itself. `others` are the operands beside the target. Where nothing is recorded,
     `direct(array)` may do the same without a copy. `reads_old` says whether the derivative needs the old elements.
     """
-    synced(target)
+    tensors = [synced(t) for t in (target, *others) if isinstance(t, Tensor)]
     if tracing() and (program := trace.get()) is not None and (inside := program.written(target, name)) is not target:
         write(inside, name, compute, others, None, reads_old)
         return target
-    recorded = bool(modes.recording.get()) and any(isinstance(t, Tensor) and t.requires_grad for t in (target, *others))
-    raise_if_not_writable(target, name, recorded or _unrecorded_view(target))
+    recorded = bool([t for t in tensors if t._requires_grad]) and bool(modes.recording.get())
+    raise_if_not_writable(target, name, recorded or is_unrecorded_view(target))
     if target._meta is not None and target._meta.storage.followers is not None and (chain := _by_positions(target)):
         return _put_through(target, chain, name, compute, others, reads_old)
     if direct is not None and not recorded and not target._level:
         direct(target._array)
-        _tied_again(target).bump(name)
+        tied_again(target).bump(name)
         return target
     # What a batched or dual tensor holds may be recorded although the tensor itself is not.
-    followed = any(isinstance(t, Kind) for t in (target, *others))
+    followed = bool([t for t in tensors if isinstance(t, Kind)])
     new = compute(_stand_in(target, copy=reads_old and (recorded or followed)))
     if recorded and not new._requires_grad and target._requires_grad:
         # Nothing of the old elements is left, but the tensor stays on the tape, with a gradient of 0 for them.
@@ -57,9 +54,8 @@ def write(
         )
     if not dtypes.can_cast(new.dtype, target.dtype):
         raise RuntimeError(f"{name}: a result of type {new.dtype} cannot be written into a tensor of {target.dtype}")
-    if new.np_dtype != target.np_dtype:
-        new = new.to(target.np_dtype)
-    storage = _tied_again(target)
+    new = new.to(target.np_dtype)
+    storage = tied_again(target)
     if not target.holds(new):
         _absorb(target, new, name)
     target._write(new, name)
@@ -78,10 +74,8 @@ def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Ten
     """
     if base._level or source._level or tracing():
         return False
-    storage = storage_of(base)
-    synced(base)
-    synced(source)
-    array, new = base._array, source._array
+    storage = storage_of(synced(base))
+    array, new = base._array, synced(source)._array
     if array.dtype != new.dtype or storage.followers is not None:
         return False
     part = primitive.kernel(array, **params)
@@ -89,9 +83,9 @@ def write_part(base: Tensor, primitive: Any, params: dict[str, Any], source: Ten
     edge = edge_of(source) if recorded and source._requires_grad else None
     if part.shape != new.shape and (edge is not None or new.shape):
         return False
-    raise_if_not_writable(base, name, recorded or _unrecorded_view(base), "a view of ")
+    raise_if_not_writable(base, name, recorded or is_unrecorded_view(base), "a view of ")
     arrays_of.assign(part, new)
-    _tied_again(base).bump(name)
+    tied_again(base).bump(name)
     if recorded:
         rebase(base, edge, [(primitive, params)])
     return True
@@ -141,7 +135,7 @@ def sever(target: Tensor) -> None:
                 inside = inside._array
 
 
-def _tied_again(target: Tensor) -> Storage:
+def tied_again(target: Tensor) -> Storage:
     """The storage of a tensor that is written: views of it follow their bases again, if these were detached in place."""
     storage = storage_of(target)
     if storage.severed is not None:
@@ -204,25 +198,6 @@ def _follow(view: Tensor, origin: Tensor | None) -> None:
         view._aux, view._level = fresh._aux, fresh._level
 
 
-def ufunc_write(target: Tensor, name: str, ufunc: np.ufunc, others: Sequence[Any]) -> bool:
-    """Write `ufunc(target, *others)` without a temporary where nothing is to be recorded; whether it was done."""
-    if tracing() or target._level or not all(is_plain(o) or type(o) in (float, int) for o in others):
-        return False
-    array = target._array
-    arrays = [o._array if isinstance(o, Tensor) else o for o in others]
-    if array.dtype not in dtypes.FLOATING or any(type(a) is ARRAY and a.dtype is not array.dtype for a in arrays):
-        return False
-    recorded = any(t.requires_grad for t in (target, *others) if isinstance(t, Tensor)) and modes.recording.get()
-    if recorded or target._marked or not arrays_of.is_writable(array) or _unrecorded_view(target):
-        return False
-    try:
-        arrays_of.call_into(ufunc, array, *arrays)
-    except ValueError:
-        return False  # shapes: the general way says what is wrong
-    _tied_again(target).bump(name)
-    return True
-
-
 def _stand_in(target: Tensor, copy: bool) -> Tensor:
     """A tensor with the target's contents and history that is not the target."""
     old = target.shell()
@@ -234,15 +209,14 @@ def _stand_in(target: Tensor, copy: bool) -> Tensor:
     return old
 
 
-def _unrecorded_view(target: Tensor) -> bool:
-    """Whether this is a view, made under no_grad, of something that requires grad, and gradients are recorded now."""
-    if type(target._meta) is not View:
-        return False
+def is_unrecorded_view(target: Tensor) -> bool:
+    """Whether a view on no tape (from no_grad, or older than `requires_grad_()`) shows what requires grad, recorded now."""
     view = target._meta
-    if view.status != UNRECORDED or not modes.recording.get():
+    if type(view) is not View or view.status == DETACHED or not modes.recording.get():
         return False
-    base = target._base
-    return base is not None and base._requires_grad
+    if view.status == UNRECORDED:
+        return bool(root_of(target)._requires_grad)
+    return not target._requires_grad and bool(view.base._requires_grad)
 
 
 def raise_if_not_writable(target: Tensor, name: str, recorded: bool, of: str = "") -> None:

@@ -55,7 +55,7 @@ def _difference(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool, check_dty
         if a.keys() != b.keys():
             return f"The keys differ{where}: {sorted(map(str, a.keys() ^ b.keys()))}"
         pairs = [(f"{where}[{k!r}]", a[k], b[k]) for k in b]
-    elif isinstance(b, list | tuple) and isinstance(a, list | tuple):
+    elif isinstance(b, (list, tuple)) and isinstance(a, (list, tuple)):
         if len(a) != len(b):
             return f"The lengths differ{where}: {len(a)} and {len(b)}"
         pairs = [(f"{where}[{i}]", *pair) for i, pair in enumerate(zip(a, b, strict=True))]

@@ -71,7 +71,7 @@ def get_gradient_edge(tensor: lucid.Tensor) -> GradientEdge:
 
 def _tensors(given: Any) -> list[lucid.Tensor]:
     """Tensors, and those that stand for edges."""
-    listed = [given] if isinstance(given, lucid.Tensor | GradientEdge) else list(given)
+    listed = [given] if isinstance(given, (lucid.Tensor, GradientEdge)) else list(given)
     return [t.stand_in if isinstance(t, GradientEdge) else t for t in listed]
 
 

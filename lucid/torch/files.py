@@ -45,7 +45,7 @@ def load(
     Nothing in it is run, so `weights_only=False` reads no more: files with other objects than tensors and plain data are
     refused, and the error names the object; `add_safe_globals` names classes that a program trusts. Everything is put on the CPU, which is what `map_location` may say.
     """
-    if isinstance(map_location, str | lucid.device):
+    if isinstance(map_location, (str, lucid.device)):
         lucid.device(map_location)
     with nullcontext(f) if hasattr(f, "read") else open(f, "rb") as file:
         start = file.tell()

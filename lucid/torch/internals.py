@@ -110,7 +110,7 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     >>> [tuple(t.shape) for t in broadcast_all(1.0, [2.0, 3.0][0])]
     [(), ()]
     """
-    if not all(isinstance(v, Plain | int | float) for v in values):
+    if not all(isinstance(v, (Plain, int, float)) for v in values):
         raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing it.")
     tensors = [v for v in values if isinstance(v, Plain)]
     kind = next((t.dtype for t in tensors if t.is_floating_point()), lucid.get_default_dtype())
@@ -255,7 +255,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
     def call(self: Any, *others: Any, **settings: Any) -> Any:
         if by_name and len(others) > operands:
             *others, settings[by_name] = others  # type: ignore[assignment]  # a list serves as well
-        count = next(len(a) for a in (self, *others) if isinstance(a, list | tuple))
+        count = next(len(a) for a in (self, *others) if isinstance(a, (list, tuple)))
         results = [
             method(*[_at(a, i) for a in (self, *others)], **{key: _at(a, i) for key, a in settings.items()})
             for i in range(count)
@@ -268,7 +268,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
 
 def _at(argument: Any, place: int) -> Any:
     """What belongs to a tensor of a list: of a list or a tensor of several numbers the one at its place."""
-    if isinstance(argument, list | tuple) or (isinstance(argument, Plain) and argument.ndim == 1):
+    if isinstance(argument, (list, tuple)) or (isinstance(argument, Plain) and argument.ndim == 1):
         return argument[place]
     return argument
 

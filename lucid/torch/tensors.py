@@ -225,7 +225,7 @@ class Tensor(Plain, metaclass=_AnyTensor):
         (tensor([1.5000, 1.5000]), tensor([3., 3.]))
         """
         count, keyword = _OLDER.get(name.rstrip("_"), (0, ""))
-        is_older = len(args) == count and isinstance(args[0], int | float) and isinstance(args[1], Plain)
+        is_older = len(args) == count and isinstance(args[0], (int, float)) and isinstance(args[1], Plain)
         return (args[1:], {**kwargs, keyword: args[0]}) if is_older else (args, kwargs)
 
     def hash_tensor(self, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
@@ -390,7 +390,7 @@ copyreg.pickle(Awaiting, reduced)
 
 def _legacy(data: tuple[Any, ...], kind: Any) -> "Plain":
     """What the old constructors make: of sizes whatever is in memory, of data a copy in their type."""
-    if len(data) == 1 and not isinstance(data[0], int | Size):
+    if len(data) == 1 and not isinstance(data[0], (int, Size)):
         return lucid.tensor(data[0], dtype=as_dtype(kind))
     sizes = shape_from(data, "Tensor") if data else (0,)
     return Plain._wrap(empty(sizes, as_numpy(kind)))
@@ -406,7 +406,7 @@ def adopted(value: Any) -> Any:
         adopted(value._values())
     elif type(value) is Meta:
         adopted(value._array)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for v in value:
             adopted(v)
     elif isinstance(value, dict):

@@ -16,7 +16,7 @@ def set_default_device(d: Any) -> None:
     (True, 'meta')
     >>> lucid.set_default_device("cpu")
     """
-    if not isinstance(d, str | device):
+    if not isinstance(d, (str, device)):
         raise TypeError(f"a device is given as a string such as 'cpu', not {d!r}")
     places.set((device(d),))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from lucid.backends.cpu import gemm
 from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.cpu.loops import stacked_outer
 from lucid.backends.numpy.precision import NARROW
 from lucid.core import dtypes
@@ -157,7 +158,7 @@ def _all_products(x: Any, y: Any, steps: Steps) -> Any:
     """Where nothing is summed over: each element of one factor with each of the other that has the same labels."""
     a, b = steps.first.of(x), steps.second.of(y)
     if steps.code == ELEMENTS:
-        return _multiply(a, b, order="C")
+        return contiguous(P.mul.kernel(a, b))
     if x.size <= 64:
         return _multiply(a[:, :, None], b[:, None, :], order="C")
     # For a stack of 64 products of 64 x 64, these take half the time of a broadcast multiplication.

@@ -26,6 +26,7 @@ fill(
         "add_into": arithmetic.add_into,  # not a primitive: gradients that add up
         "added_into": arithmetic.added_into,
         "takes": arithmetic.takes,
+        "are_within": arithmetic.within,
         "sub": arithmetic.subtract,
         "mul": arithmetic.multiply,
         "div": arithmetic.divide,

@@ -53,7 +53,8 @@ def of_elements(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*arrays: Any, **params: Any) -> Any:
         x, threads = arrays[0], size()
-        if threads < 2 or x.size < _LEAST_ELEMENTS or not all(_are_alike(x, a) for a in arrays):
+        is_small = threads < 2 or not isinstance(x, np.ndarray) or x.size < _LEAST_ELEMENTS
+        if is_small or not all(_are_alike(x, a) for a in arrays):
             return function(*arrays, **params)
         flat = [a.reshape(-1) for a in arrays]
         pieces = 4 * threads

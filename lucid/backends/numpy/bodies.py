@@ -110,6 +110,7 @@ def _compiled(body: Body, params: dict[str, Any], first: int) -> Callable[..., A
     printer = _Printer(body, params, first)
     source = printer.source()
     names: dict[str, Any] = {"__name__": __name__, "_in_blocks": _in_blocks, "_filled": _filled, **printer.names}
+    names["_memory"] = _memory
     exec(compile(source, f"<body of {len(body.steps)} steps>", "exec"), names)
     made: Callable[..., Any] = names["kernel"]
     return made
@@ -206,7 +207,7 @@ class _Printer:
                 lines.append(f"    {name} = u{k}({arguments})")
                 free = room
             else:
-                lines.append(f"    {name} = u{k}({arguments}, out={place[2]})")
+                lines.append(f"    {name} = u{k}({arguments}, out=_memory({place[2]}))")
                 free = [m for m in room if m is not place]
         return lines
 
@@ -258,6 +259,11 @@ def _filled(value: Any, dtype: Any, *operands: Any) -> Any:
     out = np.empty(shape, dtype)
     np.copyto(out, value, casting="unsafe")
     return out
+
+
+def _memory(x: Any) -> Any:
+    """What a step gave as memory for another, if it is an array: NumPy makes single numbers of those without dimensions."""
+    return x if isinstance(x, np.ndarray) else None
 
 
 def _in_blocks(whole: Any, into: Any, arrays: tuple[Any, ...], params: tuple[Any, ...], dtype: Any) -> Any:

@@ -33,9 +33,10 @@ def _run(name: str, x: Any, dims: tuple[int, ...], norm: str, size: int | None =
     if x.size >= _LARGE:
         workers = max(1, min(_cores(), x.size // _PER_THREAD))
         return getattr(import_module("scipy.fft"), name + "n")(x, sizes, dims, norm, workers=workers)
-    if len(dims) == 1:
-        return getattr(np.fft, name)(x, size, dims[0], norm)
-    return getattr(np.fft, name + "n")(x, sizes, dims, norm)
+    with np.errstate(over="ignore", invalid="ignore"):  # which NumPy would warn of from a frame of its own
+        if len(dims) == 1:
+            return getattr(np.fft, name)(x, size, dims[0], norm)
+        return getattr(np.fft, name + "n")(x, sizes, dims, norm)
 
 
 _LEAST_OVERLAP = 1e-11

@@ -183,7 +183,6 @@ def _multiplicity(size: int, behind: int, dtype: Any) -> Any:
 # What is asked at every step and never warns needs no frame.
 fill(
     {
-        "as_array": lambda value, dtype=None: np.asarray(value, dtype),
         "to_numpy": lambda x: x,
         "owns_memory": _owns_memory,
         "takes": takes,
@@ -199,6 +198,7 @@ fill(
 )
 fill(
     {
+        "as_array": lambda value, dtype=None: np.asarray(value, dtype),
         "from_numpy": lambda value, dtype=None: np.asarray(value, dtype),
         "zeros": lambda shape, dtype: np.zeros(shape, dtype),
         "full": lambda shape, value, dtype: np.full(shape, value, dtype),
@@ -213,11 +213,12 @@ fill(
         "copy": lambda x, dtype=None, order="C": np.array(x, dtype, order=order),
         "expanded_copy": _expanded_copy,
         "assign": lambda x, value: np.copyto(x, value),
-        "call_into": lambda ufunc, x, *others: ufunc(x, *others, out=x),
+        "call_into": lambda primitive, out, operands, params: False,
         "item": lambda x: x.item(),
         "first": lambda x: x.flat[0],
         "is_finite": lambda x: bool(np.isfinite(x).all()),
         "has_nan": lambda x: bool(np.isnan(x).any()),
+        "are_within": lambda x, low, high: bool(((x >= low) & (x <= high)).all()),
         "has_negative": lambda x: bool((x < 0).any()),
         "any_nonzero": lambda x: bool(np.any(x)),
         "all_nonzero": lambda x: bool(np.all(x)),

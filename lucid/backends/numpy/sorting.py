@@ -40,8 +40,13 @@ def _front(x: Any, dim: int, k: int) -> Any:
 
 
 def _kth_array(x: Any, dim: int, k: int) -> Any:
-    """Where the k-th smallest element is, with k counted from 0; `dim` stays with size 1."""
-    return np.take(np.argpartition(comparable(x), k, axis=dim), [k], axis=dim)
+    """Where the k-th smallest element is, with k counted from 0, equal ones as they stand; `dim` stays with size 1."""
+    x = comparable(x)
+    value = np.take(np.partition(x, k, axis=dim), [k], axis=dim)
+    nan, is_nan = _isnan(x), _isnan(value)
+    before = np.where(is_nan, ~nan, x < value).sum(axis=dim, keepdims=True)
+    found = np.cumsum(np.where(is_nan, nan, x == value), axis=dim) > k - before
+    return np.argmax(found, axis=dim, keepdims=True)
 
 
 def _isnan(x: Any) -> Any:

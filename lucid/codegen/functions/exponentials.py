@@ -313,23 +313,27 @@ def _erfc(f: Function, x: Value, coefficients: tuple[float, ...], end: float) ->
 
 def _tail(f: Function, u: Value, rest: Value, high: Value, low: Value, coefficients: tuple[float, ...]) -> Value:
     """erfc(u + rest) as e^-(high + low), its square, times a slowly varying function."""
+    return slow_tail(f, u, rest, coefficients) * exp_within(f, -high, -low)
+
+
+def slow_tail(f: Function, u: Value, rest: Value, coefficients: tuple[float, ...]) -> Value:
+    """e^(v²)·erfc(v) for v = u + rest, in double, by its product with v + 4 as a polynomial of (v - 4) / (v + 4)."""
     under = u + 4.0
     t = (under - 8.0) / under
     slow = even_odd(f, t, t * t, coefficients) / under
     # That is e^(u²)·erfc(u) at u = under - 4, which differs by the rounding of the sum. Its derivative takes that back.
     moved = (u - (under - 4.0)) + rest
-    slow = f.fma(moved, f.fma(u + u, slow, -TWO_BY_ROOT_PI["double"][0]), slow)
-    return slow * exp_within(f, -high, -low)
+    return f.fma(moved, f.fma(u + u, slow, -TWO_BY_ROOT_PI["double"][0]), slow)
 
 
 def ndtr(f: Function, x: Value) -> Value:
     """The normal distribution function: erfc(-x/√2) / 2, of which the square is that of x."""
     if x.type.of == "double":
-        return _ndtr(f, x, ERFC["double"], 38.6)
+        return ndtr_in_double(f, x, ERFC["double"], 38.6)
 
     def far() -> Value:
         wide = f.convert(x, Type("double"))
-        return f.convert(_ndtr(f, wide, ERFC["float"], 14.28), x.type)
+        return f.convert(ndtr_in_double(f, wide, ERFC["float"], 14.28), x.type)
 
     tail = _normal_tail(f, _up_to_near_end(f, x))
     return where_rare(f, ~(x >= -NDTR_NEAR_END), far, f.select(x < 0.0, tail, 1.0 - tail))
@@ -350,15 +354,19 @@ def gelu(f: Function, x: Value) -> Value:
 
 
 def _gelu(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
-    return _ndtr(f, x, coefficients, end) * clamp(f, x, low=-40.0)
+    return ndtr_in_double(f, x, coefficients, end) * clamp(f, x, low=-40.0)
 
 
-def _ndtr(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
-    u = clamp(f, f.abs(x), high=end)
+def times_root_half(f: Function, u: Value) -> tuple[Value, Value]:
+    """u/√2 in double, and what its rounding left."""
     first, second = ROOT_HALF["double"]
     scaled = u * first
-    rest = f.fma(u, second, f.fma(u, first, -scaled))
-    tail = _tail(f, scaled, rest, *floats.two_product(f, u, u * 0.5), coefficients) * 0.5
+    return scaled, f.fma(u, second, f.fma(u, first, -scaled))
+
+
+def ndtr_in_double(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
+    u = clamp(f, f.abs(x), high=end)
+    tail = _tail(f, *times_root_half(f, u), *floats.two_product(f, u, u * 0.5), coefficients) * 0.5
     return f.select(x < 0.0, tail, 1.0 - tail)
 
 

@@ -49,6 +49,8 @@ LOG_UNIT_DOUBLE = (
     *(0.15386559886845846, 0.13300974062033846, 0.12106082474792079, 0.08340118116354661, 0.17018544309354156),
 )
 
+FEW = 8  # numbers
+
 ROOT_HALF = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}  # the bits of √½
 
 
@@ -132,12 +134,15 @@ def log10(f: Function, x: Value) -> Value:
 
 def _log1p(f: Function, x: Value) -> tuple[Value, Value]:
     """log(1 + x) where 1 + x is positive and finite, and 1 + x rounded."""
-    of, format = x.type.of, format_of(x)
     u, error = two_sum(f.constant(1.0, x.type), x)
     k, g, power = split(f, u)
-    # 1/2^k, of which the largest are left out: there the error is nothing.
-    inverse = f.from_bits(2 * format.one - f.minimum(power, 2 * format.bias - 1 << format.digits), of)
-    return _combined(f, k, f.fma(error, inverse, g), BASE_E), u
+    return _combined(f, k, f.fma(error, _inverse_power(f, power, x.type.of), g), BASE_E), u
+
+
+def _inverse_power(f: Function, power: Value, of: str) -> Value:
+    """1/2^k of the bits of 2^k; the largest are left out, where errors are nothing."""
+    format = floats.FORMATS[of]
+    return f.from_bits(2 * format.one - f.minimum(power, 2 * format.bias - 1 << format.digits), of)
 
 
 def log1p(f: Function, x: Value) -> Value:
@@ -161,8 +166,36 @@ def log_sigmoid(f: Function, x: Value) -> Value:
 
 
 def _in_double(f: Function, function: Callable[[Function, Value], Value], x: Value) -> Value:
-    """A function of float that is computed in double."""
-    return f.convert(function(f, f.convert(x, Type("double"))), x.type)
+    """A function of float that is computed in double, of half as many numbers at once, as functions of double are."""
+
+    def part(x: Value) -> Value:
+        return f.convert(function(f, f.convert(x, Type("double"))), x.type)
+
+    return f.joined(*[part(half) for half in f.halves(x)]) if x.type.lanes > FEW else part(x)
+
+
+def in_double(function: Callable[[Function, Value, str], Value]) -> Callable[[Function, Value], Value]:
+    """A long function of double that is told which type it is for, as one of both types."""
+
+    def written(f: Function, x: Value) -> Value:
+        of = x.type.of
+        if of == "double":
+            return function(f, x, of)
+        return _in_double(f, lambda f, wide: function(f, wide, of), x)
+
+    return written
+
+
+def log_odds(f: Function, x: Value) -> Value:
+    """log(x / (1 - x)), where what the difference and the quotient lose is added to the latter."""
+    below = 1.0 - x
+    lost = (1.0 - below) - x
+    inverse = 1.0 / below
+    odds = x * inverse
+    error = f.fma(-odds, lost, f.fma(-odds, below, x)) * inverse
+    k, g, power = split(f, odds)
+    found = _combined(f, k, f.fma(error, _inverse_power(f, power, x.type.of), g), BASE_E)
+    return where_rare(f, ~(f.abs(x - 0.5) < 0.5), lambda: log(f, x / below), found)
 
 
 def asinh(f: Function, x: Value) -> Value:

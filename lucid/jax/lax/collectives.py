@@ -51,7 +51,7 @@ class _Scatter(Function):
 
 def _over(x: Any, axis_name: Any, fold: Callable[[Any], Any]) -> Any:
     """A nest folded over one named axis, or over several."""
-    names = axis_name if isinstance(axis_name, tuple | list) else (axis_name,)
+    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
     for name in names:
         axis = named_axis(name)
         x = tree_map(lambda leaf, axis=axis: fold(_Gather.apply(lift(DOOR.array(leaf)), axis)), x)

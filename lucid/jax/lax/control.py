@@ -51,7 +51,7 @@ def _begun(init: Any, loop: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
 
 def _typed_as(leaf: Any, made: Any) -> Any:
     """A number of Python's in the type of what was made of it, if that is a wider one."""
-    if not isinstance(leaf, bool | int | float) or not isinstance(made, Tensor):
+    if not isinstance(leaf, (bool, int, float)) or not isinstance(made, Tensor):
         return leaf
     own = DOOR.array(leaf)
     wider = promote_pair(own.np_dtype, made.np_dtype)

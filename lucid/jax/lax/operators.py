@@ -191,7 +191,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 def _starts(x: Any, start_indices: Any, sizes: Sequence[int]) -> list[Any]:
     """Where parts begin that lie inside: Python's numbers where they are known."""
-    given = list(start_indices) if not isinstance(start_indices, Tensor | np.ndarray) else list(_array(start_indices))
+    given = list(start_indices) if not isinstance(start_indices, (Tensor, np.ndarray)) else list(_array(start_indices))
     if len(given) != x.ndim or len(sizes) != x.ndim:
         raise TypeError(f"{len(given)} start indices and {len(sizes)} sizes for an array of shape {tuple(x.shape)}")
     found = []
@@ -299,7 +299,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     >>> jax.lax.sort((jnp.array([3, 1, 2]), jnp.array([0.0, 10.0, 20.0])))
     (Array([1, 2, 3], dtype=int32), Array([10., 20.,  0.], dtype=float32))
     """
-    if not isinstance(operand, tuple | list):
+    if not isinstance(operand, (tuple, list)):
         return sorting.sort(_array(operand), dimension, stable=is_stable).values
     arrays = [_array(o) for o in operand]
     order = sorting.argsort(arrays[num_keys - 1], dimension, stable=True)
@@ -368,7 +368,7 @@ def reduce(
     >>> jax.lax.reduce(jnp.arange(6.0).reshape(2, 3), 0.0, jax.lax.add, (1,))
     Array([ 3., 12.], dtype=float32)
     """
-    several = isinstance(operands, tuple | list)
+    several = isinstance(operands, (tuple, list))
     arrays = [_array(o) for o in operands] if several else [_array(operands)]
     starts = [_array(i) for i in init_values] if several else [_array(init_values)]
     dims = tuple(d % arrays[0].ndim for d in dimensions)

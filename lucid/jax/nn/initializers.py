@@ -49,7 +49,7 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
 
 def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:
     """From how many numbers each output comes, and to how many each input goes."""
-    axes = [a if isinstance(a, tuple | list) else (a,) for a in (in_axis, out_axis, batch_axis)]
+    axes = [a if isinstance(a, (tuple, list)) else (a,) for a in (in_axis, out_axis, batch_axis)]
     sizes = [math.prod(shape[d] for d in a) for a in axes]
     window = math.prod(shape) / math.prod(sizes)
     return sizes[0] * window, sizes[1] * window

@@ -301,7 +301,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     Array([4., 1., 7.], dtype=float32)
     """
     x = asarray(x)
-    conditions = list(condlist) if isinstance(condlist, list | tuple) else list(asarray(condlist))
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else list(asarray(condlist))
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(f"piecewise: {len(conditions)} conditions need as many functions, or one more")
     functions = list(funclist) + [0] * (len(conditions) + 1 - len(funclist))
@@ -372,9 +372,9 @@ def result_type(*values: Any) -> Any:
     >>> jnp.result_type(jnp.int32, jnp.float16), jnp.result_type(1, jnp.float32)
     (dtype('float16'), dtype('float32'))
     """
-    numbers = [v for v in values if isinstance(v, bool | int | float | complex | np.generic)]
+    numbers = [v for v in values if isinstance(v, (bool, int, float, complex, np.generic))]
     kinds = [
-        np.dtype(getattr(v, "dtype", v)) for v in values if not isinstance(v, bool | int | float | complex | np.generic)
+        np.dtype(getattr(v, "dtype", v)) for v in values if not isinstance(v, (bool, int, float, complex, np.generic))
     ]
     lattice: Any = DOOR.kind.lattice
     return lattice.result_type(kinds, numbers)

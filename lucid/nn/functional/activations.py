@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import lucid
@@ -24,7 +25,10 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # they make m
 
 def _run(function: Callable[..., Tensor], input: Tensor, inplace: bool, *args: Any, **params: Any) -> Tensor:
     """The function's result, or the input with it written into."""
-    return (in_place_form(function) if inplace else function)(input, *args, **params)
+    return (_form(function) if inplace else function)(input, *args, **params)
+
+
+_form = cache(in_place_form)
 
 
 def _in_range(name: str, input: Tensor, *values: float) -> list[int]:
@@ -82,8 +86,12 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """
     if not input.is_floating_point():
         (number,) = _in_range("threshold", input, value)
-        return _run(lambda x: lucid.where(x > threshold, x, number), input, inplace)
+        return _run(_integers_above, input, inplace, threshold, number)
     return _run(ops.threshold, input, inplace, threshold=float(threshold), value=float(value))
+
+
+def _integers_above(x: Tensor, threshold: float, value: int) -> Tensor:
+    return lucid.where(x > threshold, x, value)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -194,8 +202,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     Tensor([-0.2689,  1.7616])
     """
     if input.is_complex():
-        return _run(lambda x: x * lucid.sigmoid(x), input, inplace)
+        return _run(_complex_silu, input, inplace)
     return _run(ops.silu, input, inplace) if inplace else ops.silu(input)
+
+
+def _complex_silu(x: Tensor) -> Tensor:
+    return x * lucid.sigmoid(x)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

@@ -16,7 +16,7 @@ def _sizes(name: str, x: Tensor, n: int, output_size: Any, output_ratio: Any) ->
         raise ValueError(f"{name}: give output_size or output_ratio, one of them")
     if output_size is not None:
         return each(output_size, n, f"{name}: output_size", 1)
-    ratios = tuple(output_ratio) if isinstance(output_ratio, tuple | list) else (output_ratio,) * n
+    ratios = tuple(output_ratio) if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
     if len(ratios) != n or not all(0 < r < 1 for r in ratios):
         raise ValueError(f"{name}: output_ratio must be one number between 0 and 1, or {n} of them, not {output_ratio}")
     return each(tuple(int(m * r) for m, r in zip(x.shape[2:], ratios, strict=True)), n, f"{name}: output sizes", 1)

@@ -30,7 +30,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> cosine_similarity(lucid.tensor([[1.0, 0.0]]), lucid.tensor([[1.0, 1.0]]))
     Tensor([0.7071])
     """
-    x, y = lucid.broadcast_tensors(x1, x2)
+    x, y = (x1, x2) if x1.shape == x2.shape else lucid.broadcast_tensors(x1, x2)
     lengths = (lucid.norm(v, 2, dim, keepdim=True).clamp(min=eps) for v in (x, y))
     first, second = (v / length for v, length in zip((x, y), lengths, strict=True))
     return (first * second).sum(dim)
@@ -59,8 +59,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ValueError(f"pdist takes rows of numbers, (N, D), not shape {input.shape}")
     if p < 0:
         raise ValueError(f"pdist: p must not be negative, got {p}")
-    first, second = lucid.triu(lucid.ones(input.shape[0], input.shape[0]), 1).nonzero(as_tuple=True)
-    return lucid.norm(input[first] - input[second], p, -1)
+    return lucid.pdist(input, p)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -133,7 +133,7 @@ def _sizes(old: Sizes, size: Any, scale_factor: Any, recompute: bool | None) -> 
             raise ValueError("interpolate: recompute_scale_factor goes with scale_factor, not with size")
         new = each(size, n, "interpolate: size", 1)
         return new, [o / m for o, m in zip(old, new, strict=True)]
-    factors = [float(f) for f in (scale_factor if isinstance(scale_factor, list | tuple) else [scale_factor] * n)]
+    factors = [float(f) for f in (scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * n)]
     if len(factors) != n or min(factors) <= 0:
         raise ValueError(f"interpolate: expected one positive scale_factor or {n} of them, not {scale_factor!r}")
     new = tuple(math.floor(o * f) for o, f in zip(old, factors, strict=True))

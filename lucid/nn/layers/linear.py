@@ -142,7 +142,7 @@ class Unflatten(Module):
         super().__init__()
         if isinstance(dim, str):
             raise TypeError(f"Unflatten: dimensions have numbers here, not names such as {dim!r}")
-        if not isinstance(unflattened_size, tuple | list) or not all(isinstance(n, int) for n in unflattened_size):
+        if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
             raise TypeError(f"Unflatten: the sizes must be a tuple of integers, not {unflattened_size!r}")
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 

@@ -36,7 +36,7 @@ class Upsample(OfOneTensor, function=interpolate):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        several = isinstance(scale_factor, list | tuple)
+        several = isinstance(scale_factor, (list, tuple))
         self.size = size
         self.scale_factor = (
             tuple(float(s) for s in scale_factor) if several else None if scale_factor is None else float(scale_factor)

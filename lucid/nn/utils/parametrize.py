@@ -125,7 +125,7 @@ def _inverse(modules: Sequence[Module], value: Any, skip_missing: bool) -> Any:
             raise RuntimeError(
                 f"the tensor cannot be assigned to: its parametrization {type(module).__name__} has no right_inverse"
             )
-        if not isinstance(value, Tensor | Sequence):
+        if not isinstance(value, (Tensor, Sequence)):
             raise ValueError(f"right_inverse must give a tensor or several, not {type(value).__name__}")
     return value
 

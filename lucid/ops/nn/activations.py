@@ -9,6 +9,7 @@ from lucid.core.tensor import Tensor
 from lucid.ops.categories import DERIVED, Elementwise, Pair, Partial
 from lucid.ops.elementwise import called, of_one, of_two
 from lucid.ops.nn.constants import A, B
+from lucid.ops.out import one_primitive
 from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P, chained, typed_as
 
@@ -28,7 +29,7 @@ def with_parameters(name: str, body: Callable[..., Any], d: Partial) -> Callable
         return called(prim, (input,), FLOAT, params)
 
     call.__name__ = call.__qualname__ = name
-    return call
+    return one_primitive(prim, has_parameters=True)(call)
 
 
 # --- piecewise ---------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
-"""Random numbers by generated loops, anywhere in a stream."""
+"""Random numbers by generated loops, anywhere in a stream, and counts made of them by compiled ones."""
 
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu import counts
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.launch import draws as launch_draws
+from lucid.backends.numpy.random import binomial_quantile, poisson_quantile
 from lucid.codegen import lock
 from lucid.core.kernels import fill
 
@@ -29,3 +31,10 @@ def stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
 
 if support.in_use:
     fill({"draw_from_stream": launch_draws.drawing(stream)}, "cpu", has_frames=True)
+fill(
+    {
+        "poisson_quantile": lambda chance, rates: poisson_quantile(chance, rates, counts.added_up),
+        "binomial_quantile": lambda chance, count, prob: binomial_quantile(chance, count, prob, counts.added_up),
+    },
+    "cpu",
+)

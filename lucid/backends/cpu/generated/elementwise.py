@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu.generated.movement import INTO
 from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
@@ -15,6 +16,7 @@ from lucid.ops.expressions import NotScalarError, Source
 from lucid.ops.promotion import bounds
 
 _of_reference = kernels.scalar
+_with_loops: dict[str, launch.Kernel | None] = {}  # by the names of primitives
 _MOST = 64  # loops of one kernel that differ only in parameters
 
 
@@ -33,22 +35,23 @@ def _maker(source: Source, kind: str = "Plan") -> Callable[..., Any]:
                 (address,), code = compiled.elementwise(plan)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
-        made.append(launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, code))
+        made.append(launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, plan.lanes, code))
         return made[-1]
 
     return make
 
 
-def _kernel(source: Source, count: int, has_params: bool, reference: Callable[..., Any]) -> Callable[..., Any]:
-    made = launch.Kernel(_maker(source), source.key, reference)
+def _function(kernel: launch.Kernel, count: int, has_params: bool) -> Callable[..., Any]:
+    """The kernel as it is called in the least time."""
     if has_params or count > 2:
-        return made
-    return launch.of_one(made) if count == 1 else launch.of_two(made)
+        return kernel
+    return launch.of_one(kernel) if count == 1 else launch.of_two(kernel)
 
 
 def scalar_kernel(source: Source, count: int, has_params: bool) -> Callable[..., Any]:
     """A kernel of a function of so many operands: generated loops, and the reference where there are none."""
-    return _kernel(source, count, has_params, _of_reference(source, count, has_params))
+    made = launch.Kernel(_maker(source), source.key, _of_reference(source, count, has_params))
+    return _function(made, count, has_params)
 
 
 def of_elements(primitive: Any) -> Callable[..., Any] | None:
@@ -75,16 +78,32 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
     source = Source(primitive) if name in WRITTEN else primitive.source
     count = len(primitive.operands)
     has_params = name in WITH_PARAMETERS if body is None else body.__code__.co_argcount > count
-    made = _kernel(source, count, has_params, _as_integers(source, reference) if name == "cast" else reference)
-    return _unless_zero(made, reference) if name in REMAINDERS else made
+    made = launch.Kernel(_maker(source), source.key, reference)
+    if name == "cast":
+        return _unless_to_integers(made, source, reference)
+    _with_loops[name] = made
+    made.checks_integers, made.count = primitive.checks is not None, count
+    function = _function(made, count, has_params)
+    return _unless_zero(function, reference) if name in REMAINDERS else function
 
 
-def _as_integers(source: Source, reference: Callable[..., Any]) -> Callable[..., Any]:
-    """A cast to integers by generated loops where the type has all of them; the reference says where it has not."""
+def _find(primitive: Any) -> launch.Kernel | None:
+    _with_loops[primitive.name] = None
+    of_elements(primitive)
+    return _with_loops[primitive.name]
+
+
+call_into = launch.into_by(_with_loops, _find, INTO)
+
+
+def _unless_to_integers(kernel: launch.Kernel, source: Source, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Casts, to integers by generated loops where the type has all of them; the reference says where it has not."""
     convert = launch.Kernel(_maker(source, "Conversion"), source.key, reference)
 
     def call(x: Any, dtype: Any, source: Any) -> Any:
-        if type(x) is np.ndarray and x.dtype.kind in "fV" and dtype.kind in "iu" and x.size:
+        if dtype.kind not in "iu" or source.kind not in "fV" or type(x) is not np.ndarray:
+            return kernel(x, dtype=dtype, source=source)
+        if x.size:
             dims = tuple(range(x.ndim))
             least, largest = bounds(dtype)
             if float(P.amin.kernel(x, dims, False)) > least - 1 and float(P.amax.kernel(x, dims, False)) < largest:

@@ -71,7 +71,7 @@ def of_positions(primitive: Any) -> Callable[..., Any] | None:
 def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
     """Write values into x, or add them."""
     fold = fold_of("add", x.dtype) if accumulate else None
-    if any(np.may_share_memory(x, other) for other in (values, *positions)):
+    if launch_gathers.shares_memory(x, values, positions):
         indexing.index_into(x, values, positions, accumulate)
     elif fold is not None and fold.dtype != x.dtype:
         x[...] = P.index_put.kernel(x, values, *positions, accumulate=True)

@@ -3,13 +3,24 @@
 A part is a view of the result, and what fills it a view of an operand, or one number.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lucid.backends.cpu.launch import copies as launch_copies
-from lucid.backends.cpu.launch.copies import copied, empty, is_large, reshaped, triangle, write, write_parts, zeros
+from lucid.backends.cpu.launch.copies import (
+    cleared_around,
+    copied,
+    empty,
+    is_large,
+    reshaped,
+    triangle,
+    write,
+    write_parts,
+    zeros,
+)
 from lucid.core import kernels
 from lucid.core.primitive import P
 
@@ -89,6 +100,15 @@ def _write_view(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> 
     return out
 
 
+def _triangle_into(out: Any, operands: tuple[Any, ...], diagonal: int, is_lower: bool) -> bool:
+    return operands[0] is out and cleared_around(out, diagonal, is_lower)
+
+
+# What is written into memory that exists, if it can be: the array, the operands and the parameters.
+INTO: dict[str, Callable[..., bool]] = {
+    "tril": lambda out, operands, params: _triangle_into(out, operands, params["diagonal"], True),
+    "triu": lambda out, operands, params: _triangle_into(out, operands, params["diagonal"], False),
+}
 kernels.fill(
     {
         "slice_back": _slice_back,
@@ -108,6 +128,7 @@ kernels.fill(
         "stack": launch_copies.stacked,
         "flip": launch_copies.flipped,
         "roll": launch_copies.rolled,
+        "broadcast_to": launch_copies.expanded,
         "reshape": reshaped,
         "permute": launch_copies.permuted,
         "copy": copied,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.elementwise import of_elements, scalar_kernel
+from lucid.backends.cpu.generated.elementwise import call_into, of_elements, scalar_kernel
 from lucid.backends.cpu.launch import elementwise as launch
 from lucid.core import kernels
 from lucid.core.primitive import P
@@ -20,6 +20,10 @@ def kernel_of(primitive: Any) -> Callable[..., Any] | None:
         from lucid.backends.cpu.generated.scans import argsort_kernel
 
         return argsort_kernel(primitive)
+    if primitive.name in ("kth", "median", "nanmedian", "mode"):
+        from lucid.backends.cpu.generated.scans import rank_kernel
+
+        return rank_kernel(primitive)
     if primitive.name == "products_before":
         from lucid.backends.cpu.generated.scans import products_before
 
@@ -51,5 +55,6 @@ def general_kernel(name: str) -> Callable[..., Any]:
 
 if support.in_use:
     kernels.scalar = scalar_kernel
+    kernels.fill({"call_into": call_into}, "cpu")
     kernels.generate("cpu", kernel_of)
     kernels.switched.append(lambda: launch.enable("cpu" in kernels.in_use))

@@ -84,3 +84,17 @@ def argsort_kernel(primitive: Any) -> Callable[..., Any]:
         return kernels.reference(primitive)(x, dim=dim, descending=descending) if found is None else found
 
     return call
+
+
+def rank_kernel(primitive: Any) -> Callable[..., Any]:
+    """The kernel that finds the place of one element in the order of its row, and of other types by the reference."""
+    name = primitive.name
+
+    def call(x: Any, dim: int, k: int = 0) -> Any:
+        found = launch_sorting.chosen(x, dim, name, k)
+        if found is not None:
+            return found
+        reference = kernels.reference(primitive)
+        return reference(x, dim=dim, k=k) if name == "kth" else reference(x, dim=dim)
+
+    return call

@@ -44,6 +44,12 @@ def full(shape: Any, value: Any, dtype: Any) -> Any:
     return np.full(shape, value, dtype)
 
 
+def expanded(x: Any, shape: tuple[int, ...]) -> Any:
+    """A view in which elements repeat. It can be written where none does."""
+    out = np.broadcast_to(x, shape)
+    return x.reshape(shape) if out.size == x.size else out
+
+
 def counted(count: int, start: Any, step: Any, dtype: Any) -> Any:
     """start + step · i for i below `count`, computed as NumPy would: as int64 or float64, then converted."""
     return (start + step * np.arange(count)).astype(dtype, copy=False)
@@ -62,6 +68,11 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 def triangle(x: Any, diagonal: int, is_lower: bool) -> Any:
     """The lower or upper triangle of the last two dimensions; 0 elsewhere."""
     return np.tril(x, diagonal) if is_lower else np.triu(x, diagonal)
+
+
+def cleared_around(x: Any, diagonal: int, is_lower: bool) -> bool:
+    """Write 0 everywhere but in the triangle, in the array itself; whether that was done."""
+    return False
 
 
 def joined(*xs: Any, dim: int) -> Any:

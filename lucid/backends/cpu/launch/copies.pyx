@@ -11,7 +11,7 @@ import numpy
 from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
-from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array, type_of
+from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array, shown, type_of
 from lucid.backends.cpu.launch cimport runs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -612,20 +612,63 @@ def is_large(shape, Py_ssize_t itemsize):
     return _pays(_bytes(shape, itemsize))
 
 
+cdef inline bint _is_plain(shape, Py_ssize_t size):
+    """Whether an array of this shape, of so many bytes by `_bytes`, can be made here."""
+    return size >= 0 and len(<tuple>shape) <= DIMS
+
+
 def zeros(shape, dtype):
     cdef Py_ssize_t size = _bytes(shape, dtype.itemsize)
-    if not _pays(size) or size >= _MAPPED:
+    cdef np.ndarray out
+    if not _is_plain(shape, size) or size >= _MAPPED:
         return numpy.zeros(shape, dtype)
     out = empty(shape, dtype)
+    if not _pays(size):
+        memset(np.PyArray_DATA(out), 0, size)
+        return out
     return out if _write_new(out, numpy.zeros((), dtype)) else numpy.zeros(shape, dtype)
 
 
 def full(shape, value, dtype):
-    if not _pays(_bytes(shape, dtype.itemsize)):
+    cdef Py_ssize_t size = _bytes(shape, dtype.itemsize)
+    cdef np.ndarray out
+    if not _is_plain(shape, size):
+        return numpy.full(shape, value, dtype)
+    if not _pays(size):
+        if dtype.kind == "f" and (type(value) is float or type(value) is int):
+            out = empty(shape, dtype)
+            np.PyArray_FillWithScalar(out, value)
+            return out
         return numpy.full(shape, value, dtype)
     one = numpy.full((), value, dtype)
     out = empty(shape, dtype)
     return out if _write_new(out, one) else numpy.full(shape, value, dtype)
+
+
+def expanded(np.ndarray x, shape):
+    cdef np.npy_intp sizes[DIMS]
+    cdef np.npy_intp steps[DIMS]
+    cdef np.ndarray out
+    cdef int d, extra, dims = np.PyArray_NDIM(x)
+    if type(shape) is not tuple or len(<tuple>shape) > DIMS or len(<tuple>shape) < dims:
+        return numpy.broadcast_to(x, shape)
+    extra = <int>len(<tuple>shape) - dims
+    for d in range(extra + dims):
+        n = (<tuple>shape)[d]
+        if type(n) is not int or n < 0:
+            return numpy.broadcast_to(x, shape)
+        sizes[d], steps[d] = n, 0
+        if d < extra:
+            continue
+        if sizes[d] == np.PyArray_DIM(x, d - extra):
+            steps[d] = np.PyArray_STRIDE(x, d - extra)
+        elif np.PyArray_DIM(x, d - extra) != 1:
+            return numpy.broadcast_to(x, shape)  # which says what is wrong
+    out = shown(x, extra + dims, sizes, steps)
+    # Only where elements share memory must writes be refused.
+    if np.PyArray_SIZE(out) != np.PyArray_SIZE(x):
+        np.PyArray_CLEARFLAGS(out, np.NPY_ARRAY_WRITEABLE)
+    return out
 
 
 def permuted(np.ndarray x, tuple dims):
@@ -698,7 +741,7 @@ def counted(Py_ssize_t count, start, step, dtype):
         is_known = is_known and abs(start) < 1 << 62 and abs(step) < 1 << 62
     else:
         is_known = is_known and type(start) in (int, float) and type(step) in (int, float)
-    if count < 64 or not is_known:
+    if not is_known:
         return (start + step * numpy.arange(count)).astype(dtype, copy=False)
     if task.is_whole:
         task.start, task.step = <uint64_t><int64_t>start, <uint64_t><int64_t>step
@@ -723,7 +766,7 @@ def counted(Py_ssize_t count, start, step, dtype):
 cdef struct Triangle:
     Move move  # of all elements, as they are
     Py_ssize_t rows, diagonal, parts
-    bint is_lower
+    bint is_lower, is_there  # whether the triangle stands where it goes
     char zero[16]
 
 
@@ -743,26 +786,21 @@ cdef void _triangle_part(void* given, Py_ssize_t part, int who) noexcept nogil:
             rest //= move.shape[d]
         cut = max(0, min(count, row % move.shape[y] + task.diagonal + task.is_lower))
         if task.is_lower:
-            move.block(to, source, 1, cut, 0, 0, move.to_strides[x], move.strides[x])
+            if not task.is_there:
+                move.block(to, source, 1, cut, 0, 0, move.to_strides[x], move.strides[x])
             move.block(to + cut * move.to_strides[x], task.zero, 1, count - cut, 0, 0, move.to_strides[x], 0)
         else:
             move.block(to, task.zero, 1, cut, 0, 0, move.to_strides[x], 0)
-            source += cut * move.strides[x]
-            move.block(to + cut * move.to_strides[x], source, 1, count - cut, 0, 0, move.to_strides[x], move.strides[x])
+            if not task.is_there:
+                to, source = to + cut * move.to_strides[x], source + cut * move.strides[x]
+                move.block(to, source, 1, count - cut, 0, 0, move.to_strides[x], move.strides[x])
 
 
-def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
-    cdef Triangle task
-    cdef np.ndarray out
-    cdef int d, threads, dims = np.PyArray_NDIM(x)
-    if dims > 1 and _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
-        # By columns, which are the rows of the transpose.
-        return triangle(x.swapaxes(-1, -2), -diagonal, not is_lower).swapaxes(-1, -2)
-    out = new_array(type_of(x), dims, np.PyArray_DIMS(x), NULL)
-    if dims < 2 or not _read(&task.move, out, x):
-        return numpy.tril(x, diagonal) if is_lower else numpy.triu(x, diagonal)
+cdef void _triangle(Triangle* task, np.ndarray out, Py_ssize_t diagonal, bint is_lower) noexcept:
+    """Move, or clear around, the triangle of the array that `task.move` writes."""
+    cdef int d, threads, dims = task.move.dims
     if np.PyArray_SIZE(out) == 0:
-        return out
+        return
     task.rows = 1
     for d in range(dims - 1):
         task.rows *= task.move.shape[d]
@@ -774,10 +812,36 @@ def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
         threads = pool_size() if _pays(np.PyArray_NBYTES(out)) else 1
         if threads > 1:
             task.parts = min(8 * threads, task.rows)
-            share(_triangle_part, &task, task.parts, threads)
+            share(_triangle_part, task, task.parts, threads)
         else:
-            _triangle_part(&task, 0, 0)
+            _triangle_part(task, 0, 0)
+
+
+def triangle(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
+    cdef Triangle task
+    cdef np.ndarray out
+    cdef int dims = np.PyArray_NDIM(x)
+    if dims > 1 and _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
+        # By columns, which are the rows of the transpose.
+        return triangle(x.swapaxes(-1, -2), -diagonal, not is_lower).swapaxes(-1, -2)
+    out = new_array(type_of(x), dims, np.PyArray_DIMS(x), NULL)
+    if dims < 2 or not _read(&task.move, out, x):
+        return numpy.tril(x, diagonal) if is_lower else numpy.triu(x, diagonal)
+    task.is_there = False
+    _triangle(&task, out, diagonal, is_lower)
     return out
+
+
+def cleared_around(np.ndarray x, Py_ssize_t diagonal, bint is_lower):
+    cdef Triangle task
+    cdef int dims = np.PyArray_NDIM(x)
+    if dims < 2 or not _read(&task.move, x, x):
+        return False
+    if _absolute(np.PyArray_STRIDE(x, dims - 2)) < _absolute(np.PyArray_STRIDE(x, dims - 1)):
+        return cleared_around(x.swapaxes(-1, -2), -diagonal, not is_lower)
+    task.is_there = True
+    _triangle(&task, x, diagonal, is_lower)
+    return True
 
 
 # --- joining -----------------------------------------------------------------------------------

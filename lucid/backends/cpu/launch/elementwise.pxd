@@ -28,6 +28,9 @@ cdef inline bint is_plain(object x) noexcept:
     return np.PyArray_CheckExact(x) and np.PyArray_ISBEHAVED_RO(<np.ndarray>x)
 
 
+# Where the memory of the elements begins and ends.
+cdef void bounds_of(np.ndarray x, char** low, char** high) noexcept
+
 # The same as `new_array`, for large ones.
 cdef np.ndarray aligned_array(np.dtype dtype, int dims, np.npy_intp* shape, np.npy_intp* strides)
 
@@ -42,6 +45,17 @@ cdef inline np.ndarray new_array(np.dtype dtype, int dims, np.npy_intp* shape, n
         return aligned_array(dtype, dims, shape, strides)
     Py_INCREF(dtype)
     return PyArray_NewFromDescr(np.ndarray, dtype, dims, shape, strides, NULL, 0, None)
+
+
+cdef inline np.ndarray shown(np.ndarray x, int dims, np.npy_intp* shape, np.npy_intp* strides):
+    """Another view of an array's memory, from its first element on."""
+    cdef np.dtype dtype = type_of(x)
+    Py_INCREF(dtype)
+    out = PyArray_NewFromDescr(
+        np.ndarray, dtype, dims, shape, strides, np.PyArray_DATA(x), np.PyArray_FLAGS(x) & np.NPY_ARRAY_WRITEABLE, None
+    )
+    np.set_array_base(out, x)
+    return out
 
 
 # An array of another type or, without one, of the same, that lies in memory like another; its elements nobody wrote yet.

@@ -26,7 +26,14 @@ class Loop:
     """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is."""
 
     def __init__(
-        self, address: int, types: tuple[Any, ...], result: Any, numbers: tuple[str, ...], cost: float, code: Any
+        self,
+        address: int,
+        types: tuple[Any, ...],
+        result: Any,
+        numbers: tuple[str, ...],
+        cost: float,
+        lanes: int,
+        code: Any,
     ) -> None:
         pass
 
@@ -34,6 +41,8 @@ class Loop:
 class Kernel:
     """A kernel of generated loops, one for each combination of types that it meets.
 
+    Where it `checks_integers`, which are not to be written before, it writes into no array of them that exists. It writes
+    into one for `count` operands.
     `make(types, params)` gives the loop of a combination, or None if there is none: then `reference` computes.
     """
 
@@ -44,9 +53,22 @@ class Kernel:
         reference: Callable[..., Any],
     ) -> None:
         self.reference = reference
+        self.checks_integers, self.count = False, 0
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         return self.reference(*arrays, **params)
+
+
+def into_by(
+    kernels: dict[str, Kernel | None], find: Callable[[Any], Kernel | None], others: dict[str, Callable[..., bool]]
+) -> Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], bool]:
+    """What computes a primitive into an array, which may be one of the operands, and says whether that was done.
+
+    It is not done for a result of another shape or type, nor for operands that share some memory with the array, nor for
+    memory that cannot be written. `find` puts the kernel of a primitive into the table, or None. `others` do it for primitives
+    that have none, by their names: functions of the array, the operands and the parameters.
+    """
+    return lambda primitive, out, operands, params: False
 
 
 def of_one(kernel: Kernel) -> Callable[..., Any]:

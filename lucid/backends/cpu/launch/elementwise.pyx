@@ -153,9 +153,10 @@ cdef class Loop:
     cdef np.dtype result
     cdef tuple numbers
     cdef double cost  # nanoseconds for an element
+    cdef Py_ssize_t lanes  # elements of a vector; where they are no divisor of the count, two vectors share some
     cdef object code
 
-    def __init__(self, address, types, result, numbers, cost, code):
+    def __init__(self, address, types, result, numbers, cost, lanes, code):
         self.inner = <Inner><void*><size_t>address
         self.count = len(types)
         for k, kind in enumerate(types):
@@ -163,6 +164,7 @@ cdef class Loop:
         self.result = result
         self.numbers = numbers
         self.cost = cost
+        self.lanes = lanes
         self.code = code
 
 
@@ -257,7 +259,59 @@ cdef bint _before(Task* task, int a, int b) noexcept nogil:
     return False
 
 
-cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
+cdef bint _may_take(Loop loop, PyObject** arrays, np.ndarray out) except -1:
+    """Whether results may be written into an array while operands are read: each is the array itself, or lies elsewhere."""
+    cdef np.ndarray a
+    cdef char* low
+    cdef char* high
+    cdef char* start
+    cdef char* end
+    cdef int k, d
+    if np.PyArray_TYPE(out) != loop.result.num:
+        return False
+    bounds_of(out, &low, &high)
+    for k in range(loop.count):
+        a = <np.ndarray>arrays[k]
+        bounds_of(a, &start, &end)
+        if start >= high or end <= low:
+            continue
+        if np.PyArray_TYPE(a) != loop.result.num or np.PyArray_DATA(a) != np.PyArray_DATA(out):
+            return False
+        if np.PyArray_NDIM(a) != np.PyArray_NDIM(out):
+            return False
+        for d in range(np.PyArray_NDIM(a)):
+            if np.PyArray_DIM(a, d) != np.PyArray_DIM(out, d) or np.PyArray_STRIDE(a, d) != np.PyArray_STRIDE(out, d):
+                return False
+    return True
+
+
+cdef void bounds_of(np.ndarray x, char** low, char** high) noexcept:
+    cdef Py_ssize_t reach
+    cdef int d
+    low[0] = high[0] = <char*>np.PyArray_DATA(x)
+    for d in range(np.PyArray_NDIM(x)):
+        if np.PyArray_DIM(x, d) == 0:
+            return
+    high[0] += np.PyArray_ITEMSIZE(x)
+    for d in range(np.PyArray_NDIM(x)):
+        reach = (np.PyArray_DIM(x, d) - 1) * np.PyArray_STRIDE(x, d)
+        if reach < 0:
+            low[0] += reach
+        else:
+            high[0] += reach
+
+
+cdef bint _has_shape(np.ndarray x, int dims, np.npy_intp* shape) noexcept:
+    cdef int d
+    if np.PyArray_NDIM(x) != dims:
+        return False
+    for d in range(dims):
+        if np.PyArray_DIM(x, d) != shape[d]:
+            return False
+    return True
+
+
+cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task, np.ndarray out):
     """The general case: shapes are broadcast, and dimensions put in order and joined."""
     cdef int d, e, k, own, dims = 0, n = loop.count, kept
     cdef np.ndarray a
@@ -265,6 +319,7 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
     cdef np.npy_intp shape[DIMS]
     cdef np.npy_intp strides[DIMS]
     cdef int order[DIMS]
+    cdef bint is_new = out is None
     for k in range(n):
         dims = max(dims, np.PyArray_NDIM(<np.ndarray>arrays[k]))
     for d in range(dims):
@@ -289,15 +344,19 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
         while e > 0 and _before(task, order[e - 1], order[e]):
             order[e - 1], order[e] = order[e], order[e - 1]
             e -= 1
-    size = loop.result.itemsize
-    for d in range(dims - 1, -1, -1):
-        strides[order[d]] = size
-        task.strides[order[d]][n] = size
-        size *= shape[order[d]] if shape[order[d]] else 1
-    out = new_array(loop.result, dims, shape, strides)
+    if out is None:
+        size = loop.result.itemsize
+        for d in range(dims - 1, -1, -1):
+            strides[order[d]] = size
+            size *= shape[order[d]] if shape[order[d]] else 1
+        out = new_array(loop.result, dims, shape, strides)
+    elif not _has_shape(out, dims, shape):
+        return None
+    for d in range(dims):
+        task.strides[d][n] = np.PyArray_STRIDE(out, d)
     if np.PyArray_SIZE(out) == 0:
         return out
-    task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
+    task.data[n] = <char*>np.PyArray_DATA(out)
     copies = []
     for k in range(n):
         if dims > 1 and _lies_across(task, k, dims, shape, order[dims - 1], np.PyArray_ITEMSIZE(<np.ndarray>arrays[k])):
@@ -336,9 +395,23 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task):
         if task.strides[kept - 1][k] > 64 or task.strides[kept - 1][k] < -64:
             is_far = True
     task.dims = kept
-    with nogil:
-        _run(task, loop.cost, is_far)
+    _run_all(loop, task, is_far, is_new)
     return out
+
+
+cdef void _run_all(Loop loop, Task* task, bint is_far, bint is_new) noexcept:
+    """Run a loop into a new array or, in two parts that have whole vectors and the rest, into one that it reads."""
+    cdef int k, inner = task.dims - 1
+    cdef Py_ssize_t count = task.shape[inner], rest = 0 if is_new else count % loop.lanes
+    with nogil:
+        if count > rest:
+            task.shape[inner] = count - rest
+            _run(task, loop.cost, is_far)
+        if rest:
+            for k in range(task.operands):
+                task.data[k] += (count - rest) * task.strides[inner][k]
+            task.shape[inner] = rest
+            _run(task, loop.cost, is_far)
 
 
 _write = None  # copies arrays: see copies.py
@@ -394,13 +467,15 @@ cdef bint _goes_on(Task* task, int outer, Task* joined, int inner, int n) noexce
     return True
 
 
-cdef object launch(Loop loop, PyObject** arrays, dict params):
-    """The result of a loop over arrays, which are of its types."""
+cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=None):
+    """The result of a loop over arrays, which are of its types; it is written into `out`, or is None if it cannot be."""
     cdef Task task
     cdef int k, d, dims, n = loop.count
     cdef np.ndarray a, like = <np.ndarray>arrays[0]
-    cdef bint is_simple = True
+    cdef bint is_simple = True, is_new = out is None
     cdef Py_ssize_t size
+    if out is not None and not _may_take(loop, arrays, out):
+        return None
     ran(<void*>loop.inner)
     task.inner = loop.inner
     task.operands = n + 1
@@ -427,21 +502,25 @@ cdef object launch(Loop loop, PyObject** arrays, dict params):
         if not is_simple:
             break
         task.strides[0][k] = np.PyArray_ITEMSIZE(a)
+    if out is not None and not np.PyArray_IS_C_CONTIGUOUS(out):
+        is_simple = False
     if not is_simple:
-        return _of_any_strides(loop, arrays, &task)
-    out = new_array(loop.result, dims, np.PyArray_DIMS(like), NULL)
+        return _of_any_strides(loop, arrays, &task, out)
+    if out is None:
+        out = new_array(loop.result, dims, np.PyArray_DIMS(like), NULL)
+    elif not _has_shape(out, dims, np.PyArray_DIMS(like)):
+        return None
     size = np.PyArray_SIZE(out)
     if size == 0:
         return out
-    task.data[n] = <char*>np.PyArray_DATA(<np.ndarray>out)
-    task.strides[0][n] = np.PyArray_ITEMSIZE(<np.ndarray>out)
-    if size * loop.cost < LEAST_WORK:
+    task.data[n] = <char*>np.PyArray_DATA(out)
+    task.strides[0][n] = np.PyArray_ITEMSIZE(out)
+    if size * loop.cost < LEAST_WORK and (is_new or size % loop.lanes == 0):
         loop.inner(task.data, task.strides[0], size, task.numbers, 1, task.strides[0])
         return out
     task.dims = 1
     task.shape[0] = size
-    with nogil:
-        _run(&task, loop.cost, False)
+    _run_all(loop, &task, False, is_new)
     return out
 
 
@@ -500,6 +579,8 @@ cdef class Kernel:
     cdef object make, key, reference
     cdef list loops  # those without parameters
     cdef dict known
+    cdef public bint checks_integers
+    cdef public int count
     cdef Loop last  # that with parameters that ran last: mostly it runs again
     cdef dict last_params
 
@@ -511,10 +592,20 @@ cdef class Kernel:
         self.known = {}
 
     def __call__(self, *operands, **params):
+        found = self.ran(operands, params, None)
+        return self.reference(*operands, **params) if found is None else found
+
+    cdef bint into(self, out, tuple operands, dict params) except -1:
+        if len(operands) != self.count or not is_plain(out) or not np.PyArray_ISWRITEABLE(<np.ndarray>out):
+            return False
+        return self.ran(operands, params, <np.ndarray>out) is not None
+
+    cdef object ran(self, tuple operands, dict params, np.ndarray out):
+        """The result, in an array that is there if one is given; None where no loop takes these operands."""
         cdef PyObject* given[MOST]
         cdef int k, n = len(operands)
         if not _is_enabled or n >= MOST:
-            return self.reference(*operands, **params)
+            return None
         arrays = operands
         for k in range(n):
             if not np.PyArray_CheckExact(arrays[k]):
@@ -522,12 +613,10 @@ cdef class Kernel:
                 break
         for k in range(n):
             if arrays is None or not is_plain(arrays[k]):
-                return self.reference(*operands, **params)
+                return None
             given[k] = <PyObject*>arrays[k]
         found = self.find(given, n, params)
-        if found is None:
-            return self.reference(*operands, **params)
-        return launch(<Loop>found, given, params)
+        return None if found is None else launch(<Loop>found, given, params, out)
 
     cdef object find(self, PyObject** arrays, int n, dict params):
         """The loop for operands and parameters like these, made now if it was not yet; or None."""
@@ -550,6 +639,21 @@ cdef class Kernel:
         if params:
             self.last, self.last_params = found, params
         return found
+
+
+def into_by(dict kernels, find, dict others):
+    def call(primitive, out, tuple operands, dict params):
+        kernel = kernels.get(primitive.name, kernels)
+        if kernel is kernels:
+            kernel = find(primitive)
+        if kernel is None:
+            other = others.get(primitive.name)
+            return other is not None and other(out, operands, params)
+        if ((<Kernel>kernel).checks_integers and out.dtype.kind not in "fV"):
+            return False
+        return (<Kernel>kernel).into(out, operands, params)
+
+    return call
 
 
 def of_one(Kernel kernel):

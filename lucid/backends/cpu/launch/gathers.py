@@ -29,6 +29,11 @@ class Fold:
         pass
 
 
+def shares_memory(x: Any, values: Any, positions: tuple[Any, ...]) -> bool:
+    """Whether any of these may be written when x is."""
+    return False
+
+
 def scatter(x: Any, values: Any, positions: tuple[Any, ...], fold: Fold | None, is_fresh: bool) -> bool:
     """Put values together with the elements of x at positions, or write them there, in order; whether that was done.
 

@@ -16,7 +16,7 @@ cimport numpy as np
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from lucid.backends.cpu.launch cimport runs
-from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran
+from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, bounds_of, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 from lucid.backends.cpu.launch.copies import copied, zeros
@@ -850,6 +850,19 @@ cdef bint _scattered(np.ndarray to, object v, tuple positions, int first, Fold f
             return False
     _start(&task)
     return not task.is_wrong
+
+
+def shares_memory(np.ndarray x, np.ndarray values, tuple positions):
+    cdef char* low
+    cdef char* high
+    cdef char* start
+    cdef char* end
+    bounds_of(x, &low, &high)
+    for other in (values, *positions):
+        bounds_of(<np.ndarray?>other, &start, &end)
+        if start < high and low < end:
+            return True
+    return False
 
 
 def scatter(x, v, tuple positions, Fold fold, bint is_fresh):

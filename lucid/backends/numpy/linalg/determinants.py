@@ -4,14 +4,37 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.linalg.routines import LARGE, lapack
 from lucid.backends.numpy.linalg.solvers import inverses
+from lucid.core import dtypes
 from lucid.core.kernels import fill
+
+
+def _signs_and_logarithms(x: Any) -> tuple[Any, Any]:
+    """Of determinants, as LAPACK factors large matrices of single precision; NumPy would do it in double."""
+    wide = np.result_type(x, np.float64)
+    sign = np.empty(x.shape[:-2], wide)
+    size = np.empty(x.shape[:-2], np.float64)
+    getrf = lapack("getrf", x.dtype)
+    for i in np.ndindex(x.shape[:-2]):
+        factors, pivots, _ = getrf(x[i])
+        diagonal = factors.diagonal().astype(wide)
+        sign[i] = np.sign(diagonal).prod() * (-1) ** np.count_nonzero(pivots != np.arange(len(pivots)))
+        size[i] = np.log(np.abs(diagonal)).sum()
+    return sign, size
+
+
+def _is_large_and_single(x: Any) -> bool:
+    return bool(x.shape[-1] >= LARGE and np.finfo(x.dtype).nmant < np.finfo(np.float64).nmant)
 
 
 def _det_array(x: Any) -> Any:
     # NumPy takes the logarithm of pivots on the way; which flags that sets, and so what it warns about, differs between
     # processors.
     with np.errstate(all="ignore"):
+        if _is_large_and_single(x):
+            sign, size = _signs_and_logarithms(x)
+            return np.asarray((sign * np.exp(size)).astype(x.dtype))
         return np.linalg.det(x)
 
 
@@ -48,6 +71,9 @@ def _singular_adjugate(x: Any) -> Any:
 
 def _slogdet_array(x: Any) -> Any:
     with np.errstate(all="ignore"):
+        if _is_large_and_single(x):
+            sign, size = _signs_and_logarithms(x)
+            return sign.astype(x.dtype), size.astype(dtypes.real_of(x.dtype))
         sign, size = np.linalg.slogdet(x)
     return np.asarray(sign), np.asarray(size)
 

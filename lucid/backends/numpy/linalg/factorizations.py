@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
 from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
 )
+from lucid.backends.numpy.linalg.routines import lapack
 from lucid.core.kernels import fill
 
 
@@ -35,7 +35,7 @@ def _cholesky_array(x: Any, checked: str) -> tuple[Any, Any]:
 
 def _one_by_one(x: Any, info: Any) -> Any:
     """Each matrix as far as it goes, and into `info` how far that was."""
-    potrf = get_lapack_funcs("potrf", (x,))
+    potrf = lapack("potrf", x.dtype)
     out = np.empty(x.shape, x.dtype)
     for i in np.ndindex(info.shape):
         out[i], info[i] = potrf(x[i], lower=True, clean=True)
@@ -59,7 +59,7 @@ def _lu_array(x: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
         out, pivots = _eliminated(x), np.zeros((*stack, k), np.int32) + np.arange(k, dtype=np.int32)
     else:
         out, pivots = np.empty(x.shape, x.dtype), np.empty((*stack, k), np.int32)
-        getrf = get_lapack_funcs("getrf", (x,))
+        getrf = lapack("getrf", x.dtype)
         for i in np.ndindex(stack) if x.size else ():
             out[i], pivots[i], _ = getrf(x[i])
     zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
@@ -92,6 +92,12 @@ def _order_array(pivots: Any, m: int) -> Any:
     flat, steps = order.reshape(height, m), pivots.reshape(height, pivots.shape[-1]).astype(np.int64) - 1
     if steps.size and (steps.min() < 0 or steps.max() >= m):
         raise RuntimeError(f"pivots must lie between 1 and {m}, the number of rows")
+    if height == 1:
+        rows = flat[0].tolist()
+        for j, step in enumerate(steps[0].tolist()):
+            rows[j], rows[step] = rows[step], rows[j]
+        flat[0] = rows
+        return order
     each = np.arange(len(flat))
     for j in range(steps.shape[1]):
         flat[each, j], flat[each, steps[:, j]] = flat[each, steps[:, j]], flat[each, j]

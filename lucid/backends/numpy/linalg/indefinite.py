@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
 from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
 )
+from lucid.backends.numpy.linalg.routines import lapack
 from lucid.core.kernels import fill
 
 
@@ -16,7 +16,7 @@ def _ldl_array(x: Any, hermitian: bool, checked: str) -> tuple[Any, Any, Any]:
     stack, n = x.shape[:-2], x.shape[-1]
     out = np.zeros(x.shape, x.dtype)
     pivots, info = np.zeros((*stack, n), np.int32), np.zeros(stack, np.int32)
-    factor = get_lapack_funcs("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", (x,))
+    factor = lapack("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", x.dtype)
     for i in np.ndindex(stack) if x.size else ():
         out[i], pivots[i], info[i] = factor(x[i], lower=True)
     if checked and info.any():

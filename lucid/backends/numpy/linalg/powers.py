@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.linalg.solvers import solutions
 from lucid.core.kernels import fill
 
 # Degrees of Padé approximants, each with the 1-norm up to which it is good to rounding, in double and single precision.
@@ -50,7 +51,7 @@ def _pade(a: Any, degree: int) -> Any:
         return low + powers[-1] @ sum(c * p for c, p in zip(high, powers[1:], strict=False)) if high else low
 
     even, odd = sums(0), a @ sums(1)
-    return np.linalg.solve(even - odd, even + odd)
+    return solutions(even - odd, even + odd)
 
 
 fill(

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
 from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
 )
+from lucid.backends.numpy.linalg.routines import LARGE, PANEL, lapack
 from lucid.core.kernels import fill
 
 
@@ -16,12 +16,41 @@ def _singularity_array(x: Any) -> Any:
     """For each matrix 0, or the number of the first pivot that is 0."""
     info = np.zeros(x.shape[:-2], np.int32)
     try:
-        np.linalg.inv(x)
+        _inverted(x)
     except np.linalg.LinAlgError:
-        (factor,) = get_lapack_funcs(("getrf",), (x,))
+        factor = lapack("getrf", x.dtype)
         for i in np.ndindex(info.shape):
             info[i] = factor(x[i])[2]
     return info
+
+
+def _inverted(x: Any) -> Any:
+    """The inverses; NumPy's error if a pivot is 0."""
+    n = x.shape[-1]
+    if n < LARGE:
+        return np.linalg.inv(x)
+    getrf, getri, out = lapack("getrf", x.dtype), lapack("getri", x.dtype), np.empty(x.shape, x.dtype)
+    for i in np.ndindex(x.shape[:-2]):
+        factors, pivots, info = getrf(x[i])
+        if info > 0:
+            raise np.linalg.LinAlgError
+        out[i] = getri(factors, pivots, lwork=PANEL * n, overwrite_lu=True)[0]
+    return out
+
+
+def solutions(a: Any, b: Any) -> Any:
+    """The solutions X of A X = B; NumPy's error if a pivot is 0."""
+    if a.shape[-1] < LARGE or not b.shape[-1]:
+        return np.linalg.solve(a, b)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*stack, *b.shape[-2:]), np.result_type(a, b))
+    gesv = lapack("gesv", out.dtype)
+    a, b = np.broadcast_to(a, (*stack, *a.shape[-2:])), np.broadcast_to(b, out.shape)
+    for i in np.ndindex(stack):
+        *_, out[i], info = gesv(a[i], b[i])
+        if info > 0:
+            raise np.linalg.LinAlgError
+    return out
 
 
 def _raise_if_singular(name: str, x: Any, info: Any) -> None:
@@ -40,7 +69,8 @@ def _solved(function: Any, name: str, strict: bool, a: Any, *right: Any) -> Any:
         except np.linalg.LinAlgError:
             if strict:
                 _raise_if_singular(name, a, _singularity_array(a))
-            # Which matrices these are must come from NumPy's own LAPACK: SciPy's may round a pivot of 0 to another number.
+            # Which matrices these are must come from the function itself: another LAPACK may round a pivot of 0 to another
+            # number.
             return _one_by_one(function, name, strict, a, *right)
 
 
@@ -59,13 +89,13 @@ def _one_by_one(function: Any, name: str, strict: bool, a: Any, *right: Any) -> 
 
 def inverses(x: Any, strict: bool) -> Any:
     """The inverses of an array's matrices: of singular ones nan, or an error if `strict`."""
-    return _solved(np.linalg.inv, "linalg.inv", strict, x)
+    return _solved(_inverted, "linalg.inv", strict, x)
 
 
 fill(
     {
         "singularity": _singularity_array,
         "inverse": inverses,
-        "solve": lambda a, b, strict: _solved(np.linalg.solve, "linalg.solve", strict, a, b),
+        "solve": lambda a, b, strict: _solved(solutions, "linalg.solve", strict, a, b),
     }
 )

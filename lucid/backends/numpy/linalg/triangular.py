@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs  # type: ignore[import-untyped]  # SciPy has no types
 
+from lucid.backends.numpy.linalg.routines import blas
 from lucid.core.kernels import fill
 
 _SMALL = 16
@@ -20,7 +20,7 @@ def _solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     if n <= _SMALL and out.size // (n * k) > 2 * n:
         return _substitute(a, b, out, upper, unit)
     # BLAS counts by columns, so it is asked for the transposes: X^T A^T = B^T.
-    trsm = get_blas_funcs("trsm", (a, b))
+    trsm = blas("trsm", np.result_type(a, b))
     for i in np.ndindex(stack):
         out[i] = trsm(1, a[i].T, b[i].T, side=1, lower=upper, diag=unit).T
     return out

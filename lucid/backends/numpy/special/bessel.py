@@ -123,6 +123,10 @@ fill(
         "bessel_j": in_double(_neighbours(_by_order(special.jv, (special.j0, special.j1), -1), _ALTERNATING)),
         "bessel_y": in_double(_neighbours(_by_order(special.yv, (special.y0, special.y1), -1), _ALTERNATING)),
         "bessel_i": in_double(_neighbours(_by_order(_iv, (special.i0, special.i1), 1), _GROWING)),
+        "i0": in_double(special.i0),
+        "i1": in_double(special.i1),
+        "i0e": in_double(special.i0e),
+        "i1e": in_double(special.i1e),
         "bessel_k": in_double(
             _neighbours(_by_order(special.kv, (special.k0, special.k1), 1), lambda n, x: (-_HALF, 0.0, -_HALF)),
         ),

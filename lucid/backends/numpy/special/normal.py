@@ -20,11 +20,9 @@ _NODES = 48  # of a quadrature rule that is exact to double precision from 40 on
 _REACH = 44.0  # exp(-44) of the integrand is left out
 
 
-def _erfcx(x: Array, by: int) -> Array:
+def _erfcx_derivative(x: Array, by: int) -> Array:
     """Derivatives of exp(x²) erfc(x), by the recurrence that nothing cancels in for x < 1, by an integral beyond."""
     value = special.erfcx(x)
-    if not by:
-        return value
     before, now = value, 2 * x * value - 2 / _ROOT_PI
     for m in range(1, by):
         before, now = now, 2 * x * now + 2 * m * before
@@ -42,7 +40,8 @@ def _erfcx_integral(x: Array, by: int) -> Array:
 
 fill(
     {
-        "erfcx": in_double(_erfcx),
+        "erfcx": in_double(special.erfcx),
+        "erfcx_derivative": in_double(_erfcx_derivative),
         "erfcinv": in_double(special.erfcinv),
         "ndtri": in_double(special.ndtri),
         "log_ndtr": in_double(special.log_ndtr),
