@@ -8,6 +8,7 @@ had, so a tensor that has views is refused.
 import gc
 import math
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,23 @@ from lucid.ops.rules import P
 from lucid.tape.inplace import raise_if_not_writable
 
 
+def _holders(self: Tensor) -> int:
+    """How many refer to how a tensor is stored, itself among them: views, and what was saved of it."""
+    return getrefcount(self._meta)
+
+
+def _of_one_tensor() -> int:
+    alone = Tensor._wrap(np.zeros(()))
+    storage_of(alone)
+    return _holders(alone)
+
+
+_ALONE = _of_one_tensor()
+
+
 def _has_views(self: Tensor) -> bool:
     """Whether another tensor is seen through the shape of this one."""
-    if self._meta is None:
+    if self._meta is None or (isinstance(self._meta, Storage) and _holders(self) == _ALONE):
         return False
     followers = storage_of(self).views or ()
     if any(origin() is self and view() is not None for view, origin in followers):
