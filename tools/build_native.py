@@ -20,14 +20,20 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from zlib import crc32
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parent.parent
 SANITIZED = ROOT / "build" / "sanitized"
@@ -212,6 +218,17 @@ def is_current(native: SimpleNamespace, portable: bool) -> bool:
     return made_from == native.digest() and (len(there) == len(wanted) if portable else bool(there))
 
 
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Another process that builds here, as for another environment, comes before or after: both write the same files."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with open(WORK / "lock", "w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        yield
+
+
+@one_at_a_time()
 def build(portable: bool = False, sanitize: bool = False) -> None:
     """Compile, put the libraries where the package looks for them, and mark them as complete."""
     if sanitize:
