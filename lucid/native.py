@@ -51,7 +51,7 @@ LAUNCHES = tuple(
 EXACT = (
     "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
-    "backends.cpu.launch.sorting", *LAUNCHES,
+    "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",

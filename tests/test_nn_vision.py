@@ -5,6 +5,7 @@ import pytest
 
 import lucid
 from lucid import autograd, func
+from lucid.core.primitive import P
 from lucid.nn.functional import vision as F
 from lucid.nn.functional.convolution import fold, unfold
 from lucid.nn.layers import vision as layers
@@ -285,3 +286,42 @@ def test_fold_layer():
     layer = layers.Fold((4, 4), 2)
     np.testing.assert_array_equal(layer(columns).numpy(), fold(columns, (4, 4), 2).numpy())
     assert repr(layer) == "Fold(output_size=(4, 4), kernel_size=2, dilation=1, padding=0, stride=1)"
+
+
+# --- loops of sampling ---------------------------------------------------------------------------
+
+SAMPLED = [((2, 3, 5, 4), 70), ((1, 40, 33, 20), 900), ((2, 2, 3, 4, 5), 45), ((3, 1, 1, 1), 33), ((2, 3, 5, 4), 0)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize(("shape", "length"), SAMPLED)
+def test_loops_sample_as_the_composite_says(shape, length, mode, padding, align, dtype):
+    rng = np.random.default_rng(length)
+    n, how = len(shape) - 2, {"mode": mode, "padding": padding, "align_corners": align}
+    x, ct = rng.standard_normal(shape).astype(dtype), rng.standard_normal((*shape[:2], length)).astype(dtype)
+    grid = rng.uniform(-2, 2, (shape[0], n, length)).astype(dtype)
+    if length:
+        grid[0, 0, :4] = 1e30, np.nan, np.inf, -np.inf
+        grid[0, -1, 4:8] = 0, 1, -1, 0.5
+    grid = grid.swapaxes(1, 2)
+    operands = [lucid.tensor(x).requires_grad_(), lucid.tensor(grid).requires_grad_()]
+    with np.errstate(all="ignore"):
+        want = P.grid_sample.composite(*operands, **how)
+        pulled = autograd.grad(want, operands, lucid.tensor(ct))
+        results = []
+        before = lucid.get_num_threads()
+        for threads in (1, 2):
+            lucid.set_num_threads(threads)
+            found = P.grid_sample(*operands, **how)
+            results.append([found.detach(), *autograd.grad(found, operands, lucid.tensor(ct))])
+        lucid.set_num_threads(before)
+        compiled = lucid.compile(lambda *xs: autograd.grad(P.grid_sample(*xs, **how), xs, lucid.tensor(ct)))(*operands)
+    tolerance = 1e-3 if dtype == "float32" else 1e-11
+    for alone, both, expected in zip(*results, [want, *pulled], strict=True):
+        np.testing.assert_array_equal(alone.numpy(), both.numpy())
+        np.testing.assert_allclose(both.numpy(), expected.detach().numpy(), tolerance, tolerance)
+    for a, b in zip(compiled, results[0][1:], strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())

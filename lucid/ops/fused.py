@@ -112,10 +112,12 @@ class Fused(Primitive):
             ]  # fmt: skip
             wanted = [i for i, edge in zip(inputs, node.edges, strict=True) if edge is not None]
             outs, seeds = [o for o, _ in pairs], [c for _, c in pairs]
-            found = iter(run(outs, seeds, wanted, retain_graph=create, create_graph=create, accumulate=False))
+            found = run(outs, seeds, wanted, retain_graph=create, create_graph=create, accumulate=False)
         finally:
             modes.recording.reset(recording)
-        return [None if edge is None else next(found) for edge in node.edges]
+        # What does not depend on an operand changes by 0 with it.
+        given = iter([zeros_like(i) if g is None else g for g, i in zip(found, wanted, strict=True)])
+        return [None if edge is None else next(given) for edge in node.edges]
 
 
 def _is_flat(ct: Any) -> bool:

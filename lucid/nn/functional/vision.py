@@ -2,7 +2,6 @@
 
 import math
 from functools import lru_cache
-from itertools import product
 from typing import Any
 
 import lucid
@@ -13,12 +12,12 @@ from lucid.core.tensor import shape_of
 from lucid.nn.functional import pooling
 from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
+from lucid.ops.nn.grid_sampling import PADDINGS, SAMPLERS
 from lucid.ops.nn.resampling import (
     AxisMap,
     Maps,
     Sampling,
     antialias_map,
-    cubic_weights,
     interpolation_map,
     nearest_map,
 )
@@ -180,88 +179,6 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # --- sampling on a grid --------------------------------------------------------------------------
 
 
-def _reflected(x: Tensor, low: float, high: float) -> Tensor:
-    """Coordinates mirrored at both ends until they lie between."""
-    if low == high:
-        return x * 0
-    span = high - low
-    distance = (x - low).abs()
-    extra = distance.remainder(span)
-    is_even = (distance / span).floor().remainder(2) == 0
-    return lucid.where(is_even, extra, span - extra) + low
-
-
-def _bounded(x: Tensor, size: int) -> Tensor:
-    """Coordinates moved to the nearest element; those that were moved have no derivative."""
-    return lucid.where((x > 0) & (x < size - 1), x, x.detach().clamp(0, size - 1))
-
-
-def _padded(x: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    if padding_mode == "zeros":
-        return x
-    if padding_mode == "reflection":
-        x = _reflected(x, 0, size - 1) if align_corners else _reflected(x, -0.5, size - 0.5)
-    return _bounded(x, size)
-
-
-def _unnormalized(x: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Coordinates from -1 to 1 as positions of elements."""
-    return (x + 1) * ((size - 1) / 2) if align_corners else ((x + 1) * size - 1) / 2
-
-
-def _taken(x: Tensor, places: list[Tensor], sizes: Sizes) -> Tensor:
-    """Elements of x, shape (N, C, …), at whole positions of shape (N, L); 0 outside."""
-    index: Any = 0
-    inside: Any = None
-    for p, size in zip(places, sizes, strict=True):
-        within = (p >= 0) & (p <= size - 1)
-        inside = within if inside is None else inside & within
-        index = index * size + lucid.where(within, p, 0).long()
-    n, channels, length = x.shape[0], x.shape[1], index.shape[1]
-    spread = index.reshape(n, 1, length).expand(n, channels, length)
-    total = math.prod(sizes)
-    found = P.plane_take(x.reshape(n, channels, total), spread, size=total)
-    return lucid.where(inside.reshape(n, 1, length), found, 0)
-
-
-def _nearest(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
-    places = [_padded(a, s, padding_mode, align_corners).round() for a, s in zip(at, sizes, strict=True)]
-    return lucid.where(_nowhere(places[0]), lucid.stack(places).sum(0), 0).unsqueeze(1) + _taken(x, places, sizes)
-
-
-def _nowhere(x: Tensor) -> Tensor:
-    """False for each element: a value chosen by it counts nowhere, and its derivative is 0 and not missing."""
-    return lucid.zeros_like(x, dtype=lucid.bool)
-
-
-def _linear(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
-    at = [_padded(a, s, padding_mode, align_corners) for a, s in zip(at, sizes, strict=True)]
-    bases = [a.detach().floor() for a in at]
-    weights = [(1 - (a - b), a - b) for a, b in zip(at, bases, strict=True)]
-    total: Any = 0
-    for corner in product((0, 1), repeat=len(sizes)):
-        weight = lucid.stack([w[c] for w, c in zip(weights, corner, strict=True)]).prod(0)
-        taken = _taken(x, [b + c for b, c in zip(bases, corner, strict=True)], sizes)
-        total = total + taken * weight.unsqueeze(1)
-    return total
-
-
-def _cubic(x: Tensor, at: list[Tensor], sizes: Sizes, padding_mode: str, align_corners: bool) -> Tensor:
-    bases = [a.detach().floor() for a in at]
-    weights = [cubic_weights(a - b) for a, b in zip(at, bases, strict=True)]
-    total: Any = 0
-    for i, j in product(range(4), repeat=2):
-        places = [
-            _padded(b + (k - 1), s, padding_mode, align_corners) for b, k, s in zip(bases, (i, j), sizes, strict=True)
-        ]
-        total = total + _taken(x, places, sizes) * (weights[0][i] * weights[1][j]).unsqueeze(1)
-    return total
-
-
-_SAMPLERS = {"bilinear": _linear, "nearest": _nearest, "bicubic": _cubic}
-_PADDINGS = ("zeros", "border", "reflection")
-
-
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -285,17 +202,17 @@ def grid_sample(
             f"grid_sample: expected an input (N, C, H, W) or (N, C, D, H, W) and a grid (N, …, 2) or (N, …, 3), "
             f"not shapes {x.shape} and {g.shape}"
         )
-    if mode not in _SAMPLERS or (mode == "bicubic" and n != 2):
+    if mode not in SAMPLERS or (mode == "bicubic" and n != 2):
         raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or, for images, 'bicubic', not {mode!r}")
-    if padding_mode not in _PADDINGS:
-        raise ValueError(f"grid_sample: padding_mode must be one of {', '.join(_PADDINGS)}, not {padding_mode!r}")
+    if padding_mode not in PADDINGS:
+        raise ValueError(f"grid_sample: padding_mode must be one of {', '.join(PADDINGS)}, not {padding_mode!r}")
     if 0 in x.shape[2:]:
         raise RuntimeError(f"grid_sample: the input has no elements to read, shape {x.shape}")
     (x, g), kind = in_working_type("grid_sample", *as_floats_alike((x, g)))
-    flat = g.reshape(g.shape[0], math.prod(g.shape[1:-1]), n)
-    at = [_unnormalized(flat[..., n - 1 - k], s, bool(align_corners)) for k, s in enumerate(x.shape[2:])]
-    out = _SAMPLERS[mode](x, at, x.shape[2:], padding_mode, bool(align_corners))
-    return given_back(out.reshape(*x.shape[:2], *g.shape[1:-1]), kind)
+    places = g.shape[1:-1]
+    flat = P.reshape(g, shape=(g.shape[0], math.prod(places), n))
+    out = P.grid_sample(x, flat, mode=mode, padding=padding_mode, align_corners=bool(align_corners))
+    return given_back(P.reshape(out, shape=(*x.shape[:2], *places)), kind)
 
 
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Tensor:

@@ -11,6 +11,7 @@ for _name in (
     "convolution",
     "cross_entropy",
     "embedding",
+    "grid_sampling",
     "linear",
     "losses",
     "normalization",
