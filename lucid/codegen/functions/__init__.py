@@ -1,8 +1,8 @@
 """The elementary functions by name, each written for vectors of float and of double.
 
 In float they are within 2 units in the last place (erfinv within 2.5), in double within 4, over the whole range, and
-exact where C's are: at infinities, nan, zeros with their signs. In double, inverses and scaled tails are within 7.
-Nothing in them depends on the number of lanes or on the processor.
+exact where C's are: at infinities, nan, zeros with their signs. In double, inverses, scaled tails and scaled Bessel
+functions are within 7. Nothing in them depends on the number of lanes or on the processor.
 """
 
 from collections.abc import Callable, Iterator, Mapping

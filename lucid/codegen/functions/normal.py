@@ -100,7 +100,8 @@ ERFCX = {
     ),
 }
 NEAR_END, MIDDLE_END = 6.25, 37.0
-FAR_TAIL = 2.0**27  # from here on, e^(u²)·erfc(u) is 1/(u√π) to the last place
+FAR_TAIL = 64.0  # from here on, e^(u²)·erfc(u) is its series in 1/u², and the terms of a polynomial would cancel
+SERIES = (1.0, -0.5, 0.75, -1.875, 6.5625)  # of e^(u²)·erfc(u)·u√π: (-1)ᵏ·(2k - 1)!! / 2ᵏ
 ONE_BY_ROOT_PI = 0.5641895835477563
 ROOT_2 = 1.4142135623730951
 
@@ -154,7 +155,9 @@ def ndtri(f: Function, x: Value, of: str) -> Value:
 
 def _slow(f: Function, u: Value, rest: Value, of: str) -> Value:
     """e^(v²)·erfc(v) of any positive v = u + rest."""
-    return f.select(u > FAR_TAIL, ONE_BY_ROOT_PI / u, slow_tail(f, u, rest, ERFCX[of]))
+    inverse = 1.0 / u
+    far = (inverse * ONE_BY_ROOT_PI) * f.polynomial(inverse * inverse, SERIES)
+    return f.select(u > FAR_TAIL, far, slow_tail(f, u, rest, ERFCX[of]))
 
 
 @in_double
