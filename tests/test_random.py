@@ -651,6 +651,22 @@ class TestFills:
         assert (x[:, 1] > 0).all()
         assert not x[:, 0].any()
 
+    @pytest.mark.parametrize(
+        "name, args", [(n, ()) for n in ALL_FILLS] + [("normal_", (0.5, 2.0)), ("uniform_", (-1, 3))]
+    )
+    @pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64])
+    @pytest.mark.parametrize("shape", [(), (0, 3), (5, 7), (40, 500)])
+    def test_memory_of_any_layout(self, name, args, dtype, shape):
+        """What is drawn into the tensor's own memory is what is drawn first and copied then."""
+        found = []
+        for x in (lucid.zeros(shape, dtype=dtype), lucid.zeros((*shape, 2), dtype=dtype)[..., 1]):
+            lucid.manual_seed(7)
+            version = x._version
+            assert getattr(random_fills, name)(x, *args) is x
+            assert x._version == version + 1
+            found.append((x.tolist(), lucid.get_rng_state()))
+        assert found[0] == found[1]
+
     def test_history(self):
         leaf = lucid.ones(3, requires_grad=True)
         with pytest.raises(RuntimeError, match="leaf"):

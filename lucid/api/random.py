@@ -183,7 +183,7 @@ def draw(
     """
     if as_device(device).type == "meta":
         return abstract(shape, dtype or kind)
-    stream = rng.default_generator() if generator is None else _given(generator)
+    stream = stream_of(generator)
     if tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
         return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
@@ -204,7 +204,10 @@ def _spread(drawn: Tensor, examples: list[Batch]) -> Tensor:
     return drawn
 
 
-def _given(generator: Any) -> Generator:
+def stream_of(generator: Any) -> Generator:
+    """The generator that was given, or the default one."""
+    if generator is None:
+        return rng.default_generator()
     if not isinstance(generator, Generator):
         raise TypeError(f"generator must be a lucid.Generator, not {type(generator).__name__}")
     return generator
