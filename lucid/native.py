@@ -30,7 +30,7 @@ MODULES = (
     "tape.geometry", "tape.engine", "tape.inplace", "autograd.dependencies",
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "ops.indexing", "api.contractions", "api.conversion", "api.counting", "api.creation", "api.differences", "api.distances",
-    "api.indexing", "api.inplace", "api.joining", "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting",
+    "api.indexing", "api.inplace", "api.joining", "api.random", "api.random_fills", "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting",
     "api.splitting", "api.statistics",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
@@ -49,7 +49,7 @@ LAUNCHES = tuple(
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 EXACT = (
-    "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.loops", "backends.cpu.launch.gathers",
+    "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.gammas", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
     "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from numpy.random import Philox
 import lucid
 from lucid.api import random, random_fills, rng
 from lucid.api.random import bernoulli, multinomial, normal, poisson, rand, randint, randn, randperm
-from lucid.backends.numpy.random import added_up, poisson_quantile
+from lucid.backends.numpy.random import added_up, picked, poisson_quantile
 from lucid.core.primitive import P
 
 N = 20_000
@@ -651,6 +651,22 @@ class TestFills:
         assert (x[:, 1] > 0).all()
         assert not x[:, 0].any()
 
+    @pytest.mark.parametrize(
+        "name, args", [(n, ()) for n in ALL_FILLS] + [("normal_", (0.5, 2.0)), ("uniform_", (-1, 3))]
+    )
+    @pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64])
+    @pytest.mark.parametrize("shape", [(), (0, 3), (5, 7), (40, 500)])
+    def test_memory_of_any_layout(self, name, args, dtype, shape):
+        """What is drawn into the tensor's own memory is what is drawn first and copied then."""
+        found = []
+        for x in (lucid.zeros(shape, dtype=dtype), lucid.zeros((*shape, 2), dtype=dtype)[..., 1]):
+            lucid.manual_seed(7)
+            version = x._version
+            assert getattr(random_fills, name)(x, *args) is x
+            assert x._version == version + 1
+            found.append((x.tolist(), lucid.get_rng_state()))
+        assert found[0] == found[1]
+
     def test_history(self):
         leaf = lucid.ones(3, requires_grad=True)
         with pytest.raises(RuntimeError, match="leaf"):
@@ -712,3 +728,18 @@ def test_integers_from_all_of_64_bits() -> None:
     assert (signed < 0).mean() == pytest.approx(0.5, abs=0.06)
     unsigned = lucid.zeros(1000, dtype=lucid.uint64).random_().numpy()
     assert unsigned.dtype == np.uint64 and (unsigned >= 2**63).mean() == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "count"), [(1, 1, 3), (3, 2, 1), (2, 70, 300), (4000, 5, 3), (0, 4, 2), (2, 3000, 40)]
+)
+def test_choices_are_those_of_cumulative_weights(rows, width, count):
+    numbers = np.random.default_rng(0)
+    weights, chance = numbers.random((rows, width)), numbers.random((rows, count))
+    weights[:, width // 2 :] *= numbers.random((rows, width - width // 2)) < 0.5
+    weights[:, 0] += 1e-3
+    chance[:, 0] = 0.0
+    chance[:, -1] = np.nextafter(1, 0)
+    found = P.weighted_pick(lucid.tensor(weights), lucid.tensor(chance), count=count, replacement=True).numpy()
+    assert np.array_equal(found, picked(weights, chance))
+    assert (np.take_along_axis(weights, found, -1) > 0).all()

@@ -12,6 +12,7 @@ from scipy.integrate import quad
 import lucid
 from lucid import autograd, special
 from lucid.backends.numpy.special import incomplete
+from lucid.core.primitive import P
 from lucid.func import grad, hessian, vmap
 from lucid.interop import scipy_ufuncs
 
@@ -500,3 +501,48 @@ def test_norm_of_order_0_counts_nan():
 def test_degrees_that_would_take_for_ever_are_refused(name):
     with pytest.raises(ValueError, match=r"degree 1e\+300"):
         getattr(special, name)(lucid.tensor([0.5], dtype=lucid.float64), 1e300)
+
+
+def _shapes_and_chances():
+    numbers = np.random.default_rng(3)
+    a = np.exp(numbers.uniform(np.log(1e-3), np.log(2e3), 4000))
+    p = np.where(numbers.random(4000) < 0.5, numbers.random(4000), 10.0 ** numbers.uniform(-15, 0, 4000))
+    a[:6], p[:6] = [0.5, 2.0, -1.0, np.nan, 2.0, 3.0], [0.0, 1.0, 0.5, 0.5, np.nan, 2.0]
+    return a, p
+
+
+def test_gamma_quantiles_are_those_of_the_reference():
+    a, p = _shapes_and_chances()
+    found = special.gammaincinv(lucid.tensor(a), lucid.tensor(p)).numpy()
+    np.testing.assert_allclose(found, scipy.gammaincinv(a, p), rtol=2e-12)
+
+
+def test_slopes_of_gamma_quantiles_are_those_of_the_reference():
+    a, p = (v[6:] for v in _shapes_and_chances())
+    x = scipy.gammaincinv(a, p)
+    a, x = a[x > 1e-250], x[x > 1e-250]
+    found = P.gammaincinv_by_a(lucid.tensor(a), lucid.tensor(x)).numpy()
+    np.testing.assert_allclose(found, incomplete.gamma_quantile_by_a(a, x), rtol=2e-11)
+
+
+@pytest.mark.parametrize("name", ["gammaincinv", "gammaincinv_by_a"])
+def test_gamma_quantiles_do_not_depend_on_what_is_computed_beside_them(name):
+    a, p = (v[6:] for v in _shapes_and_chances())
+    kernel = getattr(P, name)
+    whole = kernel(lucid.tensor(a), lucid.tensor(p)).numpy()
+    for part in (slice(0, 1), slice(5, 22), slice(7, 3000), slice(None, None, -3)):
+        np.testing.assert_array_equal(
+            kernel(lucid.tensor(a[part].copy()), lucid.tensor(p[part].copy())).numpy(), whole[part]
+        )
+    same = kernel(lucid.tensor(a[9]).expand(len(p)), lucid.tensor(p)).numpy()
+    each = kernel(lucid.tensor(np.full(len(p), a[9])), lucid.tensor(p)).numpy()
+    np.testing.assert_array_equal(same, each)
+
+
+def test_gamma_quantiles_broadcast():
+    a, p = np.array([[0.5], [3.0]]), np.array([0.1, 0.5, 0.9])
+    for left, right in ((a, p), (a[0], p), (a[:0], p), (a, p[:0]), (a[0, 0], p[1])):
+        found = special.gammaincinv(lucid.tensor(left), lucid.tensor(right)).numpy()
+        np.testing.assert_allclose(found, scipy.gammaincinv(left, right), rtol=1e-13)
+    found = special.gammaincinv(lucid.tensor(a, dtype=lucid.float32), lucid.tensor(p, dtype=lucid.float32))
+    assert found.dtype == lucid.float32

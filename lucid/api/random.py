@@ -11,10 +11,10 @@ import numpy as np
 from lucid.api import rng
 from lucid.api.creation import _at
 from lucid.api.rng import Generator, _halves
-from lucid.backends.numpy.random import raise_unless_weights
 from lucid.core import arrays, dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
+from lucid.core.kernels import table
 from lucid.core.levels import tracing
 from lucid.core.primitive import lift
 from lucid.core.source_lines import here
@@ -183,7 +183,7 @@ def draw(
     """
     if as_device(device).type == "meta":
         return abstract(shape, dtype or kind)
-    stream = rng.default_generator() if generator is None else _given(generator)
+    stream = stream_of(generator)
     if tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
         return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
@@ -204,7 +204,10 @@ def _spread(drawn: Tensor, examples: list[Batch]) -> Tensor:
     return drawn
 
 
-def _given(generator: Any) -> Generator:
+def stream_of(generator: Any) -> Generator:
+    """The generator that was given, or the default one."""
+    if generator is None:
+        return rng.default_generator()
     if not isinstance(generator, Generator):
         raise TypeError(f"generator must be a lucid.Generator, not {type(generator).__name__}")
     return generator
@@ -499,6 +502,12 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
     return promotion.cast(of_class((x,), _trials(x.shape, x if p is None else p, generator, "bernoulli")), x.np_dtype)
 
 
+def _followed_no_further(input: Any) -> Tensor:
+    """A tensor in double precision by which draws have no derivative."""
+    x = lift(input)
+    return promotion.cast(x if is_plain(x) and not x._requires_grad else x.detach(), _F64)
+
+
 def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     """Counts of events whose expected numbers are given by `input`.
 
@@ -510,7 +519,7 @@ def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     if not x.is_floating_point():
         raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
     chance = draw(rng.OPEN_UNIFORM, x.shape, _F64, generator, "poisson")
-    return promotion.cast(P.poisson_quantile(chance, promotion.cast(x.detach(), _F64)), x.np_dtype)
+    return promotion.cast(P.poisson_quantile(chance, _followed_no_further(x)), x.np_dtype)
 
 
 def multinomial(
@@ -522,7 +531,7 @@ def multinomial(
     >>> lucid.multinomial(lucid.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     Tensor([1, 1])
     """
-    x = promotion.cast(lift(input).detach(), _F64)
+    x = _followed_no_further(input)
     if x.ndim not in (1, 2) or not x.shape[-1]:
         raise ArgumentError(f"multinomial: expected one or two dimensions of weights, not shape {x.shape}")
     if num_samples <= 0:
@@ -530,7 +539,7 @@ def multinomial(
     count = int(num_samples)
     source, shape = (rng.UNIFORM, (*x.shape[:-1], count)) if replacement else (rng.OPEN_UNIFORM, x.shape)
     if is_plain(x):
-        raise_unless_weights(x._array, count, replacement)  # before anything is drawn
+        table["require_weights"](x._array, count, replacement)  # before anything is drawn
     chance = draw(source, shape, _F64, generator, "multinomial")
     return P.weighted_pick(x, chance, count=count, replacement=replacement)
 
@@ -547,7 +556,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
         raise TypeError(f"binomial: counts and probabilities must be floating-point, not {n.dtype}")
     shape = np.broadcast_shapes(n.shape, p.shape)
     chance = rand(*shape, dtype=dtypes.float64, generator=generator)
-    return P.binomial_quantile(chance, n.detach().double(), p.detach().double()).to(n.np_dtype)
+    return P.binomial_quantile(chance, _followed_no_further(n), _followed_no_further(p)).to(n.np_dtype)
 
 
 def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0, device: Any = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Filling tensors with random numbers in place."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,15 +16,18 @@ from lucid.api.random import (
     _trials,
     _whole,
     draw,
+    stream_of,
     whole_numbers,
 )
 from lucid.api.rng import Generator
-from lucid.core import dtypes
-from lucid.core.primitive import P
+from lucid.core import arrays, dtypes, levels
+from lucid.core.primitive import P, constant
 from lucid.core.tensor import Tensor
+from lucid.ops.out import memory_for_numbers, note_write
 from lucid.ops.promotion import cast
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+Step = tuple[Any, ...]  # a primitive, and the numbers that it takes behind what is drawn
 
 
 def _fill_type(self: Tensor, name: str) -> np.dtype[Any]:
@@ -47,11 +50,28 @@ def _fill(
 
 
 def _fill_by_operations(
-    self: Tensor, source: rng.Source, kind: np.dtype[Any], finish: Callable[[Tensor], Tensor], generator: Any, name: str
+    self: Tensor, source: rng.Source, kind: np.dtype[Any], steps: Sequence[Step], generator: Any, name: str
 ) -> Tensor:
-    """The same by operations on tensors, which programs compute in their loops."""
-    drawn = finish(draw(source, self.shape, kind, generator, name, device=self.device))
+    """The same by primitives on tensors, which programs compute in their loops."""
+    if _filled_in_place(self, source, steps, generator):
+        note_write(self, name)
+        return self
+    drawn = draw(source, self.shape, kind, generator, name, device=self.device)
+    for primitive, *numbers in steps:
+        drawn = primitive(drawn, *numbers)
     return random_fill(self, cast(drawn, self.np_dtype), name)
+
+
+def _filled_in_place(self: Tensor, source: rng.Source, steps: Sequence[Step], generator: Any) -> bool:
+    """The same in the memory of the tensor, if nothing else is to happen there; whether it was done."""
+    array = None if levels.active.get() else memory_for_numbers(self)
+    if array is None or not source.drawn_into(stream_of(generator), array):
+        return False
+    for primitive, *numbers in steps:
+        operands = (array, *[constant(number, array.dtype) for number in numbers])
+        if not arrays.call_into(primitive, array, operands, {}):
+            arrays.assign(array, primitive.kernel(*operands))
+    return True
 
 
 def _number(value: Any) -> Any:
@@ -69,20 +89,18 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     low, high = float(_number(from_)), float(_number(to))
     if not low <= high or math.isinf(high - low):
         raise ValueError(f"uniform_: the range from {low} to {high} is not a finite range")
-    kind = _floating(self.dtype, "uniform_")
+    kind = _floating(self.np_dtype, "uniform_")
 
-    def finish(drawn: Tensor) -> Tensor:
-        if (low, high) == (0.0, 1.0):
-            return drawn
-        return drawn * (high - low) + low * (1 + 1j) if kind in dtypes.COMPLEX else _stretched(drawn, low, high)
-
-    return _fill_by_operations(self, rng.UNIFORM, kind, finish, generator, "uniform_")
+    steps = () if (low, high) == (0.0, 1.0) else _stretching(low, high, kind)
+    return _fill_by_operations(self, rng.UNIFORM, kind, steps, generator, "uniform_")
 
 
-def _stretched(unit: Tensor, low: float, high: float) -> Tensor:
-    """From [0, 1) to [low, high), also where the sum would be rounded up to `high`."""
-    out = unit * (high - low) + low
-    return out if low == high else P.minimum(out, _below(low, high, unit.np_dtype))
+def _stretching(low: float, high: float, kind: np.dtype[Any]) -> Sequence[Step]:
+    """From [0, 1) to [low, high), also where the sum would be rounded up to `high`; complex numbers in both parts."""
+    if kind in dtypes.COMPLEX:
+        return (P.mul, high - low), (P.add, low * (1 + 1j))
+    steps = (P.mul, high - low), (P.add, low)
+    return steps if low == high else (*steps, (P.minimum, _below(low, high, kind)))
 
 
 @lru_cache(64)
@@ -99,13 +117,11 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     Tensor([5., 5.])
     """
     _raise_if_negative(std, "std", "normal_")
-    kind = _floating(self.dtype, "normal_")
+    kind = _floating(self.np_dtype, "normal_")
     mean, std = _number(mean), _number(std)
 
-    def finish(drawn: Tensor) -> Tensor:
-        return drawn if (mean, std) == (0.0, 1.0) else drawn * std + mean
-
-    return _fill_by_operations(self, rng.NORMAL, kind, finish, generator, "normal_")
+    steps = () if (mean, std) == (0.0, 1.0) else ((P.mul, std), (P.add, mean))
+    return _fill_by_operations(self, rng.NORMAL, kind, steps, generator, "normal_")
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -131,9 +147,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     if not lambd > 0:
         raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
     kind, rate = _fill_type(self, "exponential_"), float(-_number(lambd))
-    return _fill_by_operations(
-        self, rng.OPEN_UNIFORM, kind, lambda drawn: P.log(drawn) / rate, generator, "exponential_"
-    )
+    return _fill_by_operations(self, rng.OPEN_UNIFORM, kind, ((P.log,), (P.div, rate)), generator, "exponential_")
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:

@@ -189,13 +189,13 @@ class Generator:
             out[start : start + size] = make(self._words(self._advance(size, per_word)))[:size]
         return out
 
-    def at_once(self, recipe: Recipe, shape: tuple[int, ...]) -> Any:
-        """Numbers of this shape by a backend that knows the recipe; else None, and nothing is drawn."""
+    def at_once(self, recipe: Recipe, shape: tuple[int, ...], into: Any = None) -> Any:
+        """Numbers of this shape by a backend that knows the recipe, in an array `into`; else None, and nothing is drawn."""
         if levels.tracing():
             self._note()
         with self._lock:
             first = self._offset
-            out = self._from_block(recipe, first, shape)
+            out = self._from_block(recipe, first, shape, into)
             if out is not None:
                 self._offset, self._bits = first - -out.size * recipe.bits // _BITS_OF_BLOCK, None
         return out
@@ -211,12 +211,12 @@ class Generator:
             self._offset, self._bits = first + blocks, None
             return self._chosen_seed(), first
 
-    def _from_block(self, recipe: Recipe, first: int, shape: tuple[int, ...]) -> Any:
+    def _from_block(self, recipe: Recipe, first: int, shape: tuple[int, ...], into: Any = None) -> Any:
         """The same from a block on, wherever the generator is."""
         made = _table.get("draw_from_stream") if first < _FAR else None
         if made is None:
             return None
-        return made(recipe, self._chosen_seed() if self._seed is None else self._seed, first, shape)
+        return made(recipe, self._chosen_seed() if self._seed is None else self._seed, first, shape, into)
 
     def _words(self, count: int) -> Words:
         """The words before the position, which has moved on by them."""
@@ -402,6 +402,11 @@ class Source(NamedTuple):
         recipe = self.recipes.get(dtype)
         out = None if recipe is None else generator.at_once(recipe, shape)
         return self.sample(generator, math.prod(shape), dtype).reshape(shape) if out is None else out
+
+    def drawn_into(self, generator: Generator, array: Any) -> bool:
+        """Draw into the memory of an array in row-major order, where a backend does that at once; whether it did."""
+        recipe = self.recipes.get(array.dtype)
+        return recipe is not None and generator.at_once(recipe, array.shape, array) is not None
 
     def blocks(self, count: int, dtype: Any) -> int:
         """By how much a draw moves its generator on."""

@@ -17,6 +17,7 @@ cdef class One:
 @cython.locals(storage=Storage)
 cdef bint _is_free(TensorFields target) except -1
 cpdef object memory_of(TensorFields target, TensorFields source)
+cpdef object memory_for_numbers(TensorFields target)
 @cython.locals(storage=Storage)
 cpdef object note_write(TensorFields target, str name)
 cpdef bint put(TensorFields target, TensorFields source, str name) except -1

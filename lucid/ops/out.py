@@ -129,12 +129,18 @@ def memory_of(target: Tensor, source: Tensor) -> Any:
 
     `note_write` comes after that.
     """
-    if source._level or not _is_free(target) or not table["is_writable"](target._array):
+    if source._level:
         return None
+    array = memory_for_numbers(target)
     synced(source)
-    if (target._requires_grad or source._requires_grad) and _recording():
+    return None if source._requires_grad and _recording() else array
+
+
+def memory_for_numbers(target: Tensor) -> Any:
+    """The same for elements that belong to no tensor."""
+    if not _is_free(target) or not table["is_writable"](target._array):
         return None
-    return target._array
+    return None if target._requires_grad and _recording() else target._array
 
 
 def note_write(target: Tensor, name: str) -> None:

@@ -6,4 +6,5 @@ from lucid.backends.cpu.generated import draws as draws
 from lucid.backends.cpu.generated import gathers as gathers
 from lucid.backends.cpu.generated import movement as movement
 from lucid.backends.cpu.generated import norms as norms
+from lucid.backends.cpu.generated import quantiles as quantiles
 from lucid.backends.cpu.generated import rules as rules

@@ -193,7 +193,7 @@ class _Printer:
                 (frozenset(self.reads[p]), self.body.steps[p].dtype, f"r{p}") for p in dying if self._is_new(p)
             ]
             if ufunc is None:
-                self.names[f"f{k}"] = kernels.reference(step.primitive)
+                self.names[f"f{k}"] = _kernel_of(step.primitive)
                 call = f"f{k}({arguments})"
                 lines.append(f"    out[...] = {call}" if into and k == count - 1 else f"    {name} = {call}")
                 free = room
@@ -229,6 +229,15 @@ class _Printer:
         name = f"c{len(self.names)}"
         self.names[name] = np.asarray(value, kind) if is_float else value
         return name
+
+
+def _kernel_of(primitive: Any) -> Callable[..., Any]:
+    """The reference; for what calls a library, the kernel of the backend in use where that has one of its own."""
+    if getattr(primitive, "calls", "") and kernels.has_own(
+        primitive, tuple(b for b in kernels.BACKENDS if b != kernels.REFERENCE)
+    ):
+        return lambda *arrays, **params: kernels.resolved(primitive)(*arrays, **params)
+    return kernels.reference(primitive)
 
 
 def _places(operands: Sequence[Any]) -> set[int]:

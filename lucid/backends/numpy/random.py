@@ -24,21 +24,27 @@ _SERIES_C = (1 / 3, -1 / 36, 7 / 810, -137 / 38880, 5 / 3024, -165779 / 19595520
 
 
 Adding = Callable[[Any, Any, Any, Any], Any]
+Extent = Callable[[Any], tuple[float, float]]
 
 
-def poisson_quantile(chance: Any, rates: Any, added_up: Adding) -> Any:
+def extent(x: Any) -> tuple[float, float]:
+    """The least number, infinity if there is none, and the largest one that is not below 0; nan if that is among them."""
+    return x.min(initial=np.inf), x.max(initial=0)
+
+
+def poisson_quantile(chance: Any, rates: Any, added_up: Adding, extent: Extent = extent) -> Any:
     """The smallest count whose cumulative probability reaches `chance`."""
-    largest = rates.max(initial=0)
-    if not (rates.min(initial=0) >= 0 and largest < np.inf):
+    least, largest = extent(rates)
+    if not (least >= 0 and largest < np.inf):
         raise ValueError("poisson: rates must be finite and not negative")
     if chance.shape != rates.shape:
         chance, rates = np.broadcast_arrays(chance, rates)
-    shape, chance, rates = chance.shape, chance.reshape(-1), rates.reshape(-1)
     if largest < _SUMMED:
-        return added_up(chance, np.exp(-rates), rates, np.zeros_like(rates)).reshape(shape)
+        return added_up(chance, np.exp(-rates), rates, 0.0)
+    shape, chance, rates = chance.shape, chance.reshape(-1), rates.reshape(-1)
     out, few = np.empty(rates.size), rates < _SUMMED
     low = rates[few]
-    out[few] = added_up(chance[few], np.exp(-low), low, np.zeros_like(low))
+    out[few] = added_up(chance[few], np.exp(-low), low, 0.0)
     many = np.flatnonzero(~few)
     for start in range(0, many.size, _BLOCK):
         at = many[start : start + _BLOCK]
@@ -49,13 +55,15 @@ def poisson_quantile(chance: Any, rates: Any, added_up: Adding) -> Any:
 def added_up(chance: Any, none: Any, rise: Any, fall: Any) -> Any:
     """The smallest count k for which the probabilities up to it add up to `chance`, or from which on they add nothing more.
 
-    That of 0 is `none`, and that of k is that of k - 1 times (rise - fall · k) / k.
+    That of 0 is `none`, and that of k is that of k - 1 times (rise - fall · k) / k; `fall` may be one number.
     """
-    out, places, term, total, count = np.zeros(rise.shape), np.arange(rise.size), none, none, 0
+    shape = rise.shape
+    chance, none, rise, fall = (x.reshape(-1) for x in (chance, none, rise, np.broadcast_to(fall, shape)))
+    out, places, term, total, count = np.zeros(rise.size), np.arange(rise.size), none, none, 0
     while True:
         left = np.flatnonzero(total < chance)
         if not left.size:
-            return out
+            return out.reshape(shape)
         places, chance, rise, fall, term, total = (x[left] for x in (places, chance, rise, fall, term, total))
         count += 1
         share = (rise - fall * count) / count
@@ -88,35 +96,41 @@ def _searched(chance: Any, rates: Any) -> Any:
     return np.where(cumulative(fewer, rates) >= chance, fewer, count)
 
 
-def _pick(weights: Any, chance: Any, count: int, replacement: bool) -> Any:
-    """Places in rows of weights, from as many random numbers as there are samples (with replacement) or weights."""
-    raise_unless_weights(weights, count, replacement)
-    lead = weights.shape[:-1]
-    rows, chances = weights.reshape(-1, weights.shape[-1]), chance.reshape(-1, chance.shape[-1])
-    found = _with_replacement(rows, chances) if replacement else _without_replacement(rows, chances, count)
-    return found.reshape(*lead, count)
+class Choices:
+    """Choices by weights, of functions that give the extent of weights and that search in rows of them."""
 
+    def __init__(self, extent: Extent, picked: Callable[[Any, Any], Any]) -> None:
+        self.extent, self.picked = extent, picked
 
-def raise_unless_weights(weights: Any, num_samples: int, replacement: bool) -> None:
-    least = weights.min(initial=np.inf)
-    if not (least >= 0 and weights.max(initial=0) < np.inf):
-        raise ValueError("multinomial: weights must be finite and not negative")
-    if least > 0 and (replacement or num_samples <= weights.shape[-1]):
-        return
-    possible = (weights > 0).sum(-1)
-    if not possible.all():
-        raise ValueError("multinomial: a row of weights has no positive one")
-    if not replacement and num_samples > possible.min(initial=num_samples):
-        raise ValueError(
-            f"multinomial: {num_samples} samples without replacement, but only {possible.min()} weights are positive"
-        )
+    def pick(self, weights: Any, chance: Any, count: int, replacement: bool) -> Any:
+        """Places in rows of weights, from as many random numbers as there are samples (with replacement) or weights."""
+        self.require(weights, count, replacement)
+        lead = weights.shape[:-1]
+        rows, chances = weights.reshape(-1, weights.shape[-1]), chance.reshape(-1, chance.shape[-1])
+        found = self.picked(rows, chances) if replacement else _without_replacement(rows, chances, count)
+        return found.reshape(*lead, count)
+
+    def require(self, weights: Any, num_samples: int, replacement: bool) -> None:
+        """Raise unless so many can be chosen."""
+        least, largest = self.extent(weights)
+        if not (least >= 0 and largest < np.inf):
+            raise ValueError("multinomial: weights must be finite and not negative")
+        if least > 0 and (replacement or num_samples <= weights.shape[-1]):
+            return
+        possible = (weights > 0).sum(-1)
+        if not possible.all():
+            raise ValueError("multinomial: a row of weights has no positive one")
+        if not replacement and num_samples > possible.min(initial=num_samples):
+            raise ValueError(
+                f"multinomial: {num_samples} samples without replacement, but only {possible.min()} weights are positive"
+            )
 
 
 _COMPARED = 1 << 14  # comparisons, up to which they take less time than a search in each row
 _SORTED = 64  # weights, up to which all are sorted
 
 
-def _with_replacement(rows: Any, chance: Any) -> Any:
+def picked(rows: Any, chance: Any) -> Any:
     """By inverse transform: how many cumulative weights lie at or below a random part of the total."""
     sums = np.cumsum(rows, -1)
     parts = chance * sums[:, -1:]
@@ -180,11 +194,13 @@ def _satisfied(holds: Any, what: str) -> Any:
     return holds
 
 
+_CHOICES = Choices(extent, picked)
 fill(
     {
         "satisfied": _satisfied,
         "poisson_quantile": lambda chance, rates: poisson_quantile(chance, rates, added_up),
-        "weighted_pick": _pick,
+        "weighted_pick": _CHOICES.pick,
+        "require_weights": _CHOICES.require,
         "binomial_quantile": lambda chance, count, prob: binomial_quantile(chance, count, prob, added_up),
     }
 )

@@ -49,10 +49,25 @@ gammaincc = declare(
 
 # --- their inverses, by the implicit function theorem: with x(a, p) from P(a, x) = p, ∂x/∂a = -∂P/∂a ÷ density -----
 
+gammaincinv_by_a = declare(
+    "gammaincinv_by_a",
+    (
+        lambda a, x, out: (
+            -(P.gammainc_by_a(a, x, order=2) + out * P.gamma_density(a, x, by_a=1, by_x=0))
+            / P.gamma_density(a, x, by_a=0, by_x=0)
+        ),
+        lambda a, x, out: (
+            -(P.gamma_density(a, x, by_a=1, by_x=0) + out * P.gamma_density(a, x, by_a=0, by_x=1))
+            / P.gamma_density(a, x, by_a=0, by_x=0)
+        ),
+    ),
+    "a x",
+    calls="quadrature",
+)
 gammaincinv = declare(
     "gammaincinv",
     (
-        lambda a, out: -P.gammainc_by_a(a, out, order=1) / P.gamma_density(a, out, by_a=0, by_x=0),
+        lambda a, out: P.gammaincinv_by_a(a, out),
         lambda a, out: 1 / P.gamma_density(a, out, by_a=0, by_x=0),
     ),
     "a p",

@@ -8,7 +8,7 @@ import numpy as np
 from lucid.backends.cpu import counts
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.launch import draws as launch_draws
-from lucid.backends.numpy.random import binomial_quantile, poisson_quantile
+from lucid.backends.numpy.random import Choices, binomial_quantile, poisson_quantile
 from lucid.codegen import lock
 from lucid.core.kernels import fill
 
@@ -31,9 +31,12 @@ def stream(name: str, dtype: np.dtype[Any], bits: int, digits: int) -> Any:
 
 if support.in_use:
     fill({"draw_from_stream": launch_draws.drawing(stream)}, "cpu", has_frames=True)
+_choices = Choices(counts.extent, counts.picked)
 fill(
     {
-        "poisson_quantile": lambda chance, rates: poisson_quantile(chance, rates, counts.added_up),
+        "weighted_pick": _choices.pick,
+        "require_weights": _choices.require,
+        "poisson_quantile": lambda chance, rates: poisson_quantile(chance, rates, counts.added_up, counts.extent),
         "binomial_quantile": lambda chance, count, prob: binomial_quantile(chance, count, prob, counts.added_up),
     },
     "cpu",

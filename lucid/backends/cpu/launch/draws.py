@@ -22,8 +22,8 @@ class Stream:
 
 
 def drawing(make: Callable[..., Stream | None]) -> Callable[..., Any]:
-    """`draw(recipe, key, first, shape)`: an array of the stream of a key, from the block `first` on; None without a loop.
+    """`draw(recipe, key, first, shape, into)`: an array of the stream of a key, from the block `first` on; None without a loop.
 
-    `make` gives the loop for all that a recipe (`lucid.api.rng.Recipe`) says but its numbers.
+    It is a new one, or `into`, which has the shape and the type. `make` gives the loop for all that a recipe (`lucid.api.rng.Recipe`) says but its numbers.
     """
     raise AssertionError("there is no compiled code")

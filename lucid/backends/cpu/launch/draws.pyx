@@ -83,7 +83,7 @@ def drawing(make):
     cdef dict known = {}
     latest = (None, None)  # the recipe that was asked for last, mostly again, and its loop
 
-    def draw(recipe, key, Py_ssize_t first, shape):
+    def draw(recipe, key, Py_ssize_t first, shape, into=None):
         nonlocal latest
         cdef tuple found = latest
         if found[0] is not recipe:
@@ -91,12 +91,12 @@ def drawing(make):
             if kind not in known:
                 known[kind] = make(*kind)
             latest = found = (recipe, known[kind])
-        return None if found[1] is None else _drawn(<Stream>found[1], key, first, tuple(shape), <tuple>recipe[4])
+        return None if found[1] is None else _drawn(<Stream>found[1], key, first, tuple(shape), <tuple>recipe[4], into)
 
     return draw
 
 
-cdef object _drawn(Stream loop, object key, Py_ssize_t first, tuple shape, tuple numbers):
+cdef object _drawn(Stream loop, object key, Py_ssize_t first, tuple shape, tuple numbers, np.ndarray into):
     cdef Task task
     cdef np.npy_intp sizes[DIMS]
     cdef Py_ssize_t count
@@ -105,7 +105,9 @@ cdef object _drawn(Stream loop, object key, Py_ssize_t first, tuple shape, tuple
         raise ValueError(f"an array has at most {DIMS} dimensions, not {len(shape)}")
     for k in range(len(shape)):
         sizes[k] = shape[k]
-    out = new_array(loop.dtype, len(shape), sizes, NULL)
+    cdef np.ndarray out = new_array(loop.dtype, len(shape), sizes, NULL) if into is None else into
+    if not np.PyArray_IS_C_CONTIGUOUS(out) or out.descr is not loop.dtype:
+        return None
     count = np.PyArray_SIZE(out)
     _give(&task, loop, count, numbers)
     if count == 0:

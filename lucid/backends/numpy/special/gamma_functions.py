@@ -11,6 +11,7 @@ fill(
         "gammainc_by_a": in_double(incomplete.gammainc_by_a),
         "gammainc": in_double(special.gammainc),
         "gammaincc": in_double(special.gammaincc),
+        "gammaincinv_by_a": in_double(incomplete.gamma_quantile_by_a),
         "gammaincinv": in_double(special.gammaincinv),
         "beta": in_double(special.beta),
         "betaln": in_double(special.betaln),

@@ -135,6 +135,12 @@ def gamma_density(a: Array, x: Array, by_a: int, by_x: int) -> Array:
     return np.where((a < 0) | (x < 0) | np.isnan(a + x), np.nan, total)
 
 
+def gamma_quantile_by_a(a: Array, x: Array) -> Array:
+    """∂x/∂a where P(a, x) stays as it is."""
+    slope: Array = -gammainc_by_a(a, x, 1) / gamma_density(a, x, 0, 0)
+    return slope
+
+
 def _gamma_series(a: Array, x: Array, order: int) -> Array:
     """Σ x^(a+k) e^(-x) / Γ(a+k+1), differentiated by a term by term, for x < 1."""
     factors = exponential_derivatives(_gamma_slopes(a, np.log(x)), order, 0)
