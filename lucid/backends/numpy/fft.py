@@ -38,7 +38,9 @@ def _pocketfft() -> Any:
 
 def _by_itself() -> Any:
     scipy = find_spec("scipy")
-    folders = [os.path.join(folder, "fft", "_pocketfft") for folder in (scipy and scipy.submodule_search_locations) or ()]
+    folders = [
+        os.path.join(folder, "fft", "_pocketfft") for folder in (scipy and scipy.submodule_search_locations) or ()
+    ]
     spec = PathFinder.find_spec(_MODULE, folders)
     if spec is None or spec.loader is None:
         return None
