@@ -34,7 +34,7 @@ MODULES = (
     "api.splitting", "api.statistics",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
-    "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.solvers", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
+    "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.factorizations", "linalg.products", "linalg.solvers", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
     "nn.functional.spatial", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",

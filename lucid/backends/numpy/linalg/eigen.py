@@ -64,9 +64,10 @@ def _general(name: str, x: Any, vectors: bool) -> tuple[Any, Any]:
     """Eigenvalues of any matrices, and their vectors or None."""
     wide = complex_of(x.dtype)
     if not one_by_one(x):
-        found = _converged(name, np.linalg.eig if vectors else np.linalg.eigvals, x)
-        w, v = found if vectors else (found, None)
-        return w.astype(wide), v.astype(wide) if vectors else None
+        if not vectors:
+            return _converged(name, np.linalg.eigvals, x).astype(wide), None
+        w, v = _converged(name, np.linalg.eig, x)
+        return w.astype(wide), v.astype(wide)
     raise_unless_finite(name, x)
     w, v, solve = np.empty(x.shape[:-1], wide), np.empty(x.shape, wide) if vectors else None, routine("geev", x)
     lwork = workspace("geev", solve.dtype, x.shape[-1], 0, int(vectors))
