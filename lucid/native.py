@@ -34,7 +34,7 @@ MODULES = (
     "api.splitting", "api.statistics",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
-    "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
+    "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.factorizations", "linalg.products", "linalg.solvers", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
     "nn.functional.spatial", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
@@ -54,7 +54,7 @@ EXACT = (
     "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
-    *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",
+    *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.distances", "backends.cpu.rowwise", "backends.cpu.attention",
     "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.implicit_gemm", "backends.cpu.csr",
     "backends.cpu.table_rows", "compiler.runtime",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,10 +133,10 @@ def test_parts_that_have_no_influence_get_no_gradient(n):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", NAMES)
 def test_both_engines_agree(name, dtype, monkeypatch):
-    """Large transforms run in SciPy, small ones in NumPy; here one is made to run in both."""
+    """Transforms run in what SciPy's functions call, and in these functions where there is no such module."""
     x = lucid.tensor(operand(np.random.default_rng(0), name, (3, 5, 6), dtype))
     small = {norm: getattr(lucid.fft, name)(x, norm=norm) for norm in NORMS}
-    monkeypatch.setattr(kernels, "_LARGE", 1)
+    monkeypatch.setattr(kernels, "_pocketfft", lambda: None)
     for norm, result in small.items():
         large = getattr(lucid.fft, name)(x, norm=norm)
         assert large.dtype == result.dtype
@@ -152,13 +153,42 @@ def test_large_transforms():
     np.testing.assert_allclose(x.grad.numpy(), 1, atol=1e-12)
 
 
-@pytest.mark.parametrize(("given", "found"), [("3", 3), ("0", None), ("many", None)])
-def test_number_of_threads(given, found, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", given)
-    kernels._cores.cache_clear()
-    cores = kernels._cores()
-    kernels._cores.cache_clear()
-    assert cores == found if found else cores >= 1
+@pytest.mark.parametrize("function", ["_pocketfft", "_by_itself"])
+def test_the_module_is_there(function):
+    """If SciPy gives it up, transforms are right all the same, but a small one takes five times as long."""
+    assert getattr(kernels, function)() is not None
+
+
+@pytest.mark.parametrize("wrong", [None, object(), SimpleNamespace(r2c=lambda x: x)])
+def test_another_module_is_not_used(wrong, monkeypatch):
+    monkeypatch.delitem(sys.modules, kernels._MODULE, raising=False)
+    monkeypatch.setattr(kernels, "_by_itself", lambda: wrong)
+    assert kernels._pocketfft.__wrapped__() is None
+
+
+def test_threads_are_those_that_users_ask_for(monkeypatch):
+    x = np.broadcast_to(np.float32(1), (1000, 1000))
+    monkeypatch.setattr(kernels, "threads", lambda: 3)
+    assert [kernels._threads(v) for v in (x, x[:300], x[:100])] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("n", [1, 2, 31, 32])
+def test_spectra_of_real_numbers_that_are_mirrored(n, dim, dtype):
+    shape = [40, 40, 40]
+    shape[dim] = n
+    a = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    for name in ("fft", "ifft"):
+        got = getattr(lucid.fft, name)(lucid.tensor(a), dim=dim)
+        want = getattr(np.fft, name)(a.astype(np.float64), axis=dim)
+        np.testing.assert_allclose(got.numpy(), want, atol=np.finfo(dtype).eps * 100)
+        assert got.dtype.to_real().numpy == dtype
+
+
+def test_operands_that_are_not_aligned():
+    a = np.frombuffer(b"x" + np.arange(8.0).tobytes(), np.uint8)[1:].view(np.float64)
+    np.testing.assert_allclose(lucid.fft.rfft(lucid.from_numpy(a)).numpy(), np.fft.rfft(a), atol=1e-12)
 
 
 def test_imports_are_light():

@@ -7,17 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucid.api.indexing import along
 from lucid.api.shaping import broadcast_tensors, expand
-from lucid.core import modes
-from lucid.core.errors import ArgumentError
+from lucid.core import dtypes, modes
+from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.primitive import apply, lift
-from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled, mm, mv, raise_unless_of_rank
 from lucid.ops.contraction import matmul as matmul
 from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.indexing import index_primitive
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.ops.rules import P
@@ -326,17 +324,9 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     d = one_dim(dim, x.ndim, "cross")
     if x.shape[d] != 3:
         raise RuntimeError(f"cross: dimension {d} of {x.shape} must have size 3")
-    next_x, last_x, next_y, last_y = (_turned(v, d, first) for v in (x, y) for first in (1, 2))
-    return binary.sub(binary.mul(next_x, last_y), binary.mul(last_x, next_y))
-
-
-def _turned(x: Tensor, dim: int, first: int) -> Tensor:
-    """Vectors of three components from one of them on, and the others behind it in turn."""
-    return apply(index_primitive, (x, *along(wrapped(_TURNS[first]), x.shape[: dim + 1], dim)), {})
-
-
-# Arrays: to a trace, a tensor that it did not make is one to be found again.
-_TURNS = tuple([(np.arange(3) + first) % 3 for first in range(3)])
+    if x.np_dtype == dtypes.BOOL:
+        raise ElementTypeError("cross does not take booleans; convert them, as in x.int()")
+    return P.cross(x, y, dim=d)
 
 
 def trace(input: Any) -> Tensor:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from lucid.api import indexing, reductions
+from lucid.api import reductions
 from lucid.core import dtypes
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.tensor import Tensor, wrapped
 from lucid.ops.dims import numpy_names, real_dim
-from lucid.ops.norms import euclidean
+from lucid.ops.norms import differences, euclidean, row_distances
 from lucid.ops.out import takes_out
 from lucid.ops.promotion import KEEP, in_single, lift_all, promote
 from lucid.ops.rules import P
@@ -52,9 +52,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         raise RuntimeError(f"cdist: the leading dimensions of {x.shape} and {y.shape} do not broadcast") from None
     if p == 2 and max(x.shape[-2], y.shape[-2]) > _FEW:
         return euclidean(x, y)
-    rows = P.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
-    columns = P.reshape(y, shape=(*y.shape[:-2], 1, *y.shape[-2:]))
-    return _length(rows - columns, p)
+    if p == 2 and x.ndim == y.ndim == 2 and x.shape[-1]:
+        return row_distances(x, y)
+    return _length(differences(x, y), p)
 
 
 def _length(difference: Tensor, p: float) -> Tensor:
@@ -63,12 +63,14 @@ def _length(difference: Tensor, p: float) -> Tensor:
     return reductions.norm(difference, p, -1)
 
 
+_MOST_APART = 64  # rows of which all pairs are measured one by one, and known: their numbers take 32 kB
+
+
 def _pairs(count: int) -> Any:
-    """The numbers of two rows each, one vector of those of the first ones and one of the second ones."""
-    return np.triu_indices(count, 1)
+    """The places of all pairs of rows above the diagonal of a matrix, row by row."""
+    return np.flatnonzero(np.tri(count, k=-1).T)
 
 
-_MOST_KNOWN = 64  # rows of which all pairs are kept: they take 32 kB, and NumPy half the time of a call to find them
 _known_pairs = lru_cache(maxsize=16)(_pairs)
 
 
@@ -84,9 +86,11 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     if x.ndim != 2:
         raise RuntimeError(f"pdist: expected a matrix, not shape {x.shape}")
     count = x.shape[0]
-    first, second = (Tensor._wrap(i) for i in (_known_pairs(count) if count <= _MOST_KNOWN else _pairs(count)))
-    if p == 2 and count > _MOST_KNOWN:
-        return indexing.getitem(euclidean(x, x), (first, second))
+    places = _known_pairs(count) if count <= _MOST_APART else _pairs(count)
+    if p == 2 and x.shape[1]:
+        between = row_distances(x, x) if count <= _MOST_APART else euclidean(x, x)
+        return P.index(P.reshape(between, shape=(count * count,)), wrapped(places))
+    first, second = (wrapped(i) for i in np.divmod(places, max(count, 1)))
     return _length(P.index(x, first) - P.index(x, second), p)
 
 

@@ -155,6 +155,7 @@ def numpy_axes(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 kwargs["dim"] = kwargs.pop(theirs)
         return function(*args, **kwargs)
 
+    call.plain = function  # type: ignore[attr-defined]  # for whoever wraps it again, if no arguments have names
     return call
 
 

@@ -16,7 +16,7 @@ from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, common
 from lucid.ops.categories import bilinear_jvp
 from lucid.ops.promotion import KEEP, answer, lift_all, promote
-from lucid.ops.rules import P, is_complex
+from lucid.ops.rules import P, batched_to_front, conj, is_complex
 
 _autocast = modes.autocast.get
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -141,6 +141,21 @@ contract = Primitive(
     category="contraction",
     multiply_adds=lambda shapes, out, params: math.prod(params["labels"].sizes(*shapes).values()),
     pulls_arrays=True,
+)
+
+
+# Vector products along a dimension of size 3 of operands of one shape.
+cross = Primitive(
+    "cross",
+    operands=("x", "y"),
+    rules=(lambda ct, y, dim: P.cross(conj(y), ct, dim=dim), lambda ct, x, dim: P.cross(ct, conj(x), dim=dim)),
+    jvp=bilinear_jvp,
+    batch=lambda prim, values, batched, size, params: prim(
+        *batched_to_front(values, batched, size), dim=params["dim"] + 1
+    ),
+    abstract=lambda x, y, dim: Abstract(x.shape, common(x, y)),
+    category="other",
+    reason="differences of products of components, each with the two others",
 )
 
 

@@ -12,6 +12,7 @@ from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract, real_part, reduced
 from lucid.ops.categories import Fold, Reduction
 from lucid.ops.contraction import matmul, mT
+from lucid.ops.fused import Fused
 from lucid.ops.rules import (
     P,
     add_all,
@@ -168,4 +169,19 @@ euclidean = Primitive(
     ),
     category="reduction",
     fold=_norm_fold(2.0, of=lambda x, y: x - y),
+)
+
+
+def differences(x: Any, y: Any) -> Any:
+    """Each row of x less each of y; leading dimensions broadcast."""
+    rows = P.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+    return rows - P.reshape(y, shape=(*y.shape[:-2], 1, *y.shape[-2:]))
+
+
+# The same of two matrices, each pair of rows by itself: for few of them, whose gradient so loses no digits.
+row_distances = Fused(
+    "row_distances",
+    lambda x, y: norm(differences(x, y), p=2.0, dims=(x.ndim,), keepdim=False, divisor=1.0),
+    operands=("x", "y"),
+    abstract=lambda x, y: Abstract((x.shape[0], y.shape[0]), x.dtype),
 )

@@ -23,3 +23,5 @@ cpdef object note_write(TensorFields target, str name)
 cpdef bint put(TensorFields target, TensorFields source, str name) except -1
 @cython.locals(fields=TensorFields, storage=Storage, requires_grad=cython.bint, direct=cython.bint, tensors=list, arrays=list, given=tuple, settings=dict)
 cpdef bint computed_into(TensorFields target, str name, One one, object function, tuple args, dict params) except -1
+@cython.locals(fields=TensorFields)
+cdef bint _one_requires_grad(object values) except -1

@@ -1,7 +1,7 @@
 """`out=`: results written into tensors that the caller has."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from threading import get_ident
 from typing import Any
@@ -168,15 +168,13 @@ def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: di
     targets = [out] if isinstance(out, Tensor) else list(out) if isinstance(out, (tuple, list)) else []
     if not targets or not all(isinstance(t, Tensor) for t in targets):
         raise TypeError(f"{name}: out must be a tensor, or one tensor for each result, not {out!r}")
-    if _recording():
-        operands = [*args, *kwargs.values(), *targets]
-        if [a for a in operands if isinstance(a, _STRUCTURES)]:
-            operands = flatten(operands)[0]
-        if [t for t in operands if isinstance(t, Tensor) and t.requires_grad]:
-            raise RuntimeError(
-                f"{name}: functions with out= don't support automatic differentiation, but one of the arguments "
-                "requires grad; call it without out=, or under lucid.no_grad()"
-            )
+    if _recording() and (
+        _one_requires_grad(args) or _one_requires_grad(targets) or _one_requires_grad(kwargs.values())
+    ):
+        raise RuntimeError(
+            f"{name}: functions with out= don't support automatic differentiation, but one of the arguments "
+            "requires grad; call it without out=, or under lucid.no_grad()"
+        )
     result = function(*args, **kwargs)
     is_alike = isinstance(out, Tensor) and isinstance(result, Tensor) and shape_of(out) == shape_of(result)
     if is_alike and element_type(out) is element_type(result) and put(out, result, name):
@@ -193,6 +191,19 @@ def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: di
     if isinstance(result, Tensor):
         return targets[0]
     return type(result)(*targets) if hasattr(result, "_fields") else tuple(targets)
+
+
+def _one_requires_grad(values: Iterable[Any]) -> bool:
+    """Whether one of the values, or of those in structures among them, is a tensor that requires grad."""
+    for value in values:
+        if isinstance(value, TensorFields):
+            fields = value
+            synced(fields)
+            if fields._requires_grad:
+                return True
+        elif isinstance(value, _STRUCTURES) and _one_requires_grad(flatten(value)[0]):
+            return True
+    return False
 
 
 def _raise_if_unfit(name: str, target: Tensor, value: Tensor) -> None:

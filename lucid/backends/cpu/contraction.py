@@ -12,7 +12,8 @@ import numpy as np
 from lucid.backends.cpu import gemm
 from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
 from lucid.backends.cpu.launch.copies import contiguous
-from lucid.backends.cpu.loops import stacked_outer
+from lucid.backends.cpu.loops import across, stacked_outer
+from lucid.backends.numpy.contraction import cross_array as _reference_cross
 from lucid.backends.numpy.precision import NARROW
 from lucid.core import dtypes
 from lucid.core.kernels import fill
@@ -212,4 +213,14 @@ def dot(x: Any, y: Any) -> Any:
     return _np_matmul(x, y)
 
 
-fill({"contract": contract_array}, "cpu", has_frames=True)
+def cross_array(x: Any, y: Any, dim: int) -> Any:
+    """Vector products along a dimension."""
+    if not in_use or x.dtype not in _REAL or y.dtype is not x.dtype:
+        return _reference_cross(x, y, dim)
+    shape = (math.prod(x.shape[:dim]), 3, math.prod(x.shape[dim + 1 :]))
+    out = np.empty(x.shape, x.dtype)
+    across(x.reshape(shape), y.reshape(shape), out.reshape(shape))
+    return out
+
+
+fill({"contract": contract_array, "cross": cross_array}, "cpu", has_frames=True)

@@ -2,6 +2,7 @@
 
 from lucid.backends.cpu import contraction as contraction
 from lucid.backends.cpu import elementwise as elementwise
+from lucid.backends.cpu import threads as threads
 from lucid.backends.cpu.generated import draws as draws
 from lucid.backends.cpu.generated import gathers as gathers
 from lucid.backends.cpu.generated import movement as movement

@@ -1,6 +1,7 @@
 """How many threads compute."""
 
 from lucid.backends.cpu import blas, thread_pool
+from lucid.core.kernels import fill
 
 _first: list[int] = []  # how many there were before the first change
 
@@ -35,3 +36,6 @@ def get_num_threads() -> int:
     True
     """
     return blas.threads()
+
+
+fill({"threads": blas.threads}, "cpu")

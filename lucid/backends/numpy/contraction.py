@@ -15,4 +15,14 @@ def _contract(x: Any, y: Any, labels: Any) -> Any:
     return np.einsum(f"{labels.left},{labels.right}->{labels.out}", x, y)
 
 
-fill({"contract": _contract})
+def cross_array(x: Any, y: Any, dim: int) -> Any:
+    out = np.empty(x.shape, np.result_type(x, y))
+    a, b, found = ([v.swapaxes(0, dim)[k, ...] for k in range(3)] for v in (x, y, out))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            np.subtract(a[i] * b[j], a[j] * b[i], out=found[k])
+    return out
+
+
+fill({"contract": _contract, "cross": cross_array})

@@ -213,6 +213,7 @@ fill(
         "copy": lambda x, dtype=None, order="C": np.array(x, dtype, order=order),
         "expanded_copy": _expanded_copy,
         "assign": lambda x, value: np.copyto(x, value),
+        "threads": lambda: 1,
         "call_into": lambda primitive, out, operands, params: False,
         "item": lambda x: x.item(),
         "first": lambda x: x.flat[0],

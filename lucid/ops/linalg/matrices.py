@@ -120,10 +120,16 @@ def upper_half(x: Any) -> Any:
 
 
 def columns(x: Any, start: int, stop: int) -> Any:
+    """Some columns; all of them are the matrices themselves."""
+    if start == 0 and stop == x.shape[-1]:
+        return x
     return P.slice(x, index=(Ellipsis, slice(start, stop)))
 
 
 def rows(x: Any, start: int, stop: int) -> Any:
+    """Some rows; all of them are the matrices themselves."""
+    if start == 0 and stop == x.shape[-2]:
+        return x
     return P.slice(x, index=(Ellipsis, slice(start, stop), slice(None)))
 
 

@@ -1,4 +1,4 @@
-"""Norms by generated folds.
+"""Norms by generated folds, and distances by loops over pairs of rows.
 
 Generation does not reach what is done about sums that are too large or too small for their type: the reference does it.
 """
@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu import distances
 from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.reductions import launched
 from lucid.backends.cpu.launch import folds as launch_folds
+from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.numpy.norms import redo, rooted, safe_sums
 from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import kernels
-from lucid.core.kernels import fill
+from lucid.core.dtypes import SINGLE_AND_DOUBLE
+from lucid.core.kernels import WithBackward, fill
 from lucid.core.primitive import P
 from lucid.ops.norms import norm
 from lucid.ops.reductions import of_pairs
@@ -66,5 +69,21 @@ def _rooted(total: Any, p: float, divisor: float) -> Any:
     return np.asarray(rooted(total, p, divisor)) if within(total, low, high) else None
 
 
+def _distances_forward(x: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
+    if x.dtype in SINGLE_AND_DOUBLE:
+        out, (low, high) = np.empty((x.shape[0], y.shape[0]), x.dtype), safe_sums(x.dtype)
+        first = contiguous(x)
+        if distances.distances(first, first if y is x else contiguous(y), out, low, high):
+            return out, (out,)
+    return _norm(P.sub.kernel(x[:, None], y[None]), 2.0, (2,), False), ()
+
+
+def _distances_backward(cts: Any, operands: Any, residuals: Any, needs: Any) -> list[Any]:
+    x, y = [contiguous(v) for v in operands]
+    grads = [np.zeros(v.shape, v.dtype) if need else None for v, need in zip((x, y), needs, strict=True)]
+    distances.pull(contiguous(cts[0]), x, y, contiguous(residuals[0]), *grads)
+    return grads
+
+
 if support.in_use:
-    fill({"norm": _norm}, "cpu")
+    fill({"norm": _norm, "row_distances": WithBackward(_distances_forward, _distances_backward)}, "cpu")

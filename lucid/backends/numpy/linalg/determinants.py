@@ -17,7 +17,7 @@ def _signs_and_logarithms(x: Any) -> tuple[Any, Any]:
     size = np.empty(x.shape[:-2], np.float64)
     getrf = lapack("getrf", x.dtype)
     for i in np.ndindex(x.shape[:-2]):
-        factors, pivots, _ = getrf(x[i])
+        factors, pivots, _ = getrf(x[i].T)  # the same determinant: LAPACK counts by columns
         diagonal = factors.diagonal().astype(wide)
         sign[i] = np.sign(diagonal).prod() * (-1) ** np.count_nonzero(pivots != np.arange(len(pivots)))
         size[i] = np.log(np.abs(diagonal)).sum()

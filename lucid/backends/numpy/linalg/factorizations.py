@@ -9,7 +9,7 @@ from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
 )
-from lucid.backends.numpy.linalg.routines import lapack
+from lucid.backends.numpy.linalg.routines import lapack, one_by_one, places, routine
 from lucid.core.kernels import fill
 
 
@@ -18,12 +18,13 @@ def _cholesky_array(x: Any, checked: str) -> tuple[Any, Any]:
     if not x.size:
         return np.zeros_like(x), info
     try:
-        found = np.linalg.cholesky(x)
+        found = _one_by_one(x, info) if one_by_one(x) else np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
         found = _one_by_one(x, info)
-    # Not every LAPACK says that nan is not positive.
-    lost = np.isnan(np.diagonal(found, axis1=-2, axis2=-1))
-    np.copyto(info, np.argmax(lost, -1) + 1, where=lost.any(-1) & (info == 0), casting="same_kind")
+    # Not every LAPACK says that nan is not positive. All rows below the first one have it too.
+    if np.isnan(found[..., -1, -1]).any():
+        lost = np.isnan(np.diagonal(found, axis1=-2, axis2=-1))
+        np.copyto(info, np.argmax(lost, -1) + 1, where=lost.any(-1) & (info == 0), casting="same_kind")
     if checked and info.any():
         wrong = int(np.argmax(info.reshape(-1) != 0))
         raise LinAlgError(
@@ -35,10 +36,10 @@ def _cholesky_array(x: Any, checked: str) -> tuple[Any, Any]:
 
 def _one_by_one(x: Any, info: Any) -> Any:
     """Each matrix as far as it goes, and into `info` how far that was."""
-    potrf = lapack("potrf", x.dtype)
+    potrf = routine("potrf", x)
     out = np.empty(x.shape, x.dtype)
-    for i in np.ndindex(info.shape):
-        out[i], info[i] = potrf(x[i], lower=True, clean=True)
+    for i in places(info.shape):
+        out.swapaxes(-1, -2)[i], info[i] = potrf(x[i].T, lower=False, clean=True)  # LAPACK counts by columns
     return out
 
 
@@ -60,10 +61,12 @@ def _lu_array(x: Any, pivot: bool, checked: str) -> tuple[Any, Any, Any]:
     else:
         out, pivots = np.empty(x.shape, x.dtype), np.empty((*stack, k), np.int32)
         getrf = lapack("getrf", x.dtype)
-        for i in np.ndindex(stack) if x.size else ():
+        for i in places(stack) if x.size else ():
             out[i], pivots[i], _ = getrf(x[i])
-    zero = np.diagonal(out, axis1=-2, axis2=-1) == 0
-    info = np.where(zero.any(-1), np.argmax(zero, -1) + 1, 0).astype(np.int32) if k else np.zeros(stack, np.int32)
+    zero = out.diagonal(0, -2, -1) == 0
+    info = np.zeros(stack, np.int32)
+    if zero.any():
+        info[...] = np.where(zero.any(-1), np.argmax(zero, -1) + 1, 0)
     if checked and info.any():
         wrong = int(np.argmax(info.reshape(-1) != 0))
         at = info.reshape(-1)[wrong]

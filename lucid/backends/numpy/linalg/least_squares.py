@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.numpy.linalg.eigen import eigenpairs, eigenvalues, factors, singular_values
 from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
     raise_unless_finite,
 )
+from lucid.backends.numpy.linalg.orthogonal import tall_qr_array
+from lucid.backends.numpy.linalg.triangular import solve_triangular_array
 from lucid.core import dtypes
 from lucid.core.kernels import fill
 
@@ -26,21 +29,12 @@ def _inverses(values: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype), kept
 
 
-def _read(name: str, x: Any, hermitian: bool) -> Any:
-    """What is read of the matrices, all of it finite: of hermitian ones the lower triangle."""
-    if hermitian:
-        x = np.tril(x) + _adjoint_array(np.tril(x, -1))
-    raise_unless_finite(name, x)
-    return x
-
-
 def _pinv_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    x = _read("linalg.pinv", x, hermitian)
     if hermitian:
-        values, v = np.linalg.eigh(x)
+        values, v = eigenpairs(x, "L", "linalg.pinv")
         u = v
     else:
-        u, values, v = np.linalg.svd(x, full_matrices=False)
+        u, values, v = factors(x, name="linalg.pinv")
         v = _adjoint_array(v)
     return (v * _inverses(values, atol, rtol)[0][..., None, :]) @ _adjoint_array(u)
 
@@ -50,8 +44,8 @@ def _adjoint_array(x: Any) -> Any:
 
 
 def _rank_array(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
-    x = _read("linalg.matrix_rank", x, hermitian)
-    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    name = "linalg.matrix_rank"
+    sizes = np.abs(eigenvalues(x, "L", name)) if hermitian else singular_values(x, name)
     return np.count_nonzero(_counts(sizes, atol, rtol), axis=-1)
 
 
@@ -62,7 +56,7 @@ def _lstsq_array(a: Any, b: Any, rcond: float, driver: str) -> Any:
     if driver == "gels" and min(a.shape[-2:]):
         solutions = _full_rank_solutions(a, b, rcond)
         return solutions, np.zeros(stack, np.int64), np.zeros(stack, dtypes.real_of(a.dtype))
-    u, sizes, v = np.linalg.svd(a, full_matrices=False)
+    u, sizes, v = factors(a, name="linalg.lstsq")
     inverses, kept = _inverses(sizes, 0.0, rcond)
     solutions = _adjoint_array(v) @ (inverses[..., None] * (_adjoint_array(u) @ b))
     ranks = np.array(np.broadcast_to(np.count_nonzero(kept, axis=-1), stack))
@@ -72,7 +66,7 @@ def _lstsq_array(a: Any, b: Any, rcond: float, driver: str) -> Any:
 def _full_rank_solutions(a: Any, b: Any, rcond: float) -> Any:
     """From the QR factors of A, or of A* where A has more columns than rows."""
     tall = a.shape[-2] >= a.shape[-1]
-    q, r = np.linalg.qr(a if tall else _adjoint_array(a))
+    q, r, _ = tall_qr_array(a if tall else _adjoint_array(a), False)
     diagonal = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
     deficient = (diagonal <= rcond * diagonal.max(-1, keepdims=True)).any(-1)
     if deficient.any():
@@ -82,8 +76,8 @@ def _full_rank_solutions(a: Any, b: Any, rcond: float) -> Any:
             "use 'gelsd' for the shortest of all solutions"
         )
     if tall:
-        return np.linalg.solve(r, _adjoint_array(q) @ b)
-    return q @ np.linalg.solve(_adjoint_array(r), b)
+        return solve_triangular_array(r, _adjoint_array(q) @ b, upper=True, unit=False)
+    return q @ solve_triangular_array(_adjoint_array(r), b, upper=False, unit=False)
 
 
 fill(

@@ -8,7 +8,7 @@ from lucid.backends.numpy.linalg.errors import (
     LinAlgError,
     element,
 )
-from lucid.backends.numpy.linalg.routines import LARGE, PANEL, lapack
+from lucid.backends.numpy.linalg.routines import LARGE, PANEL, lapack, one_by_one, places, routine
 from lucid.core.kernels import fill
 
 
@@ -40,13 +40,14 @@ def _inverted(x: Any) -> Any:
 
 def solutions(a: Any, b: Any) -> Any:
     """The solutions X of A X = B; NumPy's error if a pivot is 0."""
-    if a.shape[-1] < LARGE or not b.shape[-1]:
+    if not one_by_one(a, b):
         return np.linalg.solve(a, b)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*stack, *b.shape[-2:]), np.result_type(a, b))
-    gesv = lapack("gesv", out.dtype)
-    a, b = np.broadcast_to(a, (*stack, *a.shape[-2:])), np.broadcast_to(b, out.shape)
-    for i in np.ndindex(stack):
+    gesv = routine("gesv", a)
+    if stack:
+        a, b = np.broadcast_to(a, (*stack, *a.shape[-2:])), np.broadcast_to(b, out.shape)
+    for i in places(stack):
         *_, out[i], info = gesv(a[i], b[i])
         if info > 0:
             raise np.linalg.LinAlgError

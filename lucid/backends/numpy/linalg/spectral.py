@@ -4,36 +4,34 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy.linalg.errors import raise_unless_finite
+from lucid.backends.numpy.linalg.eigen import eigenpairs, factors, singular_values
 from lucid.core.kernels import fill
 
 
 def _nuclear_norm_array(x: Any) -> Any:
-    raise_unless_finite("linalg.matrix_norm", x)
-    return np.linalg.svd(x, compute_uv=False).sum(-1)
+    return np.asarray(singular_values(x, "linalg.matrix_norm").sum(-1))
 
 
 def _polar_array(x: Any) -> Any:
-    u, sizes, v = np.linalg.svd(x, full_matrices=False)
+    u, sizes, v = factors(x)
     return (u if sizes.all() else u * (sizes > 0)[..., None, :]) @ v
 
 
 def _sylvester_array(h: Any, k: Any) -> Any:
     """In the basis of H's eigenvectors the equation is one for each element: 0 where their sum is not positive."""
-    sizes, q = np.linalg.eigh(h)
+    sizes, q = eigenpairs(h, "L")
     back = np.conj(np.swapaxes(q, -1, -2))
     sums = sizes[..., :, None] + sizes[..., None, :]
     return q @ ((back @ k @ q) / np.where(sums > 0, sums, np.inf)) @ back
 
 
 def _extreme_array(x: Any, largest: bool) -> Any:
-    raise_unless_finite("linalg.matrix_norm", x)
-    return np.linalg.svd(x, compute_uv=False)[..., 0 if largest else -1]
+    return singular_values(x, "linalg.matrix_norm")[..., 0 if largest else -1]
 
 
 def _extreme_pair_array(x: Any, largest: bool) -> Any:
     """u v* for the extreme singular value; several that are equal share."""
-    u, sizes, v = np.linalg.svd(x, full_matrices=False)
+    u, sizes, v = factors(x)
     chosen = (sizes == sizes[..., :1] if largest else sizes == sizes[..., -1:]) & (sizes > 0)
     shares = chosen / np.maximum(chosen.sum(-1, keepdims=True), 1).astype(sizes.dtype)
     return (u * shares[..., None, :]) @ v

@@ -10,8 +10,10 @@ from lucid.core.kernels import fill
 _SMALL = 16
 
 
-def _solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     n, k = b.shape[-2:]
+    if a.ndim == b.ndim == 2 and b.size:
+        return _solve_one(a, b, upper, unit)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*stack, n, k), b.dtype)
     if not out.size:
@@ -19,11 +21,14 @@ def _solve_triangular_array(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     a, b = np.broadcast_to(a, (*stack, n, n)), np.broadcast_to(b, out.shape)
     if n <= _SMALL and out.size // (n * k) > 2 * n:
         return _substitute(a, b, out, upper, unit)
-    # BLAS counts by columns, so it is asked for the transposes: X^T A^T = B^T.
-    trsm = blas("trsm", np.result_type(a, b))
     for i in np.ndindex(stack):
-        out[i] = trsm(1, a[i].T, b[i].T, side=1, lower=upper, diag=unit).T
+        out[i] = _solve_one(a[i], b[i], upper, unit)
     return out
+
+
+def _solve_one(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """BLAS counts by columns, so it is asked for the transposes: X^T A^T = B^T."""
+    return blas("trsm", b.dtype)(1, a.T, b.T, side=1, lower=upper, diag=unit).T
 
 
 def _substitute(a: Any, b: Any, out: Any, upper: bool, unit: bool) -> Any:
@@ -38,6 +43,6 @@ def _substitute(a: Any, b: Any, out: Any, upper: bool, unit: bool) -> Any:
 
 fill(
     {
-        "solve_triangular": _solve_triangular_array,
+        "solve_triangular": solve_triangular_array,
     }
 )
