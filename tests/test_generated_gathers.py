@@ -127,10 +127,10 @@ def test_writes_and_transposes(dtype):
             same(P.index_put.kernel(laid_out, values, *positions, accumulate=False), put)
             back = kernels.reference(P.index_back)(values, *positions, shape=x.shape)
             same(P.index_back.kernel(values, *positions, shape=x.shape), back)
-            for accumulate in (False, True):
+            for combine in (None, "add") if dtype.startswith("complex") else (None, "add", "mul", "maximum", "minimum"):
                 here, there = laid_out.copy(order="K"), x.copy()
-                gathers.into(here, values, positions, accumulate)
-                indexing.index_into(there, values, positions, accumulate)
+                gathers.into(here, values, positions, combine)
+                indexing.index_into(there, values, positions, combine)
                 same(np.ascontiguousarray(here), there)
 
 
@@ -160,7 +160,7 @@ def test_threads_give_the_same(case, dtype):
         for threads in (1, 2, 5):
             thread_pool.set_size(threads)
             into = transposed.copy(order="K")
-            gathers.into(into, values, positions, True)
+            gathers.into(into, values, positions, "add")
             found.append(
                 [
                     P.index.kernel(x, *positions),
@@ -198,10 +198,13 @@ def test_wrong_positions_are_refused_before_anything_is_written(wrong, count):
     x, places = np.arange(10.0).reshape(5, 2), np.zeros(count, np.int64)
     places[-1] = wrong
     values = np.ones((count, 2))
+    seen, index, source = (lucid.from_numpy(a) for a in (x, places, values))
     for call in (
         lambda: P.index.kernel(x, places),
         lambda: P.index_put.kernel(x, values, places, accumulate=False),
-        lambda: gathers.into(x, values, (places,), False),
+        lambda: seen.index_put_((index,), source),
+        lambda: seen.index_put_((index,), source, accumulate=True),
+        lambda: seen.index_reduce_(0, index, source, "amax"),
     ):
         with pytest.raises(IndexError):
             call()
@@ -210,7 +213,7 @@ def test_wrong_positions_are_refused_before_anything_is_written(wrong, count):
 
 def test_values_that_share_memory_are_read_before_they_are_written():
     x = np.arange(6.0)
-    gathers.into(x, x[::-1], (np.arange(6),), False)
+    gathers.into(x, x[::-1], (np.arange(6),), None)
     np.testing.assert_array_equal(x, np.arange(6.0)[::-1])
 
 

@@ -1,3 +1,4 @@
+cimport cython
 from lucid.core.fields cimport TensorFields
 from lucid.ops.out cimport memory_of, note_write
 from lucid.tape.inplace cimport write, write_part
@@ -11,9 +12,12 @@ cdef class Put:
     cdef public str name
     cdef public list positions
     cdef public object source
-    cdef public bint accumulate
+    cdef public str combine
+    cdef public bint fits
 
 
+@cython.locals(fields=TensorFields)
+cdef tuple _arrays(list tensors)
 cdef bint _is_basic(tuple key)
 cpdef object _basic(object x, tuple key)
 cpdef list along(object positions, object sizes, Py_ssize_t dim)

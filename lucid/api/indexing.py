@@ -18,11 +18,15 @@ from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
-from lucid.ops.indexing import in_range, index_into, nonzero_positions
+from lucid.ops.indexing import in_range, index_put_primitive, nonzero_positions
 from lucid.ops.out import memory_of, note_write
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
+from lucid.ops.scatter import index_amax, index_amin, index_prod
 from lucid.tape.inplace import write, write_part
+
+
+_ALL = slice(None)
 
 
 def getitem(input: Tensor, key: Any) -> Tensor:
@@ -61,14 +65,29 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 
 
 def _leading(x: Tensor, key: tuple[Any, ...]) -> list[Tensor] | None:
-    """The positions that a key names which is one tensor, if it needs no further look."""
-    if len(key) == 1 and isinstance(key[0], Tensor) and (rank := key[0].ndim):
-        kind = key[0].np_dtype.kind
-        if kind == "b" and x.ndim >= rank:
-            return mask_positions(key[0], shape_of(x)[:rank])
-        if kind in "iu" and x.ndim and not is_mask_of_bytes(key[0]):
-            return [in_range(key[0], shape_of(x)[0])]
-    return None
+    """The positions in leading dimensions that a key names which is a mask, or `:` and then tensors of integers."""
+    sizes = shape_of(x)
+    place, rank, positions = 0, 0, []
+    for d, item in enumerate(key):
+        if not isinstance(item, Tensor):
+            if positions or type(item) is not slice or item != _ALL:
+                return None
+            place += 1
+            continue
+        shape = shape_of(item)
+        kind = element_type(item).kind
+        if kind == "b" and len(key) == 1 and 0 < len(shape) <= len(sizes):
+            return mask_positions(item, sizes[: len(shape)])
+        if kind not in "iu" or not shape or d >= len(sizes) or is_mask_of_bytes(item):
+            return None
+        if positions and shape != shape_of(positions[0]):
+            return None
+        rank = len(shape)
+        positions.append(in_range(item, sizes[d]))
+    if not place or not positions:
+        return positions or None
+    # Dimensions before the positions have positions too, each element's own: nothing is out of its order.
+    return [*[counting(sizes[d], d, place + rank) for d in range(place)], *positions]
 
 
 def known_number(item: Tensor) -> int | None:
@@ -297,31 +316,55 @@ def _source(input: Tensor, value: Any) -> Tensor:
 class Put:
     """Values to be written at integer positions of a tensor's leading dimensions.
 
-    Values have the dimensions of the positions, broadcast together, and then the others.
+    Values have the dimensions of the positions, broadcast together, and then the others. `combine` names the function
+    of two numbers that puts them together with what is there, add, mul, maximum or minimum. `fits` says that they have the
+    right shape, or one that is broadcast to it.
     """
 
-    __slots__ = ("accumulate", "name", "positions", "source")
+    __slots__ = ("combine", "fits", "name", "positions", "source")
 
-    def __init__(self, name: str, positions: list[Tensor], source: Tensor, accumulate: bool = False) -> None:
-        self.name, self.positions, self.source, self.accumulate = name, positions, source, accumulate
+    def __init__(
+        self, name: str, positions: list[Tensor], source: Tensor, combine: str | None = None, fits: bool = False
+    ) -> None:
+        self.name, self.positions, self.source, self.combine, self.fits = name, positions, source, combine, fits
 
     def of(self, x: Tensor) -> Tensor:
         """A copy of `x` with the values written."""
-        if not x.ndim:
+        sizes = shape_of(x)
+        if not sizes:
             return self.of(x.reshape(1)).reshape(())
-        self._check(shape_of(x))
-        return P.index_put(x, self.source, *self.positions, accumulate=self.accumulate)
+        if not self.fits:
+            self._check(sizes)
+        primitive, params = _PUTS[self.combine]
+        return apply(primitive, (x, self.source, *self.positions), params)
 
     def into(self, target: Tensor) -> Tensor:
         """Write the values into `target`, in place."""
-        if not target.ndim:
+        sizes = shape_of(target)
+        if not sizes:
             self.into(target.reshape(1))
             return target
-        self._check(shape_of(target))
-        array = None if [p for p in self.positions if not is_plain(p)] else memory_of(target, self.source)
-        if array is None:
+        if not self.fits:
+            self._check(sizes)
+        array = memory_of(target, self.source)
+        positions = None if array is None else _arrays(self.positions)
+        if positions is None:
             return write(target, self.name, self.of, (self.source,))
-        index_into(array, self.source._array, tuple([p._array for p in self.positions]), self.accumulate)
+        table["index_into"](array, self.source._array, positions, self.combine)
+        note_write(target, self.name)
+        return target
+
+    def of_flattened(self, x: Tensor) -> Tensor:
+        """The same for positions among the elements in row-major order."""
+        return P.reshape(self.of(P.reshape(x, shape=(x.numel(),))), shape=shape_of(x))
+
+    def into_flattened(self, target: Tensor) -> Tensor:
+        """The same for positions among the elements in row-major order, in place."""
+        array = memory_of(target, self.source)
+        positions = None if array is None or not table["is_contiguous"](array) else _arrays(self.positions)
+        if positions is None:
+            return write(target, self.name, self.of_flattened, (self.source,))
+        table["index_into"](P.reshape.kernel(array, (array.size,)), self.source._array, positions, self.combine)
         note_write(target, self.name)
         return target
 
@@ -334,6 +377,26 @@ class Put:
         extra = len(shape) - len(given)
         if extra < 0 or any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
             raise RuntimeError(f"{self.name}: values of shape {given} do not fit the selection of shape {shape}")
+
+
+_PUTS: dict[str | None, tuple[Any, dict[str, Any]]] = {
+    None: (index_put_primitive, {"accumulate": False}),
+    "add": (index_put_primitive, {"accumulate": True}),
+    "mul": (index_prod, {}),
+    "maximum": (index_amax, {"include_self": True}),
+    "minimum": (index_amin, {"include_self": True}),
+}
+
+
+def _arrays(tensors: list[Tensor]) -> tuple[Any, ...] | None:
+    """The arrays of tensors, or None if they are not all plain."""
+    found = []
+    for t in tensors:
+        fields = t
+        if not is_plain(t):
+            return None
+        found.append(fields._array)
+    return tuple(found)
 
 
 @numpy_names

@@ -8,6 +8,6 @@ from lucid.ops.indexing cimport in_range
 cdef object _same_type(object x, object source, object name)
 cdef tuple _sizes(object x)
 cdef tuple _grid(object x, object dim, object index, object name)
-cdef object _scatter_source(object x, object shape, object src, object name)
+cdef object _scatter_source(object x, object shape, object src, object name, bint spreads=*)
 cdef object _scattered(object x, object dim, object index, object src, bint accumulate, object name)
 cdef tuple _rows(object x, object dim, object index, object name, bint negative)

@@ -81,11 +81,12 @@ def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bo
     return 0 not in shape and any(m > n for e, (m, n) in enumerate(zip(shape, sizes, strict=True)) if e != dim)
 
 
-def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str) -> Tensor:
-    """The part of `src` that an index of this shape covers."""
+def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str, spreads: bool = False) -> Tensor:
+    """The part of `src` that an index of this shape covers. If it `spreads`, one value may be for all places."""
     source = src if isinstance(src, Tensor) else beside(src, x.np_dtype)
     _same_type(x, source, name)
-    if shape_of(source) == shape:
+    own = shape_of(source)
+    if own == shape or (spreads and not own):
         return source
     if 0 in shape:
         return Tensor._wrap(np.zeros(shape, x.np_dtype))
@@ -116,21 +117,23 @@ def _written(x: Tensor, src: Any, value: Any, name: str) -> Tensor:
     """What scatter writes: a tensor, or a number as a 0-d one."""
     if (src is None) == (value is None):
         raise TypeError(f"{name}: give either src or value, and only one of them")
-    if isinstance(src, (Tensor, np.ndarray, list, tuple)):
+    if isinstance(src, Tensor):
+        return src
+    if isinstance(src, (np.ndarray, list, tuple)):
         return beside(src, x.np_dtype)
     return _scalar(x, value if src is None else src, name)
 
 
-def _scatter(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Put:
+def _scatter(x: Tensor, dim: int, index: Any, src: Any, combine: str | None, name: str) -> Put:
     shape, positions = _grid(x, dim, index, name)
-    return Put(name, positions, _scatter_source(x, shape, src, name), accumulate)
+    return Put(name, positions, _scatter_source(x, shape, src, name, combine is None), combine, fits=True)
 
 
 def _scattered(x: Tensor, dim: int, index: Any, src: Any, accumulate: bool, name: str) -> Tensor:
     if not shape_of(x):
         return P.reshape(_scattered(P.reshape(x, shape=(1,)), dim, index, src, accumulate, name), shape=())
     shape, positions = _grid(x, dim, index, name)
-    operands = (x, _scatter_source(x, shape, src, name), *positions)
+    operands = (x, _scatter_source(x, shape, src, name, not accumulate), *positions)
     return apply(index_put_primitive, operands, {"accumulate": accumulate})
 
 
@@ -138,13 +141,17 @@ def _spread(source: Tensor, index: Any) -> Tensor:
     return source if source.ndim else broadcast_to(source, lift(index).shape)
 
 
-_SCATTER_REDUCTIONS = {"add": "sum", "multiply": "prod"}
+_SCATTER_REDUCTIONS = {"add": "add", "multiply": "mul"}
 
 
 def _scatter_reduction(x: Tensor, dim: int, index: Any, src: Any, reduce: str, name: str) -> Tensor:
+    return _scatter(x, dim, index, src, _combine(reduce, name), name).of(x)
+
+
+def _combine(reduce: str, name: str) -> str:
     if reduce not in _SCATTER_REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be 'add' or 'multiply', not {reduce!r}; see also scatter_reduce")
-    return _scatter_reduce(x, dim, index, src, _SCATTER_REDUCTIONS[reduce], True, name)
+    return _SCATTER_REDUCTIONS[reduce]
 
 
 @numpy_names
@@ -160,9 +167,9 @@ def scatter(
     Tensor([2., 0., 0., 1.])
     """
     x = lift(input)
-    source = _spread(_written(x, src, value, "scatter"), index)
+    source = _written(x, src, value, "scatter")
     if reduce is not None:
-        return _scatter_reduction(x, dim, index, source, reduce, "scatter")
+        return _scatter_reduction(x, dim, index, _spread(source, index), reduce, "scatter")
     return _scattered(x, dim, index, source, False, "scatter")
 
 
@@ -176,12 +183,11 @@ def scatter_(
     >>> lucid.zeros(3).scatter_(0, lucid.tensor([1]), 5.0)
     Tensor([0., 5., 0.])
     """
-    source = _spread(_written(self, src, value, "scatter_"), index)
+    source = _written(self, src, value, "scatter_")
     if reduce is not None:
-        return write(
-            self, "scatter_", lambda x: _scatter_reduction(x, dim, index, source, reduce, "scatter_"), (source,)
-        )
-    return _scatter(self, dim, index, source, False, "scatter_").into(self)
+        combine = _combine(reduce, "scatter_")
+        return _scatter(self, dim, index, _spread(source, index), combine, "scatter_").into(self)
+    return _scatter(self, dim, index, source, None, "scatter_").into(self)
 
 
 @numpy_names
@@ -203,10 +209,12 @@ def scatter_add_(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     >>> lucid.zeros(2).scatter_add_(0, lucid.tensor([1, 1]), lucid.tensor([1.0, 2.0]))
     Tensor([0., 3.])
     """
-    return _scatter(self, dim, index, src, True, "scatter_add_").into(self)
+    return _scatter(self, dim, index, src, "add", "scatter_add_").into(self)
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+# Those that put together two elements at a time, and the functions that do.
+_COMBINED = {"sum": "add", "prod": "mul", "amax": "maximum", "amin": "minimum"}
 _SLICE_REDUCTIONS = _REDUCTIONS[1:]  # sums are `index_add`
 
 
@@ -267,6 +275,8 @@ def scatter_reduce_(self: Tensor, dim: int, index: Any, src: Any, reduce: str, *
     >>> x.scatter_reduce_(0, lucid.tensor([1, 1]), src, "amax")
     Tensor([1., 5.])
     """
+    if include_self and reduce in _COMBINED and not (reduce != "sum" and self.is_complex()):
+        return _scatter(self, dim, index, src, _COMBINED[reduce], "scatter_reduce_").into(self)
     return write(
         self,
         "scatter_reduce_",
@@ -287,7 +297,7 @@ def _rows(x: Tensor, dim: int, index: Any, name: str, negative: bool) -> tuple[i
     return d, along(rows, sizes[: d + 1], d)
 
 
-def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool, name: str) -> Put:
+def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, combine: str | None, name: str) -> Put:
     """Write slices of `source`, one for each position along `dim`."""
     d, positions = _rows(x, dim, index, name, negative=False)
     _same_type(x, source, name)
@@ -300,7 +310,7 @@ def _rows_put(x: Tensor, dim: int, index: Any, source: Tensor, accumulate: bool,
             f"{name}: source has shape {source.shape}, but {count} indices along dim {d} "
             f"of a tensor of shape {x.shape} need {expected}"
         )
-    return Put(name, positions, source, accumulate)
+    return Put(name, positions, source, combine, fits=True)
 
 
 @numpy_names
@@ -323,7 +333,7 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
 
 def _index_add(x: Tensor, dim: int, index: Any, source: Any, alpha: Any, name: str) -> Put:
     values = beside(source, x.np_dtype)
-    return _rows_put(x, dim, index, values if alpha == 1 else values * alpha, True, name)
+    return _rows_put(x, dim, index, values if alpha == 1 else values * alpha, "add", name)
 
 
 @numpy_names
@@ -358,7 +368,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
     Tensor([2., 0., 1.])
     """
     x = lift(input)
-    return _rows_put(x, dim, index, beside(source, x.np_dtype), False, "index_copy").of(x)
+    return _rows_put(x, dim, index, beside(source, x.np_dtype), None, "index_copy").of(x)
 
 
 @numpy_names
@@ -369,12 +379,12 @@ def index_copy_(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
     >>> lucid.zeros(2).index_copy_(0, lucid.tensor([1]), lucid.tensor([4.0]))
     Tensor([0., 4.])
     """
-    return _rows_put(self, dim, index, beside(source, self.np_dtype), False, "index_copy_").into(self)
+    return _rows_put(self, dim, index, beside(source, self.np_dtype), None, "index_copy_").into(self)
 
 
 def _index_fill(x: Tensor, dim: int, index: Any, value: Any, name: str) -> Put:
     _, positions = _rows(x, dim, index, name, negative=True)
-    return Put(name, positions, _scalar(x, value, name))
+    return Put(name, positions, _scalar(x, value, name), fits=True)
 
 
 @numpy_names
@@ -428,7 +438,7 @@ def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool, name: str
         raise IndexError(f"{name}: index tensors of shapes {shapes} do not broadcast together") from None
     source = values if isinstance(values, Tensor) else cast(exact(values), x.np_dtype)
     _same_type(x, source, name)
-    return Put(name, positions, source, accumulate)
+    return Put(name, positions, source, "add" if accumulate else None)
 
 
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
@@ -461,7 +471,7 @@ def take(input: Any, index: Any) -> Tensor:
     Tensor([1, 4])
     """
     x = lift(input)
-    return P.index(P.reshape(x, shape=(x.numel(),)), in_range(lift(index), x.numel(), "take"))
+    return apply(index_primitive, (_flat(x), in_range(lift(index), math.prod(shape_of(x)), "take")), {})
 
 
 def _mask(mask: Any, name: str) -> Tensor:
@@ -592,17 +602,21 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
     )
 
 
-def _put(x: Tensor, index: Any, source: Any, accumulate: bool, name: str) -> Tensor:
+def _flat(x: Tensor) -> Tensor:
+    shape = shape_of(x)
+    return x if len(shape) == 1 else apply(P.reshape, (x,), {"shape": (math.prod(shape),)})
+
+
+def _put(x: Tensor, index: Any, source: Any, accumulate: bool, name: str) -> Put:
+    """Values for places of the flattened tensor."""
     places, values = lift(index), beside(source, x.np_dtype)
     if values.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: source is of {values.dtype} and the input of {x.dtype}; the types must agree")
-    if places.numel() != values.numel():
-        raise RuntimeError(f"{name}: {places.numel()} places for {values.numel()} values")
-    count = places.numel()
-    at = in_range(P.reshape(places, shape=(count,)), x.numel(), name)
-    flat = P.reshape(x, shape=(x.numel(),))
-    put = Put(name, [at], P.reshape(values, shape=(count,)), bool(accumulate))
-    return P.reshape(put.of(flat), shape=x.shape)
+    count, given = math.prod(shape_of(places)), math.prod(shape_of(values))
+    if count != given:
+        raise RuntimeError(f"{name}: {count} places for {given} values")
+    at = in_range(_flat(places), math.prod(shape_of(x)), name)
+    return Put(name, [at], _flat(values), "add" if accumulate else None, fits=True)
 
 
 @takes_out
@@ -614,7 +628,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor
     Tensor([[0., 5.],
             [0., 6.]])
     """
-    return _put(lift(input), index, source, accumulate, "put")
+    x = lift(input)
+    return _put(x, index, source, accumulate, "put").of_flattened(x)
 
 
 def put_(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tensor:
@@ -624,26 +639,18 @@ def put_(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Ten
     >>> lucid.zeros(3).put_(lucid.tensor([1, 1]), lucid.tensor([2.0, 3.0]), accumulate=True)
     Tensor([0., 5., 0.])
     """
-    return write(self, "put_", lambda x: _put(x, index, source, accumulate, "put_"), (source,))
+    return _put(self, index, source, accumulate, "put_").into_flattened(self)
 
 
 def _index_reduce(x: Tensor, dim: int, index: Any, source: Any, reduce: str, include_self: bool, name: str) -> Tensor:
     if reduce not in _SLICE_REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be one of {', '.join(_SLICE_REDUCTIONS)}, not {reduce!r}")
-    places, values = lift(index), beside(source, x.np_dtype)
     if reduce == "mean" and x.np_dtype == dtypes.BOOL:
         raise RuntimeError(f"{name}: booleans have no mean; convert them, as in x.float()")
-    if places.ndim > 1:
-        raise IndexError(f"{name}: the index must be a vector, not of shape {places.shape}")
-    d = one_dim(dim, x.ndim, name)
-    expected = (*x.shape[:d], places.numel(), *x.shape[d + 1 :]) if x.ndim else ()
-    if values.shape != expected:
-        raise RuntimeError(
-            f"{name}: source has shape {values.shape}, but {places.numel()} indices along dim {d} "
-            f"of a tensor of shape {x.shape} need {expected}"
-        )
-    along = P.reshape(places, shape=tuple(places.numel() if e == d else 1 for e in range(x.ndim)))
-    return scatter_reduce(x, d, broadcast_to(along, expected), values, reduce, include_self=include_self)
+    put = _rows_put(x, dim, index, beside(source, x.np_dtype), _COMBINED.get(reduce), name)
+    rows = x if shape_of(x) else P.reshape(x, shape=(1,))
+    out = _reduced(rows, put.positions, put.source, reduce, include_self)
+    return out if shape_of(x) else P.reshape(out, shape=())
 
 
 @takes_out
@@ -668,6 +675,9 @@ def index_reduce_(self: Tensor, dim: int, index: Any, source: Any, reduce: str, 
     >>> lucid.ones(2).index_reduce_(0, lucid.tensor([1, 1]), lucid.tensor([2.0, 3.0]), "amax")
     Tensor([1., 3.])
     """
+    if include_self and reduce in _COMBINED and reduce in _SLICE_REDUCTIONS and not self.is_complex():
+        values = beside(source, self.np_dtype)
+        return _rows_put(self, dim, index, values, _COMBINED[reduce], "index_reduce_").into(self)
     return write(
         self,
         "index_reduce_",

@@ -5,13 +5,13 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from lucid.api.indexing import at_position, counting, known_number
-from lucid.core.primitive import lift
-from lucid.core.storage import NORMAL, ONE_OF_MANY, View
+from lucid.core.primitive import apply, lift, parts_of
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.out import one_primitive
 from lucid.ops.rules import P
+from lucid.ops.views import slice_ as slice_primitive
 
 _ALL = slice(None)
 
@@ -32,13 +32,14 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     """
     x = lift(input)
     d = real_dim(x, dim, "narrow")
+    size = shape_of(x)[d]
     if isinstance(start, Tensor) and known_number(start) is None:
-        ends = in_range(start, x.shape[d] - length + 1, "narrow", negative=False)
+        ends = in_range(start, size - length + 1, "narrow", negative=False)
         return at_position(x, d, ends + counting(length, 0, 1))
-    first = int(start) + (x.shape[d] if int(start) < 0 else 0)
-    if length < 0 or not 0 <= first <= x.shape[d] - length:
-        raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {x.shape[d]}")
-    return P.slice(x, index=_at(d, slice(first, first + length)))
+    first = int(start) + (size if int(start) < 0 else 0)
+    if length < 0 or not 0 <= first <= size - length:
+        raise RuntimeError(f"narrow: {length} elements from {int(start)} do not fit dimension {d} of size {size}")
+    return apply(slice_primitive, (x,), {"index": _at(d, slice(first, first + length))})
 
 
 @numpy_names
@@ -50,22 +51,17 @@ def select(input: Any, dim: int, index: Any) -> Tensor:
     Tensor([1, 3])
     """
     x = lift(input)
-    if not x.ndim:
+    shape = shape_of(x)
+    if not shape:
         raise IndexError("select: a 0-d tensor has no dimension to select from")
-    d = one_dim(dim, x.ndim, "select")
+    d = one_dim(dim, len(shape), "select")
+    size = shape[d]
     if isinstance(index, Tensor) and known_number(index) is None:
-        return at_position(x, d, in_range(index, x.shape[d], "select"))
+        return at_position(x, d, in_range(index, size, "select"))
     index = int(index)
-    if not -x.shape[d] <= index < x.shape[d]:
-        raise IndexError(f"select: index {index} is out of range for dimension {d} of size {x.shape[d]}")
-    return P.slice(x, index=_at(d, index))
-
-
-def _one_of_many(parts: list[Tensor]) -> tuple[Tensor, ...]:
-    for part in parts:
-        if isinstance(part._meta, View) and part._meta.status == NORMAL:
-            part._meta.status = ONE_OF_MANY
-    return tuple(parts)
+    if not -size <= index < size:
+        raise IndexError(f"select: index {index} is out of range for dimension {d} of size {size}")
+    return apply(slice_primitive, (x,), {"index": _at(d, index)})
 
 
 @numpy_names
@@ -77,14 +73,21 @@ def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
     (Tensor([1, 3]), Tensor([2, 4]))
     """
     x = lift(input)
-    if not x.ndim:
+    if not shape_of(x):
         raise RuntimeError("unbind: a 0-d tensor has no dimension to unbind")
-    d = one_dim(dim, x.ndim, "unbind")
-    return _one_of_many([P.slice(x, index=_at(d, i)) for i in range(x.shape[d])])
+    d = one_dim(dim, len(shape_of(x)), "unbind")
+    before = (_ALL,) * d
+    return tuple(parts_of(slice_primitive, x, [{"index": (*before, i)} for i in range(shape_of(x)[d])]))
 
 
 def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
-    return _one_of_many([P.slice(x, index=_at(d, slice(a, b))) for a, b in pairwise(bounds)])
+    before = (_ALL,) * d
+    places: list[dict[str, Any]] = []
+    first = bounds[0]
+    for last in bounds[1:]:
+        places.append({"index": (*before, slice(first, last))})
+        first = last
+    return tuple(parts_of(slice_primitive, x, places))
 
 
 @numpy_names
@@ -100,7 +103,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor
     """
     x = lift(input)
     d = real_dim(x, dim, "split")
-    n = x.shape[d]
+    n = shape_of(x)[d]
     if hasattr(split_size_or_sections, "__index__"):
         size = split_size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
@@ -126,7 +129,10 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
     d = real_dim(x, dim, "chunk")
-    return split(x, -(-x.shape[d] // chunks) or [0] * chunks, d)
+    size = shape_of(x)[d]
+    if not size:
+        return _pieces(x, d, [0] * (chunks + 1))
+    return _pieces(x, d, [*range(0, size, -(-size // chunks)), size])
 
 
 @numpy_names
@@ -153,8 +159,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
         bounds = [i * small + min(i, larger) for i in range(count + 1)]
         return _pieces(x, d, bounds)
     cuts = [slice(None, int(i)).indices(n)[1] for i in indices_or_sections]
-    bounds = [0, *cuts, n]
-    return _one_of_many([P.slice(x, index=_at(d, slice(a, max(a, b)))) for a, b in pairwise(bounds)])
+    places: list[dict[str, Any]] = [{"index": _at(d, slice(a, max(a, b)))} for a, b in pairwise([0, *cuts, n])]
+    return tuple(parts_of(slice_primitive, x, places))
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
@@ -167,13 +173,14 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:
             [2, 3, 4]])
     """
     x = lift(input)
-    d = one_dim(dimension, x.ndim, "unfold")
-    length = x.shape[d] if x.ndim else 1
+    shape = shape_of(x)
+    d = one_dim(dimension, len(shape), "unfold")
+    length = shape[d] if shape else 1
     if size < 0 or size > length or step <= 0:
         raise RuntimeError(f"unfold: windows of {size} every {step} do not fit dimension {d} of size {length}")
-    if not x.ndim:
+    if not shape:
         return x.reshape(1)[:size]
-    return P.unfold(x, dim=d, window=size, step=step)
+    return apply(P.unfold, (x,), {"dim": d, "window": size, "step": step})
 
 
 def _matrices(input: Any, name: str) -> Tensor:
@@ -200,7 +207,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tenso
     """
     x = lift(input)
     a, b = _plane(x, dim1, dim2, "diagonal")
-    return P.diagonal(x, offset=offset, dim1=a, dim2=b)
+    return apply(P.diagonal, (x,), {"offset": offset, "dim1": a, "dim2": b})
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

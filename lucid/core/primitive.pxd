@@ -70,6 +70,8 @@ cpdef object kept(Plan plan, object args, object kind, object out, object residu
 cpdef object kept_result(object out, Py_ssize_t number)
 @cython.locals(storage=Storage)
 cpdef object note_view(object prim, TensorFields base, dict params, TensorFields out)
+@cython.locals(storage=Storage, part=TensorFields, status=cython.int, recorded=cython.bint)
+cpdef list parts_of(Primitive prim, TensorFields base, list settings)
 cdef object _status_of_view(TensorFields base)
 cpdef bint shares_memory(TensorFields base, TensorFields out)
 @cython.locals(fields=TensorFields)

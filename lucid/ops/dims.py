@@ -57,9 +57,10 @@ def one_dim(dim: Any, ndim: int, name: str) -> int:
 
 def real_dim(x: Any, dim: Any, name: str) -> int:
     """A dimension that the tensor really has."""
-    if not x.ndim:
+    ndim = len(x.shape)
+    if not ndim:
         raise RuntimeError(f"{name}: a 0-d tensor has no dimension {dim}")
-    return one_dim(dim, x.ndim, name)
+    return one_dim(dim, ndim, name)
 
 
 def many_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:

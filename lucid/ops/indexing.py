@@ -14,7 +14,6 @@ from lucid.ops.categories import Check, Variadic, each
 from lucid.ops.rules import P, align, batched_to_front, sum_to, zeros_like
 
 _INT64 = dtypes.INT64
-index_into = question("index_into")  # (x, values, positions, accumulate): x[positions] = values, or += in their order
 nonzero_positions = question("nonzero_positions")  # (x, as_rows): an array for each dimension, or one with a row each
 
 

@@ -53,16 +53,20 @@ def _index_back_array(x: Any, *positions: Any, shape: tuple[int, ...]) -> Any:
 
 def _index_put_array(x: Any, values: Any, *positions: Any, accumulate: bool) -> Any:
     out = np.array(x, order="C")
-    index_into(out, values, positions, accumulate)
+    index_into(out, values, positions, "add" if accumulate else None)
     return out
 
 
-def index_into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
-    """Write values into x, or add them."""
-    if accumulate:
-        fold_at(np.add, x, positions, values)
-    else:
+# By the functions of two numbers that put together what meets at one place.
+_FOLDS = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def index_into(x: Any, values: Any, positions: tuple[Any, ...], combine: str | None) -> None:
+    """Write values into x, or put them together with what is there, at positions that were checked, in their order."""
+    if combine is None:
         _put_at(x, positions, values)
+    else:
+        fold_at(_FOLDS[combine], x, positions, values)
 
 
 def _put_at(out: Any, positions: tuple[Any, ...], values: Any) -> None:

@@ -68,17 +68,14 @@ def of_positions(primitive: Any) -> Callable[..., Any] | None:
     return launch_gathers.into_copy(partial(fold_of, combine), _cast, partial(_start, combine), reference)
 
 
-def into(x: Any, values: Any, positions: tuple[Any, ...], accumulate: bool) -> None:
-    """Write values into x, or add them."""
-    fold = fold_of("add", x.dtype) if accumulate else None
-    if launch_gathers.shares_memory(x, values, positions):
-        indexing.index_into(x, values, positions, accumulate)
-    elif fold is not None and fold.dtype != x.dtype:
+def _into_memory(x: Any, values: Any, positions: tuple[Any, ...], combine: str | None) -> None:
+    if combine == "add" and x.dtype in NARROW:
         x[...] = P.index_put.kernel(x, values, *positions, accumulate=True)
-    elif (accumulate and fold is None) or not launch_gathers.scatter(x, values, positions, fold, False):
-        indexing.index_into(x, values, positions, accumulate)
+    else:
+        indexing.index_into(x, values, positions, combine)
 
 
+into = launch_gathers.into_memory(fold_of, _into_memory)
 in_range = launch_positions.checking(indexing.in_range_array)
 
 

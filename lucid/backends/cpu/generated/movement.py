@@ -23,7 +23,9 @@ from lucid.backends.cpu.launch.copies import (
 )
 from lucid.core import kernels
 from lucid.core.primitive import P
+from lucid.tape.geometry import overlaps
 
+_REFERENCE = kernels.tables[kernels.REFERENCE]
 Ints = tuple[int, ...]
 
 
@@ -131,6 +133,9 @@ kernels.fill(
         "broadcast_to": launch_copies.expanded,
         "reshape": reshaped,
         "permute": launch_copies.permuted,
+        "unfold": launch_copies.unfolded(_REFERENCE["unfold"]),
+        "diagonal": launch_copies.diagonal(_REFERENCE["diagonal"]),
+        "as_strided": launch_copies.strided(_REFERENCE["as_strided"], overlaps),
         "copy": copied,
         "assign": write,
         "zeros": zeros,

@@ -5,7 +5,7 @@ does it; without it NumPy does, in one thread.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,21 @@ def permuted(x: Any, dims: tuple[int, ...]) -> Any:
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """A view if that is possible, else a copy."""
     return x.reshape(shape)
+
+
+def unfolded(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel that shows windows along a dimension."""
+    return reference
+
+
+def diagonal(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel that shows diagonals."""
+    return reference
+
+
+def strided(reference: Callable[..., Any], overlaps: Callable[..., bool]) -> Callable[..., Any]:
+    """The kernel that shows memory in row-major order with other sizes and strides, which may show elements twice."""
+    return reference
 
 
 def triangle(x: Any, diagonal: int, is_lower: bool) -> Any:

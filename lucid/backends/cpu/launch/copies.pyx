@@ -11,7 +11,8 @@ import numpy
 from lucid.backends.cpu.launch import elementwise as launch
 
 cimport numpy as np
-from lucid.backends.cpu.launch.elementwise cimport DIMS, array_like, new_array, shown, type_of
+from cpython.ref cimport Py_INCREF
+from lucid.backends.cpu.launch.elementwise cimport DIMS, PyArray_NewFromDescr, array_like, new_array, shown, type_of
 from lucid.backends.cpu.launch cimport runs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -682,12 +683,111 @@ def permuted(np.ndarray x, tuple dims):
 
 
 def reshaped(x, shape):
+    cdef np.npy_intp sizes[DIMS]
+    cdef np.PyArray_Dims given
+    cdef int d
+    if (
+        np.PyArray_CheckExact(x) and np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x)
+        and type(shape) is tuple and len(<tuple>shape) <= DIMS
+    ):
+        given.len, given.ptr = <int>len(<tuple>shape), sizes
+        for d in range(given.len):
+            sizes[d] = (<tuple>shape)[d]
+        return np.PyArray_Newshape(<np.ndarray>x, &given, np.NPY_CORDER)
     if not np.PyArray_CheckExact(x) or np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x) or not _pays(np.PyArray_NBYTES(<np.ndarray>x)):
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
     except ValueError:
         return copied(x).reshape(shape)
+
+
+cdef np.ndarray _part(np.ndarray x, Py_ssize_t offset, int dims, np.npy_intp* shape, np.npy_intp* strides):
+    """A view of an array's memory from `offset` bytes behind its first element on."""
+    cdef np.dtype dtype = type_of(x)
+    cdef np.ndarray out
+    Py_INCREF(dtype)
+    out = PyArray_NewFromDescr(
+        np.ndarray, dtype, dims, shape, strides, np.PyArray_BYTES(x) + offset, np.PyArray_FLAGS(x) & np.NPY_ARRAY_WRITEABLE, None
+    )
+    np.set_array_base(out, x)
+    return out
+
+
+def unfolded(reference):
+    def unfold(np.ndarray x, int dim, Py_ssize_t window, Py_ssize_t step):
+        cdef np.npy_intp sizes[DIMS]
+        cdef np.npy_intp steps[DIMS]
+        cdef np.ndarray out
+        cdef int d, dims = np.PyArray_NDIM(x)
+        if not np.PyArray_CheckExact(x) or dims >= DIMS or np.PyArray_SIZE(x) == 0 or window == 0:
+            return reference(x, dim, window, step)
+        for d in range(dims):
+            sizes[d], steps[d] = np.PyArray_DIM(x, d), np.PyArray_STRIDE(x, d)
+        sizes[dims], steps[dims] = window, steps[dim]
+        sizes[dim] = (sizes[dim] - window) // step + 1
+        steps[dim] *= step
+        out = _part(x, 0, dims + 1, sizes, steps)
+        if step < window and sizes[dim] != 1:
+            np.PyArray_CLEARFLAGS(out, np.NPY_ARRAY_WRITEABLE)
+        return out
+
+    return unfold
+
+
+def diagonal(reference):
+    def along(np.ndarray x, Py_ssize_t offset, int dim1, int dim2):
+        cdef np.npy_intp sizes[DIMS]
+        cdef np.npy_intp steps[DIMS]
+        cdef Py_ssize_t start
+        cdef int d, dims = 0
+        if not np.PyArray_CheckExact(x) or np.PyArray_NDIM(x) > DIMS or dim1 < 0 or dim2 < 0:
+            return reference(x, offset, dim1, dim2)
+        for d in range(np.PyArray_NDIM(x)):
+            if d != dim1 and d != dim2:
+                sizes[dims], steps[dims] = np.PyArray_DIM(x, d), np.PyArray_STRIDE(x, d)
+                dims += 1
+        sizes[dims] = min(
+            np.PyArray_DIM(x, dim1) + min(offset, 0), np.PyArray_DIM(x, dim2) - max(offset, 0)
+        )
+        if sizes[dims] <= 0:
+            return reference(x, offset, dim1, dim2)
+        steps[dims] = np.PyArray_STRIDE(x, dim1) + np.PyArray_STRIDE(x, dim2)
+        start = offset * np.PyArray_STRIDE(x, dim2) if offset > 0 else -offset * np.PyArray_STRIDE(x, dim1)
+        return _part(x, start, dims + 1, sizes, steps)
+
+    return along
+
+
+def strided(reference, overlaps):
+    def seen(x, tuple size, tuple stride, Py_ssize_t offset, int lead=0):
+        cdef np.npy_intp sizes[DIMS]
+        cdef np.npy_intp steps[DIMS]
+        cdef np.ndarray out
+        cdef int d, dims = <int>len(size)
+        cdef bint is_nested = True
+        cdef Py_ssize_t itemsize, reach = 0
+        if (
+            not np.PyArray_CheckExact(x) or not np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x) or lead or dims > DIMS
+            or len(stride) != dims
+        ):
+            return reference(x, size, stride, offset, lead)
+        itemsize = np.PyArray_ITEMSIZE(<np.ndarray>x)
+        for d in range(dims - 1, -1, -1):
+            sizes[d], steps[d] = size[d], stride[d]
+            is_nested = is_nested and (sizes[d] <= 1 or steps[d] > reach)
+            reach += steps[d] * (sizes[d] - 1)
+            if sizes[d] == 0:
+                return reference(x, size, stride, offset, lead)
+            steps[d] *= itemsize
+        if offset < 0 or offset + reach >= np.PyArray_SIZE(<np.ndarray>x):
+            return reference(x, size, stride, offset, lead)
+        out = _part(<np.ndarray>x, offset * itemsize, dims, sizes, steps)
+        if not is_nested and overlaps(size, stride):
+            np.PyArray_CLEARFLAGS(out, np.NPY_ARRAY_WRITEABLE)
+        return out
+
+    return seen
 
 
 # --- counting ----------------------------------------------------------------------------------

@@ -29,19 +29,6 @@ class Fold:
         pass
 
 
-def shares_memory(x: Any, values: Any, positions: tuple[Any, ...]) -> bool:
-    """Whether any of these may be written when x is."""
-    return False
-
-
-def scatter(x: Any, values: Any, positions: tuple[Any, ...], fold: Fold | None, is_fresh: bool) -> bool:
-    """Put values together with the elements of x at positions, or write them there, in order; whether that was done.
-
-    Where a position is outside, nothing was written, unless x is fresh: nobody will see it.
-    """
-    return False
-
-
 def into_zeros(
     make: Callable[[Any], Fold | None], cast: Callable[..., Any], reference: Callable[..., Any]
 ) -> Callable[..., Any]:
@@ -56,6 +43,14 @@ def into_copy(
     reference: Callable[..., Any],
 ) -> Callable[..., Any]:
     """The same for a copy of an array; `start` is what its elements are taken for where they do not count."""
+    return reference
+
+
+def into_memory(make: Callable[[str, Any], Fold | None], reference: Callable[..., None]) -> Callable[..., None]:
+    """Writes values into an array at positions that were checked, or puts them together with what is there, in order.
+
+    `make` gives the loops for what puts together two numbers of a type.
+    """
     return reference
 
 

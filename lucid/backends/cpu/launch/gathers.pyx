@@ -10,6 +10,8 @@ each sees all that is for its places in order: along a dimension in which a posi
 in the dimensions behind; otherwise each thread looks at all places and takes those in its own range of memory.
 """
 
+from functools import partial
+
 import numpy
 
 cimport numpy as np
@@ -56,7 +58,17 @@ cdef extern from *:
         }
     #define LUCID_MOVE_SINGLE(T) \\
         for (ptrdiff_t i = 0; i < count; i++) { T moved; memcpy(&moved, from + of[i], sizeof(T)); memcpy(to + at[i], &moved, sizeof(T)); }
-    #define LUCID_MOVE_ANY(T) if (width == 1) { LUCID_MOVE_SINGLE(T) } else { LUCID_MOVE(T) }
+    #define LUCID_MOVE_ONE(T) \\
+        for (ptrdiff_t i = 0; i < count; i++) { \\
+            char *t = to + at[i]; \\
+            T moved; \\
+            memcpy(&moved, from + of[i], sizeof(T)); \\
+            for (ptrdiff_t j = 0; j < width; j++) memcpy(t + j * sizeof(T), &moved, sizeof(T)); \\
+        }
+    #define LUCID_MOVE_ANY(T) \\
+        if (width == 1) { LUCID_MOVE_SINGLE(T) } \\
+        else if (step == sizeof(T) && stride == 0) { LUCID_MOVE_ONE(T) } \\
+        else { LUCID_MOVE(T) }
 
     /* Rows of elements from some places to others. */
     static void lucid_move(char *to, const ptrdiff_t *at, ptrdiff_t step, const char *from, const ptrdiff_t *of,
@@ -262,7 +274,7 @@ cdef void _apply_rows(
     if task.rest:
         width, stride, step = task.widths[task.rest - 1], task.x_strides[task.rest - 1], task.v_strides[task.rest - 1]
     # What lies apart is taken in tiles, so that neighbours of what was read or written are still in the cache.
-    some = width if stride == step == task.size else TILE
+    some = width if stride == task.size and step in (0, task.size) else TILE
     first = 0
     while first < width:
         x = task.x + x_offset + first * stride
@@ -402,14 +414,14 @@ cdef inline void _step(Task* task, Py_ssize_t* index) noexcept nogil:
         index[d] = 0
 
 
-cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) noexcept nogil:
+cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     """Take the places of a range of the index space, in row-major order."""
     cdef Py_ssize_t places[CHUNK]
     cdef Py_ssize_t sources[CHUNK]
     cdef Py_ssize_t index[DIMS]
     cdef int d, inner = task.dims - 1, answer
     cdef Py_ssize_t length = task.shape[inner], row = begin // length, column = begin % length, count, filled, i, kept
-    cdef bint wrong, is_simple = task.only >= 0 and not checks_only and task.division != BY_TARGET
+    cdef bint wrong, is_simple = task.only >= 0 and task.division != BY_TARGET
     # Whether rows that follow each other have the same positions.
     cdef bint are_alike = is_simple and task.reads and inner > 0 and task.strides[inner - 1][task.only] == 0
     cdef Checked checked
@@ -442,7 +454,7 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end, bint checks_only) 
         if wrong:
             task.is_wrong = True
             return
-        if checks_only or not filled:
+        if not filled:
             continue
         if task.division == BY_TARGET:
             kept = 0
@@ -461,7 +473,7 @@ cdef void _do_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef int d = task.along, k
     if task.division == BY_PLACES:
         count = _count(task)
-        _walk(task, count * part // parts, count * (part + 1) // parts, False)
+        _walk(task, count * part // parts, count * (part + 1) // parts)
         return
     own = task[0]
     if task.division == ALONG:
@@ -485,7 +497,7 @@ cdef void _do_part(void* given, Py_ssize_t part, int who) noexcept nogil:
         own.low += first * (part // 2)
         if part + 2 < parts:
             own.high = own.low + first
-    _walk(&own, 0, _count(&own), False)
+    _walk(&own, 0, _count(&own))
     if own.is_wrong:
         task.is_wrong = True
 
@@ -575,7 +587,7 @@ cdef void _run(Task* task, int threads) noexcept nogil:
     cdef int d
     task.division = BY_PLACES
     if threads == 1:
-        _walk(task, 0, count, False)
+        _walk(task, 0, count)
         return
     task.parts = 8 * threads
     if not task.reads or count < task.parts:
@@ -733,7 +745,7 @@ cdef void _start(Task* task) noexcept:
     _look(task)
     if _work(task) < LEAST_WORK:
         task.division = BY_PLACES
-        _walk(task, 0, _count(task), False)
+        _walk(task, 0, _count(task))
     else:
         with nogil:
             _run(task, pool_size())
@@ -813,8 +825,11 @@ def gather(x, *positions):
     return _gathered(<np.ndarray?>x, positions, 0)
 
 
-cdef bint _scattered(np.ndarray to, object v, tuple positions, int first, Fold fold, bint is_fresh) except -1:
-    """As `scatter`, for the positions from `first` on."""
+cdef bint _scattered(np.ndarray to, object v, tuple positions, int first, Fold fold) except -1:
+    """Put values together with elements at the positions from `first` on, or write them there, in order.
+
+    Whether that was done: where a position is outside, it was in part. So the array is fresh, or they were checked before.
+    """
     cdef Task task
     cdef np.npy_intp shape[DIMS]
     cdef int d, own, dims, places = 0
@@ -842,31 +857,25 @@ cdef bint _scattered(np.ndarray to, object v, tuple positions, int first, Fold f
         if fold.parts > 1:
             task.size //= fold.parts
             _add_behind(&task, fold.parts, task.size, task.size)
-    if not is_fresh:
-        with nogil:
-            task.division = BY_PLACES
-            _walk(&task, 0, _count(&task), True)
-        if task.is_wrong:
-            return False
     _start(&task)
     return not task.is_wrong
 
 
-def shares_memory(np.ndarray x, np.ndarray values, tuple positions):
+cdef bint _shares_memory(np.ndarray x, np.ndarray values, tuple positions) except -1:
+    """Whether values or positions may be written when x is."""
     cdef char* low
     cdef char* high
     cdef char* start
     cdef char* end
     bounds_of(x, &low, &high)
-    for other in (values, *positions):
+    bounds_of(values, &start, &end)
+    if start < high and low < end:
+        return True
+    for other in positions:
         bounds_of(<np.ndarray?>other, &start, &end)
         if start < high and low < end:
             return True
     return False
-
-
-def scatter(x, v, tuple positions, Fold fold, bint is_fresh):
-    return np.PyArray_CheckExact(x) and _scattered(<np.ndarray>x, v, positions, 0, fold, is_fresh)
 
 
 cdef class _Folds:
@@ -884,6 +893,27 @@ cdef class _Folds:
         return self.found[kind]
 
 
+def into_memory(make, reference):
+    cdef dict known = {}
+
+    def call(np.ndarray x, values, tuple positions, combine):
+        cdef _Folds folds
+        cdef Fold fold = None
+        if combine is not None:
+            if combine not in known:
+                known[combine] = _Folds(partial(make, combine))
+            folds = known[combine]
+            fold = folds.of(x)
+        if (
+            (combine is not None and fold is None)
+            or _shares_memory(x, values, positions)
+            or not _scattered(x, values, positions, 0, fold)
+        ):
+            reference(x, values, positions, combine)
+
+    return call
+
+
 def into_zeros(make, cast, reference):
     cdef _Folds folds = _Folds(make)
 
@@ -892,7 +922,7 @@ def into_zeros(make, cast, reference):
         cdef Fold fold = folds.of(values)
         if fold is not None:
             out = zeros(shape, fold.dtype)
-            if _scattered(<np.ndarray>out, values, operands, 1, fold, True):
+            if _scattered(<np.ndarray>out, values, operands, 1, fold):
                 return out if np.PyArray_TYPE(values) == fold.x_type else cast(out, values.dtype)
         return reference(*operands, shape=shape)
 
@@ -909,8 +939,8 @@ def into_copy(make, cast, start, reference):
             is_same = fold is None or np.PyArray_TYPE(x) == fold.x_type
             out = copied(x if is_same else cast(x, fold.dtype))
             if (
-                include_self is not False or _scattered(<np.ndarray>out, start(x.dtype, fold.dtype), operands, 2, None, True)
-            ) and _scattered(<np.ndarray>out, operands[1], operands, 2, fold, True):
+                include_self is not False or _scattered(<np.ndarray>out, start(x.dtype, fold.dtype), operands, 2, None)
+            ) and _scattered(<np.ndarray>out, operands[1], operands, 2, fold):
                 return out if is_same else cast(out, x.dtype)
         given = {"accumulate": accumulate, "include_self": include_self}
         return reference(*operands, **{k: v for k, v in given.items() if v is not None})
