@@ -9,12 +9,13 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
 from lucid.core import dtypes
+from lucid.core.arrays import assign
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import constant, element_type, lift
-from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary, promotion, unary
-from lucid.ops.out import computed_into, put, the_one
+from lucid.ops.out import computed_apart, computed_into, put, the_one
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.tape.inplace import sever, write
@@ -32,7 +33,11 @@ def inplace(function: Callable[..., Any], name: str = "") -> Callable[..., Tenso
             raise TypeError(f"{name} writes into the tensor itself and takes no out")
         if len(args) > 1:
             args, kwargs = self.in_order(name, args, kwargs) if hasattr(self, "in_order") else (args, kwargs)
-        if one is not None and computed_into(self, name, one, function, (self, *args), kwargs):
+        given = (self, *args)
+        if one is not None:
+            if computed_into(self, name, one, function, given, kwargs):
+                return self
+        elif computed_apart(self, name, function, given, kwargs):
             return self
         return _written(self, name, function, args, kwargs, reads_old)
 
@@ -206,11 +211,19 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     if not dtypes.can_cast(value.dtype, self.dtype):
         raise RuntimeError(f"fill_diagonal_: {fill_value} cannot be written into a tensor of {self.dtype}")
     promotion.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")
-    mask = np.zeros(self.shape, bool)
-    if mask.size:
-        np.fill_diagonal(mask, True, wrap)
     value = value.to(self.np_dtype)
-    return write(self, "fill_diagonal_", lambda old: P.where(Tensor._wrap(mask), value, old), (value,))
+
+    def mask() -> Any:
+        found = np.zeros(self.shape, bool)
+        if found.size:
+            np.fill_diagonal(found, True, wrap)
+        return found
+
+    def fill_diagonal(array: Any) -> None:
+        assign(P.diagonal.kernel(array, 0, 0, 1), value._array)
+
+    direct = fill_diagonal if self.ndim == 2 and not wrap and is_plain(value) else None
+    return write(self, "fill_diagonal_", lambda old: P.where(Tensor._wrap(mask()), value, old), (value,), direct)
 
 
 def _by_element(self: Tensor, name: str, function: Callable[..., Any], tensors: tuple[Any, ...]) -> Tensor:

@@ -443,7 +443,9 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     Tensor(4.)
     """
     x = _widened(input, dtype)
-    return sum(P.where(unary.isnan(x), 0, x), dim, keepdim, dtype=dtype)
+    if element_type(x) not in dtypes.DIFFERENTIABLE:
+        return sum(x, dim, keepdim, dtype=dtype)
+    return apply(P.nansum, (x,), {"dims": many_dims(dim, len(shape_of(x)), "nansum"), "keepdim": keepdim})
 
 
 @numpy_names
@@ -455,7 +457,9 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     Tensor(2.)
     """
     x = _floats(input, "nanmean", dtype)
-    return nansum(x, dim, keepdim) / cast(sum(unary.logical_not(unary.isnan(x)), dim, keepdim), x.np_dtype)
+    return nansum(x, dim, keepdim) / cast(
+        P.count_nonzero(x == x, dims=many_dims(dim, x.ndim, "nanmean"), keepdim=keepdim), x.np_dtype
+    )
 
 
 def _scan(prim: Primitive, input: Any, dim: int, dtype: Any, params: dict[str, Any]) -> Tensor:

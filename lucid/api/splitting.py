@@ -10,6 +10,7 @@ from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.out import one_primitive
+from lucid.ops.promotion import KEEP
 from lucid.ops.rules import P
 from lucid.ops.views import slice_ as slice_primitive
 
@@ -250,7 +251,7 @@ def diag(input: Any, diagonal: int = 0) -> Tensor:
     return P.clone(P.diagonal(x, offset=diagonal, dim1=0, dim2=1))
 
 
-@one_primitive()
+@one_primitive(P.tril, policy=KEEP, defaults={"diagonal": 0})
 def tril(input: Any, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices, zeros elsewhere; `diagonal` is the last one kept, 0 for the main one.
 
@@ -263,7 +264,7 @@ def tril(input: Any, diagonal: int = 0) -> Tensor:
     return P.tril(_matrices(input, "tril"), diagonal=operator.index(diagonal))
 
 
-@one_primitive()
+@one_primitive(P.triu, policy=KEEP, defaults={"diagonal": 0})
 def triu(input: Any, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices, zeros elsewhere; `diagonal` is the first one kept, 0 for the main one.
 

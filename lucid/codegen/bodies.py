@@ -225,7 +225,7 @@ class Plan:
             for t in (*self.body.types, *[s.dtype for s in self.body.steps], self.body.dtype)
         ]
         long = sum(s.primitive.name in FUNCTIONS or s.primitive.name in REMAINDERS for s in self.body.steps)
-        self.least_lanes = 8 if max(widths) > 4 else 16
+        self.least_lanes = 8 if max(widths) > 4 else 16 if max(widths) > 1 or long else 64
         self.lanes = self.least_lanes * (_LONGER.get(level, 1) if long and not is_complex else 1)
         self.cost = 1 + 11 * long + len(self.body.steps)
         self.is_short = not long and len(self.body.steps) <= _FEW_STEPS

@@ -427,7 +427,7 @@ def put_on_tape(
 
 # Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
 # never compares equal; both tables stay small.
-_constants: dict[Any, dict[float, Any]] = {_F32: {}, _F64: {}}
+_constants: dict[Any, dict[float, Any]] = {kind: {} for kind in DIFFERENTIABLE}
 _MOST_CONSTANTS = 512
 
 

@@ -3,6 +3,12 @@
 cimport cython
 from lucid.native cimport PyFrame_GetCode, PyFrame_GetLasti, caller_of, current_frame, filename_of
 
+
+cdef class Place:
+    cdef public object code
+    cdef public long offset
+
+
 @cython.locals(known=dict)
 cpdef object climb(object frame)
-cpdef object here()
+cpdef Place here()

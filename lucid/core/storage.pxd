@@ -2,6 +2,7 @@
 
 cimport cython
 from lucid.core.fields cimport TensorFields
+from lucid.core.source_lines cimport here
 from lucid.native cimport PyObject_GC_UnTrack
 
 
@@ -10,6 +11,7 @@ cdef class Storage:
     cdef public object followers, print, severed, views, writer
     cdef public bint exposed
     cdef public Py_ssize_t room
+    cpdef object bump(self, str operation)
 
 
 cdef class View:

@@ -80,7 +80,7 @@ sub_scaled = Elementwise(
 )
 
 
-@one_primitive(P.add, alpha=P.add_scaled)
+@one_primitive(P.add, policy=KEEP, alpha=P.add_scaled)
 def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input + alpha * other.
 
@@ -91,7 +91,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return plus(input, other) if alpha == 1 else called(add_scaled, (input, other, alpha), KEEP, {})
 
 
-@one_primitive(P.sub, alpha=P.sub_scaled)
+@one_primitive(P.sub, policy=KEEP, alpha=P.sub_scaled)
 def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """input - alpha * other.
 
@@ -112,7 +112,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return sub(other, input, alpha=alpha)
 
 
-@one_primitive(P.div)
+@one_primitive(P.div, policy=FLOAT)
 def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """Quotient of two tensors; `rounding_mode` "floor" rounds it down, "trunc" towards 0.
 
@@ -563,7 +563,7 @@ lerp_primitive = Elementwise(
 )
 
 
-@one_primitive(P.lerp)
+@one_primitive(P.lerp, policy=KEEP)
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """input + weight * (end - input): from `input` at weight 0 to `end` at weight 1.
 
@@ -588,7 +588,7 @@ addcdiv_primitive = Elementwise(
 )
 
 
-@one_primitive(value=P.addcmul)
+@one_primitive(policy=KEEP, value=P.addcmul)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2.
 
@@ -599,7 +599,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     return called(addcmul_primitive, (input, tensor1, tensor2, value), KEEP, {})
 
 
-@one_primitive(value=P.addcdiv)
+@one_primitive(policy=FLOAT, value=P.addcdiv)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2.
 

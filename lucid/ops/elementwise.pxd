@@ -7,5 +7,6 @@ from lucid.ops.categories cimport Elementwise
 
 
 @cython.locals(needs=cython.longlong, bit=cython.longlong, inside=cython.bint, numbers=cython.bint, need=cython.bint,
-               unlike=cython.bint)
+               unlike=cython.bint,
+               large=cython.bint, floats=cython.bint, common=cython.bint)
 cpdef object called(Elementwise prim, tuple args, str policy, dict params)

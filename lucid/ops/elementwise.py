@@ -19,6 +19,7 @@ from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_c
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
+_LARGEST_HALF = 65504
 _LARGEST = (1 << 31) - 1  # integer of either type, with or without its sign
 _BOOL, _DIFFERENTIABLE = dtypes.BOOL, dtypes.DIFFERENTIABLE
 _NO_PARAMS: dict[str, Any] = {}
@@ -30,7 +31,9 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
     Tensors of one floating-point type, and numbers beside them, need no promotion, nor do integers beside common ones.
     """
     kind: Any = None
-    numbers = need = unlike = False  # whether some number may be none of the integers' type
+    numbers = need = unlike = large = (
+        False  # whether some number may be none of the integers' type, or of half precision
+    )
     inside = tracing() != 0  # whether a transform takes part
     needs, bit = 0, 1
     for a in args:
@@ -57,23 +60,28 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
         elif type(a) is int:
             numbers = True
             unlike = unlike or not -_LARGEST <= a <= _LARGEST
+            large = large or not -_LARGEST_HALF <= a <= _LARGEST_HALF
         elif type(a) is float:
             numbers = unlike = True
+            large = large or not -_LARGEST_HALF <= a <= _LARGEST_HALF
         else:
             return general(prim, args, policy, params)
         bit += bit
-    common = kind is _F32 or kind is _F64
+    floats = common = kind is _F32 or kind is _F64
     if not common and prim.real:
         raise_if_complex(prim, kind)
     if not common:
-        if inside or (numbers and (unlike or prim.has_condition or not (kind is _I64 or kind is _I32))):
+        floats = kind in _DIFFERENTIABLE
+        if inside or (floats and large):
             return general(prim, args, policy, params)
-        if (policy is FLOAT or policy is INTEGRAL) and (kind in _DIFFERENTIABLE) is (policy is INTEGRAL):
+        if numbers and not floats and (unlike or prim.has_condition or not (kind is _I64 or kind is _I32)):
+            return general(prim, args, policy, params)
+        if (policy is FLOAT or policy is INTEGRAL) and floats is (policy is INTEGRAL):
             return general(prim, args, policy, params)
     try:
         if inside:
             return apply(prim, args, params)
-        return run_plain(prim, args, kind if numbers and common else None, need, needs, params)
+        return run_plain(prim, args, kind if numbers and floats else None, need, needs, params)
     except (ValueError, TypeError) as error:
         raise refusal(prim.name, args, error) from None
 
@@ -112,7 +120,7 @@ def of_one(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             return into(out, op, (input,), _NO_PARAMS)
         return called(prim, (input,), policy, _NO_PARAMS)
 
-    return _named(op, prim, doc)
+    return _named(op, prim, policy, doc)
 
 
 def binary(
@@ -139,10 +147,10 @@ def of_two(prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
             return into(out, op, (input, other), _NO_PARAMS)
         return called(prim, (input, other), policy, _NO_PARAMS)
 
-    return _named(op, prim, doc)
+    return _named(op, prim, policy, doc)
 
 
-def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[..., Any]:
+def _named(op: Callable[..., Any], prim: Elementwise, policy: str, doc: str) -> Callable[..., Any]:
     """Name the function and write its docstring: `doc` is a sentence, " | " and an example `operands -> result`."""
     text, _, example = doc.partition(" | ")
     op.__name__ = op.__qualname__ = prim.name
@@ -153,4 +161,4 @@ def _named(op: Callable[..., Any], prim: Elementwise, doc: str) -> Callable[...,
     op.__doc__ = text
     op.primitive = prim  # type: ignore[attr-defined]  # where checks and NumPy's protocol find it
     prim.public = op
-    return one_primitive(prim)(op)
+    return one_primitive(prim, policy=policy)(op)

@@ -16,6 +16,8 @@ from lucid.core.primitive import constant, element_type, synced
 from lucid.core.storage import FROZEN
 from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.core.tree import flatten
+from lucid.native import PyObject_Call
+from lucid.ops.promotion import INTEGRAL, KEEP
 from lucid.tape.inplace import is_unrecorded_view, tied_again
 
 _ONE = "one_primitive"
@@ -25,15 +27,38 @@ class One:
     """What a function applies that applies one primitive: to tensors alone, and with a number by the name of `keyword`.
 
     None stands for a primitive that the arguments decide. With parameters, arguments with names are the primitive's.
+    By the policy, tensors of one type may first be converted to another: None if that is not said. `defaults` are the
+    primitive's parameters where it is the one of a tensor alone, and others decide the arguments.
     """
 
-    def __init__(self, primitive: Any, has_parameters: bool, keyword: str, with_keyword: Any) -> None:
-        self.primitive, self.has_parameters = primitive, has_parameters
+    def __init__(
+        self,
+        primitive: Any,
+        has_parameters: bool,
+        policy: str | None,
+        defaults: dict[str, Any] | None,
+        keyword: str,
+        with_keyword: Any,
+    ) -> None:
+        self.primitive, self.has_parameters, self.policy = primitive, has_parameters, policy
+        self.defaults = defaults
         self.keyword, self.with_keyword = keyword, with_keyword
+
+    def takes(self, primitive: Any, kind: Any) -> bool:
+        """Whether the primitive runs on tensors of a type, none of the common ones, as they are."""
+        if kind.kind == "c":
+            return self.policy is not None and not getattr(primitive, "real", False)
+        if kind in _DIFFERENTIABLE:
+            return self.policy is not None and self.policy != INTEGRAL
+        return self.policy == KEEP or self.policy == INTEGRAL
 
 
 def one_primitive(
-    primitive: Any = None, has_parameters: bool = False, **with_keyword: Any
+    primitive: Any = None,
+    has_parameters: bool = False,
+    policy: str | None = None,
+    defaults: Any = None,
+    **with_keyword: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Say of a function that it applies one primitive, to all tensors that it is given.
 
@@ -43,7 +68,7 @@ def one_primitive(
     ((keyword, other),) = with_keyword.items() or (("", None),)
 
     def said(function: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(function, _ONE, One(primitive, has_parameters, keyword, other))
+        setattr(function, _ONE, One(primitive, has_parameters, policy, defaults, keyword, other))
         return function
 
     return said
@@ -57,6 +82,9 @@ def the_one(function: Callable[..., Any]) -> One | None:
 _recording = modes.recording.get
 _NOTHING: dict[str, Any] = {}
 _STRUCTURES = (list, tuple, dict)
+_SIMPLE = frozenset([bool, int, float, str])
+_DIFFERENTIABLE = dtypes.DIFFERENTIABLE
+_LARGEST_HALF = 65504
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 
 
@@ -76,19 +104,24 @@ def computed_into(
 ) -> bool:
     """Compute what a function gives that applies `one` primitive in the memory of `target`; whether that was done.
 
-    It is not where something is to be recorded, or the result has another shape or type.
+    It is not where something is to be recorded, or the result has another shape, or a type that is not converted.
     """
     if not _is_free(target):
         return False
     requires_grad, tensors, arrays = target._requires_grad, [], []
     kind, given = target._array.dtype, args
     primitive, settings = one.primitive, params
+    if one.defaults is not None:
+        if params or len(args) > 1:
+            primitive = None
+        settings = one.defaults
     if params:
         given = (*args, *params.values())
-        if not one.has_parameters:
+        if not one.has_parameters and one.defaults is None:
             primitive = one.with_keyword if len(params) == 1 and one.keyword in params else None
             settings = _NOTHING
-    direct = primitive is not None and (kind is _F32 or kind is _F64)
+    common = kind is _F32 or kind is _F64
+    direct = primitive is not None and (common or one.takes(primitive, kind))
     for value in given:
         if isinstance(value, TensorFields):
             fields = value
@@ -101,6 +134,7 @@ def computed_into(
                 arrays.append(fields._array)
                 direct = fields._array.dtype is kind and not (one.has_parameters and len(arrays) > len(args))
         elif type(value) is float or type(value) is int:
+            direct = direct and (common or (kind in _DIFFERENTIABLE and -_LARGEST_HALF <= value <= _LARGEST_HALF))
             if direct:
                 arrays.append(constant(value, kind))
         elif value is None or type(value) is bool or type(value) is str:
@@ -111,12 +145,49 @@ def computed_into(
         return False
     if direct:
         operands = tuple(arrays[: len(args)] if one.has_parameters else arrays)
-        if not table["call_into"](primitive, target._array, operands, settings):
-            return False
-    elif compute_into(target, tensors, function, args, params) is not target:
+        if table["call_into"](primitive, target._array, operands, settings):
+            note_write(target, name)
+            return True
+        found = PyObject_Call(function, args, params)
+    else:
+        found = compute_into(target, tensors, function, args, params)
+        if found is target:
+            note_write(target, name)
+            return True
+    return _put_converted(target, found, name)
+
+
+def computed_apart(
+    target: Tensor, name: str, function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any]
+) -> bool:
+    """Write what a function gives into `target`, if nothing is to be recorded; whether that was done."""
+    if not _is_free(target):
         return False
-    note_write(target, name)
-    return True
+    requires_grad = target._requires_grad
+    for value in (*args, *params.values()) if params else args:
+        if isinstance(value, TensorFields):
+            fields = value
+            if fields._level:
+                return False
+            synced(fields)
+            requires_grad = requires_grad or fields._requires_grad
+        elif not (value is None or type(value) in _SIMPLE):
+            return False
+    if requires_grad and _recording():
+        return False
+    return _put_converted(target, PyObject_Call(function, args, params), name)
+
+
+def _put_converted(target: Tensor, found: Any, name: str) -> bool:
+    """Write a result of the shape of `target` and of a type that may become its type; whether that was done."""
+    if not isinstance(found, Tensor) or not is_plain(found) or shape_of(found) != shape_of(target):
+        return False
+    kind = element_type(target)
+    if element_type(found) is not kind:
+        if not dtypes.can_cast(found.dtype, target.dtype):
+            return False
+        found = found.to(kind)
+    return put(target, found, name)
 
 
 def compute_apart() -> None:

@@ -408,6 +408,24 @@ sum_primitive = linear(
 )
 
 
+def _number_or_0(x: Any) -> Any:
+    """The element, or 0 for nan."""
+    return P.where(x == x, x, 0)
+
+
+# The sum of the elements that are not nan.
+nansum_primitive = Primitive(
+    "nansum",
+    rules=(lambda ct, x, dims, keepdim: P.where(x == x, expand_reduced(ct, x.shape, dims, keepdim), 0),),
+    jvp=lambda prim, primals, tangents, out, params: P.sum(P.where(primals[0] == primals[0], tangents[0], 0), **params),
+    batch=lambda prim, values, batched, size, params: prim(values[0], **{**params, "dims": shift(params["dims"])}),
+    abstract=reduced,
+    category="reduction",
+    fold=of_pairs(lambda a, b: a + b, 0, _number_or_0),
+    composite=lambda x, dims, keepdim: P.sum(_number_or_0(x), dims=dims, keepdim=keepdim),
+)
+
+
 # --- the variance --------------------------------------------------------------------------------
 
 

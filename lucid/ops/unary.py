@@ -397,6 +397,24 @@ def _bounded(name: str, is_beyond: Callable[[Any, Any], Any]) -> Elementwise:
 clamp_min_primitive = _bounded("clamp_min", _is_below)
 clamp_max_primitive = _bounded("clamp_max", _is_above)
 
+
+def _raised(x: Any, lo: Any) -> Any:
+    return P.where(_is_below(x, lo), lo, x)
+
+
+# Between two bounds of the same type; the upper one counts where it is below the other.
+clamp_both_primitive = Elementwise(
+    "clamp_both",
+    (
+        Selects(lambda x, lo, hi: ~(_is_below(x, lo) | _is_above(x, hi))),
+        Selects(lambda x, lo, hi: _is_below(x, lo) & ~_is_above(lo, hi)),
+        Selects(lambda x, lo, hi: _is_above(_raised(x, lo), hi)),
+    ),
+    ("x", "lo", "hi"),
+    body=lambda x, lo, hi: P.where(_is_above(_raised(x, lo), hi), hi, _raised(x, lo)),
+    real=True,
+)
+
 _BOUNDS = (float, int, type(None))  # which do not change the type of floats
 
 
@@ -421,6 +439,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
         return called(clamp_primitive, (input,), KEEP, {"lo": lo, "hi": hi})
     x = lift_all(input, *[b for b in (min, max) if isinstance(b, Tensor | np.ndarray)])[0]
     if isinstance(min, Tensor | np.ndarray) or isinstance(max, Tensor | np.ndarray):
+        if isinstance(min, Tensor) and isinstance(max, Tensor):
+            kind = element_type(x)
+            if element_type(min) is kind and element_type(max) is kind:
+                return called(clamp_both_primitive, (x, min, max), KEEP, {})
         if min is not None:
             if max is not None:
                 compute_apart()
@@ -482,7 +504,7 @@ clip = clamp
 round_primitive = Elementwise("round", (0,), ("x",))
 
 
-@one_primitive()
+@one_primitive(round_primitive, policy=KEEP, defaults={"decimals": 0})
 def round(input: Tensor, decimals: int = 0) -> Tensor:
     """Round to the nearest integer, or to `decimals` digits behind the point; halves go to the even neighbour.
 
@@ -516,7 +538,7 @@ def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return P.where(x == -math.inf, limits.min if neginf is None else neginf, x)
 
 
-@one_primitive()
+@one_primitive(nan_to_num_primitive, defaults={"nan": 0.0, "posinf": None, "neginf": None})
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Replace nan and the infinities by numbers (by default 0 and the largest of the type).
 
@@ -540,7 +562,7 @@ logit_primitive = Elementwise(
 )
 
 
-@one_primitive()
+@one_primitive(logit_primitive, policy=FLOAT, defaults={"eps": None})
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), the inverse of sigmoid; `eps` keeps x within [eps, 1 - eps].
 
@@ -565,7 +587,7 @@ def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
     return P.where(x * beta > threshold, x, P.log_sigmoid(-y) / -beta)
 
 
-@one_primitive()
+@one_primitive(softplus_primitive, policy=FLOAT, defaults={"beta": 1.0, "threshold": 20.0})
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(βx)) / β, a smooth relu; equal to x where βx exceeds `threshold`.
 

@@ -1,6 +1,5 @@
 """Activation functions."""
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -9,6 +8,7 @@ import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
 from lucid.api.inplace import inplace as in_place_form
+from lucid.nn.functional.warning import warn
 from lucid.ops.nn import activations as ops
 from lucid.ops.nn import softmax as softmax_ops
 from lucid.ops.promotion import as_floats, raise_unless_alike
@@ -350,7 +350,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def _usual_dim(ndim: int, name: str) -> int:
     """The dimension of the classes: 0 without a batch and for 3 dimensions, else 1."""
     chosen = 0 if ndim in (0, 1, 3) else 1
-    warnings.warn(f"{name} was given no dim and takes {chosen}; say which one is meant", stacklevel=3)
+    warn(f"{name} was given no dim and takes {chosen}; say which one is meant")
     return chosen
 
 

@@ -4,13 +4,13 @@
 """
 
 import math
-import warnings
 from collections.abc import Callable
 
 import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_single_precision
 from lucid.nn.functional.similarity import pairwise_distance
+from lucid.nn.functional.warning import warn
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import losses as ops
 from lucid.ops.promotion import lift_all
@@ -42,10 +42,7 @@ def check_reduction(reduction: str, name: str) -> None:
 
 def _warn_of_broadcast(input: Tensor, target: Tensor, name: str) -> None:
     if input.shape != target.shape:
-        warnings.warn(
-            f"{name}: the shapes {input.shape} and {target.shape} differ; they are broadcast, which is rarely meant",
-            stacklevel=3,
-        )
+        warn(f"{name}: the shapes {input.shape} and {target.shape} differ; they are broadcast, which is rarely meant")
 
 
 def _raise_unless_same_shape(input: Tensor, target: Tensor, name: str) -> None:
@@ -65,7 +62,8 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     _warn_of_broadcast(input, target, "mse_loss")
     if weight is None and reduction in ("mean", "sum") and _alike(input, target):
         return ops.sum_of_squares(input, target, mean=reduction == "mean")
-    return _weighted(lucid.square(input - target), weight, reduction, "mse_loss")
+    squares = ops.squared_distance(input, target) if _alike(input, target) else lucid.square(input - target)
+    return _weighted(squares, weight, reduction, "mse_loss")
 
 
 def _alike(input: Tensor, target: Tensor) -> bool:

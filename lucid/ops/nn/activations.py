@@ -29,7 +29,7 @@ def with_parameters(name: str, body: Callable[..., Any], d: Partial) -> Callable
         return called(prim, (input,), FLOAT, params)
 
     call.__name__ = call.__qualname__ = name
-    return one_primitive(prim, has_parameters=True)(call)
+    return one_primitive(prim, has_parameters=True, policy=FLOAT)(call)
 
 
 # --- piecewise ---------------------------------------------------------------------------------

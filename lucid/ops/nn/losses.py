@@ -58,6 +58,19 @@ def sum_of_squares(x: Tensor, y: Tensor, mean: bool = False) -> Tensor:
     return P.sum_of_squares(x, y, dims=tuple(range(len(shape))), scale=scale)
 
 
+squared_distance = of_two(
+    Elementwise(
+        "squared_distance",
+        (lambda x, y: (x - y) * 2, lambda x, y: (y - x) * 2),
+        ("x", "y"),
+        body=lambda x, y: P.square(x - y),
+        real=True,
+    ),
+    FLOAT,
+    "",
+)
+
+
 # x² / 2 for |x| < δ, and δ (|x| - δ / 2) beyond.
 def _huber(x: Any, y: Any, delta: Any) -> Any:
     """q (d - q / 2) with d = |x - y| and q = min(d, δ)."""

@@ -1,6 +1,7 @@
 """Kernels of elementwise operations and of their derivatives, generated from the bodies of their declarations."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels
+from lucid.core.dtypes import BOOL
 from lucid.core.primitive import P
 from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError, Source
 from lucid.ops.promotion import bounds
+from lucid.ops.rules import np_dtype
 
 _of_reference = kernels.scalar
 _with_loops: dict[str, launch.Kernel | None] = {}  # by the names of primitives
@@ -83,8 +86,22 @@ def of_elements(primitive: Any) -> Callable[..., Any] | None:
         return _unless_to_integers(made, source, reference)
     _with_loops[name] = made
     made.checks_integers, made.count = primitive.checks is not None, count
+    made.in_numbers = cache(lambda kind: _in_numbers(primitive, kind))
     function = _function(made, count, has_params)
     return _unless_zero(function, reference) if name in REMAINDERS else function
+
+
+def _in_numbers(primitive: Any, kind: Any) -> launch.Kernel:
+    """A kernel of a function that gives truth values, which gives them as numbers of a type."""
+
+    def numbers(*operands: Any) -> Any:
+        found = primitive(*operands)
+        if np_dtype(found) != BOOL:
+            raise NotScalarError
+        return P.cast(found, dtype=kind, source=BOOL)
+
+    source = Source(numbers, primitive.name)
+    return launch.Kernel(_maker(source), source.key, None)
 
 
 def _find(primitive: Any) -> launch.Kernel | None:

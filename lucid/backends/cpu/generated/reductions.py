@@ -9,14 +9,16 @@ import numpy as np
 from lucid.backends.cpu.generated.rows import row_kernel
 from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.cpu.launch.copies import contiguous
+from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
 from lucid.ops.reductions import SUM, mean_of
 
+_F32 = dtypes.float32.numpy
 LONGEST_PART = 1 << 14  # elements of long rows that are put together first
-_OF_DIMS = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any", "count_nonzero")
+_OF_DIMS = ("sum", "prod", "amax", "amin", "logsumexp", "all", "any", "count_nonzero", "nansum")
 _OF_ONE_DIM = ("argmax", "argmin")
 
 
@@ -81,6 +83,9 @@ def _variance() -> Callable[..., Any]:
     squares = launch_folds.Kernel(make, kernels.reference(P.var))
 
     def call(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+        if x.dtype in NARROW:
+            found = call(P.cast.kernel(x, dtype=_F32, source=x.dtype), dims, keepdim, divisor)
+            return P.cast.kernel(found, dtype=x.dtype, source=_F32)
         mean = mean_of(x, dims)
         total = squares.run(x, dims, keepdim, mean)
         if total is None:

@@ -6,12 +6,14 @@ from typing import Any
 
 from lucid.backends.cpu.launch import scans as launch_scans
 from lucid.backends.cpu.launch import sorting as launch_sorting
+from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
 from lucid.core.primitive import P
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Fold
 
+_F32 = dtypes.float32.numpy
 _SELECTION_COST = 1.0  # nanoseconds for an element
 
 
@@ -86,11 +88,17 @@ def argsort_kernel(primitive: Any) -> Callable[..., Any]:
     return call
 
 
+def _in_single(x: Any) -> Any:
+    """Numbers of half precision in single, which have the same order."""
+    return P.cast.kernel(x, dtype=_F32, source=x.dtype)
+
+
 def rank_kernel(primitive: Any) -> Callable[..., Any]:
     """The kernel that finds the place of one element in the order of its row, and of other types by the reference."""
     name = primitive.name
 
     def call(x: Any, dim: int, k: int = 0) -> Any:
+        x = _in_single(x) if x.dtype in NARROW else x
         found = launch_sorting.chosen(x, dim, name, k)
         if found is not None:
             return found

@@ -4,10 +4,12 @@
 Targets are taken in chunks, which are the same for any number of threads, and so are sums over them.
 """
 
+import ml_dtypes
 import numpy
 
 cimport numpy as np
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.math cimport INFINITY, NAN, ldexp
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, new_array, threads_for
@@ -19,11 +21,40 @@ np.import_array()
 
 cdef enum:
     CHUNK = 512  # targets that are taken together
+    SIGN = 0x8000  # of numbers of half precision
+
+cdef np.dtype _DOUBLE = numpy.dtype(numpy.float64)
+cdef int BFLOAT16 = numpy.dtype(ml_dtypes.bfloat16).num
 
 ctypedef fused Number:
     float
     double
     int64_t
+    uint16_t  # the bits of one of half precision
+
+
+cdef inline bint _is_half(int kind) noexcept nogil:
+    return kind == np.NPY_FLOAT16 or kind == BFLOAT16
+
+
+cdef inline double _from_half(uint16_t x, int kind) noexcept nogil:
+    cdef uint32_t bits = <uint32_t>x << 16
+    cdef int exponent = x >> 10 & 31, digits = x & 1023
+    cdef double size
+    if kind == BFLOAT16:
+        return (<float*>&bits)[0]
+    if exponent == 31:
+        size = NAN if digits else INFINITY
+    else:
+        size = ldexp(digits + 1024, exponent - 25) if exponent else ldexp(digits, -24)
+    return -size if x & SIGN else size
+
+
+cdef inline Number _negative(Number x) noexcept nogil:
+    if Number is uint16_t:
+        return x ^ SIGN
+    else:
+        return -x
 
 
 cdef struct Classes:
@@ -36,6 +67,7 @@ cdef struct Classes:
     int64_t ignored
     bint is_negative, is_wrong
     double share  # what is placed without v
+    uint16_t half_share  # the same in half precision
     double* totals  # of each chunk
     Py_ssize_t* counts
 
@@ -55,10 +87,12 @@ cdef Py_ssize_t _pick_some(Classes* task, Number* out, Py_ssize_t first, Py_ssiz
                 return -1
             value = (<Number*>(row + t * task.step + j * task.near))[0]
             if task.is_negative:
-                value = -value
+                value = _negative(value)
             kept += 1
         if out != NULL:
             out[i] = value
+        elif Number is uint16_t:
+            total[0] += _from_half(value, task.kind)
         else:
             total[0] += value
         j += 1
@@ -79,7 +113,7 @@ cdef Py_ssize_t _place_some(Classes* task, Number* given, Number share, Py_ssize
             if t < 0 or t >= task.classes:
                 return -1
             if given != NULL:
-                value = -given[i] if task.is_negative else given[i]
+                value = _negative(given[i]) if task.is_negative else given[i]
             (<Number*>(row + t * task.step + j * task.near))[0] = value
         j += 1
         if j == task.inner:
@@ -95,6 +129,8 @@ cdef void _pick_chunk(void* given, Py_ssize_t k, int who) noexcept nogil:
         task.counts[k] = _pick_some(task, <float*>task.v, first, stop, &task.totals[k])
     elif task.kind == np.NPY_FLOAT64:
         task.counts[k] = _pick_some(task, <double*>task.v, first, stop, &task.totals[k])
+    elif _is_half(task.kind):
+        task.counts[k] = _pick_some(task, <uint16_t*>task.v, first, stop, &task.totals[k])
     else:
         task.counts[k] = _pick_some(task, <int64_t*>task.v, first, stop, &task.totals[k])
     if task.counts[k] < 0:
@@ -108,6 +144,8 @@ cdef void _place_chunk(void* given, Py_ssize_t k, int who) noexcept nogil:
         answer = _place_some(task, <float*>task.v, <float>task.share, first, stop)
     elif task.kind == np.NPY_FLOAT64:
         answer = _place_some(task, <double*>task.v, task.share, first, stop)
+    elif _is_half(task.kind):
+        answer = _place_some(task, <uint16_t*>task.v, task.half_share, first, stop)
     else:
         answer = _place_some(task, <int64_t*>task.v, 0, first, stop)
     if answer < 0:
@@ -129,7 +167,7 @@ cdef bint _classes(Classes* task, np.ndarray x, target, ignored, bint is_negativ
     cdef int d, dims = np.PyArray_NDIM(x)
     cdef np.ndarray y
     task.kind, task.x = np.PyArray_TYPE(x), <char*>np.PyArray_DATA(x)
-    if task.kind != np.NPY_FLOAT32 and task.kind != np.NPY_FLOAT64 and task.kind != np.NPY_INT64:
+    if task.kind != np.NPY_FLOAT32 and task.kind != np.NPY_FLOAT64 and task.kind != np.NPY_INT64 and not _is_half(task.kind):
         return False
     if not is_enabled() or not is_plain(x) or not is_plain(target) or np.PyArray_TYPE(<np.ndarray>target) != np.NPY_INT64:
         return False
@@ -174,7 +212,7 @@ cdef void _pick_all(Classes* task, Reduction reduction, char* out) noexcept nogi
         total /= kept
     if task.kind == np.NPY_FLOAT32:
         (<float*>out)[0] = <float>total
-    else:
+    else:  # totals of half precision are rounded by who asks for them
         (<double*>out)[0] = total
 
 
@@ -182,7 +220,9 @@ cdef void _place_all(Classes* task, Reduction reduction, char* given) noexcept n
     """What is given for each target, or for all of them, into zeros."""
     cdef Py_ssize_t i, kept = 0
     task.v = given if reduction == NONE else NULL
-    if reduction != NONE:
+    if reduction != NONE and _is_half(task.kind):
+        task.half_share = (<uint16_t*>given)[0] ^ (SIGN if task.is_negative else 0)
+    elif reduction != NONE:
         task.share = (<float*>given)[0] if task.kind == np.NPY_FLOAT32 else (<double*>given)[0]
         if reduction == MEAN:
             for i in range(task.count):
@@ -203,8 +243,9 @@ def pick(given, target, reduction, bint is_negative, ignore_index):
     cdef Py_ssize_t few_counts[8]
     if not _classes(&task, x, target, ignore_index, is_negative) or (how != NONE and task.kind == np.NPY_INT64):
         return None
+    kind = <np.dtype><object>np.PyArray_DESCR(x)
     out = new_array(
-        <np.dtype><object>np.PyArray_DESCR(x), np.PyArray_NDIM(target) if how == NONE else 0,
+        kind if how == NONE or not _is_half(task.kind) else _DOUBLE, np.PyArray_NDIM(target) if how == NONE else 0,
         np.PyArray_DIMS(<np.ndarray>target), NULL,
     )
     chunks = _chunks(&task)
@@ -218,7 +259,9 @@ def pick(given, target, reduction, bint is_negative, ignore_index):
         _pick_all(&task, how, <char*>np.PyArray_DATA(out))
     if chunks > 8:
         free(task.totals)
-    return None if task.is_wrong else out
+    if task.is_wrong:
+        return None
+    return out if (<object>out).dtype is kind else numpy.asarray(out, kind)
 
 
 def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore_index):
@@ -232,6 +275,9 @@ def place(given, target, reduction, bint is_negative, Py_ssize_t classes, ignore
     if how != NONE:
         if np.PyArray_NDIM(x) or np.PyArray_TYPE(x) == np.NPY_INT64:
             return None
+        if how == MEAN and _is_half(np.PyArray_TYPE(x)):
+            x = numpy.asarray(x.astype(_DOUBLE) / numpy.count_nonzero(y != ignore_index), x.dtype)
+            how = SUM
     elif not np.PyArray_IS_C_CONTIGUOUS(x) or np.PyArray_SIZE(x) != np.PyArray_SIZE(y):
         return None
     shape = (<object>y).shape
@@ -270,6 +316,8 @@ def entry(np.ndarray x, np.ndarray target, reduction, bint is_negative, ignore_i
     memset(&entered, 0, sizeof(Entered))
     if not _classes(&entered.task, x, target, ignore_index, is_negative) or entered.task.kind == np.NPY_INT64:
         return None
+    if _is_half(entered.task.kind):
+        return None
     entered.reduction, entered.places, entered.size = _REDUCTIONS[reduction], places, np.PyArray_NBYTES(x)
     room = _chunks(&entered.task) * (sizeof(double) + sizeof(Py_ssize_t))
     return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)], room
@@ -299,3 +347,23 @@ def narrow(target, Py_ssize_t classes, ignore_index):
         found[i] = <int32_t>t
         kept += 1
     return out, kept
+
+
+def few_folded(np.ndarray losses, Py_ssize_t kept, bint is_mean):
+    cdef Py_ssize_t i, count = np.PyArray_SIZE(losses)
+    cdef int kind = np.PyArray_TYPE(losses)
+    cdef char* data = <char*>np.PyArray_DATA(losses)
+    cdef double total = 0
+    cdef np.npy_intp* shape = NULL
+    if count > CHUNK or not np.PyArray_IS_C_CONTIGUOUS(losses) or not (kind == np.NPY_FLOAT32 or kind == np.NPY_FLOAT64):
+        return None
+    for i in range(count):
+        total += (<float*>data)[i] if kind == np.NPY_FLOAT32 else (<double*>data)[i]
+    if is_mean:
+        total /= kept
+    out = new_array(<np.dtype><object>np.PyArray_DESCR(losses), 0, shape, NULL)
+    if kind == np.NPY_FLOAT32:
+        (<float*>np.PyArray_DATA(out))[0] = <float>total
+    else:
+        (<double*>np.PyArray_DATA(out))[0] = total
+    return out

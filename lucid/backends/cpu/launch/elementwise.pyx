@@ -581,6 +581,7 @@ cdef class Kernel:
     cdef dict known
     cdef public bint checks_integers
     cdef public int count
+    cdef public object in_numbers  # of a function of truth values: the kernel that gives 0 and 1 of a type
     cdef Loop last  # that with parameters that ran last: mostly it runs again
     cdef dict last_params
 
@@ -598,7 +599,11 @@ cdef class Kernel:
     cdef bint into(self, out, tuple operands, dict params) except -1:
         if len(operands) != self.count or not is_plain(out) or not np.PyArray_ISWRITEABLE(<np.ndarray>out):
             return False
-        return self.ran(operands, params, <np.ndarray>out) is not None
+        if self.ran(operands, params, <np.ndarray>out) is not None:
+            return True
+        if params or self.in_numbers is None or np.PyArray_TYPE(<np.ndarray>out) == np.NPY_BOOL:
+            return False
+        return (<Kernel>self.in_numbers(type_of(<np.ndarray>out))).ran(operands, params, <np.ndarray>out) is not None
 
     cdef object ran(self, tuple operands, dict params, np.ndarray out):
         """The result, in an array that is there if one is given; None where no loop takes these operands."""

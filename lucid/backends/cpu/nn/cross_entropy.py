@@ -10,7 +10,7 @@ import numpy as np
 from lucid.backends.cpu.arithmetic import divide
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
-from lucid.backends.cpu.launch.classes import narrow
+from lucid.backends.cpu.launch.classes import few_folded, narrow
 from lucid.backends.cpu.launch.copies import contiguous
 from lucid.core import kernels
 from lucid.core.kernels import fill
@@ -51,8 +51,11 @@ def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tu
         e = e.reshape(x.shape)
     if reduction == NONE:
         return losses.reshape(target.shape).astype(x.dtype, copy=False), e
-    loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
-    return np.asarray(_mean(loss, kept) if reduction == MEAN else loss, x.dtype), e
+    loss = few_folded(losses, kept, reduction == MEAN)
+    if loss is None:
+        loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
+        loss = _mean(loss, kept) if reduction == MEAN else loss
+    return np.asarray(loss, x.dtype), e
 
 
 def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any:
