@@ -51,8 +51,8 @@ LAUNCHES = tuple(
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.
 EXACT = (
-    "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.gammas", "backends.cpu.loops", "backends.cpu.launch.gathers",
-    "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
+    "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.loops", "backends.cpu.launch.gathers",
+    "backends.cpu.launch.copies", "backends.cpu.launch.gammas", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
     "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (

@@ -8,14 +8,13 @@ import numpy as np
 
 from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
-from lucid.core import dtypes
-from lucid.core.arrays import assign
+from lucid.core import arrays, dtypes
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary, promotion, unary
-from lucid.ops.out import computed_apart, computed_into, put, the_one
+from lucid.ops.out import computed_apart, computed_into, memory_for_numbers, note_write, put, the_one
 from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.tape.inplace import sever, write
@@ -123,7 +122,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """
     kind = element_type(self)
     if indexing.is_common(value, kind):
-        return copy_(self, wrapped(constant(value, kind)))
+        return _everywhere(self, constant(value, kind))
     promotion.raise_if_outside(value, kind, "fill_")
     source = exact(value)
     if source.ndim:
@@ -153,7 +152,17 @@ def zero_(self: Tensor) -> Tensor:
     >>> x
     Tensor([0., 0.])
     """
-    return copy_(self, wrapped(_zero(element_type(self))))
+    return _everywhere(self, _zero(element_type(self)))
+
+
+def _everywhere(self: Tensor, number: Any) -> Tensor:
+    """Overwrite with a number of this tensor's type, an array without dimensions."""
+    array = memory_for_numbers(self)
+    if array is None:
+        return copy_(self, wrapped(number))
+    arrays.assign(array, number)
+    note_write(self, "copy_")
+    return self
 
 
 @cache
@@ -220,7 +229,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         return found
 
     def fill_diagonal(array: Any) -> None:
-        assign(P.diagonal.kernel(array, 0, 0, 1), value._array)
+        arrays.assign(P.diagonal.kernel(array, 0, 0, 1), value._array)
 
     direct = fill_diagonal if self.ndim == 2 and not wrap and is_plain(value) else None
     return write(self, "fill_diagonal_", lambda old: P.where(Tensor._wrap(mask()), value, old), (value,), direct)
@@ -233,12 +242,12 @@ def _by_element(self: Tensor, name: str, function: Callable[..., Any], tensors: 
         raise RuntimeError(
             f"{name}: a Python function of elements has no derivative; detach() tensors that require grad"
         )
-    arrays = np.broadcast_arrays(*[t._concrete(name) for t in operands])
-    if arrays[0].shape != self.shape:
+    given = np.broadcast_arrays(*[t._concrete(name) for t in operands])
+    if given[0].shape != self.shape:
         raise RuntimeError(f"{name}: shapes {[t.shape for t in operands]} do not broadcast to that of the first")
     values = np.empty(self.shape, self.np_dtype)
     for place in np.ndindex(self.shape):
-        values[place] = function(*[a[place].item() for a in arrays])
+        values[place] = function(*[a[place].item() for a in given])
     return copy_(self, Tensor._wrap(values))
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import element_type, lift
-from lucid.core.tensor import Tensor, is_plain, shape_of
+from lucid.core.levels import tracing
+from lucid.core.primitive import constant, element_type, lift
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
@@ -21,6 +22,7 @@ from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_a
 from lucid.ops.unary import LOG2, square
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+_LARGE = 1e38  # numbers below it are finite in both
 
 plus = binary("add", (1, 1), "Sum of two tensors, element by element.", linear_in=(0, 1))
 minus = binary("sub", (1, -1), "Difference of two tensors, element by element.", linear_in=(0, 1))
@@ -542,6 +544,12 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     test = lift(condition)
     if element_type(test) is not dtypes.BOOL:
         test = test.to(dtypes.BOOL)
+    if type(input) is float and type(other) is float and is_plain(test) and not tracing():
+        kind = dtypes.default_float()
+        if (kind is _F32 or kind is _F64) and abs(
+            input
+        ) < _LARGE:  # whose type need not be found among those of numbers
+            input = wrapped(constant(input, kind))
     return called(where_primitive, (test, input, other), KEEP, {})
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import gammas
 from lucid.backends.cpu.generated import support
+from lucid.backends.cpu.launch import gammas
 from lucid.core import kernels
 from lucid.core.primitive import P
 

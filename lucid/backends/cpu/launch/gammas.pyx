@@ -84,8 +84,8 @@ cdef extern from *:
 
     /* S, four terms at a time. */
     static void lucid_sum(const double *a, const double *x, double *sum) {
-        double term[WIDTH], d[WIDTH];
-        EACH { term[k] = 1.0; sum[k] = 1.0; d[k] = a[k]; }
+        double term[WIDTH], d[WIDTH], added[WIDTH];
+        EACH { term[k] = 1.0; sum[k] = 1.0; d[k] = a[k]; added[k] = 0.0; }
         for (int n = 0; n < MOST_TERMS; n += 4) {
             int64_t left = 0;
             EACH {
@@ -95,11 +95,12 @@ cdef extern from *:
                 term[k] = (v * v) * (v * v) * part;
                 sum[k] += more;
                 d[k] = d4;
+                added[k] = more;
                 left += more > EPSILON * sum[k] ? 1 : 0;
             }
             if (!left) return;
         }
-        EACH sum[k] = NAN;
+        EACH sum[k] = added[k] > EPSILON * sum[k] ? NAN : sum[k];
     }
 
     #define LEAST_A 0.01
@@ -183,7 +184,8 @@ cdef extern from *:
         EACH {
             double other = sum[k] * (psi[k] - y[k]), found = other + weighted[k];
             double size = fabs(other) + weighted[k];
-            out[k] = (sound[k] > 0.0) & (left == 0) & (fabs(found) > LEFT * size) ? found * x[k] / a[k] : NAN;
+            double ended = (term[k] > EPSILON * sum[k]) | (term[k] * harmonic[k] > EPSILON * weighted[k]) ? 0.0 : 1.0;
+            out[k] = (sound[k] * ended > 0.0) & (fabs(found) > LEFT * size) ? found * x[k] / a[k] : NAN;
         }
     }
     """
