@@ -25,7 +25,6 @@ from lucid.ops.rules import P
 from lucid.ops.scatter import index_amax, index_amin, index_prod
 from lucid.tape.inplace import write, write_part
 
-
 _ALL = slice(None)
 
 

@@ -82,10 +82,10 @@ cdef extern from *:
     #define MOST_TERMS 1000
     #define EPSILON 1.1e-16
 
-    /* S, four terms at a time. */
+    /* S, four terms at a time. What is small enough is the last that is added, however many steps others take. */
     static void lucid_sum(const double *a, const double *x, double *sum) {
-        double term[WIDTH], d[WIDTH], added[WIDTH];
-        EACH { term[k] = 1.0; sum[k] = 1.0; d[k] = a[k]; added[k] = 0.0; }
+        double term[WIDTH], d[WIDTH];
+        EACH { term[k] = 1.0; sum[k] = 1.0; d[k] = a[k]; }
         for (int n = 0; n < MOST_TERMS; n += 4) {
             int64_t left = 0;
             EACH {
@@ -95,12 +95,12 @@ cdef extern from *:
                 term[k] = (v * v) * (v * v) * part;
                 sum[k] += more;
                 d[k] = d4;
-                added[k] = more;
-                left += more > EPSILON * sum[k] ? 1 : 0;
+                term[k] = more > EPSILON * sum[k] ? term[k] : 0.0;
+                left += term[k] > 0.0 ? 1 : 0;
             }
             if (!left) return;
         }
-        EACH sum[k] = added[k] > EPSILON * sum[k] ? NAN : sum[k];
+        EACH sum[k] = term[k] > 0.0 ? NAN : sum[k];
     }
 
     #define LEAST_A 0.01
@@ -179,13 +179,16 @@ cdef extern from *:
                 weighted[k] += term[k] * harmonic[k];
             }
             left = 0;
-            EACH left += (term[k] > EPSILON * sum[k]) | (term[k] * harmonic[k] > EPSILON * weighted[k]) ? 1 : 0;
+            EACH {
+                double more = (term[k] > EPSILON * sum[k]) | (term[k] * harmonic[k] > EPSILON * weighted[k]) ? 1.0 : 0.0;
+                term[k] *= more;
+                left += term[k] > 0.0 ? 1 : 0;
+            }
         }
         EACH {
             double other = sum[k] * (psi[k] - y[k]), found = other + weighted[k];
             double size = fabs(other) + weighted[k];
-            double ended = (term[k] > EPSILON * sum[k]) | (term[k] * harmonic[k] > EPSILON * weighted[k]) ? 0.0 : 1.0;
-            out[k] = (sound[k] * ended > 0.0) & (fabs(found) > LEFT * size) ? found * x[k] / a[k] : NAN;
+            out[k] = (sound[k] > 0.0) & (term[k] == 0.0) & (fabs(found) > LEFT * size) ? found * x[k] / a[k] : NAN;
         }
     }
     """
