@@ -56,7 +56,7 @@ EXACT = (
     "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
-    *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.distances", "backends.cpu.rowwise", "backends.cpu.attention",
+    *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.launch.distances", "backends.cpu.rowwise", "backends.cpu.attention",
     "backends.cpu.recurrent", "backends.cpu.batch_norm", "backends.cpu.windows", "backends.cpu.implicit_gemm", "backends.cpu.csr",
     "backends.cpu.table_rows", "compiler.runtime",
 )  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lucid
-from lucid import func
+from lucid import func, native
 from lucid.autograd import gradcheck, gradgradcheck
 
 RNG = np.random.default_rng(3)
@@ -30,11 +30,13 @@ def test_few_rows(n, dtype):
         d = lucid.cdist(a, lucid.tensor(y))
         first = d if first is None else first
         assert d.numpy().dtype == dtype
-        np.testing.assert_array_equal(d.numpy(), first.numpy())
+        if native.in_use:
+            np.testing.assert_array_equal(d.numpy(), first.numpy())
         np.testing.assert_allclose(d.numpy(), lengths(x, y), rtol=20 * np.finfo(dtype).eps)
         pairs = lucid.pdist(a)
         np.testing.assert_allclose(pairs.numpy(), lengths(x, x)[np.triu_indices(5, 1)], rtol=20 * np.finfo(dtype).eps)
-        np.testing.assert_array_equal(pairs.numpy(), lucid.cdist(a, a).numpy()[np.triu_indices(5, 1)])
+        if native.in_use:
+            np.testing.assert_array_equal(pairs.numpy(), lucid.cdist(a, a).numpy()[np.triu_indices(5, 1)])
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 64, 65])

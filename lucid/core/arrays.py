@@ -62,5 +62,3 @@ offset = question("offset")  # bytes from the start of the memory
 can_reshape = question("can_reshape")  # (x, shape): whether that is a view
 ones_laid_out_like = question("ones_laid_out_like")  # (x, shape): with the strides of a part of x
 restrided = question("restrided")  # (x, shape, strides, offset=0), in bytes
-
-threads = question("threads")  # how many may compute at a time

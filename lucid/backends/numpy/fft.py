@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes
-from lucid.core.arrays import threads
+from lucid.core.arrays import question
 from lucid.core.kernels import fill
 
 _MODULE = "scipy.fft._pocketfft.pypocketfft"
 _FACTORS = {"backward": 0, "ortho": 1, "forward": 2}  # none, 1/√n and 1/n, by numbers that mirror each other
 _PER_THREAD = 1 << 17  # elements from which on another thread helps
 _LEAST_MIRRORED = 1 << 10  # elements from which on the half spectrum is faster mirrored by NumPy
+
+
+threads = question("threads")  # how many may compute at a time
 
 
 @cache

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.cpu import distances
 from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.reductions import launched
+from lucid.backends.cpu.launch import distances
 from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.numpy.norms import redo, rooted, safe_sums
