@@ -546,3 +546,16 @@ def test_gamma_quantiles_broadcast():
         np.testing.assert_allclose(found, scipy.gammaincinv(left, right), rtol=1e-13)
     found = special.gammaincinv(lucid.tensor(a, dtype=lucid.float32), lucid.tensor(p, dtype=lucid.float32))
     assert found.dtype == lucid.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_derivative_of_digamma(dtype):
+    x = np.concatenate([np.linspace(-20.3, 30, 503), np.geomspace(1e-8, 1e8, 99), [0.5, 0.0, -1.0]]).astype(dtype)
+    want = scipy.polygamma(1, x.astype(np.float64))
+    got = lucid.polygamma(1, lucid.tensor(x)).numpy()
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, want, rtol=3e-15 if dtype == np.float64 else 1e-7)
+    limits = lucid.polygamma(1, lucid.tensor([np.inf, -np.inf, np.nan, -0.0], dtype=lucid.float64)).tolist()
+    np.testing.assert_array_equal(limits, [0, np.inf, np.nan, np.inf])
+    gradient = lucid.func.grad(lambda v: lucid.digamma(v).sum())(lucid.tensor([0.3, 1.7], dtype=lucid.float64))
+    np.testing.assert_allclose(gradient.numpy(), scipy.polygamma(1, [0.3, 1.7]), rtol=1e-14)

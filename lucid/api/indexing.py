@@ -294,7 +294,9 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 def is_common(value: Any, kind: Any) -> bool:
     """Whether it is a number that needs no look before it is converted, as most are."""
     bound = 1e38 if type(value) is float else 1 << 24 if type(value) is int else 0
-    return bound != 0 and -bound < value < bound and kind in dtypes.SINGLE_AND_DOUBLE
+    if bound == 0 or not -bound < value < bound:
+        return False
+    return kind in dtypes.SINGLE_AND_DOUBLE or (kind in dtypes.FLOATING and -65504 <= value <= 65504)
 
 
 def _source(input: Tensor, value: Any) -> Tensor:

@@ -78,11 +78,8 @@ def _example(function: Callable[..., Any], name: str) -> str:
 
 
 def _raise_unless_broadcast(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    try:
-        fits = np.broadcast_shapes(given, wanted) == wanted
-    except ValueError:
-        fits = False
-    if not fits:
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    if len(given) > len(wanted) or [1 for n, size in pairs if n != size and n != 1]:
         raise ArgumentError(f"copy_: shape {given} does not broadcast to {wanted}")
 
 

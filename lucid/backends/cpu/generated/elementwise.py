@@ -101,7 +101,7 @@ def _in_numbers(primitive: Any, kind: Any) -> launch.Kernel:
         return P.cast(found, dtype=kind, source=BOOL)
 
     source = Source(numbers, primitive.name)
-    return launch.Kernel(_maker(source), source.key, None)
+    return launch.Kernel(_maker(source), source.key, kernels.reference(primitive))  # which is never called
 
 
 def _find(primitive: Any) -> launch.Kernel | None:

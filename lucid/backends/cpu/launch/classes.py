@@ -22,10 +22,6 @@ def narrow(target: Any, classes: int, ignore_index: int) -> Any:
     """Targets (rows, …) as 32-bit numbers (rows, 1, …), -1 for those that are ignored, and how many are not."""
 
 
-def few_folded(losses: Any, kept: int, is_mean: bool) -> Any:
-    """The sum of a few losses, or that by the number of those that are kept; None for more of them."""
-
-
 def entry(
     x: Any, target: Any, reduction: str, is_negative: bool, ignore_index: int, places: bool
 ) -> tuple[int, bytes, int] | None:

@@ -347,23 +347,3 @@ def narrow(target, Py_ssize_t classes, ignore_index):
         found[i] = <int32_t>t
         kept += 1
     return out, kept
-
-
-def few_folded(np.ndarray losses, Py_ssize_t kept, bint is_mean):
-    cdef Py_ssize_t i, count = np.PyArray_SIZE(losses)
-    cdef int kind = np.PyArray_TYPE(losses)
-    cdef char* data = <char*>np.PyArray_DATA(losses)
-    cdef double total = 0
-    cdef np.npy_intp* shape = NULL
-    if count > CHUNK or not np.PyArray_IS_C_CONTIGUOUS(losses) or not (kind == np.NPY_FLOAT32 or kind == np.NPY_FLOAT64):
-        return None
-    for i in range(count):
-        total += (<float*>data)[i] if kind == np.NPY_FLOAT32 else (<double*>data)[i]
-    if is_mean:
-        total /= kept
-    out = new_array(<np.dtype><object>np.PyArray_DESCR(losses), 0, shape, NULL)
-    if kind == np.NPY_FLOAT32:
-        (<float*>np.PyArray_DATA(out))[0] = <float>total
-    else:
-        (<double*>np.PyArray_DATA(out))[0] = total
-    return out

@@ -42,7 +42,7 @@ class Kernel:
     """A kernel of generated loops, one for each combination of types that it meets.
 
     Where it `checks_integers`, which are not to be written before, it writes into no array of them that exists. It writes
-    into one for `count` operands.
+    into one for `count` operands. `in_numbers(dtype)`, where it gives truth values, is the kernel that gives these as numbers.
     `make(types, params)` gives the loop of a combination, or None if there is none: then `reference` computes.
     """
 
@@ -54,6 +54,7 @@ class Kernel:
     ) -> None:
         self.reference = reference
         self.checks_integers, self.count = False, 0
+        self.in_numbers: Callable[[Any], Kernel] | None = None
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         return self.reference(*arrays, **params)

@@ -10,11 +10,11 @@ import numpy as np
 from lucid.backends.cpu.arithmetic import divide
 from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.rows import row_kernel
-from lucid.backends.cpu.launch.classes import few_folded, narrow
+from lucid.backends.cpu.launch.classes import narrow
 from lucid.backends.cpu.launch.copies import contiguous
 from lucid.core import kernels
 from lucid.core.kernels import fill
-from lucid.core.primitive import P
+from lucid.core.primitive import P, constant
 from lucid.ops.nn.cross_entropy import (
     MEAN,
     NONE,
@@ -34,7 +34,7 @@ def _flat(x: Any) -> Any:
 
 
 def _mean(total: Any, count: int) -> Any:
-    return divide(total, np.asarray(count, total.dtype))
+    return divide(total, constant(count, total.dtype))
 
 
 def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tuple[Any, Any]:
@@ -51,11 +51,8 @@ def _cross_entropy(x: Any, target: Any, ignore_index: int, reduction: str) -> tu
         e = e.reshape(x.shape)
     if reduction == NONE:
         return losses.reshape(target.shape).astype(x.dtype, copy=False), e
-    loss = few_folded(losses, kept, reduction == MEAN)
-    if loss is None:
-        loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
-        loss = _mean(loss, kept) if reduction == MEAN else loss
-    return np.asarray(loss, x.dtype), e
+    loss = P.sum.kernel(losses, dims=tuple(range(losses.ndim)), keepdim=False)
+    return np.asarray(_mean(loss, kept) if reduction == MEAN else loss, x.dtype), e
 
 
 def _back(e: Any, g: Any, target: Any, ignore_index: int, reduction: str) -> Any:

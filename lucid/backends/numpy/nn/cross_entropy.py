@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid.backends.numpy.precision import in_single
+from lucid.backends.numpy.precision import NARROW, in_single
 from lucid.core.kernels import fill
 from lucid.ops.nn.cross_entropy import MEAN, NONE, SUM
 
@@ -65,8 +65,8 @@ def fold(x: Any, target: Any, ignore_index: int, reduction: str, lead: int) -> A
     if reduction == NONE:
         return np.where(keep, x, x.dtype.type(0))
     axes = tuple(range(lead, x.ndim))
-    total = np.add.reduce(x, axis=axes, where=keep)
-    return total if reduction == SUM else (total / np.count_nonzero(keep, axis=axes)).astype(x.dtype)
+    total = np.add.reduce(x, axis=axes, where=keep, dtype=np.float32 if x.dtype in NARROW else None)
+    return (total if reduction == SUM else total / np.count_nonzero(keep, axis=axes)).astype(x.dtype)
 
 
 def shares(x: Any, keep: Any, reduction: str, lead: int) -> Any:
