@@ -31,7 +31,7 @@ MODULES = (
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "ops.indexing", "api.contractions", "api.conversion", "api.counting", "api.creation", "api.differences", "api.distances",
     "api.indexing", "api.inplace", "api.joining", "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting",
-    "api.splitting", "api.statistics",
+    "api.splitting", "api.statistics", "api.strides",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
     "linalg.norms", "nn.functional.classification", "nn.functional.normalization", "nn.functional.pooling",
@@ -51,7 +51,7 @@ LAUNCHES = tuple(
 EXACT = (
     "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
-    "backends.cpu.launch.sorting", *LAUNCHES,
+    "backends.cpu.launch.sorting", "backends.cpu.launch.searches", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.rowwise", "backends.cpu.attention",

@@ -12,7 +12,7 @@ from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import constant, element_type, lift
-from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.ops import binary, promotion, unary
 from lucid.ops.out import computed_into, put, the_one
 from lucid.ops.promotion import exact
@@ -206,11 +206,19 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     if not dtypes.can_cast(value.dtype, self.dtype):
         raise RuntimeError(f"fill_diagonal_: {fill_value} cannot be written into a tensor of {self.dtype}")
     promotion.raise_if_outside(fill_value, self.np_dtype, "fill_diagonal_")
-    mask = np.zeros(self.shape, bool)
-    if mask.size:
-        np.fill_diagonal(mask, True, wrap)
     value = value.to(self.np_dtype)
-    return write(self, "fill_diagonal_", lambda old: P.where(Tensor._wrap(mask), value, old), (value,))
+
+    def filled(old: Tensor) -> Tensor:
+        mask = np.zeros(self.shape, bool)
+        fill(mask, True)
+        return P.where(Tensor._wrap(mask), value, old)
+
+    def fill(array: Any, number: Any) -> None:
+        if array.size:
+            np.fill_diagonal(array, number, wrap)
+
+    direct = (lambda array: fill(array, value._array)) if is_plain(value) else None
+    return write(self, "fill_diagonal_", filled, (value,), direct)
 
 
 def _by_element(self: Tensor, name: str, function: Callable[..., Any], tensors: tuple[Any, ...]) -> Tensor:
