@@ -383,9 +383,8 @@ class Put:
 _PUTS: dict[str | None, tuple[Any, dict[str, Any]]] = {
     None: (index_put_primitive, {"accumulate": False}),
     "add": (index_put_primitive, {"accumulate": True}),
-    "mul": (index_prod, {}),
-    "maximum": (index_amax, {"include_self": True}),
-    "minimum": (index_amin, {"include_self": True}),
+    getattr(index_prod, "combine", ""): (index_prod, {}),
+    **{getattr(p, "combine", ""): (p, {"include_self": True}) for p in (index_amax, index_amin)},
 }
 
 

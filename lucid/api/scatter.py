@@ -144,10 +144,6 @@ def _spread(source: Tensor, index: Any) -> Tensor:
 _SCATTER_REDUCTIONS = {"add": "add", "multiply": "mul"}
 
 
-def _scatter_reduction(x: Tensor, dim: int, index: Any, src: Any, reduce: str, name: str) -> Tensor:
-    return _scatter(x, dim, index, src, _combine(reduce, name), name).of(x)
-
-
 def _combine(reduce: str, name: str) -> str:
     if reduce not in _SCATTER_REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be 'add' or 'multiply', not {reduce!r}; see also scatter_reduce")
@@ -169,7 +165,7 @@ def scatter(
     x = lift(input)
     source = _written(x, src, value, "scatter")
     if reduce is not None:
-        return _scatter_reduction(x, dim, index, _spread(source, index), reduce, "scatter")
+        return _scatter(x, dim, index, _spread(source, index), _combine(reduce, "scatter"), "scatter").of(x)
     return _scattered(x, dim, index, source, False, "scatter")
 
 
@@ -690,8 +686,8 @@ def index_reduce_(self: Tensor, dim: int, index: Any, source: Any, reduce: str, 
     Tensor([1., 3.])
     """
     if include_self and reduce in _COMBINED and reduce in _SLICE_REDUCTIONS and not self.is_complex():
-        values = beside(source, self.np_dtype)
-        return _rows_put(self, dim, index, values, _COMBINED[reduce], "index_reduce_").into(self)
+        combine, values = _COMBINED[reduce], beside(source, self.np_dtype)
+        return _rows_put(self, dim, index, values, combine, "index_reduce_").into(self)
     return write(
         self,
         "index_reduce_",
