@@ -31,7 +31,7 @@ MODULES = (
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction", "ops.dims", "ops.out", "ops.promotion",
     "ops.indexing", "ops.unary", "ops.binary", "api.contractions", "api.conversion", "api.counting", "api.creation",
     "api.differences", "api.distances", "api.indexing", "api.inplace", "api.joining", "api.random", "api.random_fills",
-    "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting", "api.splitting", "api.statistics",
+    "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting", "api.splitting", "api.statistics", "api.strides",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
     "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.factorizations",
@@ -53,7 +53,7 @@ LAUNCHES = tuple(
 EXACT = (
     "backends.cpu.arithmetic", "backends.cpu.counts", "backends.cpu.loops", "backends.cpu.launch.gathers",
     "backends.cpu.launch.copies", "backends.cpu.launch.gammas", "backends.cpu.launch.positions", "backends.cpu.launch.classes",
-    "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
+    "backends.cpu.launch.searches", "backends.cpu.launch.sorting", "backends.cpu.nn.grid_loops", *LAUNCHES,
 )  # fmt: skip
 LOOPS = (
     *EXACT, "backends.cpu.thread_pool", "backends.cpu.gemm", "backends.cpu.launch.distances", "backends.cpu.rowwise", "backends.cpu.attention",

@@ -12,9 +12,11 @@ from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
+from lucid.core.levels import tracing
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.kinds.kind import NeedsValueError
+from lucid.ops.counting import occurrences, triangle_positions
 from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range, nonzero_positions
 from lucid.ops.out import takes_out
@@ -61,10 +63,13 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
                 _raise_if_endless(low.item(), high.item(), name)
     else:
         _raise_if_endless(low, high, name)
-    share = np.linspace(0, 1, count + 1)
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
         return of_class((flat,), Tensor._wrap(evenly(low, high, count + 1).astype(flat.np_dtype)))
+    share = evenly(0.0, 1.0, count + 1)
+    if is_plain(low) and low.item() != high.item() and not low.requires_grad and not tracing():
+        even = low.item() * (1 - share) + high.item() * share
+        return of_class((flat,), Tensor._wrap(even.astype(flat.np_dtype)))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)
@@ -75,6 +80,9 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
 def _totals(numbers: Tensor, count: int, weights: Tensor | None, dtype: np.dtype[Any]) -> Tensor:
     """How much weight falls on each of `count` numbers; larger ones are dropped."""
     if weights is None:  # counted in integers: in single precision, 2²⁴ + 1 is 2²⁴
+        if is_plain(numbers) and not tracing():
+            found = Tensor._wrap(occurrences(numbers._array, count + 1)[:count])
+            return cast(of_class((numbers,), found), dtype)
         one = Tensor._wrap(np.ones((), dtypes.INT64))
         return cast(_totals(numbers, count, one, dtypes.INT64), dtype)
     zeros = Tensor._wrap(np.zeros(count + 1, dtype))
@@ -163,7 +171,7 @@ def _grid(
             "and is not wanted where the edges are given"
         )
     edges: list[Tensor] = []
-    place: Any = 0
+    place: Any = None
     inside: Any = None
     for d, b in enumerate(bins):
         column = P.slice(points, index=(slice(None), d))
@@ -171,11 +179,14 @@ def _grid(
         edges.append(_given_edges(b, points, name) if given else _even_edges(column, b, low, high, 0.5, name))
         numbers = P.bin_numbers(column, edges[-1], even=not given)
         count = edges[-1].shape[0] - 1
-        place = place * count + numbers
-        inside = numbers < count if inside is None else inside & (numbers < count)
+        place = numbers if place is None else place * count + numbers
+        if len(bins) > 1:
+            inside = numbers < count if inside is None else inside & (numbers < count)
     shape = tuple(e.shape[0] - 1 for e in edges)
     total = math.prod(shape)
-    hist = P.reshape(_totals(P.where(inside, place, total), total, weights, points.np_dtype), shape=shape)
+    if inside is not None:
+        place = P.where(inside, place, total)
+    hist = P.reshape(_totals(place, total, weights, points.np_dtype), shape=shape)
     return (_density(hist, edges) if density else hist), tuple(edges)
 
 
@@ -250,11 +261,12 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
             raise
         numbers = None
     if numbers is not None:
-        if numbers.size and numbers.min() < 0:
+        found = occurrences(numbers, minlength)
+        if found is None:
             raise RuntimeError(f"bincount: expected numbers from 0 up, but there is {numbers.min()}")
-        count = max(minlength, int(numbers.max()) + 1 if numbers.size else 0)
+        count = len(found)
         if weights is None:
-            return of_class((x,), Tensor._wrap(np.bincount(numbers.astype(np.int64), minlength=count)))
+            return of_class((x,), Tensor._wrap(found))
     else:
         x, count = in_range(x, minlength, "bincount with a minlength inside vmap", negative=False), minlength
         if weights is None:
@@ -383,7 +395,7 @@ def tril_indices(
     Tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle(np.tril_indices, row, row if col is None else col, offset, dtype, device, "tril_indices")
+    return _triangle(True, row, row if col is None else col, offset, dtype, device, "tril_indices")
 
 
 def triu_indices(
@@ -396,14 +408,14 @@ def triu_indices(
     Tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _triangle(np.triu_indices, row, row if col is None else col, offset, dtype, device, "triu_indices")
+    return _triangle(False, row, row if col is None else col, offset, dtype, device, "triu_indices")
 
 
-def _triangle(find: Any, row: int, col: int, offset: int, dtype: Any, device: Any, name: str) -> Tensor:
+def _triangle(is_lower: bool, row: int, col: int, offset: int, dtype: Any, device: Any, name: str) -> Tensor:
     as_device(device)
     if row < 0 or col < 0:
         raise RuntimeError(f"{name}: sizes must not be negative, got {row} and {col}")
     kind = dtypes.as_numpy(dtype)
     if kind not in (np.int32, np.int64):
         raise RuntimeError(f"{name}: positions are of int32 or int64, not {dtypes.of_numpy(kind)}")
-    return Tensor._wrap(np.stack(find(row, offset, col)).astype(kind))
+    return Tensor._wrap(triangle_positions(row, col, offset, is_lower).astype(kind, copy=False))

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lucid.core import dtypes
+from lucid.core import dtypes, modes
 from lucid.core.fields import TensorFields
 from lucid.core.kernels import table
-from lucid.core.primitive import apply, constant, element_type, lift, note_positions
+from lucid.core.levels import tracing
+from lucid.core.primitive import apply, constant, element_type, lift, note_positions, synced
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
@@ -66,7 +67,8 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 def _leading(x: Tensor, key: tuple[Any, ...]) -> list[Tensor] | None:
     """The positions in leading dimensions that a key names which is a mask, or `:` and then tensors of integers."""
     sizes = shape_of(x)
-    place, rank, positions = 0, 0, []
+    place, rank = 0, 0
+    positions: list[Tensor] = []
     for d, item in enumerate(key):
         if not isinstance(item, Tensor):
             if positions or type(item) is not slice or item != _ALL:
@@ -247,7 +249,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
             raise _index_error(input, error) from None
         _copy(_basic(input, key), source)
         return
-    if len(key) == 1 and not source.ndim and _is_mask_of(input, key[0]):
+    if len(key) == 1 and not source.ndim and is_mask_of(input, key[0]):
         fill_where(input, key[0], source, "setitem")
         return
     leading = _leading(input, key)
@@ -265,7 +267,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Put("setitem", positions, source).into(seen)
 
 
-def _is_mask_of(x: Tensor, item: Any) -> bool:
+def is_mask_of(x: Tensor, item: Any) -> bool:
     """Whether each element has a truth of its own: inside a transform, where it cannot be said how many hold, too."""
     return isinstance(item, Tensor) and element_type(item) is dtypes.BOOL and shape_of(item) == shape_of(x)
 
@@ -383,9 +385,8 @@ class Put:
 _PUTS: dict[str | None, tuple[Any, dict[str, Any]]] = {
     None: (index_put_primitive, {"accumulate": False}),
     "add": (index_put_primitive, {"accumulate": True}),
-    "mul": (index_prod, {}),
-    "maximum": (index_amax, {"include_self": True}),
-    "minimum": (index_amin, {"include_self": True}),
+    getattr(index_prod, "combine", ""): (index_prod, {}),
+    **{getattr(p, "combine", ""): (p, {"include_self": True}) for p in (index_amax, index_amin)},
 }
 
 
@@ -398,6 +399,14 @@ def _arrays(tensors: list[Tensor]) -> tuple[Any, ...] | None:
             return None
         found.append(fields._array)
     return tuple(found)
+
+
+def are_alone(*tensors: Tensor) -> bool:
+    """Whether all that is computed of tensors is what their arrays give: none is another kind, recorded or traced."""
+    if tracing():
+        return False
+    recording = modes.recording.get()
+    return not [t for t in tensors if not is_plain(t) or (synced(t)._requires_grad and recording)]
 
 
 @numpy_names

@@ -507,10 +507,11 @@ def logcumsumexp(input: Any, dim: int) -> Tensor:
 
 def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:
     x = _ordered(input, name)
-    d = one_dim(dim, x.ndim, name)
-    if not x.ndim:
+    rank = len(shape_of(x))
+    d = one_dim(dim, rank, name)
+    if not rank:
         return kind(x.clone(), of_class((x,), lift(0)))
-    positions = P.running_positions(x, dim=d, largest=kind is Cummax)
+    positions = apply(P.running_positions, (x,), {"dim": d, "largest": kind is Cummax})
     return kind(apply(index_primitive, (x, *indexing.along(positions, shape_of(x), d)), _NO_PARAMS), positions)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from lucid.api.counting import static_positions, taken_or
-from lucid.api.indexing import Put, along, fill_where, is_common, mask_positions
+from lucid.api.indexing import Put, along, are_alone, fill_where, is_common, is_mask_of, mask_positions
 from lucid.core import dtypes
 from lucid.core.primitive import apply, constant, element_type, lift
-from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import promotion
 from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_primitive, index_put_primitive, nonzero_positions
-from lucid.ops.out import takes_out
+from lucid.ops.out import memory_of, note_write, takes_out
 from lucid.ops.promotion import beside, cast, exact
 from lucid.ops.rules import P, broadcast_to
 from lucid.ops.scatter import overwritten
@@ -144,10 +144,6 @@ def _spread(source: Tensor, index: Any) -> Tensor:
 _SCATTER_REDUCTIONS = {"add": "add", "multiply": "mul"}
 
 
-def _scatter_reduction(x: Tensor, dim: int, index: Any, src: Any, reduce: str, name: str) -> Tensor:
-    return _scatter(x, dim, index, src, _combine(reduce, name), name).of(x)
-
-
 def _combine(reduce: str, name: str) -> str:
     if reduce not in _SCATTER_REDUCTIONS:
         raise RuntimeError(f"{name}: reduce must be 'add' or 'multiply', not {reduce!r}; see also scatter_reduce")
@@ -169,7 +165,7 @@ def scatter(
     x = lift(input)
     source = _written(x, src, value, "scatter")
     if reduce is not None:
-        return _scatter_reduction(x, dim, index, _spread(source, index), reduce, "scatter")
+        return _scatter(x, dim, index, _spread(source, index), _combine(reduce, "scatter"), "scatter").of(x)
     return _scattered(x, dim, index, source, False, "scatter")
 
 
@@ -460,6 +456,12 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     >>> lucid.zeros(3).index_put_((lucid.tensor([1, 1]),), lucid.tensor([2.0, 3.0]), accumulate=True)
     Tensor([0., 5., 0.])
     """
+    alone = isinstance(indices, (tuple, list)) and len(indices) == 1 and bool(shape_of(self))
+    if alone and not accumulate and is_mask_of(self, indices[0]):
+        source = values if isinstance(values, Tensor) else cast(exact(values), self.np_dtype)
+        if not shape_of(source):
+            _same_type(self, source, "index_put_")
+            return fill_where(self, indices[0], source, "index_put_")
     return _index_put(self, indices, values, accumulate, "index_put_").into(self)
 
 
@@ -476,12 +478,14 @@ def take(input: Any, index: Any) -> Tensor:
 
 def _mask(mask: Any, name: str) -> Tensor:
     found = lift(mask)
-    if found.np_dtype != dtypes.BOOL:
+    if element_type(found) is not dtypes.BOOL:
         raise RuntimeError(f"{name}: the mask must be boolean, not {found.dtype}; compare first, as in mask != 0")
     return found
 
 
 def _common_shape(x: Tensor, mask: Tensor, name: str) -> tuple[int, ...]:
+    if shape_of(x) == shape_of(mask):
+        return shape_of(x)
     try:
         return broadcast_shapes([x.shape, mask.shape])
     except ValueError:
@@ -489,7 +493,7 @@ def _common_shape(x: Tensor, mask: Tensor, name: str) -> tuple[int, ...]:
 
 
 def _raise_if_too_large(x: Tensor, mask: Tensor, name: str) -> None:
-    if _common_shape(x, mask, name) != x.shape:
+    if _common_shape(x, mask, name) != shape_of(x):
         raise RuntimeError(f"{name}: a mask of shape {mask.shape} does not fit a tensor of shape {x.shape}")
 
 
@@ -513,8 +517,9 @@ def masked_select(input: Any, mask: Any, *, size: int | None = None, fill_value:
         places = static_positions(P.reshape(broadcast_to(chosen, shape), shape=(count,)), size, "masked_select")
         flat = P.reshape(broadcast_to(x, shape), shape=(count,))
         return taken_or(flat, places, fill_value, "masked_select")
-    places = nonzero_positions(np.broadcast_to(chosen._concrete("masked_select"), shape), False)
-    return P.index(broadcast_to(x, shape), *[Tensor._wrap(p) for p in places])
+    holds = chosen._concrete("masked_select")
+    places = nonzero_positions(holds if holds.shape == shape else np.broadcast_to(holds, shape), False)
+    return apply(index_primitive, (broadcast_to(x, shape), *[wrapped(p) for p in places]), {})
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
@@ -542,10 +547,23 @@ def masked_fill_(self: Tensor, mask: Any, value: Any) -> Tensor:
     return fill_where(self, chosen, source, "masked_fill_")
 
 
+def _scatter_where(array: Any, mask: Tensor, source: Tensor, name: str) -> None:
+    """Write the elements of `source` in their order where a mask holds."""
+    where = np.broadcast_to(mask._array, array.shape) if mask._array.shape != array.shape else mask._array
+    count = int(np.count_nonzero(where))
+    _raise_if_too_few(count, math.prod(shape_of(source)), name)
+    array[where] = source._array.reshape(-1)[:count]
+
+
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tensor:
     shape = _common_shape(x, mask, name)
+    if shape == shape_of(x) and are_alone(x, mask, source):
+        out = P.clone.kernel(x._array)
+        _scatter_where(out, mask, source, name)
+        return of_class((x, mask, source), wrapped(out))
     x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
-    _raise_if_too_few(mask, source, name)
+    if is_plain(mask) or not source.numel():
+        _raise_if_too_few(int(np.count_nonzero(mask._concrete(name))), source.numel(), name)
     if not source.numel():
         return P.clone(x)
     flat = P.reshape(mask, shape=(mask.numel(),))
@@ -556,11 +574,9 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor, name: str) -> Tenso
     return P.where(mask, P.reshape(values, shape=shape), x)
 
 
-def _raise_if_too_few(mask: Tensor, source: Tensor, name: str) -> None:
-    if is_plain(mask) or not source.numel():
-        count = np.count_nonzero(mask._concrete(name))
-        if count > source.numel():
-            raise RuntimeError(f"{name}: the mask selects {count} elements, but source has only {source.numel()}")
+def _raise_if_too_few(count: int, size: int, name: str) -> None:
+    if count > size:
+        raise RuntimeError(f"{name}: the mask selects {count} elements, but source has only {size}")
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
@@ -586,20 +602,14 @@ def masked_scatter_(self: Tensor, mask: Any, source: Any) -> Tensor:
     chosen, values = _mask(mask, "masked_scatter_"), beside(source, self.np_dtype)
     _same_type(self, values, "masked_scatter_")
     _raise_if_too_large(self, chosen, "masked_scatter_")
-
-    def direct(array: Any) -> None:
-        _raise_if_too_few(broadcast_to(chosen, self.shape), values, "masked_scatter_")
-        where = np.broadcast_to(chosen._array, array.shape)
-        array[where] = values._array.reshape(-1)[: np.count_nonzero(where)]
-
-    plain = is_plain(chosen) and is_plain(values)
-    return write(
-        self,
-        "masked_scatter_",
-        lambda x: _masked_scatter(x, chosen, values, "masked_scatter_"),
-        (values,),
-        direct if plain else None,
-    )
+    array = memory_of(self, values) if is_plain(chosen) else None
+    if array is None:
+        return write(
+            self, "masked_scatter_", lambda x: _masked_scatter(x, chosen, values, "masked_scatter_"), (values,)
+        )
+    _scatter_where(array, chosen, values, "masked_scatter_")
+    note_write(self, "masked_scatter_")
+    return self
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -676,8 +686,8 @@ def index_reduce_(self: Tensor, dim: int, index: Any, source: Any, reduce: str, 
     Tensor([1., 3.])
     """
     if include_self and reduce in _COMBINED and reduce in _SLICE_REDUCTIONS and not self.is_complex():
-        values = beside(source, self.np_dtype)
-        return _rows_put(self, dim, index, values, _COMBINED[reduce], "index_reduce_").into(self)
+        combine, values = _COMBINED[reduce], beside(source, self.np_dtype)
+        return _rows_put(self, dim, index, values, combine, "index_reduce_").into(self)
     return write(
         self,
         "index_reduce_",

@@ -464,18 +464,33 @@ def repeat_interleave(
         x, repeats = Tensor._wrap(np.arange(x.numel())), x
     if dim is None:
         x, dim = x.reshape(-1), 0
-    d = one_dim(dim, x.ndim, "repeat_interleave")
+    shape = shape_of(x)
+    d = one_dim(dim, len(shape), "repeat_interleave")
+    size = shape[d] if shape else 1
+    number, counts = _repeats(repeats, size, d)
+    total = size * number if counts is None else int(counts.sum())
+    if output_size is not None and output_size != total:
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats give {total}")
+    if counts is not None:
+        return indexing.getitem(x, (*(_ALL,) * d, Tensor._wrap(np.repeat(np.arange(size), counts))))
+    before, behind = shape[:d], shape[d + 1 :]
+    each = apply(P.reshape, (x,), {"shape": (*before, size, 1, *behind)})
+    copies = apply(P.broadcast_to, (each,), {"shape": (*before, size, number, *behind)})
+    return in_own_memory(apply(P.reshape, (copies,), {"shape": (*before, total, *behind)}), x)
+
+
+def _repeats(repeats: Any, size: int, dim: int) -> tuple[int, Any]:
+    """One number for all elements, or the number of each."""
+    if type(repeats) is int and repeats >= 0:
+        return repeats, None
     counts = lift(repeats)._concrete("repeat_interleave")
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise RuntimeError("repeat_interleave: repeats must be integers that are not negative")
     if counts.ndim > 1:
         raise RuntimeError(f"repeat_interleave: repeats must have at most one dimension, not shape {counts.shape}")
-    if counts.size not in (1, x.shape[d]):
-        raise RuntimeError(f"repeat_interleave: {counts.size} repeats for dimension {d} of size {x.shape[d]}")
-    positions = np.repeat(np.arange(x.shape[d]), counts.reshape(-1))
-    if output_size is not None and output_size != len(positions):
-        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats give {len(positions)}")
-    return indexing.getitem(x, (*(_ALL,) * d, Tensor._wrap(positions)))
+    if counts.size not in (1, size):
+        raise RuntimeError(f"repeat_interleave: {counts.size} repeats for dimension {dim} of size {size}")
+    return (int(counts.item()), None) if counts.size == 1 else (0, counts)
 
 
 def flip(input: Any, *dims: Any, **named: Any) -> Tensor:

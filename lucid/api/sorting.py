@@ -132,14 +132,16 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Kthval
 def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
     if dim is None:
         x, _ = _ordered(input, 0, name)
-        if not x.numel():
+        if 0 in shape_of(x):
             return _median_of_nothing(x, name)
-        is_shared = x.requires_grad or not is_plain(x)
-        flat = P.reshape(x, shape=(x.numel(),)) if is_shared else unseen(x, (x.numel(),))
-        found = _median(flat, 0, False, name).values
-        return _shared(flat, found) if is_shared else found
+        if not x.requires_grad and is_plain(x):
+            flat = unseen(x, (math.prod(shape_of(x)),))
+            position = apply(median_primitive if name == "median" else nanmedian_primitive, (flat,), {"dim": 0})
+            return apply(index_primitive, (flat, unseen(position, ())), {})
+        flat = P.reshape(x, shape=(x.numel(),))
+        return _shared(flat, _median(flat, 0, False, name).values)
     x, d = _ordered(input, dim, name)
-    if not x.shape[d]:
+    if not shape_of(x)[d]:
         raise IndexError(f"{name}: dimension {d} of shape {x.shape} has no elements to choose from")
     kind, prim = (Median, median_primitive) if name == "median" else (Nanmedian, nanmedian_primitive)
     return _read_one(kind, x, apply(prim, (x,), {"dim": d}), d, keepdim and bool(shape_of(lift(input))))
@@ -323,12 +325,15 @@ def searchsorted(
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(f"searchsorted: side={side!r} and right={right}; side must be 'left' or 'right', and agree")
-    sequence, found = lift_all(*promote("searchsorted", (lift(sorted_sequence), values), KEEP))
-    if sequence.is_complex():
+    sequence, found = lift(sorted_sequence), values
+    if not isinstance(found, Tensor) or element_type(found) is not element_type(sequence):
+        sequence, found = lift_all(*promote("searchsorted", (sequence, found), KEEP))
+    if element_type(sequence).kind == "c":
         raise TypeError("searchsorted takes real tensors, not complex ones")
-    if not sequence.ndim:
+    rank = len(shape_of(sequence))
+    if not rank:
         raise RuntimeError("searchsorted: the sorted sequence must have at least 1 dimension")
-    if sequence.ndim > 1 and sequence.shape[:-1] != found.shape[:-1]:
+    if rank > 1 and shape_of(sequence)[:-1] != shape_of(found)[:-1]:
         raise RuntimeError(
             f"searchsorted: a sequence of shape {sequence.shape} does not fit values of shape {found.shape}; "
             "all dimensions but the last must agree, or the sequence be a vector"
@@ -338,7 +343,7 @@ def searchsorted(
         if order.shape != sequence.shape:
             raise RuntimeError(f"searchsorted: sorter of shape {order.shape} for a sequence of shape {sequence.shape}")
         sequence = indexing.take_along_dim(sequence, order, -1)
-    places = P.searchsorted(sequence, found, right=right or side == "right")
+    places = apply(P.searchsorted, (sequence, found), {"right": bool(right) or side == "right"})
     return cast(places, dtypes.int32.numpy) if out_int32 else places
 
 
@@ -352,7 +357,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     Tensor([0, 0, 2])
     """
     edges = lift(boundaries)
-    if edges.ndim != 1:
+    if len(shape_of(edges)) != 1:
         raise RuntimeError(f"bucketize: boundaries must be a vector, not of shape {edges.shape}")
     return searchsorted(edges, input, out_int32=out_int32, right=right)
 

@@ -5,8 +5,11 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from lucid.api.indexing import at_position, counting, known_number
-from lucid.core.primitive import apply, lift, parts_of
-from lucid.core.tensor import Tensor, shape_of
+from lucid.core import modes
+from lucid.core.levels import active, tracing
+from lucid.core.primitive import apply, lift, status_of_view, synced
+from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View, new_view, storage_of
+from lucid.core.tensor import Tensor, class_of, is_plain, shape_of, wrapped_as
 from lucid.ops.dims import numpy_names, one_dim, real_dim
 from lucid.ops.indexing import in_range
 from lucid.ops.out import one_primitive
@@ -78,7 +81,27 @@ def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("unbind: a 0-d tensor has no dimension to unbind")
     d = one_dim(dim, len(shape_of(x)), "unbind")
     before = (_ALL,) * d
-    return tuple(parts_of(slice_primitive, x, [{"index": (*before, i)} for i in range(shape_of(x)[d])]))
+    return _parts(x, [{"index": (*before, i)} for i in range(shape_of(x)[d])])
+
+
+def _parts(x: Tensor, places: list[dict[str, Any]]) -> tuple[Tensor, ...]:
+    """Views none of which may be written while gradients are recorded; the tensor is looked at once for all."""
+    base = synced(x)
+    if not is_plain(x) or tracing() or active.get() or (base._requires_grad and modes.recording.get()):
+        parts = [apply(slice_primitive, (x,), place) for place in places]
+        for part in parts:
+            if type(part._meta) is View and part._meta.status == NORMAL:
+                part._meta.status = ONE_OF_MANY
+        return tuple(parts)
+    storage = storage_of(base)
+    array, kind, kernel = base._array, class_of((base,)), slice_primitive.kernel
+    status = ONE_OF_MANY if status_of_view(base) == NORMAL else UNRECORDED
+    parts = []
+    for place in places:
+        part = wrapped_as(kind, kernel(array, **place))
+        part._meta, part._marked = new_view(base, slice_primitive, place, storage, status), base._marked
+        parts.append(part)
+    return tuple(parts)
 
 
 def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
@@ -88,7 +111,7 @@ def _pieces(x: Tensor, d: int, bounds: list[int]) -> tuple[Tensor, ...]:
     for last in bounds[1:]:
         places.append({"index": (*before, slice(first, last))})
         first = last
-    return tuple(parts_of(slice_primitive, x, places))
+    return _parts(x, places)
 
 
 @numpy_names
@@ -161,7 +184,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Te
         return _pieces(x, d, bounds)
     cuts = [slice(None, int(i)).indices(n)[1] for i in indices_or_sections]
     places: list[dict[str, Any]] = [{"index": _at(d, slice(a, max(a, b)))} for a, b in pairwise([0, *cuts, n])]
-    return tuple(parts_of(slice_primitive, x, places))
+    return _parts(x, places)
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Tensor:

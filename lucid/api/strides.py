@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from lucid.api import joining, shaping, splitting
+from lucid.api.indexing import are_alone
 from lucid.api.splitting import narrow
 from lucid.backends.numpy.strides import Ints, seen_array
 from lucid.core import dtypes
 from lucid.core.arrays import offset
 from lucid.core.device import as_device
 from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, is_plain, of_class
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
 from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
@@ -28,7 +29,7 @@ def _numbers(size: Any, stride: Any, name: str) -> tuple[Ints, Ints]:
     sizes, strides = shape_from((size,), name), shape_from((stride,), name)
     if len(sizes) != len(strides):
         raise RuntimeError(f"{name}: {len(sizes)} sizes but {len(strides)} strides")
-    if any(n < 0 for n in sizes) or any(s < 0 for s in strides):
+    if min(*sizes, *strides, 0, 0) < 0:
         raise RuntimeError(f"{name}: sizes and strides must not be negative, got {sizes} and {strides}")
     return sizes, strides
 
@@ -75,6 +76,10 @@ def _offset(x: Tensor) -> int:
 
 def _dense(x: Tensor, size: Ints, stride: Ints, offset: int | None, name: str) -> tuple[Tensor, int]:
     """A tensor whose row-major elements are the memory to be seen, and where in it to begin."""
+    if is_plain(x) and x.is_contiguous():
+        start = 0 if offset is None else offset - _offset(x)
+        if start >= 0 and start + _reach(size, stride) < math.prod(shape_of(x)):
+            return x, start
     own = _offset(x)
     first = own if offset is None else offset
     # A leaf that shows the memory of another tensor has no history that leads there.
@@ -109,12 +114,16 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 def _replaced(x: Tensor, src: Any, read: Any, back: Any, name: str) -> Tensor:
     """A copy of `x` with `src` in the place that `read` shows; `back` puts it there among zeros."""
     source = lift(src)
-    mask = np.zeros(x.shape, bool)
+    alone = are_alone(x, source)
+    mask: Any = P.clone.kernel(x._array) if alone else np.zeros(x.shape, bool)
     part = read(mask)
     if source.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: src is of {source.dtype} and the input of {x.dtype}; the types must agree")
     if source.shape != part.shape:
         raise RuntimeError(f"{name}: src has shape {source.shape}, but the place for it has shape {part.shape}")
+    if alone:
+        part[...] = source._array
+        return of_class((x, source), wrapped(mask))
     part[...] = True
     return P.where(Tensor._wrap(mask), back(source), x)
 

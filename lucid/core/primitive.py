@@ -37,7 +37,7 @@ from lucid.core.node import (
     settle,
     split_edges,
 )
-from lucid.core.storage import DETACHED, FROZEN, NORMAL, ONE_OF_MANY, UNRECORDED, View, new_view, storage_of, thaw
+from lucid.core.storage import DETACHED, FROZEN, NORMAL, UNRECORDED, View, new_view, storage_of, thaw
 from lucid.core.tensor import Tensor, class_of, shape_of, wrapped, wrapped_as
 from lucid.native import PyObject_Call
 
@@ -602,35 +602,12 @@ def note_view(prim: Primitive, base: Tensor, params: dict[str, Any], out: Tensor
     if not shares_memory(base, out):
         return
     storage = storage_of(base)
-    out._meta, out._marked = new_view(base, prim, params, storage, _status_of_view(base)), base._marked
+    out._meta, out._marked = new_view(base, prim, params, storage, status_of_view(base)), base._marked
     if _active():
         storage.show(out, base)
 
 
-def parts_of(prim: Primitive, base: Tensor, settings: list[dict[str, Any]]) -> list[Any]:
-    """Views of one tensor, none of which may be written while gradients are recorded; it is looked at once for all."""
-    recorded = base._requires_grad and bool(_recording())
-    if base._level or recorded or tracing() or _active() or type(base._array) is not ARRAY:
-        parts = [apply(prim, (base,), params) for params in settings]
-        for part in parts:
-            if type(part._meta) is View and part._meta.status == NORMAL:
-                part._meta.status = ONE_OF_MANY
-        return parts
-    synced(base)
-    storage = storage_of(base)
-    array, kind, marked = base._array, class_of((base,)), base._marked
-    status = _status_of_view(base)
-    if status == NORMAL:
-        status = ONE_OF_MANY
-    parts = []
-    for params in settings:
-        part = wrapped_as(kind, prim.kernel(array, **params))
-        part._meta, part._marked = new_view(base, prim, params, storage, status), marked
-        parts.append(part)
-    return parts
-
-
-def _status_of_view(base: Tensor) -> int:
+def status_of_view(base: Tensor) -> int:
     """How a new view stands to the history of its base: a view of one that is not recorded is not, either."""
     if type(base._meta) is View and base._meta.status == UNRECORDED:
         return UNRECORDED
@@ -647,7 +624,7 @@ def shares_memory(base: Tensor, out: Tensor) -> bool:
 def note_positions(prim: Primitive, base: Tensor, positions: Sequence[Tensor], out: Tensor) -> None:
     """Make `out`, which `prim` has read at positions that name no element twice, a view of `base`."""
     storage = storage_of(base)
-    out._meta = new_view(base, prim, {}, storage, _status_of_view(base))
+    out._meta = new_view(base, prim, {}, storage, status_of_view(base))
     out._meta.others = tuple(positions)
     storage.show(out, base)
     if storage.followers is None:

@@ -3,10 +3,14 @@
 import math
 from typing import Any
 
+from lucid.core.arrays import question
 from lucid.core.dtypes import BOOL, INT64
 from lucid.core.primitive import Primitive
 from lucid.ops.abstract import Abstract
 from lucid.ops.rules import P, batched_to_front, broadcast_to
+
+occurrences = question("occurrences")  # (numbers, least): of each number, in a vector; None if one is negative
+triangle_positions = question("triangle_positions")  # (rows, columns, offset, is_lower): rows above columns
 
 # Both operands have the same leading dimensions.
 bins = Primitive(

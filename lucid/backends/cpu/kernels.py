@@ -9,3 +9,4 @@ from lucid.backends.cpu.generated import movement as movement
 from lucid.backends.cpu.generated import norms as norms
 from lucid.backends.cpu.generated import quantiles as quantiles
 from lucid.backends.cpu.generated import rules as rules
+from lucid.backends.cpu.generated import searches as searches

@@ -7,7 +7,7 @@ import numpy as np
 from lucid.core.kernels import fill
 
 
-def _bins_array(x: Any, edges: Any, even: bool) -> Any:
+def bin_numbers(x: Any, edges: Any, even: bool) -> Any:
     """The number of the bin of each element of the last dimension; the last bin has both edges, none is len(edges)-1."""
     out = np.empty(x.shape, np.int64)
     for row in np.ndindex(edges.shape[:-1]):
@@ -41,10 +41,29 @@ def _nonzero_array(x: Any, lead: int, size: int, fill: int) -> Any:
     return out
 
 
+def isin(x: Any, test: Any, invert: bool, assume_unique: bool) -> Any:
+    return np.isin(x, test, assume_unique=assume_unique, invert=invert)
+
+
+def occurrences(numbers: Any, least: int) -> Any:
+    """How often each number from 0 to the largest, or to `least`, occurs in a vector; None if one is negative."""
+    if numbers.size and numbers.min() < 0:
+        return None
+    return np.bincount(numbers.astype(np.int64), minlength=least)
+
+
+def triangle_positions(rows: int, columns: int, offset: int, is_lower: bool) -> Any:
+    """The rows and columns of the elements of a triangle, in row-major order."""
+    find = np.tril_indices if is_lower else np.triu_indices
+    return np.stack(find(rows, offset, columns))
+
+
 fill(
     {
-        "bin_numbers": _bins_array,
-        "isin": lambda x, test, invert, assume_unique: np.isin(x, test, assume_unique=assume_unique, invert=invert),
+        "bin_numbers": bin_numbers,
+        "isin": isin,
+        "occurrences": occurrences,
+        "triangle_positions": triangle_positions,
         "nonzero_static": _nonzero_array,
     }
 )

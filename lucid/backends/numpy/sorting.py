@@ -65,7 +65,7 @@ def _nanmedian_array(x: Any, dim: int) -> Any:
     return np.take_along_axis(_argsort_array(x, dim, False), np.maximum(count - 1, 0) // 2, dim)
 
 
-def _searchsorted_array(sequence: Any, values: Any, right: bool) -> Any:
+def searchsorted(sequence: Any, values: Any, right: bool) -> Any:
     side: Literal["left", "right"] = "right" if right else "left"
     sequence, values = comparable(sequence), comparable(values)
     if sequence.ndim == 1:
@@ -96,7 +96,7 @@ fill(
         "kth": _kth_array,
         "median": _median_array,
         "nanmedian": _nanmedian_array,
-        "searchsorted": _searchsorted_array,
+        "searchsorted": searchsorted,
         "mode": _mode_array,
     }
 )
