@@ -182,7 +182,7 @@ def add_row(pool: Pool, row: Row) -> bool:
 
 def cuts(row: Row) -> bool:
     """Whether derivatives are meant to be others than those of the values."""
-    return "detach" in row.name or row.name in (*NOT_A_GRADIENT, "embedding", "embedding_bag")
+    return "detach" in row.name or row.name in (*NOT_A_GRADIENT, "embedding", "embedding_bag", "sparse_embedding")
 
 
 def target_of(pool: Pool, a: Array, text: str) -> str:

@@ -17,7 +17,6 @@ from lucid.core.kernels import fill
 _MODULE = "scipy.fft._pocketfft.pypocketfft"
 _FACTORS = {"backward": 0, "ortho": 1, "forward": 2}  # none, 1/√n and 1/n, by numbers that mirror each other
 _PER_THREAD = 1 << 17  # elements from which on another thread helps
-_LEAST_MIRRORED = 1 << 10  # elements from which on the half spectrum is faster mirrored by NumPy
 
 
 threads = question("threads")  # how many may compute at a time
@@ -65,12 +64,22 @@ def _c2c(x: Any, dims: tuple[int, ...], inverse: bool, norm: str, real: bool) ->
     if own is None:
         return _by_scipy("ifftn" if inverse else "fftn", x, None, dims, norm)
     x, factor = _aligned(x), 2 - factor if inverse else factor
-    if not real or len(dims) > 1 or x.size < _LEAST_MIRRORED:
-        return own.c2c(x, dims, not inverse, factor, None, _threads(x))
-    out = np.empty(x.shape, dtypes.complex_of(x.dtype))
-    spectra, n = out.swapaxes(dims[0], -1), x.shape[dims[0]]
-    own.r2c(x, dims, not inverse, factor, spectra[..., : n // 2 + 1].swapaxes(dims[0], -1), _threads(x))
-    np.conjugate(spectra[..., (n - 1) // 2 : 0 : -1], out=spectra[..., n // 2 + 1 :])
+    if real:
+        x, dims = _mirrored(own, x, dims[-1], inverse, factor), dims[:-1]
+    return own.c2c(x, dims, not inverse, factor, None, _threads(x)) if dims else x
+
+
+def _mirrored(own: Any, x: Any, dim: int, inverse: bool, factor: int) -> Any:
+    """Both halves of a spectrum of real numbers, of which one is the conjugate of the other.
+
+    pocketfft would do so itself, but makes the conjugate of what is real, too, whose zeros get another sign.
+    """
+    out, n = np.empty(x.shape, dtypes.complex_of(x.dtype)), x.shape[dim]
+    spectra = out.swapaxes(dim, -1)
+    own.r2c(x, (dim,), not inverse, factor, spectra[..., : n // 2 + 1].swapaxes(dim, -1), _threads(x))
+    half, rest = spectra[..., (n - 1) // 2 : 0 : -1], spectra[..., n // 2 + 1 :]
+    rest.real = half.real
+    np.subtract(0, half.imag, out=rest.imag)
     return out
 
 

@@ -1,4 +1,7 @@
-"""Sampling on a grid by compiled loops, for places that read their nearest element or the elements around them."""
+"""Sampling on a grid by compiled loops, for places that read their nearest element or the elements around them.
+
+Generation does not reach these: see `grid_loops`.
+"""
 
 import math
 from typing import Any
