@@ -76,10 +76,11 @@ def _mirrored(own: Any, x: Any, dim: int, inverse: bool, factor: int) -> Any:
     """
     out, n = np.empty(x.shape, dtypes.complex_of(x.dtype)), x.shape[dim]
     spectra = out.swapaxes(dim, -1)
-    own.r2c(x, (dim,), not inverse, factor, spectra[..., : n // 2 + 1].swapaxes(dim, -1), _threads(x))
-    half, rest = spectra[..., (n - 1) // 2 : 0 : -1], spectra[..., n // 2 + 1 :]
-    rest.real = half.real
-    np.subtract(0, half.imag, out=rest.imag)
+    first, rest = spectra[..., : n // 2 + 1], spectra[..., n // 2 + 1 :]
+    own.r2c(x, (dim,), True, factor, first.swapaxes(dim, -1), _threads(x))
+    rest[...] = spectra[..., (n - 1) // 2 : 0 : -1]
+    turned = first if inverse else rest
+    np.subtract(0, turned.imag, out=turned.imag)
     return out
 
 
