@@ -119,3 +119,13 @@ def test_loops_convert_floats_to_integers():
     assert "conversion" in lucid.kernels.source(lambda x: x.int(), x, parts="expression")
     x[3] = 1e12
     assert "conversion" not in lucid.kernels.source(lambda x: x.int(), x, parts="expression")
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_true_unless_both_parts_are_zero(dtype):
+    values = np.array([0, 1, 1j, -0.0j, complex(0, np.nan), complex(np.nan, 0)], dtype)
+    x, want = lucid.tensor(values), values.astype(bool)
+    assert x.bool().tolist() == want.tolist()
+    assert lucid.zeros(6, dtype=lucid.bool).copy_(x).tolist() == want.tolist()
+    assert lucid.compile(lambda x: x.bool())(x).tolist() == want.tolist()
+    assert [bool(v) for v in x] == want.tolist()

@@ -234,6 +234,26 @@ def test_complex_logaddexp_does_not_overflow():
     np.testing.assert_allclose(lucid.logaddexp(x, y).numpy(), want, 1e-6)
 
 
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize("size", [1e300, -1e300, 1e17, math.inf, -math.inf])
+def test_equal_operands_of_logaddexp_share_its_gradient(name, size):
+    """Also where log 2 is lost beside them."""
+    x, y = (lucid.tensor(size, dtype=lucid.float64, requires_grad=True) for _ in range(2))
+    found = autograd.grad(getattr(lucid, name)(x, y), [x, y])
+    assert [g.item() for g in found] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_gradients_of_sums_of_exponentials_are_no_numbers_where_operands_are_none(place):
+    values = [-math.inf, 1.0, 2.0]
+    values[place] = math.nan
+    x = lucid.tensor(values, requires_grad=True)
+    grad = autograd.grad(lucid.logsumexp(x, 0), [x])[0].numpy()
+    assert np.isnan(grad[np.array(values) > -math.inf]).all() and np.isnan(grad[place])
+    total = lucid.logcumsumexp(x, 0)[-1]
+    assert np.isnan(autograd.grad(total, [x])[0].numpy()).all()
+
+
 def test_in_place_functions_of_the_namespace():
     x = lucid.tensor([4.0, 9.0])
     assert lucid.sqrt_(x) is x and x.tolist() == [2, 3]

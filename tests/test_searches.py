@@ -112,3 +112,25 @@ def test_histograms_of_halves_and_of_one_point():
     pairs = lucid.tensor(np.random.default_rng(6).standard_normal((100, 2)).astype(np.float32))
     expected = np.histogramdd(pairs.numpy(), (3, 4))[0]
     np.testing.assert_array_equal(lucid.histogramdd(pairs, [3, 4]).hist.numpy(), expected)
+
+
+@pytest.mark.parametrize("find", [searches.bin_numbers, counting.bin_numbers])
+@pytest.mark.parametrize("count", [7, 1 << 22])
+def test_bins_are_those_between_whose_edges_elements_lie(find, count):
+    """Where bins are narrower than the error of a guess by their width, too."""
+    edges = np.linspace(1, 1.5, count + 1).astype(np.float32)
+    x = np.random.default_rng(0).uniform(1, 1.5, 4001).astype(np.float32)
+    x[:3] = 1, 1.5, 1.25
+    found, want = find(x, edges, True), np.searchsorted(edges, x, side="right") - 1
+    same(found, np.minimum(want, count - 1))
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("ends", [(-2.0, 0.5), (-1.25, 1.25), (3.0, 3.0)])
+def test_edges_between_extremes_are_those_of_numpy(ends, requires_grad):
+    values = np.array([*ends, *np.linspace(*ends, 11)])
+    x = lucid.tensor(values, requires_grad=requires_grad)
+    hist, edges = lucid.histogram(x, 5)
+    want, places = np.histogram(values, 5)
+    np.testing.assert_array_equal(edges.detach().numpy(), places)
+    np.testing.assert_array_equal(hist.detach().numpy(), want)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api import reductions
-from lucid.api.creation import evenly
+from lucid.api.creation import evenly, evenly_between
 from lucid.api.joining import stack
 from lucid.core import dtypes
 from lucid.core.device import as_device
@@ -66,15 +66,12 @@ def _even_edges(flat: Tensor, count: int, low: Any, high: Any, half: float, name
     if not isinstance(low, Tensor):
         low, high = (low - half, high + half) if low == high else (low, high)
         return of_class((flat,), Tensor._wrap(evenly(low, high, count + 1).astype(flat.np_dtype)))
-    share = evenly(0.0, 1.0, count + 1)
     if is_plain(low) and low.item() != high.item() and not low.requires_grad and not tracing():
-        even = low.item() * (1 - share) + high.item() * share
-        return of_class((flat,), Tensor._wrap(even.astype(flat.np_dtype)))
+        return of_class((flat,), Tensor._wrap(evenly(low.item(), high.item(), count + 1).astype(flat.np_dtype)))
     one = low == high
     low, high = P.where(one, low - half, low), P.where(one, high + half, high)
     wide = np.dtype(np.float64)
-    low, high = cast(low, wide), cast(high, wide)
-    return cast(low * Tensor._wrap(1 - share) + high * Tensor._wrap(share), flat.np_dtype)
+    return cast(evenly_between(cast(low, wide), cast(high, wide), count + 1), flat.np_dtype)
 
 
 def _totals(numbers: Tensor, count: int, weights: Tensor | None, dtype: np.dtype[Any]) -> Tensor:

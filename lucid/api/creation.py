@@ -528,6 +528,11 @@ def _spaced(start: Any, end: Any, steps: int, dtype: Any, name: str) -> Tensor:
     if dtype is not None and dtypes.as_numpy(dtype).kind in "iu":
         ends = [v.to(dtypes.INT64) for v in ends]
     first, last = (v.to(wide) for v in ends)
+    return evenly_between(first, last, steps)
+
+
+def evenly_between(first: Tensor, last: Tensor, steps: int) -> Tensor:
+    """The numbers of `evenly` as an operation on both ends, of double precision and of no dimension or one of size 1."""
     count = np.arange(steps, dtype=np.float64)
     out = count * ((last - first) / max(steps - 1, 1)) + first
     return P.where(Tensor._wrap((count == steps - 1) & (steps > 1)), last, out)

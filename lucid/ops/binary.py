@@ -355,25 +355,25 @@ def _log2_of_sum(x: Any, y: Any) -> Any:
     return P.where(x == y, x + 1, far)
 
 
-def _share(x: Any, out: Any) -> Any:
-    """exp(x - out), and exactly 1 or 1/2 where both are infinite."""
+def _share(x: Any, y: Any) -> Any:
+    """What part of exp(x) + exp(y) is exp(x), also where their logarithm is too large to tell; 1/2 of equal infinities."""
+    if not is_complex(x):
+        return P.sigmoid(P.where(x == y, 0, x - y))
+    out = _log_of_sum(x, y)
     same = (x == out) & ~P.isfinite(x)
-    rest = P.exp(x - P.where(same, 0, out))
-    if rest.dtype.kind == "c":
-        return P.where(same, 0.5, rest)
-    return P.where(same & (x > 0), 1, P.where(same, 0.5, rest))
+    return P.where(same, 0.5, P.exp(x - P.where(same, 0, out)))
 
 
 logaddexp = binary(
     "logaddexp",
-    (lambda x, out: _share(x, out), lambda y, out: _share(y, out)),
+    (_share, lambda x, y: _share(y, x)),
     "log(exp(input) + exp(other)) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([0.6931, 2.3133])",
     FLOAT,
     body=_log_of_sum,
 )
 logaddexp2 = binary(
     "logaddexp2",
-    (lambda x, out: _share(x * LOG2, out * LOG2), lambda y, out: _share(y * LOG2, out * LOG2)),
+    (lambda x, y: _share(x * LOG2, y * LOG2), lambda x, y: _share(y * LOG2, x * LOG2)),
     "log2(2^input + 2^other) without overflow. | [0.0, 1.0]; [0.0, 2.0] -> Tensor([1.   , 2.585])",
     FLOAT,
     body=lambda x, y: _log2_of_sum(x, y),

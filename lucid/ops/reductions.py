@@ -259,24 +259,22 @@ products_before = Primitive(
 def _steps(out: Any, dim: int) -> Any:
     """exp(out[i-1] - out[i]) <= 1: how much of each running total the one before makes up."""
     earlier, later, _ = _neighbours(out, dim, False)
-    change = P.slice(out, index=earlier) - P.slice(out, index=later)
-    return P.exp(P.slice_back(_number(change), index=later, shape=out.shape))
+    change = _gap(P.slice(out, index=earlier), P.slice(out, index=later))
+    return P.exp(P.slice_back(change, index=later, shape=out.shape))
 
 
-def _number(difference: Any) -> Any:
-    """0 where infinities were subtracted from each other."""
-    return P.where(difference == difference, difference, 0)
+def _gap(x: Any, y: Any) -> Any:
+    """x - y, and 0 between equal infinities."""
+    return P.where(x == y, 0, x - y)
 
 
 logcumsumexp_primitive = Primitive(
     "logcumsumexp",
     rules=(
-        lambda ct, x, out, dim: (
-            _recurrence_pull(ct, conj(_steps(out, dim)), dim, False) * conj(P.exp(_number(x - out)))
-        ),
+        lambda ct, x, out, dim: _recurrence_pull(ct, conj(_steps(out, dim)), dim, False) * conj(P.exp(_gap(x, out))),
     ),
     jvp=lambda prim, primals, tangents, out, params: P.recurrence(
-        _steps(out, params["dim"]), tangents[0] * P.exp(_number(primals[0] - out)), dim=params["dim"], reverse=False
+        _steps(out, params["dim"]), tangents[0] * P.exp(_gap(primals[0], out)), dim=params["dim"], reverse=False
     ),
     batch=_shift_dim,
     abstract=same,
@@ -295,14 +293,14 @@ def _joined(one: Any, other: Any) -> Any:
     """Sums of exponentials relative to the larger of two peaks: that of the smaller one shrinks."""
     (peak, total), (peak_2, total_2) = one, other
     is_first = peak >= peak_2
-    share = P.exp(_number(-P.abs(peak - peak_2)))
+    share = P.exp(-P.abs(_gap(peak, peak_2)))
     larger, smaller = P.where(is_first, total, total_2), P.where(is_first, total_2, total)
     return P.maximum(peak, peak_2), larger + smaller * share
 
 
 logsumexp_primitive = reduction(
     "logsumexp",
-    lambda x, out, dims: P.where(x == -math.inf, 0, P.exp(_number(x - out))),
+    lambda x, out, dims: P.where(x == -math.inf, 0, P.exp(_gap(x, out))),
     Fold(
         _joined,
         lambda dtype: (-math.inf, 0),

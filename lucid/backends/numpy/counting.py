@@ -20,17 +20,24 @@ def _bins_of_row(x: Any, edges: Any, even: bool) -> Any:
     x, edges = x.astype(wide, copy=False), edges.astype(wide, copy=False)
     count = len(edges) - 1
     inside = (x >= edges[0]) & (x <= edges[-1])
-    if even and edges[0] < edges[-1] and np.isfinite(edges[-1] - edges[0]):
-        # A guess by the width, corrected by the edges themselves: a quarter of the time of a search among 100.
-        steps = (np.where(inside, x, edges[0]) - edges[0]) * (count / (float(edges[-1]) - float(edges[0])))
-        found = np.minimum(steps.astype(np.int64), count - 1)
-        found -= x < edges[found]
-        found += x >= edges[found + 1]
-    else:
+    found = _guessed(np.where(inside, x, edges[0]), edges, count) if even else None
+    if found is None:
         found = np.searchsorted(edges, x, side="right") - 1
     np.minimum(found, count - 1, out=found)
     found[~inside] = count
     return found
+
+
+def _guessed(x: Any, edges: Any, count: int) -> Any:
+    """Bins of numbers inside by their width, a quarter of the time of a search among 100; None if it is not fine enough."""
+    if not (edges[0] < edges[-1] and np.isfinite(edges[-1] - edges[0])):
+        return None
+    steps = (x - edges[0]) * (count / (float(edges[-1]) - float(edges[0])))
+    found = np.minimum(steps.astype(np.int64), count - 1)
+    found -= x < edges[found]
+    found += (found < count - 1) & (x >= edges[found + 1])
+    wrong = (x < edges[found]) | ((found < count - 1) & (x >= edges[found + 1]))
+    return None if wrong.any() else found
 
 
 def _nonzero_array(x: Any, lead: int, size: int, fill: int) -> Any:

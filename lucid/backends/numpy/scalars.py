@@ -108,7 +108,7 @@ def _expm1(x: Any) -> Any:
 
 
 def _astype(x: Any, dtype: np.dtype[Any], source: np.dtype[Any]) -> Any:
-    if source.kind == "c" and dtype.kind != "c":
+    if source.kind == "c" and dtype.kind not in "cb":
         x = x.real
     if dtype.kind in "iu" and source.kind not in "biu":
         return whole(x, dtype, "; mask it first, as with nan_to_num()")

@@ -140,9 +140,11 @@ cdef void _find_bins(Bins* task, Py_ssize_t begin, Py_ssize_t end, real* x, real
         value = x[i]
         if value >= first and value <= last:
             found = min(<Py_ssize_t>((value - first) * scale), count - 1)
-            found -= value < edges[found]
-            found += value >= edges[found + 1]
-            task.out[i] = min(found, count - 1)
+            while value < edges[found]:
+                found -= 1
+            while found < count - 1 and value >= edges[found + 1]:
+                found += 1
+            task.out[i] = found
         else:
             task.out[i] = count
 
