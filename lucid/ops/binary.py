@@ -545,10 +545,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if element_type(test) is not dtypes.BOOL:
         test = test.to(dtypes.BOOL)
     if type(input) is float and type(other) is float and is_plain(test) and not tracing():
-        kind = dtypes.default_float()
-        if (kind is _F32 or kind is _F64) and abs(
-            input
-        ) < _LARGE:  # whose type need not be found among those of numbers
+        kind = dtypes.default_float()  # need not be found among the types of numbers
+        if (kind is _F32 or kind is _F64) and abs(input) < _LARGE:
             input = wrapped(constant(input, kind))
     return called(where_primitive, (test, input, other), KEEP, {})
 

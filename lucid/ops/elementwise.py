@@ -31,9 +31,8 @@ def called(prim: Any, args: tuple[Any, ...], policy: str, params: dict[str, Any]
     Tensors of one floating-point type, and numbers beside them, need no promotion, nor do integers beside common ones.
     """
     kind: Any = None
-    numbers = need = unlike = large = (
-        False  # whether some number may be none of the integers' type, or of half precision
-    )
+    numbers = need = False
+    unlike = large = False  # whether some number may be none of the integers' type, or of half precision
     inside = tracing() != 0  # whether a transform takes part
     needs, bit = 0, 1
     for a in args:
