@@ -368,9 +368,9 @@ from lucid.core.dtypes import dtype as dtype
 from lucid.core.dtypes import float16 as float16
 from lucid.core.dtypes import get_default_dtype as get_default_dtype
 from lucid.core.dtypes import set_default_dtype as set_default_dtype
-from lucid.ops.promotion import finfo as finfo
-from lucid.ops.promotion import iinfo as iinfo
-from lucid.ops.promotion import promote_types as promote_types
+from lucid.arguments.promotion import finfo as finfo
+from lucid.arguments.promotion import iinfo as iinfo
+from lucid.arguments.promotion import promote_types as promote_types
 from lucid.ops.sparse.layout import layout as layout
 from lucid.ops.sparse.layout import sparse_coo as sparse_coo
 from lucid.ops.sparse.layout import sparse_csc as sparse_csc

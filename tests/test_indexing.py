@@ -13,11 +13,11 @@ from hypothesis.extra import numpy as hnp
 import lucid
 from lucid import Tensor, func
 from lucid.api import counting, indexing, scatter, sorting
+from lucid.arguments.dims import broadcast_shapes
 from lucid.core.levels import new_level
 from lucid.core.primitive import lift
 from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
-from lucid.ops.dims import broadcast_shapes
 
 NAN, INF = float("nan"), float("inf")
 rng = np.random.default_rng(0)

@@ -173,6 +173,20 @@ print(lucid.kernels.made()[-1].origin)
 """
 
 
+def test_processors_are_told_apart_by_what_the_system_lists(tmp_path, monkeypatch):
+    def identity(text):
+        (tmp_path / "cpuinfo").write_text(text)
+        return processor.identity()
+
+    monkeypatch.setattr(processor, "_DESCRIPTIONS", ())
+    monkeypatch.setattr(processor, "_LIST", str(tmp_path / "cpuinfo"))
+    first = identity("model\t: 85\ncpu MHz\t: 2500\nflags\t: fma avx2\n\nmodel\t: 85\n")
+    assert first is not None
+    assert identity("model\t: 85\ncpu MHz\t: 1200\nflags\t: fma avx2\n") == first
+    assert identity("model\t: 85\ncpu MHz\t: 2500\nflags\t: fma\n") != first
+    assert identity("") is None
+
+
 def test_the_second_process_needs_no_llvm(tmp_path):
     first, second = (run(USES.format("float16"), tmp_path).stdout.splitlines() for _ in range(2))
     assert first[1] == "LLVM" and second[1] == "the cache", (first, second)

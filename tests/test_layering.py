@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # the names of modules in strings, by which they are loaded on first use. The table of names (api/names.py) is read by
 # the rooms whose names it has.
 ROOMS = (
-    "native forks core kinds tape ops codegen backends ir api autograd func compiler debug distributed linalg fft special signal masked einops distributions sparse amp nn optim data checkpoints "
+    "native forks core kinds tape arguments ops codegen backends ir api autograd func compiler debug distributed linalg fft special signal masked einops distributions sparse amp nn optim data checkpoints "
     "serialization dtypes utils kernels tree profiler interop array_api numpy jax torch"
 ).split()
 # These are built on the public package.

@@ -129,6 +129,7 @@ ELEMENTWISE = {
 # Lists of such names that mean something else, and what.
 EXCEPTIONS = {
     "api/methods.py": "the operators of Python",
+    "arguments/promotion.py": "methods by which the right operand of an operator is asked",
     "autograd/explaining.py": "why derivatives of these operations vanish",
     "jax/lax/__init__.py": "names that JAX has for functions that are called otherwise here",
     "jax/random.py": "distributions",

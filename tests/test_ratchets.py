@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "lucid"
 # What the design keeps free of computing, and of the question which library holds an array.
-ABOVE_THE_KERNELS = ("core", "kinds", "tape", "ops", "ir", "api", "autograd", "func")
+ABOVE_THE_KERNELS = ("core", "kinds", "tape", "arguments", "ops", "ir", "api", "autograd", "func")
 
 # Ways around the general path of `core.primitive.apply`, for speed: functions and classes, or whole files.
 SHORTCUTS = {

@@ -8,8 +8,8 @@ import pytest
 import lucid
 from lucid import func
 from lucid.api.names import having
+from lucid.arguments.out import the_one
 from lucid.nn.functional import activations
-from lucid.ops.out import the_one
 
 ARGUMENTS = {
     "addcdiv": [("y", "z"), ("y", "z", {"value": 0.3})],

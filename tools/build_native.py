@@ -259,7 +259,7 @@ def build(portable: bool = False, sanitize: bool = False) -> None:
 def pack_sources() -> str:
     """A number that changes with what is generated: the code generator and the operations."""
     found = 0
-    for folder in ("codegen", "kernels", "ops", "api"):
+    for folder in ("codegen", "kernels", "arguments", "ops", "api"):
         for path in sorted((ROOT / "lucid" / folder).rglob("*.py")):
             found = crc32(path.read_bytes(), found)
     return f"{found:08x}"

@@ -11,13 +11,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from lucid.arguments.promotion import cast
 from lucid.autograd.modes import _Context
 from lucid.core import modes
 from lucid.core.device import as_device
 from lucid.core.dtypes import as_dtype, bfloat16, dtype, float16, float32
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LOW = (bfloat16, float16)

@@ -5,11 +5,11 @@ from functools import partial, wraps
 from typing import Any
 
 from lucid.amp.autocasting import autocast
+from lucid.arguments.promotion import cast
 from lucid.core import modes
 from lucid.core.dtypes import as_dtype, bfloat16, float64
 from lucid.core.tensor import Tensor
 from lucid.core.tree import tree_map
-from lucid.ops.promotion import cast
 
 
 def custom_fwd(

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lucid.api.shaping import broadcast_tensors, expand
+from lucid.arguments.dims import numpy_names, one_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.core import dtypes, modes
 from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.primitive import apply, lift
@@ -15,9 +18,6 @@ from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled, mm, mv, raise_unless_of_rank
 from lucid.ops.contraction import matmul as matmul
-from lucid.ops.dims import numpy_names, one_dim
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, beside, in_single, lift_all, promote
 from lucid.ops.rules import P
 from lucid.tape.inplace import write
 
@@ -141,7 +141,7 @@ def _pair(numbers: tuple[int, int], left: str, right: str, out: str, sizes: list
     for labels, mine in ((left, own), (right, other)):
         sums.append(tuple(d for d, c in enumerate(labels) if c in differ and c not in out and mine[c] != 1))
         there = "".join(c for c in labels if c not in differ or (c in out and mine[c] != 1))
-        drops = any(c in differ and mine[c] == 1 for c in labels)
+        drops = any(mine[c] == 1 for c in differ.intersection(labels))
         shapes.append(tuple([mine[c] for c in there]) if drops else None)
         kept.append(there)
     return _Pair(numbers, (sums[0], sums[1]), (shapes[0], shapes[1]), labelled(kept[0], kept[1], out))

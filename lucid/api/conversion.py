@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments import promotion
+from lucid.arguments.promotion import cast
 from lucid.core import dtypes, modes
 from lucid.core.detachments import cut
 from lucid.core.device import as_device, device
@@ -12,8 +14,6 @@ from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
 from lucid.ir.meta import without_elements
-from lucid.ops import promotion
-from lucid.ops.promotion import cast
 
 
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

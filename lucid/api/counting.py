@@ -9,6 +9,9 @@ import numpy as np
 from lucid.api import reductions
 from lucid.api.creation import evenly, evenly_between
 from lucid.api.joining import stack
+from lucid.arguments.dims import shape_from
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import KEEP, beside, cast, lift_all, promote, raise_if_outside
 from lucid.core import dtypes
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
@@ -17,10 +20,7 @@ from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class
 from lucid.kinds.kind import NeedsValueError
 from lucid.ops.counting import occurrences, triangle_positions
-from lucid.ops.dims import shape_from
 from lucid.ops.indexing import in_range, nonzero_positions
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, beside, cast, lift_all, promote, raise_if_outside
 from lucid.ops.rules import P, broadcast_to
 
 

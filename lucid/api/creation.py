@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments import promotion
+from lucid.arguments.dims import by_name, sizes_from
+from lucid.arguments.promotion import described, exact, is_of_pytorch
 from lucid.backends.numpy.precision import whole
 from lucid.core import arrays, dtypes
 from lucid.core.device import as_device
@@ -19,9 +22,6 @@ from lucid.core.tensor import Tensor, class_of, is_plain, of_class
 from lucid.core.tree import too_deep
 from lucid.ir.meta import Meta, abstract, of_inner_class, without_elements
 from lucid.native import framed
-from lucid.ops import promotion
-from lucid.ops.dims import by_name, sizes_from
-from lucid.ops.promotion import described, exact, is_of_pytorch
 
 _MOST_DIMS = 64  # of NumPy's arrays
 _NUMBERS = (bool, int, float, complex)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid.api import joining
+from lucid.arguments.dims import numpy_names, one_dim, real_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import as_floats, beside
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary
-from lucid.ops.dims import numpy_names, one_dim, real_dim
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import as_floats, beside
 from lucid.ops.rules import P
 
 Dim = int | Sequence[int] | None

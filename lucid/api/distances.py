@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from lucid.api import reductions
+from lucid.arguments.dims import numpy_names, real_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import KEEP, in_single, lift_all, promote
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, wrapped
-from lucid.ops.dims import numpy_names, real_dim
 from lucid.ops.norms import differences, euclidean, row_distances
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, in_single, lift_all, promote
 from lucid.ops.rules import P
 from lucid.tape.inplace import write
 

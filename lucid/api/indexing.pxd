@@ -1,11 +1,11 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
-from lucid.ops.out cimport memory_of, note_write
+from lucid.arguments.out cimport memory_of, note_write
 from lucid.tape.inplace cimport write, write_part
 from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport apply, constant, element_type, lift, synced
 from lucid.core.tensor cimport is_plain, shape_of, wrapped
-from lucid.ops.dims cimport one_dim
+from lucid.arguments.dims cimport one_dim
 from lucid.ops.indexing cimport in_range
 
 

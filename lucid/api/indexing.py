@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments import promotion
+from lucid.arguments.dims import broadcast_shapes, numpy_names, one_dim
+from lucid.arguments.out import memory_of, note_write
+from lucid.arguments.promotion import exact
 from lucid.core import dtypes, modes
 from lucid.core.fields import TensorFields
 from lucid.core.kernels import table
@@ -17,11 +21,7 @@ from lucid.core.primitive import apply, constant, element_type, lift, note_posit
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
-from lucid.ops import promotion
-from lucid.ops.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.ops.indexing import in_range, index_put_primitive, nonzero_positions
-from lucid.ops.out import memory_of, note_write
-from lucid.ops.promotion import exact
 from lucid.ops.rules import P
 from lucid.ops.scatter import index_amax, index_amin, index_prod
 from lucid.tape.inplace import write, write_part

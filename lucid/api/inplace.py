@@ -8,14 +8,15 @@ import numpy as np
 
 from lucid.api import indexing
 from lucid.api.names import ROWS, Row, having
+from lucid.arguments import promotion
+from lucid.arguments.out import computed_apart, computed_into, memory_for_numbers, note_write, put, the_one
+from lucid.arguments.promotion import exact
 from lucid.core import arrays, dtypes
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import INNERMOST
 from lucid.core.primitive import constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
-from lucid.ops import binary, promotion, unary
-from lucid.ops.out import computed_apart, computed_into, memory_for_numbers, note_write, put, the_one
-from lucid.ops.promotion import exact
+from lucid.ops import binary, unary
 from lucid.ops.rules import P
 from lucid.tape.inplace import sever, write
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from lucid.api import joining, shaping, splitting
+from lucid.arguments.dims import numpy_names, one_dim, shape_from
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import KEEP, are_alike, cast, lift_all, promote
 from lucid.core import dtypes, levels
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import tracing
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.dims import numpy_names, one_dim, shape_from
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import KEEP, are_alike, cast, lift_all, promote
 from lucid.ops.rules import P, sum_to
 from lucid.ops.views import cat_primitive, stack_primitive
 

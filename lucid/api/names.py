@@ -28,7 +28,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from lucid.ops.out import fills_out, takes_out
+from lucid.arguments.out import fills_out, takes_out
 
 TABLE = """
 lucid.ops.unary: method inplace=listed numpy standard
@@ -166,7 +166,7 @@ lucid.core.dtypes: standard
     uint16 uint32 uint64 uint8
 lucid.core.dtypes:
     bfloat16 can_cast dtype float16/half get_default_dtype set_default_dtype
-lucid.ops.promotion:
+lucid.arguments.promotion:
     finfo iinfo promote_types
 lucid.ops.sparse.layout:
     layout sparse_coo sparse_csc sparse_csr strided

@@ -11,6 +11,9 @@ import numpy as np
 from lucid.api import rng
 from lucid.api.creation import _at
 from lucid.api.rng import Generator, _halves
+from lucid.arguments import promotion
+from lucid.arguments.dims import sizes_from
+from lucid.arguments.promotion import KEEP, lift_all, promote
 from lucid.core import arrays, dtypes, levels
 from lucid.core.device import as_device
 from lucid.core.errors import ArgumentError
@@ -21,10 +24,8 @@ from lucid.core.source_lines import here
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ir.meta import abstract, without_elements
 from lucid.kinds.batched import Batch, Batched
-from lucid.ops import binary, promotion
+from lucid.ops import binary
 from lucid.ops.abstract import Abstract
-from lucid.ops.dims import sizes_from
-from lucid.ops.promotion import KEEP, lift_all, promote
 from lucid.ops.rules import P
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy

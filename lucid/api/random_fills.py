@@ -20,11 +20,11 @@ from lucid.api.random import (
     whole_numbers,
 )
 from lucid.api.rng import Generator
+from lucid.arguments.out import memory_for_numbers, note_write
+from lucid.arguments.promotion import cast
 from lucid.core import arrays, dtypes, levels
 from lucid.core.primitive import P, constant
 from lucid.core.tensor import Tensor
-from lucid.ops.out import memory_for_numbers, note_write
-from lucid.ops.promotion import cast
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 Step = tuple[Any, ...]  # a primitive, and the numbers that it takes behind what is drawn

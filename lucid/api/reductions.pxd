@@ -1,6 +1,6 @@
 from lucid.core.primitive cimport Primitive, apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
-from lucid.ops.dims cimport many_dims, one_dim
+from lucid.arguments.dims cimport many_dims, one_dim
 
 
 cdef object _floats(object input, object name, object dtype=*)

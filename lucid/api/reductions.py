@@ -5,15 +5,15 @@ from typing import Any
 
 from lucid.api import indexing
 from lucid.api.results import Cummax, Cummin, Max, Min, ValuesIndices
+from lucid.arguments.dims import many_dims, numpy_names, one_dim
+from lucid.arguments.promotion import as_floats, cast, in_single
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
 from lucid.core.primitive import Primitive, apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import binary, unary
-from lucid.ops.dims import many_dims, numpy_names, one_dim
 from lucid.ops.indexing import index_primitive
 from lucid.ops.norms import norm as _norm_primitive
-from lucid.ops.promotion import as_floats, cast, in_single
 from lucid.ops.reductions import (
     amax_primitive,
     amin_primitive,

@@ -1,7 +1,7 @@
 from lucid.api.indexing cimport Put, along
 from lucid.core.primitive cimport apply, constant, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
-from lucid.ops.dims cimport one_dim
+from lucid.arguments.dims cimport one_dim
 from lucid.ops.indexing cimport in_range
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api import shaping
+from lucid.arguments.dims import shape_from
 from lucid.core import modes
 from lucid.core.collector import live_nodes, show_history
 from lucid.core.primitive import move_retained_grad, synced
@@ -21,7 +22,6 @@ from lucid.core.storage import DETACHED, Storage, View, storage_of
 from lucid.core.tensor import Tensor
 from lucid.kinds.kind import Kind
 from lucid.native import in_use
-from lucid.ops.dims import shape_from
 from lucid.ops.rules import P
 from lucid.tape.inplace import raise_if_not_writable
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from lucid.api import indexing
+from lucid.arguments.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
+from lucid.arguments.promotion import lift_all
 from lucid.core import dtypes
 from lucid.core.detachments import cut
 from lucid.core.errors import ArgumentError
@@ -14,8 +16,6 @@ from lucid.core.primitive import apply, lift
 from lucid.core.storage import DETACHED, View, new_view, storage_of
 from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.kinds.dual import Dual
-from lucid.ops.dims import by_name, many_dims, numpy_names, one_dim, real_dim, shape_from
-from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P
 
 _ALL = slice(None)

@@ -2,7 +2,7 @@ from lucid.api.indexing cimport along
 from lucid.api.reductions cimport chosen, chosen_at, unseen
 from lucid.core.primitive cimport apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of
-from lucid.ops.dims cimport one_dim
+from lucid.arguments.dims cimport one_dim
 
 
 cdef tuple _ordered(object input, object dim, object name)

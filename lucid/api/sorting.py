@@ -14,15 +14,15 @@ from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
 from lucid.api.reductions import chosen, chosen_at, unseen
 from lucid.api.results import Kthvalue, Median, Mode, Nanmedian, Sort, Topk, ValuesIndices
+from lucid.arguments.dims import numpy_names, one_dim
+from lucid.arguments.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
 from lucid.ops import unary
-from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.indexing import index_primitive, nonzero_positions
-from lucid.ops.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.ops.rules import P
 from lucid.ops.sorting import kth_primitive, median_primitive, mode_primitive, nanmedian_primitive, topk_primitive
 

@@ -4,7 +4,7 @@ from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport apply, lift, status_of_view, synced
 from lucid.core.storage cimport Storage, View, new_view, storage_of
 from lucid.core.tensor cimport class_of, is_plain, shape_of, wrapped_as
-from lucid.ops.dims cimport one_dim
+from lucid.arguments.dims cimport one_dim
 
 
 cdef tuple _at(Py_ssize_t d, object item)

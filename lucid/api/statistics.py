@@ -7,14 +7,14 @@ import numpy as np
 from lucid.api import contractions, reductions
 from lucid.api.reductions import Dims
 from lucid.api.results import Aminmax, StdMean, VarMean
+from lucid.arguments.dims import numpy_names
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import as_floats
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import unary
-from lucid.ops.dims import numpy_names
 from lucid.ops.norms import unit_size
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import as_floats
 from lucid.ops.rules import P
 
 

@@ -13,14 +13,14 @@ import numpy as np
 from lucid.api import joining, shaping, splitting
 from lucid.api.indexing import are_alone
 from lucid.api.splitting import narrow
+from lucid.arguments.dims import numpy_names, one_dim, real_dim, shape_from
+from lucid.arguments.out import takes_out
 from lucid.backends.numpy.strides import Ints, seen_array
 from lucid.core import dtypes
 from lucid.core.arrays import offset
 from lucid.core.device import as_device
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
-from lucid.ops.dims import numpy_names, one_dim, real_dim, shape_from
-from lucid.ops.out import takes_out
 from lucid.ops.rules import P, np_dtype
 from lucid.tape.geometry import overlaps
 

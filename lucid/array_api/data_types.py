@@ -4,10 +4,10 @@ from functools import reduce
 from typing import Any
 
 import lucid
+from lucid.arguments import promotion
 from lucid.array_api.promotion import array
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops import promotion
 
 KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("b",),

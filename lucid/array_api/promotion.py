@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 import lucid
+from lucid.arguments import promotion
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
-from lucid.ops import promotion
 
 
 def array(x: Any, name: str) -> Tensor:

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from lucid.arguments.promotion import exact
 from lucid.core import levels
 from lucid.core.dtypes import DIFFERENTIABLE
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.kinds.dual import Dual
-from lucid.ops.promotion import exact
 
 
 class Pushforward:

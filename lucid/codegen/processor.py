@@ -8,12 +8,23 @@ from contextlib import suppress
 
 # What Linux says about a processor: its model and all features that programs may use.
 _DESCRIPTIONS = ("/sys/devices/system/cpu/modalias", "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
+# The same in its list of processors, which some containers have instead; the speed of the moment stands there, too.
+_LIST = "/proc/cpuinfo"
+_LINES = (
+    "vendor_id", "cpu family", "model", "stepping", "flags", "features", "cpu implementer", "cpu variant", "cpu part",
+)  # fmt: skip
 
 
 def _text(path: str) -> str:
     with suppress(OSError), open(path) as file:
         return file.read()
     return ""
+
+
+def _listed() -> str:
+    """What the list of processors says about the first one."""
+    first = _text(_LIST).partition("\n\n")[0]
+    return "\n".join([line for line in first.splitlines() if line.partition(":")[0].strip().lower() in _LINES])
 
 
 def llvm_folder() -> str:
@@ -29,6 +40,6 @@ def llvm_version() -> str:
 
 def identity() -> str | None:
     """A text that changes with the processor, the system and LLVM; None if only LLVM can say."""
-    here = "".join(map(_text, _DESCRIPTIONS))
+    here = "".join(map(_text, _DESCRIPTIONS)) or _listed()
     llvm = llvm_version()
     return f"{sys.platform} {platform.machine()} {here} {llvm}" if here and llvm else None

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lucid.arguments.promotion import finfo
 from lucid.core.primitive import P
 from lucid.ir.values import Instruction, Name
-from lucid.ops.promotion import finfo
 
 Number = Callable[[Any], float | None]  # the number that an operand is, if it is one
 

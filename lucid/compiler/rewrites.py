@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.arguments.promotion import cast
 from lucid.backends.cpu.nn.losses import LONGEST_ROW, squared_distance
 from lucid.backends.numpy.norms import safe_sums
 from lucid.compiler.rows import TYPES, Check, RowFunction, row_plan
@@ -16,7 +17,6 @@ from lucid.core.tensor import Tensor
 from lucid.ir.values import Instruction, Name
 from lucid.ops.nn.cross_entropy import MEAN, NONE, SUM
 from lucid.ops.nn.rows import Row
-from lucid.ops.promotion import cast
 
 
 class Making(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.arguments.promotion import cast
 from lucid.backends.cpu.entry_points import most_threads
 from lucid.backends.cpu.generated.reductions import LONGEST_PART
 from lucid.backends.cpu.nn.cross_entropy import back_kernel, loss_kernel
@@ -34,7 +35,6 @@ from lucid.ops.nn.cross_entropy import (
 )
 from lucid.ops.nn.normalization import affine_back, batch_norm, group_norm, normalized, normalized_back, row_norm
 from lucid.ops.nn.rows import LENGTH, Row, RowBody
-from lucid.ops.promotion import cast
 
 TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _TRUTH = np.dtype(np.bool_)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from lucid.arguments.dims import one_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import cast, float_type_of, in_single
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.dims import one_dim
 from lucid.ops.fft import OTHER_NORM
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import cast, float_type_of, in_single
 from lucid.ops.rules import P
 
 Dims = tuple[int, ...]

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from lucid.api.creation import tensor
+from lucid.arguments.dims import one_dim
+from lucid.arguments.out import fills_out
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.fft.arguments import numpy_axes, whole
-from lucid.ops.dims import one_dim
-from lucid.ops.out import fills_out
 from lucid.ops.rules import P
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import beside
 from lucid.autograd.function import Function
 from lucid.core import tree
 from lucid.core.arrays import zeros
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import beside
 
 
 class _Rules:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.arguments.promotion import exact
 from lucid.autograd.forward_ad import Pushforward
 from lucid.core import tree
 from lucid.core.arrays import zeros
@@ -14,7 +15,6 @@ from lucid.core.tensor import Tensor
 from lucid.func.arguments import named, raise_if_not_differentiable
 from lucid.ir.trace import traced
 from lucid.kinds.dual import Dual
-from lucid.ops.promotion import exact
 
 
 def _duals(name: str, func: Callable[..., Any], primals: Any, tangents: Any, level: int) -> list[Any]:

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 from lucid.api.creation import ones_like
+from lucid.arguments.promotion import exact
 from lucid.autograd.dependencies import carries_grad, leads_outside
 from lucid.core import modes, tree
 from lucid.core.arrays import full, zeros
@@ -17,7 +18,6 @@ from lucid.core.primitive import lift, variable
 from lucid.core.tensor import Tensor, is_plain
 from lucid.func.arguments import named, numbers_of, raise_if_not_differentiable
 from lucid.native import framed
-from lucid.ops.promotion import exact
 from lucid.tape import engine
 
 _run = framed(engine.run)

@@ -17,13 +17,13 @@ from lucid.api import (
     sorting,
     splitting,
 )
+from lucid.arguments.dims import one_dim
+from lucid.arguments.promotion import beside
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.interop.numpy_functions import Function, NoCounterpartError, common, equal_parts
 from lucid.ops import binary
-from lucid.ops.dims import one_dim
-from lucid.ops.promotion import beside
 
 
 def _along(dim: int, item: Any) -> tuple[Any, ...]:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from lucid.api import contractions, creation, differences, joining, reductions, shaping, sorting, splitting, statistics
+from lucid.arguments.dims import one_dim
+from lucid.arguments.promotion import as_floats, beside
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, of_class
 from lucid.interop.numpy_arrangement import FUNCTIONS as ARRANGEMENT
 from lucid.interop.numpy_functions import Function, NoCounterpartError, common, operands
 from lucid.ops import binary, unary
-from lucid.ops.dims import one_dim
-from lucid.ops.promotion import as_floats, beside
 
 # --- samples -----------------------------------------------------------------------------------
 

@@ -19,12 +19,13 @@ from lucid.api import (
     sorting,
     splitting,
 )
+from lucid.arguments import promotion
+from lucid.arguments.dims import one_dim
+from lucid.arguments.promotion import as_floats, lattice_of, lift_all
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops import binary, promotion, unary
-from lucid.ops.dims import one_dim
-from lucid.ops.promotion import as_floats, lattice_of, lift_all
+from lucid.ops import binary, unary
 
 Function = Callable[..., Any]
 _NO_VALUE = np._NoValue

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from lucid.api import contractions, indexing, reductions, shaping, sorting, splitting
+from lucid.arguments import promotion
+from lucid.arguments.dims import one_dim
+from lucid.arguments.promotion import as_floats
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
 from lucid.interop.numpy_functions import Function
-from lucid.ops import binary, promotion, unary
-from lucid.ops.dims import one_dim
-from lucid.ops.promotion import as_floats
+from lucid.ops import binary, unary
 
 _NO_VALUE = np._NoValue
 _ONE = np.eye(1)  # what NumPy's functions are called with to see the type of their results

@@ -15,6 +15,7 @@ import numpy as np
 
 from lucid.api import conversion, reductions
 from lucid.api.names import ROWS, Row, having
+from lucid.arguments.promotion import as_floats, exact, lift_all
 from lucid.core import modes
 from lucid.core.primitive import lift
 from lucid.core.storage import storage_of
@@ -25,7 +26,6 @@ from lucid.interop.numpy_linalg import LINALG
 from lucid.interop.numpy_updates import write_at
 from lucid.kinds.dual import Dual
 from lucid.ops import binary, unary
-from lucid.ops.promotion import as_floats, exact, lift_all
 
 _NO_VALUE = np._NoValue
 _TYPES = (Tensor, np.ndarray)

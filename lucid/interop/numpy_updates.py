@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from lucid.api import creation, indexing, scatter, shaping
+from lucid.arguments.promotion import beside
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops import binary, unary
-from lucid.ops.promotion import beside
 
 # A ufunc -> what it means where an index names a place several times: a way of `scatter_reduce`, and of the values.
 _WAYS: dict[np.ufunc, tuple[str, Callable[[Tensor], Tensor]]] = {

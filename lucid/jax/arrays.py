@@ -8,6 +8,7 @@ import numpy as np
 
 from lucid.api import conversion
 from lucid.api.methods import operator_table
+from lucid.arguments import promotion
 from lucid.core import dtypes
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import lift
@@ -16,7 +17,7 @@ from lucid.interop.numpy_updates import updated
 from lucid.jax.config import CPU, canonical, is_wide
 from lucid.numpy.arrays import ArrayMethods, give_methods, reduced
 from lucid.numpy.doors import KNOWN, AnyTensor, Door, port
-from lucid.ops import binary, promotion
+from lucid.ops import binary
 
 # What JAX's functions take beside NumPy's arguments: hints to a compiler.
 _HINTS = ("precision", "preferred_element_type", "out_sharding", "promote_integers", "device")

@@ -9,6 +9,7 @@ from lucid.ops.contraction import dot as dot
 
 _compiled_first(__path__, "linalg")
 
+from lucid.arguments.out import takes_out as _takes_out
 from lucid.linalg.determinants import *
 from lucid.linalg.eigen import *
 from lucid.linalg.factorizations import *
@@ -22,7 +23,6 @@ from lucid.linalg.products import *
 from lucid.linalg.solvers import *
 from lucid.linalg.triangular import *
 from lucid.ops import linalg as _declared  # noqa: F401 -- as primitives, by name
-from lucid.ops.out import takes_out as _takes_out
 
 # Those to which PyTorch gives no `out=`.
 _WITHOUT_OUT = "LinAlgError diagonal lstsq matrix_exp vander"

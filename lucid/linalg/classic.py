@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.arguments.out import takes_out
 from lucid.core.primitive import P
 from lucid.core.tensor import Tensor
 from lucid.linalg import eigen, factorizations, orthogonal, triangular
@@ -13,7 +14,6 @@ from lucid.linalg.factorizations import LUFactor
 from lucid.linalg.operands import matrix_operand, square_operand
 from lucid.linalg.orthogonal import QR, geqrf, ormqr
 from lucid.ops.linalg.matrices import adjoint
-from lucid.ops.out import takes_out
 
 
 class USV(NamedTuple):

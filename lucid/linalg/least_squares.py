@@ -8,6 +8,7 @@ import numpy as np
 
 from lucid.api.joining import cat
 from lucid.api.splitting import tril
+from lucid.arguments.promotion import cast, in_single
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
@@ -17,7 +18,6 @@ from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square
 from lucid.ops.binary import maximum, where
 from lucid.ops.contraction import matmul
 from lucid.ops.linalg.matrices import adjoint, column, identity, real
-from lucid.ops.promotion import cast, in_single
 from lucid.ops.rules import P, conj
 
 __all__ = ["lstsq", "matrix_rank", "pinv"]

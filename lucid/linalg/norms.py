@@ -11,14 +11,15 @@ from typing import Any
 
 from lucid.api import reductions
 from lucid.api.reductions import norm_over
+from lucid.arguments import promotion
+from lucid.arguments.dims import many_dims, numpy_names, one_dim
 from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.linalg.eigen import svdvals
 from lucid.linalg.operands import matrix_operand, square_operand
-from lucid.ops import promotion, unary
-from lucid.ops.dims import many_dims, numpy_names, one_dim
+from lucid.ops import unary
 from lucid.ops.linalg.matrices import column, identity
 from lucid.ops.rules import P, kept_shape
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import in_single
 from lucid.backends.numpy.linalg.errors import LinAlgError as LinAlgError
 from lucid.core.dtypes import of_numpy
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.linalg.matrices import raise_unless_lapack
-from lucid.ops.promotion import in_single
 
 __all__ = ["LinAlgError"]
 

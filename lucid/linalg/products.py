@@ -7,14 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 from lucid.api import contractions, splitting
+from lucid.arguments.dims import one_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import lift_all
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.operands import raise_unless_same_type
 from lucid.linalg.powers import powers_of
-from lucid.ops.dims import one_dim
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import lift_all
 from lucid.ops.rules import P, conj
 
 __all__ = ["cross", "diagonal", "matmul", "multi_dot", "vecdot"]

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from lucid.arguments.dims import one_dim
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import in_single, lift_all
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.linalg.operands import matrix_operand, raise_unless_same_type, square_operand, stack_shape
 from lucid.ops.contraction import mT
-from lucid.ops.dims import one_dim
 from lucid.ops.linalg.matrices import column
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import in_single, lift_all
 from lucid.ops.rules import P
 
 __all__ = ["inv", "inv_ex", "solve", "solve_ex", "tensorinv", "tensorsolve"]

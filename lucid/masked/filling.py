@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import cast
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import cast
 from lucid.ops.rules import P, broadcast_to
 
 

@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 from lucid.api import reductions
+from lucid.arguments.dims import numpy_names, one_dim
+from lucid.arguments.promotion import as_floats, lift_all
 from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, operand
 from lucid.masked.reductions import norm
 from lucid.ops import binary, unary
-from lucid.ops.dims import numpy_names, one_dim
 from lucid.ops.nn import softmax as softmaxes
-from lucid.ops.promotion import as_floats, lift_all
 
 __all__ = ["cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin"]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from lucid.api import reductions, sorting
 from lucid.api.reductions import Dims
+from lucid.arguments.dims import many_dims, numpy_names
+from lucid.arguments.promotion import cast
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.masked.filling import filled, highest, lowest, mask_of, operand
 from lucid.ops import unary
-from lucid.ops.dims import many_dims, numpy_names
-from lucid.ops.promotion import cast
 from lucid.ops.rules import P, kept_shape, np_dtype
 
 __all__ = ["amax", "amin", "argmax", "argmin", "logsumexp", "mean", "median", "norm", "prod", "std", "sum", "var"]

@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments import promotion
+from lucid.arguments.out import one_primitive
+from lucid.arguments.promotion import BOOL as TRUTH
+from lucid.arguments.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, answer, exact, lift_all, promote
 from lucid.core import dtypes
 from lucid.core.arrays import as_array, has_negative
 from lucid.core.errors import ArgumentError
 from lucid.core.levels import tracing
 from lucid.core.primitive import constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
-from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, broadcast, common, counting_truth
 from lucid.ops.categories import Change, Check, Elementwise, Linear, Pair, Selects, of_integers
 from lucid.ops.elementwise import binary, called
-from lucid.ops.out import one_primitive
-from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, NUMBERS, answer, exact, lift_all, promote
 from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_as
 from lucid.ops.unary import LOG2, square
 

@@ -7,6 +7,7 @@ and imaginary parts are slices of that, so that all of them can be written to.
 import math
 from typing import Any
 
+from lucid.arguments.promotion import BOOL, KEEP, cast, lift_all, refusal
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.storage import View
@@ -14,7 +15,6 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, as_complex, real_part, same
 from lucid.ops.categories import Elementwise, Pair, linear, view
 from lucid.ops.elementwise import unary
-from lucid.ops.promotion import BOOL, KEEP, cast, lift_all, refusal
 from lucid.ops.rules import P, is_complex, zeros_like
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy

@@ -8,6 +8,7 @@ places, and a batch is one more label.
 import math
 from typing import Any
 
+from lucid.arguments.promotion import KEEP, answer, lift_all, promote
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
 from lucid.core.fields import TensorFields
@@ -15,7 +16,6 @@ from lucid.core.primitive import Primitive, apply, element_type
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, common
 from lucid.ops.categories import bilinear_jvp
-from lucid.ops.promotion import KEEP, answer, lift_all, promote
 from lucid.ops.rules import P, batched_to_front, conj, is_complex
 
 _autocast = modes.autocast.get

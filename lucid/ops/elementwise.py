@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.out import into, one_primitive
+from lucid.arguments.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, refusal
 from lucid.core import dtypes
 from lucid.core.fields import TensorFields
 from lucid.core.levels import tracing
@@ -13,8 +15,6 @@ from lucid.core.primitive import apply, element_type, run_plain, synced
 from lucid.core.storage import View
 from lucid.ops.abstract import of_type
 from lucid.ops.categories import Elementwise, Partial
-from lucid.ops.out import into, one_primitive
-from lucid.ops.promotion import BOOL, FLOAT, INTEGRAL, KEEP, general, raise_if_complex, refusal
 
 ndarray = np.ndarray
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)

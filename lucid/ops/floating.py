@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.arguments.promotion import BOOL, FLOAT, lift_all
 from lucid.core import dtypes
 from lucid.core.primitive import apply, lift
 from lucid.core.tensor import Tensor
@@ -12,7 +13,6 @@ from lucid.ops.abstract import of_type
 from lucid.ops.binary import mul, pow
 from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import binary, unary
-from lucid.ops.promotion import BOOL, FLOAT, lift_all
 from lucid.ops.rules import P, np_dtype
 
 signbit = unary(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import cast, raise_mixed
 from lucid.core import dtypes, modes
 from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.kernels import WithBackward, declared, has_own, reference
@@ -20,7 +21,6 @@ from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
 from lucid.kinds.kind import Kind
 from lucid.ops.abstract import same
-from lucid.ops.promotion import cast, raise_mixed
 from lucid.ops.rules import zeros_like
 from lucid.tape.engine import run
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments import promotion
+from lucid.arguments.out import compute_apart, one_primitive
+from lucid.arguments.promotion import BOOL as TRUTH
+from lucid.arguments.promotion import FLOAT, INTEGRAL, KEEP, lift_all
 from lucid.core import dtypes
 from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor
-from lucid.ops import promotion
 from lucid.ops.abstract import Abstract, real_part
 from lucid.ops.categories import DERIVED, Elementwise, Linear, Pair, Selects, linear
 from lucid.ops.complex_parts import angle as angle
@@ -19,9 +22,6 @@ from lucid.ops.complex_parts import imag as imag
 from lucid.ops.complex_parts import real as real
 from lucid.ops.complex_parts import sgn as sgn
 from lucid.ops.elementwise import binary, called, unary
-from lucid.ops.out import compute_apart, one_primitive
-from lucid.ops.promotion import BOOL as TRUTH
-from lucid.ops.promotion import FLOAT, INTEGRAL, KEEP, lift_all
 from lucid.ops.rules import P, chained, is_complex, np_dtype
 
 LOG2, LOG10 = math.log(2.0), math.log(10.0)

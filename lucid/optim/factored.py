@@ -6,11 +6,11 @@ import numpy as np
 
 import lucid.api.reductions as reductions
 from lucid.api.creation import zeros_like
+from lucid.arguments.promotion import finfo
 from lucid.autograd.modes import no_grad
 from lucid.core.levels import capturing
 from lucid.core.storage import storage_of
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import finfo
 from lucid.optim.layout import kept
 from lucid.optim.optimizer import Closure, Group, Optimizer, Params, check_range, options
 

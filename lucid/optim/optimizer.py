@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import described
 from lucid.autograd.modes import enable_grad
 from lucid.core.hooks import RemovableHandle
 from lucid.core.levels import trace, tracing
@@ -17,7 +18,6 @@ from lucid.core.source_lines import here
 from lucid.core.storage import Storage
 from lucid.core.tensor import Tensor
 from lucid.core.tree import flatten
-from lucid.ops.promotion import described
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]

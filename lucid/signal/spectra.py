@@ -5,13 +5,13 @@ from typing import Any
 
 from lucid.api.creation import ones
 from lucid.api.joining import stack
+from lucid.arguments.promotion import beside
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.fft import fft, ifft, irfft, rfft
 from lucid.fft.arguments import resized, whole
 from lucid.ops.nn.padding import MODES, padding_map
-from lucid.ops.promotion import beside
 from lucid.ops.rules import P
 
 # --- pieces of a signal ------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from lucid.arguments.promotion import cast
 from lucid.core.arrays import question
 from lucid.core.device import as_device
 from lucid.core.dtypes import INT64
 from lucid.core.tensor import Tensor, is_plain
 from lucid.ops.indexing import in_range
-from lucid.ops.promotion import cast
 from lucid.ops.rules import P
 from lucid.ops.sparse.layout import sparse_csc, sparse_csr
 from lucid.ops.sparse.tensor import Coo, Csc, Csr, Sparse

@@ -4,8 +4,8 @@ from typing import Any
 
 import lucid
 from lucid.api.contractions import scaled_sum
+from lucid.arguments.promotion import KEEP, promote
 from lucid.core.tensor import Tensor
-from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P
 from lucid.ops.sparse.tensor import Sparse
 

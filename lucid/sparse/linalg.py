@@ -4,11 +4,11 @@
 
 from typing import Any, NamedTuple
 
+from lucid.arguments.promotion import KEEP, promote
 from lucid.core.arrays import counted
 from lucid.core.dtypes import INT64
 from lucid.core.tensor import Tensor
 from lucid.linalg import LinAlgError as LinAlgError
-from lucid.ops.promotion import KEEP, promote
 from lucid.ops.rules import P
 from lucid.ops.sparse.tensor import Sparse
 from lucid.sparse.conversion import from_scipy, to_scipy

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid.api.inplace import inplace
+from lucid.arguments.promotion import FLOAT
 from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import called
-from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
 from lucid.special.functions import one
 

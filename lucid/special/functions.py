@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.arguments.out import into
+from lucid.arguments.promotion import FLOAT
 from lucid.ops.categories import Elementwise
 from lucid.ops.elementwise import called
-from lucid.ops.out import into
-from lucid.ops.promotion import FLOAT
 
 Function = Callable[..., Any]
 _NO_PARAMS: dict[str, Any] = {}

@@ -3,12 +3,12 @@
 from typing import Any
 
 from lucid.api.inplace import inplace
+from lucid.arguments.out import into
+from lucid.arguments.promotion import FLOAT
 from lucid.core import dtypes
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.ops.elementwise import called
-from lucid.ops.out import into
-from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
 from lucid.special.functions import one, two
 

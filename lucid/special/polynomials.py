@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from lucid.arguments.out import into
+from lucid.arguments.promotion import FLOAT
 from lucid.ops.elementwise import called
-from lucid.ops.out import into
-from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P
 from lucid.special.functions import documented
 

@@ -36,7 +36,7 @@ _DISTRIBUTIONS = (
 _OPTIMIZERS = "asgd adafactor _adafactor _muon adadelta adagrad adam adamax adamw lbfgs muon nadam optimizer radam rmsprop rprop sgd sparse_adam".split()
 
 _GIVE_TYPES = ("get_default_dtype", "promote_types", "result_type")
-_HOMES_OF_TYPES = ("lucid.core.dtypes", "lucid.ops.promotion", "lucid.api.conversion")
+_HOMES_OF_TYPES = ("lucid.core.dtypes", "lucid.arguments.promotion", "lucid.api.conversion")
 
 # A path -> the modules that have its names.
 PATHS = {

@@ -8,6 +8,7 @@ import numpy as np
 
 import lucid
 from lucid.api import conversion
+from lucid.arguments.dims import shape_from
 from lucid.backends.numpy.precision import NotFiniteError
 from lucid.core import levels
 from lucid.core.arrays import empty
@@ -15,7 +16,6 @@ from lucid.core.dtypes import as_dtype, as_numpy, default_float
 from lucid.core.fields import newest
 from lucid.ir.meta import Meta
 from lucid.nn.parameter import Parameter, Waiting, reduced
-from lucid.ops.dims import shape_from
 from lucid.ops.sparse.layout import named
 from lucid.ops.sparse.tensor import Sparse
 from lucid.torch import printing

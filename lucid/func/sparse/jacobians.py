@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import finfo
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor
 from lucid.func.arguments import raise_if_not_differentiable
@@ -30,7 +31,6 @@ from lucid.func.sparse.coloring import (
 from lucid.func.sparse.patterns import linear_pattern
 from lucid.ir.effects import LASTING
 from lucid.kinds.kind import Kind, NeedsValueError
-from lucid.ops.promotion import finfo
 
 _MODES = ("auto", "forward", "reverse", "mixed")
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api import joining, shaping
+from lucid.arguments.promotion import promote_pair
 from lucid.core import tree
 from lucid.core.primitive import lift
 from lucid.core.tensor import Tensor, is_plain
@@ -13,7 +14,6 @@ from lucid.core.tree import tree_map
 from lucid.func import control
 from lucid.jax.arrays import DOOR
 from lucid.jax.transforms import vmap
-from lucid.ops.promotion import promote_pair
 
 _MISSING = object()
 

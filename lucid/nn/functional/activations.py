@@ -8,10 +8,10 @@ import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
 from lucid.api.inplace import inplace as in_place_form
+from lucid.arguments.promotion import as_floats, raise_unless_alike
 from lucid.nn.functional.warning import warn
 from lucid.ops.nn import activations as ops
 from lucid.ops.nn import softmax as softmax_ops
-from lucid.ops.promotion import as_floats, raise_unless_alike
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",

@@ -9,13 +9,13 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
+from lucid.arguments.promotion import beside
 from lucid.nn import init
 from lucid.nn.functional.activations import softmax
 from lucid.nn.functional.dropout import dropout
 from lucid.nn.functional.linear import linear
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn.attention import attention
-from lucid.ops.promotion import beside
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 

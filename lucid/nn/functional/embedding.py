@@ -2,6 +2,7 @@
 
 import lucid
 from lucid import Tensor
+from lucid.arguments.promotion import as_floats
 from lucid.core import dtypes
 from lucid.core.arrays import full
 from lucid.core.errors import ElementTypeError
@@ -9,7 +10,6 @@ from lucid.core.primitive import P
 from lucid.core.tensor import is_plain
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
-from lucid.ops.promotion import as_floats
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 _NO_CLASS = -(1 << 63)

@@ -3,9 +3,9 @@
 import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import autocast, in_single_precision
+from lucid.arguments.promotion import raise_if_of_pytorch, raise_unless_alike
 from lucid.core import modes
 from lucid.ops.nn import linear as ops
-from lucid.ops.promotion import raise_if_of_pytorch, raise_unless_alike
 
 __all__ = ["bilinear", "fused_linear_gelu", "fused_linear_relu", "linear"]
 

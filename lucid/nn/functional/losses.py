@@ -9,11 +9,11 @@ from collections.abc import Callable
 import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_single_precision
+from lucid.arguments.promotion import lift_all
 from lucid.nn.functional.similarity import pairwise_distance
 from lucid.nn.functional.warning import warn
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import losses as ops
-from lucid.ops.promotion import lift_all
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "gaussian_nll_loss",

@@ -8,11 +8,11 @@ import numpy as np
 
 import lucid
 from lucid import Tensor
+from lucid.arguments.promotion import as_floats, as_floats_alike
 from lucid.core.errors import ArgumentError
 from lucid.kinds.batched import Batched
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
-from lucid.ops.promotion import as_floats, as_floats_alike
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 

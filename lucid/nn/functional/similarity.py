@@ -2,9 +2,9 @@
 
 import lucid
 from lucid import Tensor
+from lucid.arguments.out import takes_out
+from lucid.arguments.promotion import as_floats
 from lucid.ops.nn.softmax import softmax
-from lucid.ops.out import takes_out
-from lucid.ops.promotion import as_floats
 
 __all__ = ["cosine_similarity", "gumbel_softmax", "normalize", "pairwise_distance", "pdist"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import lucid
 from lucid import Tensor
 from lucid.api.shaping import in_own_memory
+from lucid.arguments.promotion import as_floats_alike
 from lucid.core.primitive import lift
 from lucid.core.tensor import shape_of
 from lucid.nn.functional import pooling
@@ -21,7 +22,6 @@ from lucid.ops.nn.resampling import (
     interpolation_map,
     nearest_map,
 )
-from lucid.ops.promotion import as_floats_alike
 from lucid.ops.rules import P
 
 __all__ = [

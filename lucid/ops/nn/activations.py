@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from lucid.arguments.out import one_primitive
+from lucid.arguments.promotion import FLOAT
 from lucid.core import dtypes
 from lucid.core.tensor import Tensor
 from lucid.ops.categories import DERIVED, Elementwise, Pair, Partial
 from lucid.ops.elementwise import called, of_one, of_two
 from lucid.ops.nn.constants import A, B
-from lucid.ops.out import one_primitive
-from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P, chained, typed_as
 
 _FLOATING = dtypes.FLOATING

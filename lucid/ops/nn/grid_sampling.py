@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+from lucid.arguments.promotion import cast
 from lucid.core import dtypes
 from lucid.ops.abstract import Abstract
 from lucid.ops.fused import Fused
 from lucid.ops.nn.resampling import cubic_weights
-from lucid.ops.promotion import cast
 from lucid.ops.rules import P, add_all, zeros_like
 
 

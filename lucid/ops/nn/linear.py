@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from lucid.arguments.promotion import KEEP, promote, raise_unless_alike
 from lucid.core import kernels
 from lucid.core.fields import TensorFields
 from lucid.core.primitive import Primitive, apply
@@ -10,7 +11,6 @@ from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract
 from lucid.ops.contraction import LETTERS, Labels, labelled, multiplied, pulled_left, pulled_right
 from lucid.ops.fused import batch_by_composite
-from lucid.ops.promotion import KEEP, promote, raise_unless_alike
 from lucid.ops.rules import P, add_all
 
 _NO_PARAMS: dict[str, Any] = {}

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+from lucid.arguments.promotion import FLOAT
 from lucid.core.primitive import Primitive
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import Abstract, without
 from lucid.ops.categories import Check, Elementwise, Fold
 from lucid.ops.elementwise import called, of_two
-from lucid.ops.promotion import FLOAT
 from lucid.ops.rules import P, batched_to_front, kept_shape, shift
 
 

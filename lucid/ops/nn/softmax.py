@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from lucid.arguments.dims import one_dim
+from lucid.arguments.promotion import as_floats
 from lucid.core import dtypes
 from lucid.core.primitive import Primitive, apply, lift
 from lucid.core.tensor import Tensor
 from lucid.ops.abstract import same
-from lucid.ops.dims import one_dim
 from lucid.ops.nn.rows import Row
-from lucid.ops.promotion import as_floats
 from lucid.ops.rules import P, add_all, batched_to_front
 
 

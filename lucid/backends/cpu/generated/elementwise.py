@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.arguments.promotion import bounds
 from lucid.backends.cpu.generated.movement import INTO
 from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
@@ -15,7 +16,6 @@ from lucid.core.dtypes import BOOL
 from lucid.core.primitive import P
 from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError, Source
-from lucid.ops.promotion import bounds
 from lucid.ops.rules import np_dtype
 
 _of_reference = kernels.scalar

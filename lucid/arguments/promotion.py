@@ -11,10 +11,8 @@ from lucid.core import dtypes, modes
 from lucid.core.arrays import as_array
 from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.fields import TensorFields
-from lucid.core.primitive import apply, element_type, lift
+from lucid.core.primitive import P, apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
-from lucid.ops.categories import Elementwise
-from lucid.ops.rules import P
 
 ndarray = np.ndarray
 _BF16 = dtypes.bfloat16.numpy
@@ -257,7 +255,7 @@ def answer(name: str, args: Sequence[Any]) -> Any:
     return method(other, args[0]) if method is not None and is_own else NotImplemented
 
 
-def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
+def general(prim: Any, args: Sequence[Any], policy: str, params: dict[str, Any]) -> Any:
     """An elementwise primitive of any mixture of operands."""
     if type(args[-1]) not in _COMMON and (found := answer(prim.name, args)) is not NotImplemented:
         return found
@@ -275,7 +273,7 @@ def general(prim: Elementwise, args: Sequence[Any], policy: str, params: dict[st
         raise refusal(prim.name, operands, error) from None
 
 
-def raise_if_complex(prim: Elementwise, kind: np.dtype[Any]) -> None:
+def raise_if_complex(prim: Any, kind: np.dtype[Any]) -> None:
     """Refuse complex numbers to a function of ordered ones; NumPy would compare real parts first."""
     if kind.kind == "c":
         raise ElementTypeError(f"{prim.name} takes real tensors, not complex ones; take abs(), real or imag first")

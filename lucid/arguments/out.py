@@ -6,6 +6,7 @@ from functools import wraps
 from threading import get_ident
 from typing import Any
 
+from lucid.arguments.promotion import INTEGRAL, KEEP
 from lucid.core import dtypes, modes
 from lucid.core.arrays import empty
 from lucid.core.destinations import compute_into, waiting
@@ -17,7 +18,6 @@ from lucid.core.storage import FROZEN
 from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.core.tree import flatten
 from lucid.native import PyObject_Call
-from lucid.ops.promotion import INTEGRAL, KEEP
 from lucid.tape.inplace import is_unrecorded_view, tied_again
 
 _ONE = "one_primitive"
