@@ -142,7 +142,7 @@ def _pair(numbers: tuple[int, int], left: str, right: str, out: str, sizes: list
         sums.append(tuple(d for d, c in enumerate(labels) if c in differ and c not in out and mine[c] != 1))
         there = "".join(c for c in labels if c not in differ or (c in out and mine[c] != 1))
         drops = any(mine[c] == 1 for c in differ.intersection(labels))
-        shapes.append(tuple([mine[c] for c in there]) if drops else None)
+        shapes.append(tuple(map(mine.__getitem__, there)) if drops else None)
         kept.append(there)
     return _Pair(numbers, (sums[0], sums[1]), (shapes[0], shapes[1]), labelled(kept[0], kept[1], out))
 
