@@ -358,7 +358,7 @@ def _log2_of_sum(x: Any, y: Any) -> Any:
 def _share(x: Any, y: Any) -> Any:
     """What part of exp(x) + exp(y) is exp(x), also where their logarithm is too large to tell; 1/2 of equal infinities."""
     if not is_complex(x):
-        return P.sigmoid(P.where(x == y, 0, x - y))
+        return P.sigmoid(P.where((x == y) & P.isinf(x), 0, x - y))
     out = _log_of_sum(x, y)
     same = (x == out) & ~P.isfinite(x)
     return P.where(same, 0.5, P.exp(x - P.where(same, 0, out)))
