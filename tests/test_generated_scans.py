@@ -282,7 +282,8 @@ def test_ranks(shape, dtype):
     """One place of each row: of equal elements as they stand in order, nan last."""
     rng = np.random.default_rng(1)
     for spread in (0, 3, 1e6 if dtype in FLOATS else 30):
-        x = np.round(rng.standard_normal(shape) * spread).astype(dtype)
+        x = np.round(rng.standard_normal(shape) * spread)
+        x = (x.astype(np.int64) if dtype in WHOLE else x).astype(dtype)  # negative floats are no unsigned numbers
         if dtype in FLOATS and spread:
             for special in (np.nan, -0.0, np.inf, -np.inf):
                 x[rng.random(shape) < 0.1] = special
