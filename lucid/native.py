@@ -32,7 +32,7 @@ MODULES = (
     "ops.rules", "ops.categories", "ops.elementwise", "ops.contraction",
     "ops.indexing", "ops.unary", "ops.binary", "api.contractions", "api.conversion", "api.counting", "api.creation",
     "api.differences", "api.distances", "api.indexing", "api.inplace", "api.joining",
-    "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting", "api.splitting", "api.statistics", "api.strides",
+    "api.random", "api.random_fills", "api.reductions", "api.rng", "api.scatter", "api.shaping", "api.sorting", "api.splitting", "api.statistics", "api.strides",
     "ops.fused", "ops.nn.linear", "ops.nn.cross_entropy", "ops.nn.softmax", "backends.cpu.elementwise", "backends.numpy.memory",
     "backends.cpu.contraction", "backends.cpu.nn.linear", "backends.cpu.nn.cross_entropy",
     "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.factorizations",

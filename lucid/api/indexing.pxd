@@ -1,6 +1,6 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
-from lucid.arguments.out cimport memory_of, note_write
+from lucid.arguments.out cimport memory_of, note_write, put
 from lucid.tape.inplace cimport write, write_part
 from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport apply, constant, element_type, lift, synced

@@ -11,7 +11,7 @@ import numpy as np
 
 from lucid.arguments import promotion
 from lucid.arguments.dims import broadcast_shapes, numpy_names, one_dim
-from lucid.arguments.out import memory_of, note_write
+from lucid.arguments.out import memory_of, note_write, put
 from lucid.arguments.promotion import exact
 from lucid.core import dtypes, modes
 from lucid.core.fields import TensorFields
@@ -238,9 +238,13 @@ def mask_positions(mask: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
 
 def setitem(input: Tensor, key: Any, value: Any) -> None:
     """`input[key] = value`, in place."""
+    source = _source(input, value)
+    if key is ... or (type(key) is slice and key == _ALL):
+        own, given = shape_of(input), shape_of(source)
+        if (own or key is ...) and (not given or given == own) and put(input, source, "setitem"):
+            return
     if type(key) is not tuple:
         key = (key,)
-    source = _source(input, value)
     if _is_basic(key):
         try:
             if write_part(input, P.slice, {"index": key}, source, "setitem"):

@@ -10,12 +10,13 @@ import numpy as np
 
 from lucid.api import rng
 from lucid.api.creation import _at
-from lucid.api.rng import Generator, _halves
+from lucid.api.rng import NORMAL, OPEN_UNIFORM, UNIFORM, WORDS, Generator, _halves, default_generator, numbers_from
 from lucid.arguments import promotion
 from lucid.arguments.dims import sizes_from
 from lucid.arguments.promotion import KEEP, lift_all, promote
 from lucid.core import arrays, dtypes, levels
 from lucid.core.device import as_device
+from lucid.core.dtypes import default_float
 from lucid.core.errors import ArgumentError
 from lucid.core.kernels import table
 from lucid.core.levels import tracing
@@ -30,6 +31,7 @@ from lucid.ops.rules import P
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
 _NUMBERS = (bool, int, float, np.generic)
+_active = levels.active.get
 
 
 def manual_seed(seed: int) -> Generator:
@@ -188,13 +190,13 @@ def draw(
     if tracing() and (trace := levels.trace.get()) is not None:
         distribution = Distribution(source, kind, finish, caller)
         return DRAW.in_program(trace, distribution, shape, dtype or kind, stream)
-    active = levels.active.get()
+    active = _active()
     if not active:
-        drawn = source.drawn(stream, shape, kind)
+        drawn = numbers_from(source, stream, shape, kind)
         return wrapped(drawn if finish is None else finish(drawn))
     examples = _examples(caller, active, stream)
     whole = (*[e.size for e in examples], *shape)
-    drawn = source.drawn(stream, whole, kind)
+    drawn = numbers_from(source, stream, whole, kind)
     return _spread(Tensor._wrap(drawn if finish is None else finish(drawn)), examples)
 
 
@@ -208,7 +210,7 @@ def _spread(drawn: Tensor, examples: list[Batch]) -> Tensor:
 def stream_of(generator: Any) -> Generator:
     """The generator that was given, or the default one."""
     if generator is None:
-        return rng.default_generator()
+        return default_generator()
     if not isinstance(generator, Generator):
         raise TypeError(f"generator must be a lucid.Generator, not {type(generator).__name__}")
     return generator
@@ -216,7 +218,9 @@ def stream_of(generator: Any) -> Generator:
 
 def _floating(dtype: Any, name: str) -> np.dtype[Any]:
     if dtype is None:
-        return dtypes.default_float()
+        return default_float()
+    if dtype is _F32 or dtype is _F64:
+        return dtype
     chosen = dtypes.as_numpy(dtype)
     if chosen not in dtypes.DIFFERENTIABLE:
         raise TypeError(f"{name} makes floating-point or complex numbers, not {dtypes.of_numpy(chosen)}")
@@ -243,7 +247,7 @@ def rand(
     >>> x.shape, bool((0 <= x).all() and (x < 1).all())
     ((2, 3), True)
     """
-    drawn = draw(rng.UNIFORM, sizes_from(size, "rand"), _floating(dtype, "rand"), generator, "rand", None, None, device)
+    drawn = draw(UNIFORM, sizes_from(size, "rand"), _floating(dtype, "rand"), generator, "rand", None, None, device)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -260,9 +264,7 @@ def randn(
     >>> lucid.randn(2, 3).shape
     (2, 3)
     """
-    drawn = draw(
-        rng.NORMAL, sizes_from(size, "randn"), _floating(dtype, "randn"), generator, "randn", None, None, device
-    )
+    drawn = draw(NORMAL, sizes_from(size, "randn"), _floating(dtype, "randn"), generator, "randn", None, None, device)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -283,7 +285,7 @@ def rand_like(
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "rand_like")
     place = _at(x, device)
-    drawn = draw(rng.UNIFORM, x.shape, kind, generator, "rand_like", device=place)
+    drawn = draw(UNIFORM, x.shape, kind, generator, "rand_like", device=place)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -304,7 +306,7 @@ def randn_like(
     x = lift(input)
     kind = _floating(x.dtype if dtype is None else dtype, "randn_like")
     place = _at(x, device)
-    drawn = draw(rng.NORMAL, x.shape, kind, generator, "randn_like", device=place)
+    drawn = draw(NORMAL, x.shape, kind, generator, "randn_like", device=place)
     return drawn.requires_grad_() if requires_grad else drawn
 
 
@@ -429,12 +431,14 @@ def randperm(
     def order(words: Any) -> Any:
         return np.argsort(words).astype(kind, copy=False)
 
-    drawn = draw(rng.WORDS, (count,), np.dtype(np.uint64), generator, "randperm", order, kind)
+    drawn = draw(WORDS, (count,), np.dtype(np.uint64), generator, "randperm", order, kind)
     return _finished(drawn, device, requires_grad)
 
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
     """Checked where the value is at hand; inside vmap it is not."""
+    if type(value) is float and value >= 0:
+        return
     if arrays.has_negative(value._array) if is_plain(value) else not isinstance(value, Tensor) and value < 0:
         raise ArgumentError(f"{name}: {what} must not be negative")
 
@@ -471,7 +475,7 @@ def normal(
         types = [x.np_dtype for x in (mean, std) if isinstance(x, Tensor)]
         kind = _floating(promotion.promote_pair(types[0], types[-1]) if dtype is None else dtype, "normal")
     _raise_if_negative(std, "std", "normal")
-    noise = _finished(draw(rng.NORMAL, shape, kind, generator, "normal"), device, False)
+    noise = _finished(draw(NORMAL, shape, kind, generator, "normal"), device, False)
     out = binary.add(mean, binary.mul(std, noise))
     out = out if out.np_dtype == kind else out.to(kind)
     return out.requires_grad_() if requires_grad else out
@@ -487,7 +491,7 @@ def _trials(shape: tuple[int, ...], p: Any, generator: Generator | None, name: s
     p = p if isinstance(p, _NUMBERS) else lift(p)
     _raise_unless_probabilities(p, name)
     kind = _F64 if isinstance(p, Tensor) and p.np_dtype == _F64 else _F32
-    return binary.lt(draw(rng.UNIFORM, shape, kind, generator, name), p)
+    return binary.lt(draw(UNIFORM, shape, kind, generator, name), p)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) -> Tensor:
@@ -519,7 +523,7 @@ def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
     x = lift(input)
     if not x.is_floating_point():
         raise TypeError(f"poisson: rates must be floating-point, not {x.dtype}")
-    chance = draw(rng.OPEN_UNIFORM, x.shape, _F64, generator, "poisson")
+    chance = draw(OPEN_UNIFORM, x.shape, _F64, generator, "poisson")
     return promotion.cast(P.poisson_quantile(chance, _followed_no_further(x)), x.np_dtype)
 
 
@@ -538,7 +542,7 @@ def multinomial(
     if num_samples <= 0:
         raise ArgumentError(f"multinomial: the number of samples must be positive, got {num_samples}")
     count = int(num_samples)
-    source, shape = (rng.UNIFORM, (*x.shape[:-1], count)) if replacement else (rng.OPEN_UNIFORM, x.shape)
+    source, shape = (UNIFORM, (*x.shape[:-1], count)) if replacement else (OPEN_UNIFORM, x.shape)
     if is_plain(x):
         table["require_weights"](x._array, count, replacement)  # before anything is drawn
     chance = draw(source, shape, _F64, generator, "multinomial")

@@ -1,7 +1,7 @@
 """Filling tensors with random numbers in place."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -19,14 +19,15 @@ from lucid.api.random import (
     stream_of,
     whole_numbers,
 )
-from lucid.api.rng import Generator
+from lucid.api.rng import NORMAL, OPEN_UNIFORM, UNIFORM, Generator, fill
 from lucid.arguments.out import memory_for_numbers, note_write
 from lucid.arguments.promotion import cast
 from lucid.core import arrays, dtypes, levels
-from lucid.core.primitive import P, constant
+from lucid.core.primitive import P, constant, element_type
 from lucid.core.tensor import Tensor
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+_active = levels.active.get
 Step = tuple[Any, ...]  # a primitive, and the numbers that it takes behind what is drawn
 
 
@@ -50,7 +51,7 @@ def _fill(
 
 
 def _fill_by_operations(
-    self: Tensor, source: rng.Source, kind: np.dtype[Any], steps: Sequence[Step], generator: Any, name: str
+    self: Tensor, source: rng.Source, kind: np.dtype[Any], steps: tuple[Step, ...], generator: Any, name: str
 ) -> Tensor:
     """The same by primitives on tensors, which programs compute in their loops."""
     if _filled_in_place(self, source, steps, generator):
@@ -62,10 +63,10 @@ def _fill_by_operations(
     return random_fill(self, cast(drawn, self.np_dtype), name)
 
 
-def _filled_in_place(self: Tensor, source: rng.Source, steps: Sequence[Step], generator: Any) -> bool:
+def _filled_in_place(self: Tensor, source: rng.Source, steps: tuple[Step, ...], generator: Any) -> bool:
     """The same in the memory of the tensor, if nothing else is to happen there; whether it was done."""
-    array = None if levels.active.get() else memory_for_numbers(self)
-    if array is None or not source.drawn_into(stream_of(generator), array):
+    array = None if _active() else memory_for_numbers(self)
+    if array is None or not fill(source, stream_of(generator), array):
         return False
     for primitive, *numbers in steps:
         operands = (array, *[constant(number, array.dtype) for number in numbers])
@@ -75,7 +76,7 @@ def _filled_in_place(self: Tensor, source: rng.Source, steps: Sequence[Step], ge
 
 
 def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, (Tensor, np.generic)) else value
+    return value if type(value) is float or not isinstance(value, (Tensor, np.generic)) else value.item()
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -89,13 +90,13 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     low, high = float(_number(from_)), float(_number(to))
     if not low <= high or math.isinf(high - low):
         raise ValueError(f"uniform_: the range from {low} to {high} is not a finite range")
-    kind = _floating(self.np_dtype, "uniform_")
+    kind = _floating(element_type(self), "uniform_")
 
     steps = () if (low, high) == (0.0, 1.0) else _stretching(low, high, kind)
-    return _fill_by_operations(self, rng.UNIFORM, kind, steps, generator, "uniform_")
+    return _fill_by_operations(self, UNIFORM, kind, steps, generator, "uniform_")
 
 
-def _stretching(low: float, high: float, kind: np.dtype[Any]) -> Sequence[Step]:
+def _stretching(low: float, high: float, kind: np.dtype[Any]) -> tuple[Step, ...]:
     """From [0, 1) to [low, high), also where the sum would be rounded up to `high`; complex numbers in both parts."""
     if kind in dtypes.COMPLEX:
         return (P.mul, high - low), (P.add, low * (1 + 1j))
@@ -117,11 +118,11 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     Tensor([5., 5.])
     """
     _raise_if_negative(std, "std", "normal_")
-    kind = _floating(self.np_dtype, "normal_")
+    kind = _floating(element_type(self), "normal_")
     mean, std = _number(mean), _number(std)
 
     steps = () if (mean, std) == (0.0, 1.0) else ((P.mul, std), (P.add, mean))
-    return _fill_by_operations(self, rng.NORMAL, kind, steps, generator, "normal_")
+    return _fill_by_operations(self, NORMAL, kind, steps, generator, "normal_")
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -134,7 +135,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     _raise_if_negative(std, "std", "log_normal_")
     kind = _fill_type(self, "log_normal_")
     shift, scale = kind.type(_number(mean)), kind.type(_number(std))
-    return _fill(self, rng.NORMAL, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
+    return _fill(self, NORMAL, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -147,7 +148,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     if not lambd > 0:
         raise ValueError(f"exponential_: the rate must be positive, got {lambd}")
     kind, rate = _fill_type(self, "exponential_"), float(-_number(lambd))
-    return _fill_by_operations(self, rng.OPEN_UNIFORM, kind, ((P.log,), (P.div, rate)), generator, "exponential_")
+    return _fill_by_operations(self, OPEN_UNIFORM, kind, ((P.log,), (P.div, rate)), generator, "exponential_")
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -165,7 +166,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     def finish(drawn: Any) -> Any:
         return np.tan((drawn - kind.type(0.5)) * kind.type(math.pi)) * width + middle
 
-    return _fill(self, rng.OPEN_UNIFORM, kind, finish, generator, "cauchy_")
+    return _fill(self, OPEN_UNIFORM, kind, finish, generator, "cauchy_")
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -186,7 +187,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
         trials = np.maximum(np.ceil(np.log(drawn) / kind.type(log_failure)), 1)
         return np.minimum(trials, _greatest(dtype)) if dtype.kind in "iu" else trials
 
-    return _fill(self, rng.OPEN_UNIFORM, kind, finish, generator, "geometric_")
+    return _fill(self, OPEN_UNIFORM, kind, finish, generator, "geometric_")
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:

@@ -1,6 +1,7 @@
 from lucid.core.primitive cimport Primitive, apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.arguments.dims cimport many_dims, one_dim
+from lucid.ops.elementwise cimport called
 
 
 cdef object _floats(object input, object name, object dtype=*)

@@ -6,12 +6,13 @@ from typing import Any
 from lucid.api import indexing
 from lucid.api.results import Cummax, Cummin, Max, Min, ValuesIndices
 from lucid.arguments.dims import many_dims, numpy_names, one_dim
-from lucid.arguments.promotion import as_floats, cast, in_single
+from lucid.arguments.promotion import FLOAT, as_floats, cast, in_single
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
 from lucid.core.primitive import Primitive, apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import binary, unary
+from lucid.ops.elementwise import called
 from lucid.ops.indexing import index_primitive
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.reductions import (
@@ -109,9 +110,8 @@ def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = No
     """
     x = _floats(input, "mean", dtype)
     dims = many_dims(dim, len(shape_of(x)), "mean")
-    return binary.true_divide(
-        apply(sum_primitive, (x,), {"dims": dims, "keepdim": keepdim}), count_or_nan(shape_of(x), dims)
-    )
+    total = apply(sum_primitive, (x,), {"dims": dims, "keepdim": keepdim})
+    return called(P.div, (total, count_or_nan(shape_of(x), dims)), FLOAT, _NO_PARAMS)
 
 
 @numpy_names

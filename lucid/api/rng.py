@@ -73,8 +73,6 @@ class Generator:
     True
     """
 
-    device: Any = None
-
     def __init__(self, device: Any = "cpu", *, seed: int = 0) -> None:
         self.device = as_device(device)
         self._seed: int | None = int(seed) % (1 << 64)  # None: to be chosen by the system at first use
@@ -214,9 +212,7 @@ class Generator:
     def _from_block(self, recipe: Recipe, first: int, shape: tuple[int, ...], into: Any = None) -> Any:
         """The same from a block on, wherever the generator is."""
         made = _table.get("draw_from_stream") if first < _FAR else None
-        if made is None:
-            return None
-        return made(recipe, self._chosen_seed() if self._seed is None else self._seed, first, shape, into)
+        return None if made is None else made(recipe, self._chosen_seed(), first, shape, into)
 
     def _words(self, count: int) -> Words:
         """The words before the position, which has moved on by them."""
@@ -397,20 +393,22 @@ class Source(NamedTuple):
     words: Callable[[int, Any], int]
     recipes: Mapping[Any, Recipe] = MappingProxyType({})
 
-    def drawn(self, generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array of them."""
-        recipe = self.recipes.get(dtype)
-        out = None if recipe is None else generator.at_once(recipe, shape)
-        return self.sample(generator, math.prod(shape), dtype).reshape(shape) if out is None else out
-
-    def drawn_into(self, generator: Generator, array: Any) -> bool:
-        """Draw into the memory of an array in row-major order, where a backend does that at once; whether it did."""
-        recipe = self.recipes.get(array.dtype)
-        return recipe is not None and generator.at_once(recipe, array.shape, array) is not None
-
     def blocks(self, count: int, dtype: Any) -> int:
         """By how much a draw moves its generator on."""
         return -(-self.words(count, dtype) // _WORDS_OF_BLOCK)
+
+
+def numbers_from(source: Source, generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of numbers as they come."""
+    recipe = source.recipes.get(dtype)
+    out = None if recipe is None else generator.at_once(recipe, shape)
+    return source.sample(generator, math.prod(shape), dtype).reshape(shape) if out is None else out
+
+
+def fill(source: Source, generator: Generator, array: Any) -> bool:
+    """Draw into the memory of an array in row-major order, where a backend does that at once; whether it did."""
+    recipe = source.recipes.get(array.dtype)
+    return recipe is not None and generator.at_once(recipe, array.shape, array) is not None
 
 
 def _words_of_floats(count: int, dtype: np.dtype[Any]) -> int:

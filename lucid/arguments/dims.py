@@ -127,7 +127,7 @@ def shape_from(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
     else:
         return args
     try:
-        return tuple(a.__index__() for a in args)
+        return tuple([a.__index__() for a in args])
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: a shape consists of integers, not {reprlib.repr(args)}") from None
 

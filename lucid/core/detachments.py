@@ -4,16 +4,14 @@ Values leave while programs run at full speed, so a note costs about as much as 
 weakly to the nearest ancestors of the value and leaves the rest of the search to whoever reads it.
 """
 
-import sys
 from collections import deque
 from typing import Any
 from weakref import ref
 
 from lucid.core import modes
 from lucid.core.fields import next_seq
-from lucid.core.source_lines import Place, climb
+from lucid.core.source_lines import Place, here
 
-_getframe = sys._getframe
 _WALK_LIMIT = 12  # nodes looked at for each cut
 _REMEMBERED = 2048
 
@@ -52,13 +50,8 @@ def cut(cause: str, tensor: Any) -> None:
     """Note that `tensor`, which requires grad, goes on without its history."""
     if modes.recording.get() is modes.SILENT or modes.inference.get():
         return
-    frame = climb(_getframe())
-    place = Place(frame.f_code, frame.f_lasti)
     start = tensor._node
-    if start is None:
-        log.append(Cut(cause, place, [ref(tensor)], set(), []))
-    else:
-        log.append(Cut(cause, place, *_ancestry(start)))
+    log.append(Cut(cause, here(), *(([ref(tensor)], set(), []) if start is None else _ancestry(start))))
 
 
 def _ancestry(start: Any) -> tuple[list[Any], set[int], list[Any]]:
@@ -73,12 +66,9 @@ def _ancestry(start: Any) -> tuple[list[Any], set[int], list[Any]]:
         if node._seq in nodes:
             continue
         nodes.add(node._seq)
-        for edge in node.edges:
-            if edge is None:
-                continue
-            if edge._seq:
-                if edge._seq not in nodes:
-                    frontier.append(edge)
-            else:
+        for edge in [e for e in node.edges if e is not None]:
+            if not edge._seq:
                 leaves.append(ref(edge))
+            elif edge._seq not in nodes:
+                frontier.append(edge)
     return leaves, nodes, []

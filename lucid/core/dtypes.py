@@ -149,6 +149,8 @@ def as_dtype(spec: Any) -> dtype:
     """Read a dtype given as a lucid, numpy or Python type, or as a name."""
     if isinstance(spec, dtype):
         return spec if type(spec) is dtype else _BY_NUMPY[spec.numpy]  # a front door has its own
+    if isinstance(spec, np.dtype) and spec in _BY_NUMPY:
+        return _BY_NUMPY[spec]
     if isinstance(spec, type) and spec in _BY_PYTHON:
         return _BY_PYTHON[spec]
     if isinstance(spec, str) and spec.lower() in _BY_NAME:

@@ -397,6 +397,8 @@ def run_plain(prim: Primitive, args: tuple[Any, ...], kind: Any, need: bool, nee
 def arrays_in(args: tuple[Any, ...], kind: Any) -> tuple[Any, ...]:
     if len(args) == 2:
         return array_in(args[0], kind), array_in(args[1], kind)
+    if len(args) == 3:
+        return array_in(args[0], kind), array_in(args[1], kind), array_in(args[2], kind)
     return (array_in(args[0], kind),) if len(args) == 1 else tuple([array_in(a, kind) for a in args])
 
 
@@ -670,11 +672,14 @@ def element_type(tensor: Any) -> Any:
 
 def edges_of(args: Sequence[Any]) -> tuple[Any, ...]:
     """Where the gradient of each operand goes; None for those that need none."""
-    edges: list[Any] = []
-    for a in args:
-        tensor: Any = a if isinstance(a, TensorFields) else None
-        edges.append(edge_of(tensor) if tensor is not None and tensor._requires_grad else None)
-    return tuple(edges)
+    if len(args) == 3:
+        return edge_if_needed(args[0]), edge_if_needed(args[1]), edge_if_needed(args[2])
+    return tuple([edge_if_needed(a) for a in args])
+
+
+def edge_if_needed(operand: Any) -> Any:
+    tensor: Any = operand if isinstance(operand, TensorFields) else None
+    return edge_of(tensor) if tensor is not None and tensor._requires_grad else None
 
 
 def edge_of(tensor: Tensor) -> Any:

@@ -11,4 +11,5 @@ cdef class Place:
 
 @cython.locals(known=dict)
 cpdef object climb(object frame)
+@cython.locals(place=Place)
 cpdef Place here()

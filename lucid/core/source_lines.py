@@ -67,6 +67,8 @@ def climb(frame: FrameType) -> FrameType:
 
 
 def here() -> Place:
-    """Where the user's code is now."""
+    """Where the user's code is now. Asked at every write, so without a constructor's call."""
     frame = climb(current_frame())
-    return Place(PyFrame_GetCode(frame), PyFrame_GetLasti(frame))
+    place = Place.__new__(Place)
+    place.code, place.offset = PyFrame_GetCode(frame), PyFrame_GetLasti(frame)
+    return place

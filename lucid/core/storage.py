@@ -210,7 +210,7 @@ def storage_of(tensor: Any) -> Storage:
         meta = tensor._meta = new_storage() if type(tensor._array) is ARRAY else tensor._new_storage()
         if in_use:
             PyObject_GC_UnTrack(meta)  # it refers to no tensor
-    storage: Storage = meta.storage
+    storage: Storage = meta if type(meta) is Storage else meta.storage  # mostly the former, which needs no look-up
     return storage
 
 

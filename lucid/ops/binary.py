@@ -22,6 +22,7 @@ from lucid.ops.rules import P, chained, is_complex, np_dtype, ones_like, typed_a
 from lucid.ops.unary import LOG2, square
 
 _F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+_NO_PARAMS: dict[str, Any] = {}
 _LARGE = 1e38  # numbers below it are finite in both
 
 plus = binary("add", (1, 1), "Sum of two tensors, element by element.", linear_in=(0, 1))
@@ -548,7 +549,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         kind = dtypes.default_float()  # need not be found among the types of numbers
         if (kind is _F32 or kind is _F64) and abs(input) < _LARGE:
             input = wrapped(constant(input, kind))
-    return called(where_primitive, (test, input, other), KEEP, {})
+    return called(where_primitive, (test, input, other), KEEP, _NO_PARAMS)
 
 
 def _lerp(x: Any, y: Any, weight: Any) -> Any:

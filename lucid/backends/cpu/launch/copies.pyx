@@ -144,6 +144,10 @@ cdef extern from *:
             }                                                                                                         \\
         lucid_rows_##SIZE(to + r * to_row, from + r * from_row, rows - r, count,                                      \\
                           to_row, from_row, to_step, from_step);                                                      \\
+    }                                                                                                                 \\
+    static void lucid_plain_##SIZE(char *to, const char *from, ptrdiff_t rows, ptrdiff_t count,                       \\
+                                   ptrdiff_t to_row, ptrdiff_t from_row, ptrdiff_t to_step, ptrdiff_t from_step) {    \\
+        for (ptrdiff_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)count * SIZE);      \\
     }
 
     LUCID_BLOCK(1, 64)
@@ -152,13 +156,10 @@ cdef extern from *:
     LUCID_BLOCK(8, 8)
     LUCID_BLOCK(16, 4)
 
-    static lucid_block lucid_block_of(ptrdiff_t size) {
+    #define LUCID_CHOICE(SIZE) case SIZE: return is_plain ? lucid_plain_##SIZE : lucid_block_##SIZE;
+    static lucid_block lucid_block_of(ptrdiff_t size, int is_plain) {
         switch (size) {
-            case 1: return lucid_block_1;
-            case 2: return lucid_block_2;
-            case 4: return lucid_block_4;
-            case 8: return lucid_block_8;
-            case 16: return lucid_block_16;
+            LUCID_CHOICE(1) LUCID_CHOICE(2) LUCID_CHOICE(4) LUCID_CHOICE(8) LUCID_CHOICE(16)
             default: return NULL;
         }
     }
@@ -166,7 +167,7 @@ cdef extern from *:
     ctypedef void (*Block "lucid_block")(
         char*, const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
     ) noexcept nogil
-    Block lucid_block_of(Py_ssize_t size) noexcept nogil
+    Block lucid_block_of(Py_ssize_t size, bint is_plain) noexcept nogil
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -181,6 +182,10 @@ cdef double _BYTE = 0.08  # nanoseconds, of memory that is copied as it lies
 cdef double _ELEMENT = 0.6  # nanoseconds, of elements one by one
 cdef Py_ssize_t _BLOCK = 1 << 15  # bytes
 cdef Py_ssize_t _LONG = 4096  # bytes in the cache, which the C library takes longer to copy
+# Bytes for a thread that are too many for the second-level cache of its core, and few enough for the next one: the C library
+# writes them without reading first what was there, in two thirds of the time of a loop. Fewer it copies as fast only where
+# both arrays are aligned alike, and more in more time.
+cdef Py_ssize_t _LEAST_PLAIN = 448 << 10, _MOST_PLAIN = 3 << 19
 cdef Py_ssize_t _SIDE = 4  # of a square block, in lines
 cdef Py_ssize_t _AT_ONCE = 8  # places to which the same memory is copied
 # Memory of this size is always mapped anew by glibc's allocator, and 0 before anybody wrote it.
@@ -213,7 +218,7 @@ cdef inline void _exchange(Move* move, int a, int b) noexcept nogil:
 cdef void _plan(Move* move, Py_ssize_t size) noexcept nogil:
     """Order and join dimensions, and divide the last two into blocks."""
     cdef int d, e, kept = 0, near
-    cdef Py_ssize_t elements = 1, step
+    cdef Py_ssize_t elements = 1, step, each
     cdef bint is_plain, crosses = False
     for d in range(move.dims):
         elements *= move.shape[d]
@@ -286,6 +291,10 @@ cdef void _plan(Move* move, Py_ssize_t size) noexcept nogil:
     for d in range(move.dims - 2):
         move.units *= move.shape[d]
     move.work = elements * (_BYTE * size if is_plain or step == 0 else _BYTE * size + _ELEMENT)
+    if is_plain and elements * size >= _LEAST_PLAIN:
+        each = elements * size // (pool_size() if move.work >= _LEAST_WORK else 1)
+        if _LEAST_PLAIN <= each <= _MOST_PLAIN:
+            move.block = lucid_block_of(size, True)
 
 
 cdef void _run_units(Move* move, Py_ssize_t unit, Py_ssize_t stop) noexcept nogil:
@@ -399,7 +408,7 @@ cdef bint _read(Move* move, np.ndarray target, np.ndarray source) except -1:
         return False
     if not np.PyArray_ISWRITEABLE(target) or not _are_same(type_of(target), type_of(source)):
         return False
-    move.block = lucid_block_of(size)
+    move.block = lucid_block_of(size, False)
     if move.block == NULL:
         return False
     move.dims = dims
@@ -1043,7 +1052,7 @@ cdef int _join_rows(np.ndarray out, tuple xs, Py_ssize_t rows) except -1:
         x = <np.ndarray>xs[k]
         piece = np.PyArray_NBYTES(x) // rows
         move = &moves.of[k]
-        move.block = lucid_block_of(size)
+        move.block = lucid_block_of(size, False)
         move.to, move.source = to, <char*>np.PyArray_DATA(x)
         move.dims = 2
         move.shape[0], move.to_strides[0], move.strides[0] = rows, whole, piece
@@ -1060,7 +1069,7 @@ cdef int _join_rows(np.ndarray out, tuple xs, Py_ssize_t rows) except -1:
 
 
 cdef bint _is_known(Py_ssize_t size) noexcept:
-    return lucid_block_of(size) != NULL
+    return lucid_block_of(size, False) != NULL
 
 
 def stacked(*xs, int dim):
@@ -1117,7 +1126,7 @@ def joined(*xs, int dim):
     for k in range(moves.count):
         x = xs[k]
         move = &moves.of[k]
-        move.block = lucid_block_of(np.PyArray_ITEMSIZE(x))
+        move.block = lucid_block_of(np.PyArray_ITEMSIZE(x), False)
         move.to, move.source = to, <char*>np.PyArray_DATA(x)
         move.dims = dims
         for d in range(dims):

@@ -91,7 +91,7 @@ def drawing(make):
             if kind not in known:
                 known[kind] = make(*kind)
             latest = found = (recipe, known[kind])
-        return None if found[1] is None else _drawn(<Stream>found[1], key, first, tuple(shape), <tuple>recipe[4], into)
+        return None if found[1] is None else _drawn(<Stream>found[1], key, first, tuple(shape), <tuple>(<tuple>recipe)[4], into)
 
     return draw
 

@@ -2,9 +2,9 @@
 #
 # Lines of the target are asked for in advance, since processors foresee no writes, and for long runs also those of the
 # source, of which they foresee one page: behind a short run, other bytes may be wanted than those that follow it. On x86-64
-# that takes less time than what the C library does with any number of bytes: in one thread, a tenth to a third less for
-# 360 KB to 36 MB (Skylake). On ARM it does for a few thousand bytes, up to a fifth; with more of them it would take a tenth to
-# a half longer.
+# that takes less time than what the C library does, where the memory is in no cache: in one thread, a tenth to a third less
+# for 5 to 80 MB; `copies.pyx` says where the library does it. On ARM it does for a few thousand bytes, up to a fifth; with
+# more of them it would take a tenth to a half longer.
 
 cdef extern from *:
     """
