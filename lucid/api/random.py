@@ -429,7 +429,8 @@ def randperm(
         _raise_if_outside(0, count, kind, "randperm")
 
     def order(words: Any) -> Any:
-        return np.argsort(words).astype(kind, copy=False)
+        found = words.argsort()
+        return found if found.dtype == kind else found.astype(kind)
 
     drawn = draw(WORDS, (count,), np.dtype(np.uint64), generator, "randperm", order, kind)
     return _finished(drawn, device, requires_grad)

@@ -197,6 +197,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     >>> lucid.empty(2).bernoulli_(1.0)
     Tensor([1., 1.])
     """
+    if element_type(self) is _F32 and (type(p) is float or type(p) is int) and 0 <= p <= 1:
+        return _fill_by_operations(self, UNIFORM, _F32, ((P.lt, p),), generator, "bernoulli_")
     trials = _trials(self.shape, p, generator, "bernoulli_")
     return random_fill(self, cast(trials, self.np_dtype), "bernoulli_")
 
