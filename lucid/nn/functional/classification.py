@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import lucid
 from lucid.amp.autocasting import in_single_precision
+from lucid.core.dtypes import FLOATING
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import P, apply
-from lucid.core.tensor import Tensor, is_plain
+from lucid.core.primitive import P, apply, element_type
+from lucid.core.tensor import Tensor, is_plain, shape_of
 from lucid.nn.functional.linear import linear
 from lucid.nn.functional.losses import check_reduction, reduced
 from lucid.ops.indexing import in_range
@@ -99,7 +100,7 @@ def cross_entropy(
     check_reduction(reduction, "cross_entropy")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    if input.ndim == 1:
+    if len(shape_of(input)) == 1:
         loss = cross_entropy(
             input.unsqueeze(0),
             target.unsqueeze(0),
@@ -109,7 +110,7 @@ def cross_entropy(
             label_smoothing=label_smoothing,
         )
         return loss.squeeze(0) if reduction == "none" else loss
-    if target.is_floating_point():
+    if element_type(target) in FLOATING:
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     if weight is None and not label_smoothing:
         return ops.cross_entropy(input, target, ignore_index, reduction)

@@ -6,8 +6,8 @@ from lucid.arguments.promotion import as_floats
 from lucid.core import dtypes
 from lucid.core.arrays import full
 from lucid.core.errors import ElementTypeError
-from lucid.core.primitive import P
-from lucid.core.tensor import is_plain
+from lucid.core.primitive import P, element_type
+from lucid.core.tensor import is_plain, shape_of
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
 
@@ -25,9 +25,9 @@ def _row(padding_idx: int | None, count: int, name: str) -> int | None:
 
 
 def _check_table(input: Tensor, weight: Tensor, name: str) -> None:
-    if weight.ndim != 2:
+    if len(shape_of(weight)) != 2:
         raise ValueError(f"{name}: weight must have shape (rows, size), not {weight.shape}")
-    if input.is_floating_point() or input.dtype == lucid.bool:
+    if element_type(input).kind not in "iu":
         raise ElementTypeError(f"{name}: indices must be integers, not {input.dtype}; convert them with .long()")
 
 
@@ -70,7 +70,7 @@ def embedding(
              [1., 2.]]])
     """
     _check_table(input, weight, "embedding")
-    padding = _row(padding_idx, weight.shape[0], "embedding")
+    padding = _row(padding_idx, shape_of(weight)[0], "embedding")
     if max_norm is not None:
         _limit_norms(weight, in_range(input, weight.shape[0], "embedding", negative=False), max_norm, norm_type)
     out = ops.embedding(weight, input, padding, sparse)

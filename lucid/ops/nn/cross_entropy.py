@@ -7,8 +7,8 @@ from typing import Any
 
 from lucid.core import dtypes
 from lucid.core.fields import TensorFields
-from lucid.core.primitive import Primitive, apply, bare, lift
-from lucid.core.tensor import Tensor
+from lucid.core.primitive import Primitive, apply, bare, element_type, lift
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops.abstract import Abstract, same
 from lucid.ops.categories import Check
 from lucid.ops.nn.rows import Row
@@ -284,14 +284,14 @@ def cross_entropy(x: Tensor, target: Tensor, ignore_index: int = -100, reduction
 
 def raise_unless_classes(name: str, x: Tensor, target: Tensor) -> None:
     """Scores (N, C, ...) of floats and targets (N, ...) of integers, or a message that says what is wrong."""
-    if x.np_dtype not in dtypes.FLOATING:
+    if element_type(x) not in dtypes.FLOATING:
         raise TypeError(f"{name}: the input must be floating-point, not {x.dtype}; convert it, as in x.float()")
-    if target.np_dtype.kind not in "iu":
+    if element_type(target).kind not in "iu":
         raise TypeError(f"{name}: class indices must be integers, not {target.dtype}; convert them with .long()")
-    shape = x.shape
-    if len(shape) < 2 or target.shape != shape[:1] + shape[2:]:
+    shape, places = shape_of(x), shape_of(target)
+    if len(shape) < 2 or places != shape[:1] + shape[2:]:
         raise ValueError(
-            f"{name}: targets of shape {target.shape} do not fit an input of shape {shape}; "
+            f"{name}: targets of shape {places} do not fit an input of shape {shape}; "
             f"for classes in dimension 1 they need shape {shape[:1] + shape[2:]}"
         )
 

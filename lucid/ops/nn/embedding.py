@@ -9,8 +9,8 @@ from typing import Any
 from lucid.core.arrays import steps
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node
-from lucid.core.primitive import Primitive, lift, pulled_by_tensors
-from lucid.core.tensor import Tensor, of_class, wrapped
+from lucid.core.primitive import Primitive, apply, lift, pulled_by_tensors
+from lucid.core.tensor import Tensor, of_class, shape_of, wrapped
 from lucid.ops.abstract import Abstract
 from lucid.ops.categories import Elementwise
 from lucid.ops.indexing import in_range, nonzero_positions
@@ -134,9 +134,11 @@ def embedding(weight: Any, index: Any, padding: int | None = None, sparse: bool 
             [2., 2.]])
     """
     table = lift(weight)
-    places = in_range(lift(index), table.shape[0], "embedding", negative=False)
-    read = P.sparse_embedding if sparse else P.embedding
-    return read(table, places, skip=padding, period=max(1, table.shape[0]))
+    count = shape_of(table)[0]
+    places = in_range(lift(index), count, "embedding", negative=False)
+    read = P.sparse_embedding if sparse else embedding_primitive
+    found: Tensor = apply(read, (table, places), {"skip": padding, "period": max(1, count)})
+    return found
 
 
 def with_scaled_gradient(x: Tensor, scale: Tensor) -> Tensor:
