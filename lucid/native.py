@@ -47,7 +47,8 @@ MODULES = (
 
 # What hands memory to generated loops, and has none of its own that take time.
 LAUNCHES = tuple(
-    f"backends.cpu.launch.{name}" for name in ("elementwise", "folds", "rows", "scans", "windows", "draws", "updates")
+    f"backends.cpu.launch.{name}"
+    for name in ("elementwise", "folds", "rows", "scans", "windows", "draws", "updates", "products")
 )
 # Loops over memory. Some give what NumPy's single steps would give, to the last bit. A distribution has them for every
 # processor and again for newer ones, the levels of x86-64; what is built for one machine has them for its processor.

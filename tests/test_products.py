@@ -54,3 +54,34 @@ def test_half_precision_is_multiplied_in_single_and_rounded_once():
             x, y = [lucid.tensor(rng.standard_normal(s)).to(kind) for s in shapes]
             wanted = lucid.einsum(spec, x.float(), y.float()).to(kind)
             assert lucid.equal(lucid.einsum(spec, x, y), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("left, right", [("ij", "jk"), ("ij", "j"), ("j", "jk"), ("j", "j"), ("bij", "bjk")])
+def test_small_products_have_the_bits_of_numpy(left, right, dtype):
+    rng = np.random.default_rng(0)
+    layouts = [lambda a: a, lambda a: np.ascontiguousarray(a.swapaxes(0, -1)).swapaxes(0, -1), lambda a: a[::-1]]
+    multiply = np.matmul if "b" in left else np.dot
+    for high, deep, wide in ((2, 2, 2), (1, 5, 3), (3, 1, 2), (16, 16, 16), (7, 19, 33), (40, 3, 0)):
+        sizes = {"b": 3, "i": high, "j": deep, "k": wide}
+        shapes = [tuple(sizes[c] for c in labels) for labels in (left, right)]
+        for lie_left, lie_right in [(a, b) for a in layouts for b in layouts]:
+            x, y = [lie(rng.normal(size=s).astype(dtype)) for s, lie in zip(shapes, (lie_left, lie_right), strict=True)]
+            wanted = np.asarray(multiply(x, y))
+            assert np.array_equal(lucid.matmul(lucid.from_numpy(x), lucid.from_numpy(y)).numpy(), wanted)
+            for out in (lucid.empty(wanted.shape, dtype=dtype), lucid.empty(wanted.shape[::-1], dtype=dtype).T):
+                if out.shape == wanted.shape:
+                    assert lucid.matmul(lucid.from_numpy(x), lucid.from_numpy(y), out=out) is out
+                    assert np.array_equal(out.numpy(), wanted)
+    zeros = lucid.full((5,), -0.0, dtype=dtype)
+    assert not np.signbit(lucid.dot(zeros, lucid.ones(5, dtype=dtype)).numpy())
+
+
+def test_a_product_is_not_written_over_its_factors():
+    x, y = lucid.rand(8, 8), lucid.rand(8, 8)
+    wanted = (x @ y).numpy()
+    for out in (x, y):
+        first, second = x.clone(), y.clone()
+        target = first if out is x else second
+        assert lucid.mm(first, second, out=target) is target
+        assert np.array_equal(target.numpy(), wanted)

@@ -10,7 +10,7 @@ from lucid.tape.inplace cimport is_unrecorded_view, tied_again
 
 
 cdef class One:
-    cdef public object policy, primitive, with_keyword
+    cdef public object policy, primitive, settings, with_keyword
     cdef public dict defaults
     cdef public str keyword
     cdef public bint has_parameters

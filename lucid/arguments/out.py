@@ -28,7 +28,8 @@ class One:
 
     None stands for a primitive that the arguments decide. With parameters, arguments with names are the primitive's.
     By the policy, tensors of one type may first be converted to another: None if that is not said. `defaults` are the
-    primitive's parameters where it is the one of a tensor alone, and others decide the arguments.
+    primitive's parameters where it is the one of a tensor alone, and others decide the arguments. `settings` gives the
+    parameters from the arrays of all tensors, or None where more than the primitive may be to do.
     """
 
     def __init__(
@@ -37,11 +38,12 @@ class One:
         has_parameters: bool,
         policy: str | None,
         defaults: dict[str, Any] | None,
+        settings: Callable[[list[Any]], dict[str, Any] | None] | None,
         keyword: str,
         with_keyword: Any,
     ) -> None:
         self.primitive, self.has_parameters, self.policy = primitive, has_parameters, policy
-        self.defaults = defaults
+        self.defaults, self.settings = defaults, settings
         self.keyword, self.with_keyword = keyword, with_keyword
 
     def takes(self, primitive: Any, kind: Any) -> bool:
@@ -58,6 +60,7 @@ def one_primitive(
     has_parameters: bool = False,
     policy: str | None = None,
     defaults: Any = None,
+    settings: Any = None,
     **with_keyword: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Say of a function that it applies one primitive, to all tensors that it is given.
@@ -68,7 +71,7 @@ def one_primitive(
     ((keyword, other),) = with_keyword.items() or (("", None),)
 
     def said(function: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(function, _ONE, One(primitive, has_parameters, policy, defaults, keyword, other))
+        setattr(function, _ONE, One(primitive, has_parameters, policy, defaults, settings, keyword, other))
         return function
 
     return said
@@ -143,11 +146,17 @@ def computed_into(
             return False
     if requires_grad and _recording():
         return False
+    if direct and one.settings is not None:
+        found = one.settings(arrays)
+        direct, settings = found is not None, found or settings
     if direct:
         operands = tuple(arrays[: len(args)] if one.has_parameters else arrays)
         if table["call_into"](primitive, target._array, operands, settings):
             note_write(target, name)
             return True
+    if 0 in target._array.shape:
+        return False  # the result may be large, and `out` be given its shape
+    if direct:
         found = PyObject_Call(function, args, params)
     else:
         found = compute_into(target, tensors, function, args, params)
@@ -232,10 +241,13 @@ def put(target: Tensor, source: Tensor, name: str) -> bool:
 
 def into(out: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the function and write its result into `out`, a tensor or one tensor for each result."""
-    name = function.__name__
-    one = the_one(function)
+    name, one = function.__name__, the_one(function)
     if one is not None and isinstance(out, Tensor) and computed_into(out, name, one, function, tuple(args), kwargs):
         return out
+    return _put_apart(out, name, function, args, kwargs)
+
+
+def _put_apart(out: Any, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     targets = [out] if isinstance(out, Tensor) else list(out) if isinstance(out, (tuple, list)) else []
     if not targets or not all(isinstance(t, Tensor) for t in targets):
         raise TypeError(f"{name}: out must be a tensor, or one tensor for each result, not {out!r}")
@@ -292,6 +304,7 @@ def _raise_if_unfit(name: str, target: Tensor, value: Tensor) -> None:
 def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with one more keyword, `out`."""
     plain, most = getattr(function, "plain", function), getattr(function, "most", sys.maxsize)
+    name, one = function.__name__, the_one(function)
 
     @wraps(function)
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -299,7 +312,9 @@ def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
             if not kwargs and len(args) <= most:
                 return plain(*args)
             return function(*args, **kwargs)
-        return into(out, function, args, kwargs)
+        if one is not None and isinstance(out, Tensor) and computed_into(out, name, one, function, args, kwargs):
+            return out
+        return _put_apart(out, name, function, args, kwargs)
 
     return call
 

@@ -1,7 +1,6 @@
 """Contractions as products of matrices, or of stacks of them, that BLAS or the loops of `backends.cpu.gemm` make."""
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,13 @@ from lucid.backends.cpu.contraction import MATRICES, STACKS, VECTOR_AND_MATRIX, 
 from lucid.compiler.layout import Place
 from lucid.core import arrays
 
-_KINDS = {"f4": "s", "f8": "d"}
-_NAMES = ("scipy_cblas_{}gemm64_", "cblas_{}gemm64_")  # with indices of 64 bits
-
-
-@cache
-def gemm_address(kind: str) -> int:
-    """Where BLAS's product of matrices is; 0 if it is not known."""
-    return blas.address([name.format(kind) for name in _NAMES])
+_PRODUCTS = {"f4": "sgemm", "f8": "dgemm"}
 
 
 def can_multiply(dtype: Any) -> bool:
     """Whether there are products of matrices of a type."""
-    kind = _KINDS.get(dtype.str[1:])
-    return kind is not None and bool(gemm_address(kind))
+    name = _PRODUCTS.get(dtype.str[1:])
+    return name is not None and bool(blas.function(name))
 
 
 def product_step(x: Place, y: Place, out: Place, labels: Any) -> tuple[dict[str, Any], list[Place]] | None:
@@ -42,7 +34,6 @@ def product_step(x: Place, y: Place, out: Place, labels: Any) -> tuple[dict[str,
 def matrices_step(a: Place, b: Place, out: Place) -> tuple[dict[str, Any], list[Place]] | None:
     """What makes the products of stacks of matrices; None if BLAS cannot read them as they lie in memory."""
     dtype = out.array.dtype
-    kind = _KINDS[dtype.str[1:]]
     stack = np.broadcast_shapes(a.array.shape[:-2], b.array.shape[:-2])
     a, b = [p.shown(np.broadcast_to(p.array, (*stack, *p.array.shape[-2:]))) for p in (a, b)]
     size = dtype.itemsize
@@ -60,7 +51,7 @@ def matrices_step(a: Place, b: Place, out: Place) -> tuple[dict[str, Any], list[
             return None
         strides += [down, right]
     facts = {
-        "gemm": gemm_address(kind),
+        "gemm": blas.function(_PRODUCTS[dtype.str[1:]]),
         "is_single": size == 4,
         "size": size,
         "stack": stack,

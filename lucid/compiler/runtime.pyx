@@ -9,6 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from lucid.backends.cpu.gemm cimport multiply_into, product_threads
 from lucid.backends.cpu.launch.elementwise cimport new_array, threads_for
+from lucid.backends.cpu.launch.products cimport DoubleGemm, Gemm
 from lucid.backends.cpu.thread_pool cimport share
 
 np.import_array()
@@ -25,14 +26,6 @@ cdef enum:
 
 ctypedef void (*Part)(char** data, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
 ctypedef void (*Entry)(const void* task, char** data) noexcept nogil
-ctypedef void (*Gemm)(
-    int order, int flip_x, int flip_y, long long rows, long long columns, long long depth, float alpha, const void* x,
-    long long x_step, const void* y, long long y_step, float beta, void* out, long long out_step,
-) noexcept nogil
-ctypedef void (*DoubleGemm)(
-    int order, int flip_x, int flip_y, long long rows, long long columns, long long depth, double alpha, const void* x,
-    long long x_step, const void* y, long long y_step, double beta, void* out, long long out_step,
-) noexcept nogil
 
 
 cdef struct Matrices:

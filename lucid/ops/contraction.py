@@ -6,8 +6,10 @@ places, and a batch is one more label.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from lucid.arguments.out import one_primitive
 from lucid.arguments.promotion import KEEP, answer, lift_all, promote
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
@@ -190,6 +192,21 @@ def _labels_of_ranks(rank: int, other_rank: int) -> Labels:
     return labelled(left, right, lead + "i" * (rank > 1) + "k" * (other_rank > 1))
 
 
+def _of_ranks_alone(rank: int = 0, other_rank: int = 0) -> Callable[[list[Any]], dict[str, Any] | None]:
+    """What says how two arrays are contracted, if they have these ranks, where neither types nor stacks are adapted."""
+
+    def settings(factors: list[Any]) -> dict[str, Any] | None:
+        if len(factors) != 2 or _autocast() is not None:
+            return None
+        left, right = len(factors[0].shape), len(factors[1].shape)
+        if not left or not right or (rank and (left != rank or right != other_rank)):
+            return None
+        return _matmul_labels(left, right).params
+
+    return settings
+
+
+@one_primitive(contract, settings=_of_ranks_alone())
 def matmul(input: Any, other: Any) -> Tensor:
     """Matrix product with NumPy's rules: vectors count as rows or columns, stacks broadcast.
 
@@ -239,6 +256,7 @@ def raise_unless_of_rank(name: str, x: Tensor, rank: int) -> None:
         raise RuntimeError(f"{name}: expected a tensor with {rank} dimensions, not shape {x.shape}")
 
 
+@one_primitive(contract, settings=_of_ranks_alone(2, 2))
 def mm(input: Any, mat2: Any) -> Tensor:
     """Product of two matrices.
 
@@ -249,6 +267,7 @@ def mm(input: Any, mat2: Any) -> Tensor:
     return product("mm", input, mat2, 2, 2)
 
 
+@one_primitive(contract, settings=_of_ranks_alone(3, 3))
 def bmm(input: Any, mat2: Any) -> Tensor:
     """Products of two stacks of matrices.
 
@@ -259,6 +278,7 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     return product("bmm", input, mat2, 3, 3)
 
 
+@one_primitive(contract, settings=_of_ranks_alone(2, 1))
 def mv(input: Any, vec: Any) -> Tensor:
     """Product of a matrix and a vector.
 
@@ -269,6 +289,7 @@ def mv(input: Any, vec: Any) -> Tensor:
     return product("mv", input, vec, 2, 1)
 
 
+@one_primitive(contract, settings=_of_ranks_alone(1, 1))
 def dot(input: Any, tensor: Any) -> Tensor:
     """Sum of the products of two vectors' elements.
 

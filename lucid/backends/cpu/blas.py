@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -35,12 +35,13 @@ def library() -> Blas | None:
     return None
 
 
-def address(names: Sequence[str]) -> int:
-    """Where the first function that the library has of these is; 0 if it has none."""
+@cache
+def function(name: str) -> int:
+    """Where a function of CBLAS is that counts in 64 bits, such as "sgemm"; 0 if it is not known."""
     blas = library()
-    for name in names:
-        if blas is not None and hasattr(blas.file, name):
-            return ctypes.cast(getattr(blas.file, name), ctypes.c_void_p).value or 0
+    for known in (f"scipy_cblas_{name}64_", f"cblas_{name}64_"):
+        if blas is not None and hasattr(blas.file, known):
+            return ctypes.cast(getattr(blas.file, known), ctypes.c_void_p).value or 0
     return 0
 
 

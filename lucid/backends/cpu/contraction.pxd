@@ -17,6 +17,8 @@ cdef class Steps:
 
 @cython.locals(steps=Steps)
 cpdef object contract_array(object x, object y, Labels labels)
+@cython.locals(steps=Steps, labels=Labels)
+cpdef bint contract_into(object out, tuple operands, dict params) except -1
 cdef object _all_products(object x, object y, Steps steps)
 cdef object _product_of_stacks(object x, object y, Steps steps)
 cpdef object matmul_array(object x, object y)

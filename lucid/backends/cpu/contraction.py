@@ -12,6 +12,7 @@ import numpy as np
 from lucid.backends.cpu import gemm
 from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
 from lucid.backends.cpu.launch.copies import contiguous
+from lucid.backends.cpu.launch.products import product as small_product
 from lucid.backends.cpu.loops import across, stacked_outer
 from lucid.backends.numpy.contraction import cross_array as _reference_cross
 from lucid.backends.numpy.precision import NARROW
@@ -117,15 +118,33 @@ def contract_array(x: Any, y: Any, labels: Any) -> Any:
         return dot(y.T, x.T) if steps.swap else dot(x, y)
     if dtype in NARROW:
         return _in(_SINGLE, contract_array, x, y, labels)
-    if code == VECTORS:
-        return np.asarray(_np_dot(x, y))
-    if code == VECTOR_AND_MATRIX:
-        return _np_dot(x.T if steps.flip_left else x, y.T if steps.flip_right else y)
+    if code in (VECTORS, VECTOR_AND_MATRIX):
+        x, y = x.T if steps.flip_left else x, y.T if steps.flip_right else y
+        found = small_product(x, y)
+        return np.asarray(_np_dot(x, y)) if found is None else found
     if code == STACKS:
         return _product_of_stacks(x, y, steps)
     if code == ROWS:
         return np.asarray(_einsum(steps.spec, x, y, order="C"))
     return _all_products(x, y, steps)
+
+
+def contract_into(out: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """Write the sum of products into an array; whether that was done: it is for small products of matrices and vectors."""
+    (x, y), labels = operands, params["labels"]
+    steps = labels.steps
+    if steps is None:
+        steps = labels.steps = Steps(labels)
+    code = steps.code
+    if code == STACKS and not steps.merges:
+        a, b = (steps.first.of(y), steps.second.of(x)) if steps.swap else (steps.first.of(x), steps.second.of(y))
+    elif code in (MATRICES, VECTORS, VECTOR_AND_MATRIX):
+        a, b = x.T if steps.flip_left else x, y.T if steps.flip_right else y
+        if steps.swap and code == MATRICES:
+            a, b = b.T, a.T
+    else:
+        return False
+    return small_product(a, b, out) is not None
 
 
 def _in(dtype: Any, product: Callable[..., Any], x: Any, y: Any, *labels: Any) -> Any:
@@ -187,7 +206,9 @@ def matmul_array(x: Any, y: Any) -> Any:
     """The product of two stacks of matrices."""
     if x.shape[-1] == 1:
         return _multiply(x, y, order="C")
-    found = gemm.product(x, y)
+    found = small_product(x, y)
+    if found is None:
+        found = gemm.product(x, y)
     return _np_matmul(x, y) if found is None else found
 
 
@@ -202,7 +223,9 @@ def dot(x: Any, y: Any) -> Any:
     dtype = x.dtype
     if dtype not in _BLAS:
         return _in(_SINGLE, dot, x, y) if dtype in NARROW else _np_matmul(x, y)
-    found = gemm.product(x, y)
+    found = small_product(x, y)
+    if found is None:
+        found = gemm.product(x, y)
     if found is not None:
         return found
     work = x.size * y.shape[1]

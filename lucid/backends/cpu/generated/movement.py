@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.backends.cpu.contraction import contract_into
 from lucid.backends.cpu.launch import copies as launch_copies
 from lucid.backends.cpu.launch.copies import (
     cleared_around,
@@ -108,6 +109,7 @@ def _triangle_into(out: Any, operands: tuple[Any, ...], diagonal: int, is_lower:
 
 # What is written into memory that exists, if it can be: the array, the operands and the parameters.
 INTO: dict[str, Callable[..., bool]] = {
+    "contract": contract_into,
     "tril": lambda out, operands, params: _triangle_into(out, operands, params["diagonal"], True),
     "triu": lambda out, operands, params: _triangle_into(out, operands, params["diagonal"], False),
 }
