@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lucid.api import reductions
 from lucid.api.shaping import broadcast_tensors, expand
 from lucid.arguments.dims import numpy_names, one_dim
 from lucid.arguments.out import takes_out
 from lucid.arguments.promotion import KEEP, beside, in_single, lift_all, promote
-from lucid.core import dtypes, modes
+from lucid.core import modes
 from lucid.core.errors import ArgumentError, ElementTypeError
-from lucid.core.primitive import apply, lift
+from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary, unary
 from lucid.ops.contraction import LETTERS, Labels, bmm, contract, dot, labelled, mm, mv, raise_unless_of_rank
@@ -255,7 +256,10 @@ def outer(input: Any, vec2: Any) -> Tensor:
     x, y = lift_all(input, vec2)
     raise_unless_of_rank("outer", x, 1)
     raise_unless_of_rank("outer", y, 1)
-    return _contracted(promote("outer", (x, y), KEEP), ("i", "j"), "ij")
+    return apply(contract, tuple(promote("outer", (x, y), KEEP)), _OUTER.params)
+
+
+_OUTER = labelled("i", "j", "ij")
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
@@ -298,12 +302,19 @@ def kron(input: Any, other: Any) -> Tensor:
     Tensor([ 1., 10.,  2., 20.])
     """
     x, y = lift_all(input, other)
-    rank = max(x.ndim, y.ndim)
-    a = (1,) * (rank - x.ndim) + x.shape
-    b = (1,) * (rank - y.ndim) + y.shape
-    spread_x = P.reshape(x, shape=tuple(n for pair in zip(a, (1,) * rank, strict=True) for n in pair))
-    spread_y = P.reshape(y, shape=tuple(n for pair in zip((1,) * rank, b, strict=True) for n in pair))
-    return P.reshape(binary.mul(spread_x, spread_y), shape=tuple(m * n for m, n in zip(a, b, strict=True)))
+    a, b = shape_of(x), shape_of(y)
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    rows, columns, out = [], [], []
+    for m, n in zip(a, b, strict=True):
+        rows += [m, 1]
+        columns += [1, n]
+        out.append(m * n)
+    blocks = binary.mul(
+        reductions.shown(P.reshape, x, {"shape": tuple(rows)}),
+        reductions.shown(P.reshape, y, {"shape": tuple(columns)}),
+    )
+    return P.reshape(blocks, shape=tuple(out))
 
 
 @numpy_names
@@ -317,16 +328,17 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     x, y = promote("cross", lift_all(input, other), KEEP)
     if shape_of(x) != shape_of(y):
         x, y = broadcast_tensors(x, y)
+    shape = shape_of(x)
     if dim is None:
-        dim = next((d for d, n in enumerate(x.shape) if n == 3), None)
-        if dim is None:
-            raise RuntimeError(f"cross: no dimension of {x.shape} has size 3")
-    d = one_dim(dim, x.ndim, "cross")
-    if x.shape[d] != 3:
-        raise RuntimeError(f"cross: dimension {d} of {x.shape} must have size 3")
-    if x.np_dtype == dtypes.BOOL:
+        if 3 not in shape:
+            raise RuntimeError(f"cross: no dimension of {shape} has size 3")
+        dim = shape.index(3)
+    d = one_dim(dim, len(shape), "cross")
+    if shape[d] != 3:
+        raise RuntimeError(f"cross: dimension {d} of {shape} must have size 3")
+    if element_type(x).kind == "b":
         raise ElementTypeError("cross does not take booleans; convert them, as in x.int()")
-    return P.cross(x, y, dim=d)
+    return apply(P.cross, (x, y), {"dim": d})
 
 
 def trace(input: Any) -> Tensor:
@@ -338,7 +350,7 @@ def trace(input: Any) -> Tensor:
     """
     x = in_single(lift(input))
     raise_unless_of_rank("trace", x, 2)
-    return P.diagonal(x, offset=0, dim1=0, dim2=1).sum()
+    return reductions.sum(reductions.shown(P.diagonal, x, {"offset": 0, "dim1": 0, "dim2": 1}))
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

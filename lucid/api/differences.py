@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lucid.api import joining
+from lucid.api import joining, reductions
 from lucid.arguments.dims import numpy_names, one_dim, real_dim
 from lucid.arguments.out import takes_out
 from lucid.arguments.promotion import as_floats, beside
 from lucid.core import dtypes
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor
+from lucid.core.primitive import element_type, lift
+from lucid.core.tensor import Tensor, shape_of
 from lucid.ops import binary
 from lucid.ops.rules import P
 
@@ -22,8 +22,13 @@ def _part(x: Tensor, dim: int, start: int | None, stop: int | None) -> Tensor:
 
 def _steps(x: Tensor, dim: int) -> Tensor:
     """Each element less the one before."""
-    later, earlier = _part(x, dim, 1, None), _part(x, dim, None, -1)
-    return binary.logical_xor(later, earlier) if x.np_dtype == dtypes.BOOL else later - earlier
+    before = (slice(None),) * dim
+    later = reductions.shown(P.slice, x, {"index": (*before, _LATER)})
+    earlier = reductions.shown(P.slice, x, {"index": (*before, _EARLIER)})
+    return binary.logical_xor(later, earlier) if element_type(x).kind == "b" else binary.sub(later, earlier)
+
+
+_LATER, _EARLIER = slice(1, None), slice(None, -1)
 
 
 @takes_out
@@ -40,20 +45,27 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     Tensor([2, 2, 2])
     """
     x = lift(input)
+    shape = shape_of(x)
     d = real_dim(x, dim, "diff")
     if n < 0:
         raise RuntimeError(f"diff: n must not be negative, got {n}")
     if not n:
         return P.clone(x)
+    if prepend is not None or append is not None:
+        x = _with_ends(x, d, prepend, append)
+        shape = x.shape
+    for _ in range(min(n, shape[d])):
+        x = _steps(x, d)
+    return x
+
+
+def _with_ends(x: Tensor, dim: int, prepend: Any, append: Any) -> Tensor:
+    """The tensor with others joined to its ends, which may be None."""
     ends = [None if end is None else beside(end, x.np_dtype) for end in (prepend, append)]
     for end, name in zip(ends, ("prepend", "append"), strict=True):
         if end is not None and end.ndim != x.ndim:
             raise RuntimeError(f"diff: {name} has {end.ndim} dimensions and the input {x.ndim}; they must agree")
-    if prepend is not None or append is not None:
-        x = joining.cat([part for part in (ends[0], x, ends[1]) if part is not None], d)
-    for _ in range(min(n, x.shape[d])):
-        x = _steps(x, d)
-    return x
+    return joining.cat([part for part in (ends[0], x, ends[1]) if part is not None], dim)
 
 
 def _quotients(x: Tensor, coordinates: Tensor, dim: int, edge_order: int) -> Tensor:

@@ -1,7 +1,10 @@
+from lucid.core.fields cimport TensorFields
+from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport Primitive, apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.arguments.dims cimport many_dims, one_dim
 from lucid.ops.elementwise cimport called
+from lucid.native cimport PyObject_Call
 
 
 cdef object _floats(object input, object name, object dtype=*)
@@ -11,6 +14,7 @@ cdef object _as_asked(object out, object dtype)
 cdef object _nonempty(object x, tuple dims, object name)
 cpdef object chosen_at(object kind, object values, object indices)
 cpdef object unseen(object x, object shape)
+cpdef object shown(Primitive prim, TensorFields x, dict params)
 cpdef object _extreme(object input, object dim, bint keepdim, Primitive prim)
 cpdef object chosen(object x, object positions, Py_ssize_t dim, bint keepdim, object kind)
 cpdef object _max_or_min(object input, object dim, bint keepdim, object which)

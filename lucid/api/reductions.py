@@ -9,8 +9,10 @@ from lucid.arguments.dims import many_dims, numpy_names, one_dim
 from lucid.arguments.promotion import FLOAT, as_floats, cast, in_single
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
+from lucid.core.levels import tracing
 from lucid.core.primitive import Primitive, apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
+from lucid.native import PyObject_Call
 from lucid.ops import binary, unary
 from lucid.ops.elementwise import called
 from lucid.ops.indexing import index_primitive
@@ -232,6 +234,13 @@ def unseen(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if not is_plain(x):
         return apply(reshape, (x,), {"shape": shape})
     return of_class((x,), wrapped(reshape.kernel(x._array, shape)))
+
+
+def shown(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
+    """What a view shows, for one who only reads it: without a gradient nobody else sees it, and it need not be known as one."""
+    if x._requires_grad or tracing() or not is_plain(x):
+        return apply(prim, (x,), params)
+    return of_class((x,), wrapped(PyObject_Call(prim.kernel, (x._array,), params)))
 
 
 def _argument(input: Any, dim: int | None, keepdim: bool, prim: Primitive) -> Tensor:

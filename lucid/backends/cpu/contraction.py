@@ -11,9 +11,9 @@ import numpy as np
 
 from lucid.backends.cpu import gemm
 from lucid.backends.cpu.blas import in_one_thread, threads_share_cores
+from lucid.backends.cpu.launch import products
 from lucid.backends.cpu.launch.copies import contiguous
-from lucid.backends.cpu.launch.products import product as small_product
-from lucid.backends.cpu.loops import across, stacked_outer
+from lucid.backends.cpu.loops import stacked_outer
 from lucid.backends.numpy.contraction import cross_array as _reference_cross
 from lucid.backends.numpy.precision import NARROW
 from lucid.core import dtypes
@@ -120,7 +120,7 @@ def contract_array(x: Any, y: Any, labels: Any) -> Any:
         return _in(_SINGLE, contract_array, x, y, labels)
     if code in (VECTORS, VECTOR_AND_MATRIX):
         x, y = x.T if steps.flip_left else x, y.T if steps.flip_right else y
-        found = small_product(x, y)
+        found = products.product(x, y)
         return np.asarray(_np_dot(x, y)) if found is None else found
     if code == STACKS:
         return _product_of_stacks(x, y, steps)
@@ -144,7 +144,7 @@ def contract_into(out: Any, operands: tuple[Any, ...], params: dict[str, Any]) -
             a, b = b.T, a.T
     else:
         return False
-    return small_product(a, b, out) is not None
+    return products.product(a, b, out) is not None
 
 
 def _in(dtype: Any, product: Callable[..., Any], x: Any, y: Any, *labels: Any) -> Any:
@@ -206,7 +206,7 @@ def matmul_array(x: Any, y: Any) -> Any:
     """The product of two stacks of matrices."""
     if x.shape[-1] == 1:
         return _multiply(x, y, order="C")
-    found = small_product(x, y)
+    found = products.product(x, y)
     if found is None:
         found = gemm.product(x, y)
     return _np_matmul(x, y) if found is None else found
@@ -223,7 +223,7 @@ def dot(x: Any, y: Any) -> Any:
     dtype = x.dtype
     if dtype not in _BLAS:
         return _in(_SINGLE, dot, x, y) if dtype in NARROW else _np_matmul(x, y)
-    found = small_product(x, y)
+    found = products.product(x, y)
     if found is None:
         found = gemm.product(x, y)
     if found is not None:
@@ -238,12 +238,8 @@ def dot(x: Any, y: Any) -> Any:
 
 def cross_array(x: Any, y: Any, dim: int) -> Any:
     """Vector products along a dimension."""
-    if not in_use or x.dtype not in _REAL or y.dtype is not x.dtype:
-        return _reference_cross(x, y, dim)
-    shape = (math.prod(x.shape[:dim]), 3, math.prod(x.shape[dim + 1 :]))
-    out = np.empty(x.shape, x.dtype)
-    across(x.reshape(shape), y.reshape(shape), out.reshape(shape))
-    return out
+    found = products.cross(x, y, dim)
+    return _reference_cross(x, y, dim) if found is None else found
 
 
 fill({"contract": contract_array, "cross": cross_array}, "cpu", has_frames=True)

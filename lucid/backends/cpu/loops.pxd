@@ -11,8 +11,6 @@ ctypedef fused real:
 
 @cython.locals(k=cython.Py_ssize_t, i=cython.Py_ssize_t, j=cython.Py_ssize_t, factor=real)
 cpdef object stacked_outer(const real[:, ::1] x, const real[:, ::1] y, real[:, :, ::1] out)
-@cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t)
-cpdef object across(const real[:, :, :] x, const real[:, :, :] y, real[:, :, :] out)
 @cython.locals(i=cython.Py_ssize_t)
 cpdef object follow(real[::1] average, const real[::1] value, real weight, real tiny)
 @cython.locals(i=cython.Py_ssize_t)

@@ -21,15 +21,6 @@ def stacked_outer(x: Any, y: Any, out: Any) -> None:
 # numbers is many times slower: they become 0.
 
 
-def across(x: Any, y: Any, out: Any) -> None:
-    """out[i, :, j] = the vector product of x[i, :, j] and y[i, :, j]"""
-    for i in range(out.shape[0]):
-        for j in range(out.shape[2]):
-            out[i, 0, j] = x[i, 1, j] * y[i, 2, j] - x[i, 2, j] * y[i, 1, j]
-            out[i, 1, j] = x[i, 2, j] * y[i, 0, j] - x[i, 0, j] * y[i, 2, j]
-            out[i, 2, j] = x[i, 0, j] * y[i, 1, j] - x[i, 1, j] * y[i, 0, j]
-
-
 def follow(average: Any, value: Any, weight: float, tiny: float) -> None:
     """average += weight · (value - average), or 0 if that is below `tiny`"""
     for i in range(average.shape[0]):

@@ -3,7 +3,8 @@
 
 cimport numpy as np
 from lucid.backends.cpu.gemm cimport product_threads
-from lucid.backends.cpu.launch.elementwise cimport bounds_of
+from lucid.backends.cpu.launch.elementwise cimport bounds_of, is_plain, new_array, type_of
+from lucid.backends.cpu.scalar_math cimport real
 
 from lucid.backends.cpu.blas import function
 
@@ -169,3 +170,39 @@ cdef inline void _matrix_and_vector(
         (<Gemv>_sgemv)(order, flip, rows, columns, 1.0, matrix, step, vector, 1, 0.0, to, 1)
     else:
         (<DoubleGemv>_dgemv)(order, flip, rows, columns, 1.0, matrix, step, vector, 1, 0.0, to, 1)
+
+
+cdef inline void _across(real* x, real* y, real* out, Py_ssize_t outer, Py_ssize_t step) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(outer):
+        for j in range(step):
+            out[j] = x[step + j] * y[2 * step + j] - x[2 * step + j] * y[step + j]
+            out[step + j] = x[2 * step + j] * y[j] - x[j] * y[2 * step + j]
+            out[2 * step + j] = x[j] * y[step + j] - x[step + j] * y[j]
+        x += 3 * step
+        y += 3 * step
+        out += 3 * step
+
+
+def cross(x, y, int dim):
+    cdef np.ndarray a, b, out
+    cdef Py_ssize_t outer = 1, step = 1
+    cdef int kind, d
+    if not (is_plain(x) and is_plain(y)):
+        return None
+    kind = np.PyArray_TYPE(<np.ndarray>x)
+    if not (kind == np.NPY_FLOAT or kind == np.NPY_DOUBLE) or np.PyArray_TYPE(<np.ndarray>y) != kind:
+        return None
+    a, b = np.PyArray_GETCONTIGUOUS(x), np.PyArray_GETCONTIGUOUS(y)
+    for d in range(np.PyArray_NDIM(a)):
+        if d < dim:
+            outer *= np.PyArray_DIM(a, d)
+        elif d > dim:
+            step *= np.PyArray_DIM(a, d)
+    out = new_array(type_of(a), np.PyArray_NDIM(a), np.PyArray_DIMS(a), NULL)
+    with nogil:
+        if kind == np.NPY_FLOAT:
+            _across(<float*>np.PyArray_DATA(a), <float*>np.PyArray_DATA(b), <float*>np.PyArray_DATA(out), outer, step)
+        else:
+            _across(<double*>np.PyArray_DATA(a), <double*>np.PyArray_DATA(b), <double*>np.PyArray_DATA(out), outer, step)
+    return out
