@@ -314,7 +314,7 @@ def kron(input: Any, other: Any) -> Tensor:
         reductions.shown(P.reshape, x, {"shape": tuple(rows)}),
         reductions.shown(P.reshape, y, {"shape": tuple(columns)}),
     )
-    return P.reshape(blocks, shape=tuple(out))
+    return reductions.shown(P.reshape, blocks, {"shape": tuple(out)})
 
 
 @numpy_names
@@ -350,7 +350,7 @@ def trace(input: Any) -> Tensor:
     """
     x = in_single(lift(input))
     raise_unless_of_rank("trace", x, 2)
-    return reductions.sum(reductions.shown(P.diagonal, x, {"offset": 0, "dim1": 0, "dim2": 1}))
+    return reductions.sum_over(reductions.shown(P.diagonal, x, {"offset": 0, "dim1": 0, "dim2": 1}), (0,), False)
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

@@ -27,6 +27,7 @@ from lucid.ops.reductions import (
     cumprod_primitive,
     cumsum_primitive,
     logcumsumexp_primitive,
+    mean_of,
     prod_primitive,
     sum_primitive,
 )
@@ -42,9 +43,9 @@ _NO_PARAMS: dict[str, Any] = {}
 _NOT_WIDENED = _DIFFERENTIABLE | {dtypes.UINT64}
 
 
-def chosen_at(kind: type[ValuesIndices], values: Tensor, indices: Tensor) -> Any:
-    """The same as `kind(values, indices)`, which takes a microsecond longer."""
-    return _new_tuple(kind, (values, indices))
+def pair(kind: type[Any], first: Tensor, second: Tensor) -> Any:
+    """The same as `kind(first, second)`, which takes a microsecond longer."""
+    return _new_tuple(kind, (first, second))
 
 
 _new_tuple: Any = tuple.__new__
@@ -94,9 +95,13 @@ def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     >>> lucid.sum(x, dim=0)
     Tensor([4., 6.])
     """
-    x = _widened(input, dtype)
-    dims = many_dims(dim, len(shape_of(x)), "sum")
-    return _as_asked(apply(sum_primitive, (x,), {"dims": dims, "keepdim": keepdim}), dtype)
+    x = lift(input)
+    return _as_asked(sum_over(x, many_dims(dim, len(shape_of(x)), "sum"), keepdim, dtype), dtype)
+
+
+def sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool, dtype: Any = None) -> Tensor:
+    """The sum over dims as they stand."""
+    return apply(sum_primitive, (_widened(x, dtype),), {"dims": dims, "keepdim": keepdim})
 
 
 @numpy_names
@@ -144,6 +149,16 @@ def _extreme(input: Any, dim: Dims, keepdim: bool, prim: Primitive) -> Tensor:
     return apply(prim, (x,), {"dims": dims, "keepdim": keepdim})
 
 
+def extremes(input: Any, dim: Dims, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest element over `dim`."""
+    low = _extreme(input, dim, keepdim, amin_primitive)
+    x = lift(input)
+    if not _is_array(x):
+        return low, _extreme(x, dim, keepdim, amax_primitive)
+    params = {"dims": many_dims(dim, len(shape_of(x)), "amax"), "keepdim": keepdim}
+    return low, of_class((x,), wrapped(PyObject_Call(amax_primitive.kernel, (x._array,), params)))
+
+
 @numpy_names
 def amax(input: Any, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Largest element over `dim`; ties share the gradient.
@@ -172,13 +187,13 @@ def chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[Val
     """The elements at `positions`, which lack `dim` and exist."""
     sizes = shape_of(x)
     if not sizes:
-        return chosen_at(kind, x.clone(), positions)
+        return pair(kind, x.clone(), positions)
     rank = len(sizes) - 1
     places = [positions if d == dim else indexing.counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
     values = apply(index_primitive, (x, *places), _NO_PARAMS)
     if keepdim:
-        return chosen_at(kind, values.unsqueeze(dim), positions.unsqueeze(dim))
-    return chosen_at(kind, values, positions)
+        return pair(kind, values.unsqueeze(dim), positions.unsqueeze(dim))
+    return pair(kind, values, positions)
 
 
 def _max_or_min(input: Any, dim: Any, keepdim: bool, which: str) -> Any:
@@ -236,9 +251,14 @@ def unseen(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return of_class((x,), wrapped(reshape.kernel(x._array, shape)))
 
 
+def _is_array(x: Tensor) -> bool:
+    """Whether nobody records or sees what is done to a tensor, so that kernels may compute of its array step by step."""
+    return not x._requires_grad and not tracing() and is_plain(x)
+
+
 def shown(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """What a view shows, for one who only reads it: without a gradient nobody else sees it, and it need not be known as one."""
-    if x._requires_grad or tracing() or not is_plain(x):
+    if not _is_array(x):
         return apply(prim, (x,), params)
     return of_class((x,), wrapped(PyObject_Call(prim.kernel, (x._array,), params)))
 
@@ -283,7 +303,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _argument(input, dim, keepdim, argmin_primitive)
 
 
-def _spread(
+def spread(
     input: Any, dim: Any, unbiased: bool, correction: float | None, name: str
 ) -> tuple[Tensor, tuple[int, ...], float, float]:
     """The elements, the dims, how many elements these have and what a sum of squares is divided by."""
@@ -316,7 +336,11 @@ def var(
     >>> lucid.var(x, correction=0)
     Tensor(1.25)
     """
-    x, dims, count, divisor = _spread(input, dim, unbiased, correction, "var")
+    return var_over(*spread(input, dim, unbiased, correction, "var"), keepdim)
+
+
+def var_over(x: Tensor, dims: tuple[int, ...], count: float, divisor: float, keepdim: bool) -> Tensor:
+    """The variance of a tensor of floating-point or complex numbers over dims with so many elements."""
     if element_type(x).kind != "c":
         return apply(_var_primitive, (x,), {"dims": dims, "keepdim": keepdim, "divisor": divisor})
     centred = _centred(x, dims, count)
@@ -336,11 +360,28 @@ def std(
     >>> lucid.std(lucid.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1, correction=0)
     Tensor([1., 3.])
     """
-    x, dims, count, divisor = _spread(input, dim, unbiased, correction, "std")
+    return std_over(*spread(input, dim, unbiased, correction, "std"), keepdim)
+
+
+def std_over(x: Tensor, dims: tuple[int, ...], count: float, divisor: float, keepdim: bool) -> Tensor:
+    """The standard deviation of a tensor of floating-point or complex numbers over dims with so many elements."""
+    if _is_array(x):
+        centred = P.sub.kernel(x._array, mean_of(x._array, dims))
+        return of_class((x,), wrapped(_norm_primitive.kernel(centred, 2.0, dims, keepdim, divisor)))
     params = {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": divisor}
     out = apply(_norm_primitive, (_centred(x, dims, count),), params)
     # A copy: programs write into a standard deviation where it is 0, and a derivative needs it as it was.
     return P.clone(out) if out._requires_grad or not is_plain(out) else out
+
+
+def mean_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The mean of a tensor of floating-point or complex numbers over dims."""
+    if not _is_array(x):
+        return mean(x, dims, keepdim)
+    found = mean_of(x._array, dims)
+    if not keepdim:
+        found = reshape.kernel(found, tuple([n for d, n in enumerate(found.shape) if d not in dims]))
+    return of_class((x,), wrapped(found))
 
 
 @numpy_names

@@ -1,5 +1,5 @@
 from lucid.api.indexing cimport along
-from lucid.api.reductions cimport chosen, chosen_at, unseen
+from lucid.api.reductions cimport chosen, pair, unseen
 from lucid.core.primitive cimport apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of
 from lucid.arguments.dims cimport one_dim

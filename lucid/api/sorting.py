@@ -12,7 +12,7 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
-from lucid.api.reductions import chosen, chosen_at, unseen
+from lucid.api.reductions import chosen, pair, unseen
 from lucid.api.results import Kthvalue, Median, Mode, Nanmedian, Sort, Topk, ValuesIndices
 from lucid.arguments.dims import numpy_names, one_dim
 from lucid.arguments.promotion import KEEP, cast, in_single, lift_all, promote
@@ -42,8 +42,8 @@ def _read(
     """The elements at positions along `dim`, in `shape` if given."""
     values = apply(index_primitive, (x, *along(positions, shape_of(x), dim)), {})
     if shape is None or shape_of(values) == shape:
-        return chosen_at(kind, values, positions)
-    return chosen_at(kind, P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
+        return pair(kind, values, positions)
+    return pair(kind, P.reshape(values, shape=shape), P.reshape(positions, shape=shape))
 
 
 def _read_one(kind: type[ValuesIndices], x: Tensor, positions: Tensor, dim: int, keepdim: bool) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api import contractions, reductions
-from lucid.api.reductions import Dims
+from lucid.api.reductions import Dims, pair
 from lucid.api.results import Aminmax, StdMean, VarMean
 from lucid.arguments.dims import numpy_names
 from lucid.arguments.out import takes_out
@@ -16,11 +16,6 @@ from lucid.core.tensor import Tensor, is_plain
 from lucid.ops import unary
 from lucid.ops.norms import unit_size
 from lucid.ops.rules import P
-
-
-def _spread_first(dim: Any, unbiased: bool) -> tuple[Any, bool]:
-    """`f(x, False)` says `unbiased` where `f(x, 0)` says `dim`."""
-    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
 @numpy_names
@@ -34,9 +29,9 @@ def std_mean(
     >>> std, mean
     (Tensor(1.), Tensor(2.))
     """
-    dim, unbiased = _spread_first(dim, unbiased)
-    spread = reductions.std(input, dim, unbiased, keepdim, correction=correction)
-    return StdMean(spread, reductions.mean(as_floats(input), dim, keepdim))
+    x, dims, count, divisor = reductions.spread(input, dim, unbiased, correction, "std")
+    found = reductions.std_over(x, dims, count, divisor, keepdim)
+    return pair(StdMean, found, reductions.mean_over(x, dims, keepdim))
 
 
 @numpy_names
@@ -50,9 +45,9 @@ def var_mean(
     >>> var, mean
     (Tensor(4.), Tensor(3.))
     """
-    dim, unbiased = _spread_first(dim, unbiased)
-    spread = reductions.var(input, dim, unbiased, keepdim, correction=correction)
-    return VarMean(spread, reductions.mean(as_floats(input), dim, keepdim))
+    x, dims, count, divisor = reductions.spread(input, dim, unbiased, correction, "var")
+    found = reductions.var_over(x, dims, count, divisor, keepdim)
+    return pair(VarMean, found, reductions.mean_over(x, dims, keepdim))
 
 
 @takes_out
@@ -65,7 +60,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Ami
     >>> low, high
     (Tensor([1., 3.]), Tensor([2., 5.]))
     """
-    return Aminmax(reductions.amin(input, dim, keepdim), reductions.amax(input, dim, keepdim))
+    return pair(Aminmax, *reductions.extremes(input, dim, keepdim))
 
 
 def _observation_weights(weights: Any, count: int, name: str, whole: bool) -> Tensor:

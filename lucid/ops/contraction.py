@@ -252,7 +252,7 @@ def product(name: str, input: Any, other: Any, rank: int = 0, other_rank: int = 
 
 
 def raise_unless_of_rank(name: str, x: Tensor, rank: int) -> None:
-    if x.ndim != rank:
+    if len(shape_of(x)) != rank:
         raise RuntimeError(f"{name}: expected a tensor with {rank} dimensions, not shape {x.shape}")
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from lucid.core import dtypes, kernels
-from lucid.core.arrays import as_array
+from lucid.core.arrays import ARRAY, as_array
 from lucid.core.fields import TensorFields
 from lucid.core.node import Node, saved_at
-from lucid.core.primitive import Primitive, bare
+from lucid.core.primitive import Primitive, bare, constant
 from lucid.core.tensor import wrapped
 from lucid.ops.abstract import Abstract, of_type, reduced, same, without
 from lucid.ops.categories import Fold, Reduction, elementwise_abstract, linear, reduction
@@ -439,8 +439,9 @@ def _mean(x: Any, dims: tuple[int, ...]) -> Any:
 
 def mean_of(x: Any, dims: tuple[int, ...]) -> Any:
     """The same of an array."""
-    mean = P.div.kernel(P.sum.kernel(x, dims=dims, keepdim=True), as_array(count_or_nan(x.shape, dims), x.dtype))
-    return as_array(mean, x.dtype)  # of no dimensions NumPy gives a number, which loops do not take
+    dtype = x.dtype
+    mean = P.div.kernel(P.sum.kernel(x, dims, True), constant(count_or_nan(x.shape, dims), dtype))
+    return mean if type(mean) is ARRAY else as_array(mean, dtype)  # NumPy gives a number, which loops do not take
 
 
 def _rise(x: Any, mean: Any, factor: Any) -> Any:

@@ -12,7 +12,7 @@ from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import dtypes, kernels
-from lucid.core.primitive import P
+from lucid.core.primitive import P, constant
 from lucid.ops.abstract import Abstract
 from lucid.ops.reductions import SUM, mean_of
 
@@ -90,7 +90,7 @@ def _variance() -> Callable[..., Any]:
         total = squares.run(x, dims, keepdim, mean)
         if total is None:
             total = P.sum.kernel(P.square.kernel(P.sub.kernel(x, mean)), dims=dims, keepdim=keepdim)
-        return P.div.kernel(total, np.asarray(divisor, x.dtype))
+        return P.div.kernel(total, constant(divisor, x.dtype))
 
     return call
 
