@@ -11,9 +11,10 @@ from lucid.arguments.dims import numpy_names, real_dim
 from lucid.arguments.out import takes_out
 from lucid.arguments.promotion import KEEP, in_single, lift_all, promote
 from lucid.core import dtypes
-from lucid.core.primitive import lift
-from lucid.core.tensor import Tensor, wrapped
+from lucid.core.primitive import element_type, lift
+from lucid.core.tensor import Tensor, shape_of, wrapped
 from lucid.ops.norms import differences, euclidean, row_distances
+from lucid.ops.one_loop import one_loop
 from lucid.ops.rules import P
 from lucid.tape.inplace import write
 
@@ -107,16 +108,23 @@ def dist(input: Any, other: Any, p: float = 2) -> Tensor:
 
 
 def _renormed(x: Tensor, p: float, dim: int, maxnorm: float, name: str) -> Tensor:
-    if x.np_dtype not in dtypes.DIFFERENTIABLE:
+    if element_type(x) not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(f"{name} takes floating-point or complex tensors, not {x.dtype}")
     if p <= 0 or math.isinf(maxnorm) or maxnorm < 0:
         raise RuntimeError(f"{name}: p must be positive and maxnorm a finite number from 0, got {p} and {maxnorm}")
-    if x.ndim < 2:
+    rank = len(shape_of(x))
+    if rank < 2:
         raise RuntimeError(f"{name}: expected at least 2 dimensions, not shape {x.shape}")
     d = real_dim(x, dim, name)
-    lengths = reductions.norm(x, p, tuple(e for e in range(x.ndim) if e != d), True)
-    long = lengths > maxnorm
-    return x * P.where(long, maxnorm / (P.where(long, lengths, 1) + 1e-7), 1)
+    lengths = reductions.norm_over(x, p, tuple([e for e in range(rank) if e != d]), True)
+    return _shortened(x, lengths, most=float(maxnorm))
+
+
+@one_loop(2)
+def _shortened(x: Any, lengths: Any, most: float) -> Any:
+    """Elements of vectors of these lengths, which get the longest one that there may be."""
+    long = lengths > most
+    return x * P.where(long, most / (P.where(long, lengths, 1) + 1e-7), 1)
 
 
 @takes_out

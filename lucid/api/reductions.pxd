@@ -1,10 +1,10 @@
 from lucid.core.fields cimport TensorFields
-from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport Primitive, apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.arguments.dims cimport many_dims, one_dim
 from lucid.ops.elementwise cimport called
 from lucid.native cimport PyObject_Call
+from lucid.ops.rules cimport is_array
 
 
 cdef object _floats(object input, object name, object dtype=*)
@@ -20,7 +20,6 @@ cpdef object chosen(object x, object positions, Py_ssize_t dim, bint keepdim, ob
 cpdef object _max_or_min(object input, object dim, bint keepdim, object which)
 cdef object _positions(object x, Py_ssize_t dim, Primitive prim)
 cpdef object _argument(object input, object dim, bint keepdim, Primitive prim)
-cdef bint _is_array(TensorFields x) except -1
 cpdef tuple spread(object input, object dim, object unbiased, object correction, object name)
 cpdef object var_over(object x, tuple dims, object count, object divisor, bint keepdim)
 cpdef object std_over(TensorFields x, tuple dims, object count, object divisor, bint keepdim)

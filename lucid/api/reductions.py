@@ -9,7 +9,6 @@ from lucid.arguments.dims import many_dims, numpy_names, one_dim
 from lucid.arguments.promotion import FLOAT, as_floats, cast, in_single
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
-from lucid.core.levels import tracing
 from lucid.core.primitive import Primitive, apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.native import PyObject_Call
@@ -32,7 +31,7 @@ from lucid.ops.reductions import (
     sum_primitive,
 )
 from lucid.ops.reductions import var_primitive as _var_primitive
-from lucid.ops.rules import P, kept_shape
+from lucid.ops.rules import P, is_array, kept_shape
 from lucid.ops.views import reshape
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -153,7 +152,7 @@ def extremes(input: Any, dim: Dims, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The smallest and the largest element over `dim`."""
     low = _extreme(input, dim, keepdim, amin_primitive)
     x = lift(input)
-    if not _is_array(x):
+    if not is_array(x):
         return low, _extreme(x, dim, keepdim, amax_primitive)
     params = {"dims": many_dims(dim, len(shape_of(x)), "amax"), "keepdim": keepdim}
     return low, of_class((x,), wrapped(PyObject_Call(amax_primitive.kernel, (x._array,), params)))
@@ -251,14 +250,9 @@ def unseen(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return of_class((x,), wrapped(reshape.kernel(x._array, shape)))
 
 
-def _is_array(x: Tensor) -> bool:
-    """Whether nobody records or sees what is done to a tensor, so that kernels may compute of its array step by step."""
-    return not x._requires_grad and not tracing() and is_plain(x)
-
-
 def shown(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """What a view shows, for one who only reads it: without a gradient nobody else sees it, and it need not be known as one."""
-    if not _is_array(x):
+    if not is_array(x):
         return apply(prim, (x,), params)
     return of_class((x,), wrapped(PyObject_Call(prim.kernel, (x._array,), params)))
 
@@ -365,7 +359,7 @@ def std(
 
 def std_over(x: Tensor, dims: tuple[int, ...], count: float, divisor: float, keepdim: bool) -> Tensor:
     """The standard deviation of a tensor of floating-point or complex numbers over dims with so many elements."""
-    if _is_array(x):
+    if is_array(x):
         centred = P.sub.kernel(x._array, mean_of(x._array, dims))
         return of_class((x,), wrapped(_norm_primitive.kernel(centred, 2.0, dims, keepdim, divisor)))
     params = {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": divisor}
@@ -376,7 +370,7 @@ def std_over(x: Tensor, dims: tuple[int, ...], count: float, divisor: float, kee
 
 def mean_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """The mean of a tensor of floating-point or complex numbers over dims."""
-    if not _is_array(x):
+    if not is_array(x):
         return mean(x, dims, keepdim)
     found = mean_of(x._array, dims)
     if not keepdim:

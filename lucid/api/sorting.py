@@ -12,17 +12,18 @@ import numpy as np
 from lucid.api import indexing
 from lucid.api.counting import static_positions, taken_or
 from lucid.api.indexing import along
-from lucid.api.reductions import chosen, pair, unseen
+from lucid.api.reductions import chosen, pair, shown, unseen
 from lucid.api.results import Kthvalue, Median, Mode, Nanmedian, Sort, Topk, ValuesIndices
 from lucid.arguments.dims import numpy_names, one_dim
 from lucid.arguments.promotion import KEEP, cast, in_single, lift_all, promote
 from lucid.backends.numpy.sorting import comparable
 from lucid.core import dtypes
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import apply, element_type, lift
-from lucid.core.tensor import Tensor, is_plain, of_class, shape_of
+from lucid.core.primitive import apply, constant, element_type, lift
+from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import unary
 from lucid.ops.indexing import index_primitive, nonzero_positions
+from lucid.ops.one_loop import one_loop
 from lucid.ops.rules import P
 from lucid.ops.sorting import kth_primitive, median_primitive, mode_primitive, nanmedian_primitive, topk_primitive
 
@@ -208,7 +209,12 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 def _quantile_points(x: Tensor, q: Any, name: str) -> Tensor:
     """`q` in the type of `x`, checked."""
-    points = q if isinstance(q, Tensor) else lift(np.asarray(q, x.np_dtype))
+    if type(q) is float:
+        points = wrapped(constant(q, x.np_dtype))
+        if 0 <= points._array <= 1:
+            return points
+    else:
+        points = q if isinstance(q, Tensor) else lift(np.asarray(q, x.np_dtype))
     if isinstance(q, Tensor) and points.np_dtype != x.np_dtype:
         raise RuntimeError(f"{name}: q is of {points.dtype} and the input of {x.dtype}; the types must agree")
     if points.ndim > 1:
@@ -243,7 +249,12 @@ def _between(rows: Tensor, ranks: Tensor, at_end: Tensor | None, interpolation: 
         return _at_ranks(rows, unary.round(ranks), at_end)
     below = unary.floor(ranks)
     low, high = _at_ranks(rows, below, at_end), _at_ranks(rows, unary.ceil(ranks), at_end)
-    weight = 0.5 if interpolation == "midpoint" else ranks - below
+    return _weighted(low, high, lift(np.asarray(0.5, rows.np_dtype)) if interpolation == "midpoint" else ranks - below)
+
+
+@one_loop(3)
+def _weighted(low: Any, high: Any, weight: Any) -> Any:
+    """low + (high - low) · weight"""
     # Between two equal infinities there is no step; inf - inf would make one of nan.
     level = (low == high) & unary.isinf(low)
     step = P.where(level, 0, P.where(level, 0, high) - P.where(level, 0, low))
@@ -381,18 +392,30 @@ def _starts(rows: Any, order: Any) -> Any:
     if rows.shape[1] == 1:
         rows = rows[:, 0]
     ordered = rows if order is None else rows[order]
-    new = np.ones(len(rows), bool)
+    new = np.empty(len(rows), bool)
+    new[:1] = True
     differs = ordered[1:] != ordered[:-1]
     new[1:] = differs if differs.ndim == 1 else differs.any(axis=1)
     return new
 
 
-def _runs(new: Any, order: Any) -> Any:
+def _lengths(starts: Any, count: int) -> Any:
+    """How many of `count` rows are in each run."""
+    found = np.empty(len(starts), np.int64)
+    found[:-1] = starts[1:]
+    found[-1:] = count
+    found -= starts
+    return found
+
+
+def _runs(lengths: Any, order: Any) -> Any:
     """The run of each row."""
-    inverse = np.cumsum(new) - 1
-    if order is not None:
-        inverse[order] = inverse.copy()
-    return inverse
+    inverse = np.repeat(np.arange(len(lengths)), lengths)  # a running sum of where runs begin takes three times as long
+    if order is None:
+        return inverse
+    found = np.empty_like(inverse)
+    found[order] = inverse
+    return found
 
 
 def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse: bool, return_counts: bool) -> Any:
@@ -401,14 +424,15 @@ def _distinct(x: Tensor, rows: Any, order: Any, dim: int | None, return_inverse:
     starts = nonzero_positions(new, False)[0]
     first = Tensor._wrap(starts if order is None else order[starts])
     if dim is None:
-        out = [P.index(P.reshape(x, shape=(x.numel(),)), first)]
+        out = [apply(index_primitive, (shown(P.reshape, x, {"shape": (len(rows),)}), first), {})]
     else:
         out = [indexing.getitem(x, (*(slice(None),) * dim, first))]
+    lengths = _lengths(starts, len(rows)) if return_inverse or return_counts else None
     if return_inverse:
-        inverse = _runs(new, order)
+        inverse = _runs(lengths, order)
         out.append(of_class((x,), Tensor._wrap(inverse.reshape(x.shape) if dim is None else inverse)))
     if return_counts:
-        out.append(of_class((x,), Tensor._wrap(np.diff(starts, append=len(rows)))))
+        out.append(of_class((x,), Tensor._wrap(lengths)))
     return tuple(out) if len(out) > 1 else out[0]
 
 

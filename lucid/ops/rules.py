@@ -13,9 +13,10 @@ import numpy as np
 
 from lucid.core.arrays import ARRAY, as_array, full, zeros
 from lucid.core.fields import TensorFields
+from lucid.core.levels import tracing
 from lucid.core.primitive import P as P
 from lucid.core.primitive import element_type
-from lucid.core.tensor import Tensor, shape_of
+from lucid.core.tensor import Tensor, is_plain, shape_of
 
 Impl = Callable[..., Any]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -149,3 +150,8 @@ def expand_reduced(ct: Any, x_shape: Sequence[int], dims: tuple[int, ...], keepd
 def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
     """All values with the batch in dimension 0; unbatched ones repeat."""
     return [v if b else P.broadcast_to(v, shape=(size, *v.shape)) for v, b in zip(values, batched, strict=True)]
+
+
+def is_array(x: Tensor) -> bool:
+    """Whether nobody records or sees what is done to a tensor, so that kernels may compute of its array step by step."""
+    return not x._requires_grad and not tracing() and is_plain(x)

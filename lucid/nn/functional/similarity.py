@@ -1,10 +1,13 @@
 """Lengths, distances and angles of vectors, and samples of soft choices."""
 
+from typing import Any
+
 import lucid
 from lucid import Tensor
 from lucid.arguments.out import takes_out
 from lucid.arguments.promotion import as_floats
 from lucid.ops.nn.softmax import softmax
+from lucid.ops.one_loop import one_loop
 
 __all__ = ["cosine_similarity", "gumbel_softmax", "normalize", "pairwise_distance", "pdist"]
 
@@ -31,9 +34,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Tensor([0.7071])
     """
     x, y = (x1, x2) if x1.shape == x2.shape else lucid.broadcast_tensors(x1, x2)
-    lengths = (lucid.norm(v, 2, dim, keepdim=True).clamp(min=eps) for v in (x, y))
-    first, second = (v / length for v, length in zip((x, y), lengths, strict=True))
-    return (first * second).sum(dim)
+    first, second = lucid.norm(x, 2, dim, True), lucid.norm(y, 2, dim, True)
+    return lucid.sum(_products_of_directions(x, y, first, second, eps=float(eps)), dim)
+
+
+@one_loop(4)
+def _products_of_directions(x: Any, y: Any, first: Any, second: Any, eps: float) -> Any:
+    """Products of elements of two vectors, which are divided by their lengths."""
+    return (x / first.clamp(min=eps)) * (y / second.clamp(min=eps))
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
