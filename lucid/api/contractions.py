@@ -12,7 +12,7 @@ from lucid.api.shaping import broadcast_tensors, expand
 from lucid.arguments.dims import numpy_names, one_dim
 from lucid.arguments.out import takes_out
 from lucid.arguments.promotion import KEEP, beside, in_single, lift_all, promote
-from lucid.core import modes
+from lucid.core import dtypes, modes
 from lucid.core.errors import ArgumentError, ElementTypeError
 from lucid.core.primitive import apply, element_type, lift
 from lucid.core.tensor import Tensor, shape_of
@@ -350,7 +350,12 @@ def trace(input: Any) -> Tensor:
     """
     x = in_single(lift(input))
     raise_unless_of_rank("trace", x, 2)
-    return reductions.sum_over(reductions.shown(P.diagonal, x, {"offset": 0, "dim1": 0, "dim2": 1}), (0,), False)
+    if element_type(x) in dtypes.DIFFERENTIABLE:
+        return reductions.in_steps(x, _TRACE)
+    return reductions.sum_over(reductions.in_steps(x, _TRACE[:1]), (0,), False)
+
+
+_TRACE = ((P.diagonal, {"offset": 0, "dim1": 0, "dim2": 1}), (P.sum, {"dims": (0,), "keepdim": False}))
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

@@ -1,3 +1,4 @@
+cimport cython
 from lucid.core.fields cimport TensorFields
 from lucid.core.primitive cimport Primitive, apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
@@ -14,6 +15,8 @@ cdef object _as_asked(object out, object dtype)
 cdef object _nonempty(object x, tuple dims, object name)
 cpdef object pair(object kind, object first, object second)
 cpdef object unseen(object x, object shape)
+@cython.locals(prim=Primitive, params=dict)
+cpdef object in_steps(TensorFields x, tuple steps)
 cpdef object shown(Primitive prim, TensorFields x, dict params)
 cpdef object _extreme(object input, object dim, bint keepdim, Primitive prim)
 cpdef object chosen(object x, object positions, Py_ssize_t dim, bint keepdim, object kind)

@@ -250,6 +250,18 @@ def unseen(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return of_class((x,), wrapped(reshape.kernel(x._array, shape)))
 
 
+def in_steps(x: Tensor, steps: tuple[tuple[Primitive, dict[str, Any]], ...]) -> Tensor:
+    """What primitives of one operand give one after the other, without tensors in between where nothing is recorded."""
+    if not is_array(x):
+        for prim, params in steps:
+            x = apply(prim, (x,), params)
+        return x
+    found = x._array
+    for prim, params in steps:
+        found = PyObject_Call(prim.kernel, (found,), params)
+    return of_class((x,), wrapped(found))
+
+
 def shown(prim: Primitive, x: Tensor, params: dict[str, Any]) -> Tensor:
     """What a view shows, for one who only reads it: without a gradient nobody else sees it, and it need not be known as one."""
     if not is_array(x):

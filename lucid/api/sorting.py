@@ -24,8 +24,9 @@ from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import unary
 from lucid.ops.indexing import index_primitive, nonzero_positions
 from lucid.ops.one_loop import one_loop
-from lucid.ops.rules import P
+from lucid.ops.rules import P, is_array
 from lucid.ops.sorting import kth_primitive, median_primitive, mode_primitive, nanmedian_primitive, topk_primitive
+from lucid.ops.views import reshape
 
 
 def _ordered(input: Any, dim: int, name: str) -> tuple[Tensor, int]:
@@ -135,10 +136,10 @@ def _median(input: Any, dim: int | None, keepdim: bool, name: str) -> Any:
         x, _ = _ordered(input, 0, name)
         if 0 in shape_of(x):
             return _median_of_nothing(x, name)
-        if not x.requires_grad and is_plain(x):
-            flat = unseen(x, (math.prod(shape_of(x)),))
-            position = apply(median_primitive if name == "median" else nanmedian_primitive, (flat,), {"dim": 0})
-            return apply(index_primitive, (flat, unseen(position, ())), {})
+        if is_array(x):
+            elements = reshape.kernel(x._array, (math.prod(shape_of(x)),))
+            position = (median_primitive if name == "median" else nanmedian_primitive).kernel(elements, dim=0)
+            return of_class((x,), wrapped(index_primitive.kernel(elements, reshape.kernel(position, ()))))
         flat = P.reshape(x, shape=(x.numel(),))
         return _shared(flat, _median(flat, 0, False, name).values)
     x, d = _ordered(input, dim, name)

@@ -259,10 +259,13 @@ cdef bint _plan(Order* task, np.ndarray x, int dim, bint descending) noexcept:
     return True
 
 
+cdef np.dtype _INT64 = np.dtype("int64")
+
+
 cdef object _places(Order* task, np.ndarray x, int dims, np.npy_intp* shape):
     """Run the loops on an array in row-major order."""
     cdef int threads = <int>min(<Py_ssize_t>threads_for(task.work), task.rows)
-    cdef np.ndarray out = new_array(np.dtype("int64"), dims, shape, NULL)
+    cdef np.ndarray out = new_array(_INT64, dims, shape, NULL)
     task.x, task.out = <char*>np.PyArray_DATA(x), <np.int64_t*>np.PyArray_DATA(out)
     task.room = <char*>malloc(threads * task.own)
     if task.room == NULL:
