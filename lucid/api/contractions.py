@@ -387,7 +387,8 @@ def scaled_sum(input: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product, where `input` broadcasts to the product."""
     if (casting := _autocast()) is not None and product.np_dtype == casting.dtype.numpy:
         (input,) = casting.low(input)
-    input = beside(input, product.np_dtype)
+    if not isinstance(input, Tensor):
+        input = beside(input, element_type(product))
     if shape_of(input) != shape_of(product):
         expand(input, product.shape)  # raises if it does not fit
     if alpha != 1:
@@ -435,10 +436,14 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     Tensor([[16.]])
     """
     x, y = lift_all(batch1, batch2)
-    if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0] or x.shape[2] != y.shape[1]:
-        raise RuntimeError(f"addbmm: stacks of shapes {x.shape} and {y.shape} do not fit")
-    product = _contracted(_factors("addbmm", x, y), ("bij", "bjk"), "ik")
+    left, right = shape_of(x), shape_of(y)
+    if len(left) != 3 or len(right) != 3 or left[0] != right[0] or left[2] != right[1]:
+        raise RuntimeError(f"addbmm: stacks of shapes {left} and {right} do not fit")
+    product = apply(contract, tuple(_factors("addbmm", x, y)), _SUM_OF_PRODUCTS.params)
     return scaled_sum(input, product, beta, alpha)
+
+
+_SUM_OF_PRODUCTS = labelled("bij", "bjk", "ik")
 
 
 @takes_out
