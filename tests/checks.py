@@ -249,6 +249,27 @@ def check_reverse(row: Row, dtype: str) -> None:
         assert_close(got, want, case)
 
 
+def shown_before(x: Tensor) -> Tensor:
+    """A view of memory into which `x` was written, with its history, after the view was taken."""
+    base = from_numpy(np.zeros(x.shape, x.np_dtype))
+    view: Tensor = base.view_as(base)
+    base.copy_(x)
+    return view
+
+
+def check_late(row: Row, dtype: str) -> None:
+    """Operands that are views taken before what they show got its history have the same gradients, each alone too."""
+    for case in smooth(row, dtype):
+        weights = case.like(case.float_outs(*case.arrays))
+        want = reverse(case, weights)
+        for asked in dict.fromkeys((tuple(case.floats), *[(k,) for k in case.floats])):
+            inputs = case.operands(requires_grad=False)
+            given = [shown_before(x.requires_grad_()) if k in asked else x for k, x in enumerate(inputs)]
+            got = pulled(case.op(*given), weights, [inputs[k] for k in asked])
+            kept = [want[i] for i, k in enumerate(case.floats) if k in asked]
+            assert_close([array(g) for g in got], kept, f"{case}, operands {asked}")
+
+
 def pushed(case: Case, tangents: Sequence[Array]) -> list[Array]:
     """The tangents of the float results, by forward mode."""
 
@@ -642,7 +663,9 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     refusable = REFUSABLE if row.halves else (*REFUSABLE, "float16")
     for dtype in (d for d in refusable if d not in taken(row)):
         yield "refused", check_refused, dtype
-    derivatives = (("reverse", check_reverse), ("forward", check_forward), ("second", check_second))
+    derivatives = (
+        ("reverse", check_reverse), ("late", check_late), ("forward", check_forward), ("second", check_second),
+    )  # fmt: skip
     for dtype in fields:
         yield from ((name, check, dtype) for name, check in derivatives if row.differentiable)
         if not row.differentiable:

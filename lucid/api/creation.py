@@ -516,7 +516,7 @@ def evenly(first: Any, last: Any, steps: int) -> Any:
 
 def _is_followed(bound: Any) -> bool:
     """Whether a tensor stands for more than one number: for its derivative, or for those of many examples."""
-    return isinstance(bound, Tensor) and (not is_plain(bound) or bound._requires_grad)
+    return isinstance(bound, Tensor) and (not is_plain(bound) or bound.requires_grad)
 
 
 def _spaced(start: Any, end: Any, steps: int, dtype: Any, name: str) -> Tensor:

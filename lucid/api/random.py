@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from lucid.ops import binary
 from lucid.ops.abstract import Abstract
 from lucid.ops.rules import P
 
-_F32, _F64 = dtypes.float32.numpy, dtypes.float64.numpy
+_F32, _F64, _U64 = dtypes.float32.numpy, dtypes.float64.numpy, np.dtype(np.uint64)
 _NUMBERS = (bool, int, float, np.generic)
 _active = levels.active.get
 
@@ -116,7 +116,11 @@ def _examples(name: str, transforms: Sequence[Any], stream: Generator) -> list[B
 
 
 class Distribution(NamedTuple):
-    """How a draw is made of a source's numbers of one type: by `finish`, if that is not None."""
+    """How a draw is made of a source's numbers of one type: by `finish`, if that is not None.
+
+    It and the source are compared where a program is made for any number of rows, so they hold no functions that were made
+    inside of others, but `partial` ones.
+    """
 
     source: rng.Source
     kind: np.dtype[Any]
@@ -428,12 +432,14 @@ def randperm(
     if count:
         _raise_if_outside(0, count, kind, "randperm")
 
-    def order(words: Any) -> Any:
-        found = words.argsort()
-        return found if found.dtype == kind else found.astype(kind)
-
-    drawn = draw(WORDS, (count,), np.dtype(np.uint64), generator, "randperm", order, kind)
+    drawn = draw(WORDS, (count,), _U64, generator, "randperm", partial(_order, kind), kind)
     return _finished(drawn, device, requires_grad)
+
+
+def _order(kind: np.dtype[Any], words: Any) -> Any:
+    """The order that sorts random words."""
+    found = words.argsort()
+    return found if found.dtype == kind else found.astype(kind)
 
 
 def _raise_if_negative(value: Any, what: str, name: str) -> None:
@@ -511,7 +517,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
 def _followed_no_further(input: Any) -> Tensor:
     """A tensor in double precision by which draws have no derivative."""
     x = lift(input)
-    return promotion.cast(x if is_plain(x) and not x._requires_grad else x.detach(), _F64)
+    return promotion.cast(x if is_plain(x) and not x.requires_grad else x.detach(), _F64)
 
 
 def poisson(input: Any, *, generator: Generator | None = None) -> Tensor:
@@ -578,9 +584,10 @@ def mask(shape: tuple[int, ...], p: float, dtype: Any, kept: float = 1.0, device
     bound, number = np.uint32(min(round(p * 2**32), 2**32 - 1)), kind.type(kept)
     recipe = rng.Recipe("mask", kind, 32, 32, (float(bound), float(number)))
 
-    def keep(stream: Generator, count: int, _: Any) -> Any:
-        return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)
-
-    source = rng.Source(f"mask({p})", keep, rng.words_of_halves, {kind: recipe})
+    source = rng.Source(f"mask({p})", partial(_kept, kind, bound, number), rng.words_of_halves, {kind: recipe})
     out = draw(source, shape, kind, None, "dropout", device=device)
     return out if kind == target else out.to(target)
+
+
+def _kept(kind: np.dtype[Any], bound: Any, number: Any, stream: Generator, count: int, _: Any) -> Any:
+    return stream.draw(count, kind, lambda words: np.multiply(_halves(words) >= bound, number), 2)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,12 @@ def _fill(
 ) -> Tensor:
     """Overwrite with random numbers that `finish` has brought into their distribution."""
     dtype = self.np_dtype
+    converted = partial(_converted, finish, dtype)
+    return random_fill(self, draw(source, self.shape, kind, generator, name, converted, dtype, self.device), name)
 
-    def finished(drawn: Any) -> Any:
-        return finish(drawn).astype(dtype, copy=False)
 
-    return random_fill(self, draw(source, self.shape, kind, generator, name, finished, dtype, self.device), name)
+def _converted(finish: Callable[[Any], Any], dtype: np.dtype[Any], drawn: Any) -> Any:
+    return finish(drawn).astype(dtype, copy=False)
 
 
 def _fill_by_operations(
@@ -135,7 +136,11 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     _raise_if_negative(std, "std", "log_normal_")
     kind = _fill_type(self, "log_normal_")
     shift, scale = kind.type(_number(mean)), kind.type(_number(std))
-    return _fill(self, NORMAL, kind, lambda drawn: np.exp(drawn * scale + shift), generator, "log_normal_")
+    return _fill(self, NORMAL, kind, partial(_log_normal, shift, scale), generator, "log_normal_")
+
+
+def _log_normal(shift: Any, scale: Any, drawn: Any) -> Any:
+    return np.exp(drawn * scale + shift)
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -163,10 +168,12 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     kind = _fill_type(self, "cauchy_")
     middle, width = kind.type(_number(median)), kind.type(_number(sigma))
 
-    def finish(drawn: Any) -> Any:
-        return np.tan((drawn - kind.type(0.5)) * kind.type(math.pi)) * width + middle
+    return _fill(self, OPEN_UNIFORM, kind, partial(_cauchy, middle, width), generator, "cauchy_")
 
-    return _fill(self, OPEN_UNIFORM, kind, finish, generator, "cauchy_")
+
+def _cauchy(middle: Any, width: Any, drawn: Any) -> Any:
+    number = drawn.dtype.type
+    return np.tan((drawn - number(0.5)) * number(math.pi)) * width + middle
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -181,13 +188,15 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
         raise ValueError(f"geometric_: p must lie between 0 (excluded) and 1, got {p}")
     dtype = self.np_dtype
     kind = _F32 if dtype in dtypes.FLOATING and dtype != _F64 else _F64
-    log_failure = math.log1p(-p) if p < 1 else -math.inf
+    log_failure = kind.type(math.log1p(-p) if p < 1 else -math.inf)
+    most = _greatest(dtype) if dtype.kind in "iu" else None
+    return _fill(self, OPEN_UNIFORM, kind, partial(_waited, log_failure, most), generator, "geometric_")
 
-    def finish(drawn: Any) -> Any:
-        trials = np.maximum(np.ceil(np.log(drawn) / kind.type(log_failure)), 1)
-        return np.minimum(trials, _greatest(dtype)) if dtype.kind in "iu" else trials
 
-    return _fill(self, OPEN_UNIFORM, kind, finish, generator, "geometric_")
+def _waited(log_failure: Any, most: int | None, drawn: Any) -> Any:
+    """The number of trials up to the first success."""
+    trials = np.maximum(np.ceil(np.log(drawn) / log_failure), 1)
+    return trials if most is None else np.minimum(trials, most)
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:

@@ -104,7 +104,7 @@ def _reinterpret_followed(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         return out
     inner: Any = x
     while isinstance(inner, Tensor):
-        if inner._requires_grad or (isinstance(inner, Dual) and inner._aux is not None):
+        if inner.requires_grad or (isinstance(inner, Dual) and inner._aux is not None):
             raise RuntimeError(
                 "view(dtype): the bits of a tensor that requires grad cannot be reinterpreted; detach() it"
             )
@@ -613,7 +613,7 @@ def detach(input: Tensor) -> Tensor:
     >>> lucid.detach(x * 2).requires_grad
     False
     """
-    if input._requires_grad:
+    if input.requires_grad:
         cut("detach()", input)
     return input._detached()
 

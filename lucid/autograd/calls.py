@@ -120,7 +120,7 @@ class Call(Primitive):
     def called_in(self, level: int, args: Sequence[Any]) -> None:
         """Note in which vmap the call runs, and which of its operands need a gradient there."""
         self.around = level
-        self.needs = [need or a._requires_grad for need, a in zip(self.needs, args, strict=True)]
+        self.needs = [need or a.requires_grad for need, a in zip(self.needs, args, strict=True)]
 
     def run(self, tensors: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
         """The forward, on these tensors."""

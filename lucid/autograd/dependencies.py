@@ -15,10 +15,10 @@ def carries_grad(tensor: Any) -> bool:
     while isinstance(tensor, TensorFields) and tensor._level:
         fields = tensor
         tangent = fields._aux
-        if isinstance(tangent, Tensor) and (tangent._requires_grad or carries_grad(tangent)):
+        if isinstance(tangent, Tensor) and (tangent.requires_grad or carries_grad(tangent)):
             return True
         fields = tensor = fields._array
-        if fields._requires_grad:
+        if tensor.requires_grad:
             return True
     return False
 
@@ -33,7 +33,7 @@ def leads_outside(outputs: Sequence[Tensor], variables: Sequence[Tensor], inside
             return True
     seen = {id(v) for v in variables}
     seen.update([id(v) for v in inside if not carries_grad(v)])
-    frontier: list[Any] = [edge_of(o) for o in outputs if o._requires_grad]
+    frontier: list[Any] = [edge_of(o) for o in outputs if o.requires_grad]
     while frontier:
         edge = frontier.pop()
         if id(edge) in seen:

@@ -189,7 +189,8 @@ class Reader:
     def _fits(self, i: int, tensor: Any) -> bool:
         if not isinstance(tensor, Tensor) or facts(tensor) != self.expected[i]:
             return False
-        self._last[i], self._arrays[i] = tensor, tensor._array
+        # A view is looked at anew each time: what it shows may have got a history.
+        self._last[i], self._arrays[i] = None if tensor.is_view() else tensor, tensor._array
         self.version += 1
         return True
 

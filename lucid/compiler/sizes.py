@@ -13,7 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from types import CellType, FunctionType
 from typing import Any
 
@@ -243,6 +243,9 @@ def common(values: Sequence[Any], rows: Sequence[int]) -> Any:
         return _program(values, rows)
     if kind is FunctionType:
         return _function(values, rows, first)
+    if kind is partial:
+        parts = [[v.func, v.args, v.keywords] for v in values]
+        return _nest(lambda found: partial(found[0], *found[1], **found[2]), parts, rows, first)
     if hasattr(kind, "of_programs"):  # an instruction that runs programs
         parts = _nest(dict, [[*vars(v).items()] for v in values], rows, first)
         return Nest(lambda found: _with_fields(first, found[0]), [parts]) if isinstance(parts, Formula) else first

@@ -102,7 +102,7 @@ def _converted(data: Any, depth: int) -> Any:
 
 def _stacked(batch: Sequence[Any]) -> Tensor:
     for t in batch:
-        if not is_plain(t) or t._requires_grad:
+        if not is_plain(t) or t.requires_grad:
             return _stacked_and_recorded(batch)
     return of_class(batch, Tensor._wrap(_stacked_arrays([t._array for t in batch])))
 

@@ -74,7 +74,7 @@ class Pulled:
                     if x.np_dtype not in DIFFERENTIABLE:
                         raise_if_not_differentiable(x, name, named(func, number))
                     # What is on a tape already stays where that tape can follow it.
-                    inner = x if x._requires_grad else _lifted(x)
+                    inner = x if x.requires_grad else _lifted(x)
                     if inner is x:
                         inner = variable(x)
                     inner._requires_grad = True
@@ -89,7 +89,7 @@ class Pulled:
         live = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if o.requires_grad]
         create = self.outer and (
             self._leads_outside([o for o, _ in live])
-            or any(isinstance(c, Tensor) and (c._requires_grad or carries_grad(c)) for _, c in live)
+            or any(isinstance(c, Tensor) and (c.requires_grad or carries_grad(c)) for _, c in live)
         )
         found: list[Tensor | None] = [None] * len(self.variables)
         if live:
@@ -124,7 +124,7 @@ class Pulled:
         """A result without the history that was only needed here; `is_value` unless it is something handed on."""
 
         def release(leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor) or not leaf._requires_grad:
+            if not isinstance(leaf, Tensor) or not leaf.requires_grad:
                 return leaf
             if is_value and self._open is False:
                 return leaf.shell()
@@ -253,7 +253,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             path = tree.paths(value)[n]
             raise TypeError(f"vjp: the function must return tensors, but value{path} is a {type(o).__name__}")
     if pulled.outer:
-        pulled._leads_outside([o for o in outputs if o._requires_grad])
+        pulled._leads_outside([o for o in outputs if o.requires_grad])
 
     def pull(cotangents: Any = None) -> Any:
         if cotangents is None and len(outputs) == 1 and outputs[0].numel() == 1:

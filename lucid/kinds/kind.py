@@ -75,7 +75,7 @@ class Kind(Tensor):
             raise RuntimeError(".data: the tensors belong to different transforms; use copy_")
         for inner in (self._array, other._array):
             while isinstance(inner, Tensor):
-                if inner._requires_grad or isinstance(inner, Kind):
+                if inner.requires_grad or isinstance(inner, Kind):
                     raise RuntimeError(".data: another transform further out follows one of the tensors; use copy_")
                 inner = inner._array
 

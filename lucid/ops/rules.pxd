@@ -1,7 +1,7 @@
 cimport cython
 from lucid.core.fields cimport TensorFields
 from lucid.core.levels cimport tracing
-from lucid.core.primitive cimport apply, element_type
+from lucid.core.primitive cimport apply, element_type, synced
 from lucid.core.tensor cimport is_plain
 
 

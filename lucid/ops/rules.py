@@ -15,7 +15,7 @@ from lucid.core.arrays import ARRAY, as_array, full, zeros
 from lucid.core.fields import TensorFields
 from lucid.core.levels import tracing
 from lucid.core.primitive import P as P
-from lucid.core.primitive import element_type
+from lucid.core.primitive import element_type, synced
 from lucid.core.tensor import Tensor, is_plain, shape_of
 
 Impl = Callable[..., Any]
@@ -154,4 +154,5 @@ def batched_to_front(values: Sequence[Any], batched: Sequence[bool], size: int) 
 
 def is_array(x: Tensor) -> bool:
     """Whether nobody records or sees what is done to a tensor, so that kernels may compute of its array step by step."""
+    synced(x)  # a view of what has got a history since then has one, too
     return not x._requires_grad and not tracing() and is_plain(x)
