@@ -255,11 +255,11 @@ def _between(rows: Tensor, ranks: Tensor, at_end: Tensor | None, interpolation: 
 
 @one_loop(3)
 def _weighted(low: Any, high: Any, weight: Any) -> Any:
-    """low + (high - low) · weight"""
+    """low + (high - low) · weight, counted from the nearer end, so that an infinity at the other one does not matter."""
     # Between two equal infinities there is no step; inf - inf would make one of nan.
     level = (low == high) & unary.isinf(low)
     step = P.where(level, 0, P.where(level, 0, high) - P.where(level, 0, low))
-    return low + step * weight
+    return P.where(weight < 0.5, low + step * weight, high - step * (1 - weight))
 
 
 def _at_ranks(rows: Tensor, ranks: Tensor, at_end: Tensor | None) -> Tensor:
