@@ -176,7 +176,7 @@ cdef enum:
     LINE = 64  # bytes of a line of the cache
     MOST_ROLLED = 8  # dimensions, of which each doubles the number of parts
 
-cdef double _LEAST_WORK = 30000.0  # nanoseconds, from which on threads pay
+cdef double _LEAST_WORK = 16000.0  # nanoseconds, from which on threads pay
 cdef double _PIECE = 10000.0  # nanoseconds, below which nobody is handed work
 cdef double _BYTE = 0.08  # nanoseconds, of memory that is copied as it lies
 cdef double _ELEMENT = 0.6  # nanoseconds, of elements one by one
