@@ -1,5 +1,5 @@
 from lucid.api.random cimport _floating, _whole, draw, stream_of, whole_numbers
-from lucid.api.rng cimport Generator, fill
+from lucid.api.rng cimport fill
 from lucid.arguments.out cimport memory_for_numbers, note_write
 from lucid.core.primitive cimport constant, element_type
 

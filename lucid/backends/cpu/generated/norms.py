@@ -50,7 +50,11 @@ def _sum_of_powers(p: float) -> Callable[..., Any]:
 
 
 def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float = 1.0) -> Any:
-    total = _sum_of_powers(p)(x, dims, keepdim) if p in (1.0, 2.0) and x.size else None
+    total = _sum_of_powers(p)(x, dims, keepdim) if (p == 2 or p == 1) and x.size else None
+    if p == 2 and x.dtype in SINGLE_AND_DOUBLE and total is not None:  # mostly, and of no other size
+        low, high = safe_sums(total.dtype)
+        if (found := roots(total, low, high, divisor)) is not None:
+            return found
     if total is None:
         return kernels.reference(norm)(x, p, dims, keepdim, divisor)
     found = _rooted(total, p, divisor)
