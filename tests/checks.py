@@ -270,6 +270,34 @@ def check_late(row: Row, dtype: str) -> None:
             assert_close([array(g) for g in got], kept, f"{case}, operands {asked}")
 
 
+def spoil(x: Tensor) -> None:
+    """Write over memory without a word to the tape."""
+    with autograd.no_grad():
+        x.copy_(x.logical_not() if x.np_dtype.kind == "b" else from_numpy(np.full(x.shape, 3, x.np_dtype)))
+
+
+def check_overwritten(row: Row, dtype: str) -> None:
+    """What is written over memory of operands and results is noticed where a gradient needs it, and else has no part in it."""
+    for case in smooth(row, dtype):
+        weights = case.like(case.float_outs(*case.arrays))
+        want = dict(zip(case.floats, reverse(case, weights), strict=True))
+        for asked in dict.fromkeys((tuple(case.floats), *[(k,) for k in case.floats])):
+            for place in range(len(case.arrays) + 1):  # an operand, or all results
+                inputs = case.operands([np.array(a) for a in case.arrays], requires_grad=False)
+                for k in asked:
+                    inputs[k].requires_grad_()
+                outs = case.op(*inputs)
+                for x in [inputs[place]] if place < len(inputs) else outs:
+                    if isinstance(x, Tensor) and array(x).flags.writeable:  # unlike expanded ones
+                        spoil(x)
+                try:
+                    got = pulled(outs, weights, [inputs[k] for k in asked])
+                except RuntimeError as error:
+                    assert "overwr" in str(error), error
+                    continue
+                assert_close([array(g) for g in got], [want[k] for k in asked], f"{case}, operands {asked}, {place}")
+
+
 def pushed(case: Case, tangents: Sequence[Array]) -> list[Array]:
     """The tangents of the float results, by forward mode."""
 
@@ -664,7 +692,7 @@ def plan(row: Row) -> Iterator[tuple[str, Callable[[Row, str], None], str]]:
     for dtype in (d for d in refusable if d not in taken(row)):
         yield "refused", check_refused, dtype
     derivatives = (
-        ("reverse", check_reverse), ("late", check_late), ("forward", check_forward), ("second", check_second),
+        ("reverse", check_reverse), ("late", check_late), ("overwritten", check_overwritten), ("forward", check_forward), ("second", check_second),
     )  # fmt: skip
     for dtype in fields:
         yield from ((name, check, dtype) for name, check in derivatives if row.differentiable)

@@ -111,6 +111,16 @@ def test_wrong_forward_rule_alone():
     assert noticed(checks.check_forward, row)
 
 
+def test_value_that_is_kept_apart_from_what_is_written():
+    """A derivative by a value that the tape does not watch: one that was wrapped again."""
+    fill({"broken": np.multiply})
+    rules = (lambda ct, y: ct * y, lambda ct, x: ct * x)
+    prim = Primitive("broken", operands=("x", "y"), rules=rules)
+    row = Row("broken", lambda x, y: prim(Tensor._wrap(lift(x)._array), lift(y)), np.multiply, pairs_of_tensors)
+    with pytest.raises(AssertionError):
+        checks.check_overwritten(row, "float64")
+
+
 def test_missing_conj():
     row = unary_row(Pair(lambda ct, x: ct * P.cos(x)))
     assert not noticed(checks.check_reverse, row)

@@ -13,7 +13,16 @@ from lucid.core.primitive import registry
 from lucid.core.tensor import Tensor
 
 # Values and first derivatives of every row are checked in every run; of the longer checks, samples take one of so many.
-EVERY = {"generated": 16, "compiled": 24, "late": 8, "second": 10, "vmap": 8, "aliasing": 10, "types": 10}
+EVERY = {
+    "generated": 16,
+    "compiled": 24,
+    "late": 8,
+    "overwritten": 8,
+    "second": 10,
+    "vmap": 8,
+    "aliasing": 10,
+    "types": 10,
+}
 
 
 PLAN = [

@@ -311,8 +311,8 @@ def kron(input: Any, other: Any) -> Tensor:
         columns += [1, n]
         out.append(m * n)
     blocks = binary.mul(
-        reductions.shown(P.reshape, x, {"shape": tuple(rows)}),
-        reductions.shown(P.reshape, y, {"shape": tuple(columns)}),
+        apply(P.reshape, (x,), {"shape": tuple(rows)}),
+        apply(P.reshape, (y,), {"shape": tuple(columns)}),
     )
     return reductions.shown(P.reshape, blocks, {"shape": tuple(out)})
 

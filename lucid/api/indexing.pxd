@@ -20,6 +20,8 @@ cdef class Put:
 @cython.locals(fields=TensorFields)
 cdef tuple _arrays(list tensors)
 cdef bint _is_basic(tuple key)
+cpdef bint is_common(object value, object kind) except -1
+cdef object _source(object input, object value)
 cpdef object _basic(object x, tuple key)
 cpdef list along(object positions, object sizes, Py_ssize_t dim)
 cpdef object counting(Py_ssize_t n, Py_ssize_t dim, Py_ssize_t ndim)

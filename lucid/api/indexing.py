@@ -5,6 +5,7 @@ positions, `index_back` is its transpose (contributions add up), `index_put` wri
 write to a place was the last one. `in_range` stands before them all.
 """
 
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -299,10 +300,12 @@ def _without_leading_ones(source: Tensor, rank: int) -> Tensor:
 
 def is_common(value: Any, kind: Any) -> bool:
     """Whether it is a number that needs no look before it is converted, as most are."""
-    bound = 1e38 if type(value) is float else 1 << 24 if type(value) is int else 0
-    if bound == 0 or not -bound < value < bound:
+    if type(value) is float:
+        if not -1e38 < value < 1e38 and not isinf(value):
+            return False
+    elif type(value) is not int or not -(1 << 24) < value < 1 << 24:
         return False
-    return kind in dtypes.SINGLE_AND_DOUBLE or (kind in dtypes.FLOATING and -65504 <= value <= 65504)
+    return kind in dtypes.SINGLE_AND_DOUBLE or (kind in dtypes.FLOATING and (-65504 <= value <= 65504 or isinf(value)))
 
 
 def _source(input: Tensor, value: Any) -> Tensor:

@@ -65,20 +65,17 @@ def _grid(x: Tensor, dim: int, index: Any, name: str) -> tuple[tuple[int, ...], 
 
 def _fitting(i: Tensor, sizes: tuple[int, ...], dim: int, name: str) -> Tensor:
     """An index of another shape than its input, if there is an element for each of its positions."""
-    shape = i.shape
+    shape = shape_of(i)
     if 0 in shape:
-        i = P.reshape(i, shape=(0, *(1,) * (len(sizes) - 1)))
-    elif not shape:
-        i = P.reshape(i, shape=(1,))
-    if i.ndim != len(sizes):
-        raise RuntimeError(f"{name}: the index has {i.ndim} dimensions and the input {len(sizes)}; they must agree")
-    if _reaches_out(i.shape, sizes, dim):
-        raise RuntimeError(f"{name}: an index of shape {i.shape} reaches outside the input's shape {sizes}")
+        return P.reshape(i, shape=(0, *(1,) * (len(sizes) - 1)))
+    if not shape:
+        i, shape = P.reshape(i, shape=(1,)), (1,)
+    if len(shape) != len(sizes):
+        raise RuntimeError(f"{name}: the index has {len(shape)} dimensions and the input {len(sizes)}; they must agree")
+    for d, n in enumerate(shape):
+        if d != dim and n > sizes[d]:
+            raise RuntimeError(f"{name}: an index of shape {shape} reaches outside the input's shape {sizes}")
     return i
-
-
-def _reaches_out(shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> bool:
-    return 0 not in shape and any(m > n for e, (m, n) in enumerate(zip(shape, sizes, strict=True)) if e != dim)
 
 
 def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str, spreads: bool = False) -> Tensor:
@@ -90,11 +87,14 @@ def _scatter_source(x: Tensor, shape: tuple[int, ...], src: Any, name: str, spre
         return source
     if 0 in shape:
         return Tensor._wrap(np.zeros(shape, x.np_dtype))
-    if not source.ndim:
-        source = P.reshape(source, shape=(1,))
-    if source.ndim != len(shape) or any(n < m for n, m in zip(source.shape, shape, strict=True)):
-        raise RuntimeError(f"{name}: src of shape {source.shape} is too small for an index of shape {shape}")
-    return P.slice(source, index=tuple([slice(0, n) for n in shape]))
+    if not own:
+        source, own = P.reshape(source, shape=(1,)), (1,)
+    part = []
+    for d, n in enumerate(shape):
+        if len(own) != len(shape) or own[d] < n:
+            raise RuntimeError(f"{name}: src of shape {own} is too small for an index of shape {shape}")
+        part.append(slice(0, n))
+    return apply(P.slice, (source,), {"index": tuple(part)})
 
 
 @numpy_names

@@ -4,6 +4,7 @@ A primitive's operands are positional and its parameters are keywords. Every ope
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import copysign
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from weakref import ref
@@ -427,20 +428,20 @@ def put_on_tape(
         write_node(prim, args, kind, needs, out, params, residuals, mode)
 
 
-# Python numbers as arrays, which NumPy multiplies by in half the time. 0 is left out for its sign, nan since it
-# never compares equal; both tables stay small.
-_constants: dict[Any, dict[float, Any]] = {kind: {} for kind in DIFFERENTIABLE}
+# Python numbers as arrays, by which NumPy multiplies in half the time. 0 has another name than the one that is equal to it
+# and has the other sign; nan never compares equal; the tables stay small.
+_constants: dict[Any, dict[Any, Any]] = {kind: {} for kind in DIFFERENTIABLE}
 _MOST_CONSTANTS = 512
 
 
 def constant(value: Any, kind: Any) -> Any:
     """A Python number as a 0-d array of this type."""
-    known = _constants[kind]
-    found = known.get(value)
+    known, key = _constants[kind], value or ("0" if type(value) is not complex and copysign(1.0, value) > 0 else None)
+    found = known.get(key)
     if found is None:
         found = table["as_array"](value, kind)
-        if value and value == value and len(known) < _MOST_CONSTANTS:
-            known[value] = found
+        if key is not None and value == value and len(known) < _MOST_CONSTANTS:
+            known[key] = found
     return found
 
 

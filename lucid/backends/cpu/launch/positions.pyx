@@ -8,7 +8,7 @@ where a block writes.
 import numpy
 
 cimport numpy as np
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 from lucid.backends.cpu.launch.elementwise cimport DIMS, is_enabled, is_plain, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -23,12 +23,20 @@ cdef extern from *:
     #include <stddef.h>
     #include <stdint.h>
 
-    static void lucid_bounds(const int64_t *x, ptrdiff_t count, int64_t *lowest, int64_t *highest) {
-        int64_t low = x[0], high = x[0];
-        for (ptrdiff_t i = 1; i < count; i++) {
-            low = x[i] < low ? x[i] : low;
-            high = x[i] > high ? x[i] : high;
+    #define LUCID_BOUNDS(X) \\
+        for (ptrdiff_t i = 0; i < count; i++) { \\
+            int64_t p = X; \\
+            low = p < low ? p : low; \\
+            high = p > high ? p : high; \\
         }
+
+    /* Widen bounds to those of numbers that are so many bytes apart. */
+    static void lucid_bounds(const char *x, ptrdiff_t count, ptrdiff_t stride, int64_t *lowest, int64_t *highest) {
+        int64_t low = *lowest, high = *highest;
+        if (stride == sizeof(int64_t))
+            LUCID_BOUNDS(((const int64_t *)x)[i])
+        else
+            LUCID_BOUNDS(*(const int64_t *)(x + i * stride))
         *lowest = low;
         *highest = high;
     }
@@ -39,7 +47,7 @@ cdef extern from *:
         return found;
     }
     """
-    void lucid_bounds(const int64_t*, Py_ssize_t, int64_t*, int64_t*) noexcept nogil
+    void lucid_bounds(const char*, Py_ssize_t, Py_ssize_t, int64_t*, int64_t*) noexcept nogil
     Py_ssize_t lucid_count(const unsigned char*, Py_ssize_t) noexcept nogil
 
 
@@ -48,10 +56,11 @@ cdef struct Scan:
     Py_ssize_t count, blocks
     int64_t low[BLOCKS]
     int64_t high[BLOCKS]
-    # Of a mask: how many hold before a block, and where the positions of those go.
-    Py_ssize_t before[BLOCKS]
     int dims
     Py_ssize_t shape[DIMS]
+    Py_ssize_t strides[DIMS]
+    # Of a mask: how many hold before a block, and where the positions of those go.
+    Py_ssize_t before[BLOCKS]
     int64_t* out[DIMS]
     Py_ssize_t step  # from one position to the next of the same dimension
 
@@ -59,7 +68,29 @@ cdef struct Scan:
 cdef void _bounds_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
     cdef Scan* scan = <Scan*>given
     cdef Py_ssize_t begin = scan.count * b // scan.blocks, end = scan.count * (b + 1) // scan.blocks
-    lucid_bounds(<int64_t*>scan.x + begin, end - begin, &scan.low[b], &scan.high[b])
+    cdef Py_ssize_t index[DIMS]
+    cdef Py_ssize_t place = begin, column
+    cdef int d, inner = scan.dims - 1
+    cdef char* x = scan.x
+    scan.low[b], scan.high[b] = INT64_MAX, INT64_MIN
+    for d in range(inner, -1, -1):
+        index[d] = place % scan.shape[d]
+        place //= scan.shape[d]
+        if d < inner:
+            x += index[d] * scan.strides[d]
+    column = index[inner]
+    while begin < end:
+        place = min(scan.shape[inner] - column, end - begin)
+        lucid_bounds(x + column * scan.strides[inner], place, scan.strides[inner], &scan.low[b], &scan.high[b])
+        begin += place
+        column = 0
+        for d in range(inner - 1, -1, -1):
+            index[d] += 1
+            x += scan.strides[d]
+            if index[d] < scan.shape[d]:
+                break
+            x -= index[d] * scan.strides[d]
+            index[d] = 0
 
 
 cdef void _count_block(void* given, Py_ssize_t b, int who) noexcept nogil:
@@ -105,13 +136,31 @@ cdef void _places_of_block(void* given, Py_ssize_t b, int who) noexcept nogil:
                 index[d] = 0
 
 
-cdef int _scan(Scan* scan, np.ndarray x, double cost) noexcept:
-    """Set out to look at all elements; the number of threads."""
-    cdef int threads
-    scan.x, scan.count = <char*>np.PyArray_DATA(x), np.PyArray_SIZE(x)
-    threads = threads_for(cost * scan.count)
+cdef int _divide(Scan* scan, double cost) noexcept:
+    """Divide elements into blocks; the number of threads that share them."""
+    cdef int threads = threads_for(cost * scan.count)
     scan.blocks = min(BLOCKS, 8 * threads) if threads > 1 else 1
     return threads
+
+
+cdef Py_ssize_t _different(Scan* scan, np.ndarray x) noexcept:
+    """Take the dimensions in which elements are not the same, joined where they lie one after the other; how many there are."""
+    cdef int d, last
+    cdef Py_ssize_t count = 1, size, stride
+    scan.shape[0], scan.strides[0] = 1, sizeof(int64_t)
+    scan.dims = 1
+    for d in range(np.PyArray_NDIM(x)):
+        size, stride, last = np.PyArray_DIM(x, d), np.PyArray_STRIDE(x, d), scan.dims - 1
+        if size == 1 or stride == 0:
+            continue
+        count *= size
+        if scan.shape[last] == 1 or scan.strides[last] == size * stride:
+            scan.shape[last] *= size
+        else:
+            scan.dims += 1
+            scan.shape[last + 1] = size
+        scan.strides[scan.dims - 1] = stride
+    return count
 
 
 cdef bint _are_in_range(object positions, Py_ssize_t size):
@@ -123,9 +172,10 @@ cdef bint _are_in_range(object positions, Py_ssize_t size):
     if not is_enabled() or not is_plain(positions) or np.PyArray_TYPE(<np.ndarray>positions) != np.NPY_INT64:
         return False
     x = <np.ndarray>positions
-    if np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
+    if np.PyArray_SIZE(x) == 0:
         return False
-    threads = _scan(&scan, x, 0.5)
+    scan.x, scan.count = <char*>np.PyArray_DATA(x), _different(&scan, x)
+    threads = _divide(&scan, 0.5)
     if threads > 1:
         with nogil:
             share(_bounds_of_block, &scan, scan.blocks, threads)
@@ -155,7 +205,8 @@ def nonzero(mask, bint as_rows):
     scan.dims = np.PyArray_NDIM(x)
     if scan.dims == 0 or np.PyArray_SIZE(x) == 0 or not np.PyArray_IS_C_CONTIGUOUS(x):
         return None
-    threads = _scan(&scan, x, 1.0)
+    scan.x, scan.count = <char*>np.PyArray_DATA(x), np.PyArray_SIZE(x)
+    threads = _divide(&scan, 1.0)
     with nogil:
         share(_count_block, &scan, scan.blocks, threads)
     for b in range(scan.blocks):
