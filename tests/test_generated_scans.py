@@ -247,9 +247,10 @@ def test_selections_are_in_order(largest):
                 for k in {1, min(4, shape[dim]), min(64, shape[dim]), shape[dim]} - {2000, 700}:
                     want = np.take(order, range(k), dim)
                     for given in layouts(x):
-                        got = kernels.resolved(P.topk)(given, dim=dim, k=k, largest=largest)
-                        assert got.dtype == np.int64
-                        np.testing.assert_array_equal(got, want)
+                        values, places = kernels.resolved(P.topk)(given, dim=dim, k=k, largest=largest)
+                        assert places.dtype == np.int64 and values.dtype == dtype
+                        np.testing.assert_array_equal(places, want)
+                        np.testing.assert_array_equal(values, np.take_along_axis(x, want, dim))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *NARROW, *WHOLE], ids=str)

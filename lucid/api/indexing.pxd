@@ -6,7 +6,7 @@ from lucid.core.levels cimport tracing
 from lucid.core.primitive cimport apply, constant, element_type, lift, synced
 from lucid.core.tensor cimport is_plain, shape_of, wrapped
 from lucid.arguments.dims cimport one_dim
-from lucid.ops.indexing cimport in_range
+from lucid.ops.indexing cimport along, counting, in_range
 
 
 cdef class Put:
@@ -23,5 +23,3 @@ cdef bint _is_basic(tuple key)
 cpdef bint is_common(object value, object kind) except -1
 cdef object _source(object input, object value)
 cpdef object _basic(object x, tuple key)
-cpdef list along(object positions, object sizes, Py_ssize_t dim)
-cpdef object counting(Py_ssize_t n, Py_ssize_t dim, Py_ssize_t ndim)

@@ -22,7 +22,7 @@ from lucid.core.primitive import apply, constant, element_type, lift, note_posit
 from lucid.core.tensor import Tensor, is_plain, shape_of, wrapped
 from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
-from lucid.ops.indexing import in_range, index_put_primitive, nonzero_positions
+from lucid.ops.indexing import along, counting, in_range, index_put_primitive, nonzero_positions
 from lucid.ops.rules import P
 from lucid.ops.scatter import index_amax, index_amin, index_prod
 from lucid.tape.inplace import write, write_part
@@ -439,14 +439,3 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
         if e != d and n != length and 1 not in (n, length):
             raise RuntimeError(f"take_along_dim: indices of shape {i.shape} do not fit the input's shape {x.shape}")
     return P.index(x, *along(in_range(i, shape_of(x)[d], "take_along_dim"), shape_of(x), d))
-
-
-def along(positions: Tensor, sizes: tuple[int, ...], dim: int) -> list[Tensor]:
-    """Positions for every dimension: those given along `dim`, and each element's own elsewhere."""
-    rank = len(sizes)
-    return [positions if d == dim else counting(n, d, rank) for d, n in enumerate(sizes)]
-
-
-def counting(n: int, dim: int, ndim: int) -> Tensor:
-    """0, 1, …, n - 1 along one of `ndim` dimensions."""
-    return wrapped(table["steps"](n, (1,) * (ndim - 1 - dim)))

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from lucid.api import indexing
 from lucid.api.results import Cummax, Cummin, Max, Min, ValuesIndices
 from lucid.arguments.dims import many_dims, numpy_names, one_dim
 from lucid.arguments.promotion import FLOAT, as_floats, cast, in_single
@@ -14,7 +13,7 @@ from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.native import PyObject_Call
 from lucid.ops import binary, unary
 from lucid.ops.elementwise import called
-from lucid.ops.indexing import index_primitive
+from lucid.ops.indexing import along, counting, index_primitive
 from lucid.ops.norms import norm as _norm_primitive
 from lucid.ops.reductions import (
     amax_primitive,
@@ -188,7 +187,7 @@ def chosen(x: Tensor, positions: Tensor, dim: int, keepdim: bool, kind: type[Val
     if not sizes:
         return pair(kind, x.clone(), positions)
     rank = len(sizes) - 1
-    places = [positions if d == dim else indexing.counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
+    places = [positions if d == dim else counting(n, d - (d > dim), rank) for d, n in enumerate(sizes)]
     values = apply(index_primitive, (x, *places), _NO_PARAMS)
     if keepdim:
         return pair(kind, values.unsqueeze(dim), positions.unsqueeze(dim))
@@ -568,7 +567,7 @@ def _running(input: Any, dim: int, kind: type[ValuesIndices], name: str) -> Any:
     if not rank:
         return kind(x.clone(), of_class((x,), lift(0)))
     positions = apply(P.running_positions, (x,), {"dim": d, "largest": kind is Cummax})
-    return kind(apply(index_primitive, (x, *indexing.along(positions, shape_of(x), d)), _NO_PARAMS), positions)
+    return kind(apply(index_primitive, (x, *along(positions, shape_of(x), d)), _NO_PARAMS), positions)
 
 
 @numpy_names

@@ -1,9 +1,9 @@
-from lucid.api.indexing cimport Put, along, is_common
+from lucid.api.indexing cimport Put, is_common
 from lucid.arguments.out cimport memory_of, note_write
 from lucid.core.primitive cimport apply, constant, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of, wrapped
 from lucid.arguments.dims cimport one_dim
-from lucid.ops.indexing cimport in_range
+from lucid.ops.indexing cimport along, in_range
 
 
 cdef object _same_type(object x, object source, object name)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lucid.api.counting import static_positions, taken_or
-from lucid.api.indexing import Put, along, are_alone, fill_where, is_common, is_mask_of, mask_positions
+from lucid.api.indexing import Put, are_alone, fill_where, is_common, is_mask_of, mask_positions
 from lucid.arguments import promotion
 from lucid.arguments.dims import broadcast_shapes, numpy_names, one_dim
 from lucid.arguments.out import memory_of, note_write, takes_out
@@ -18,7 +18,7 @@ from lucid.arguments.promotion import beside, cast, exact
 from lucid.core import dtypes
 from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
-from lucid.ops.indexing import in_range, index_primitive, index_put_primitive, nonzero_positions
+from lucid.ops.indexing import along, in_range, index_primitive, index_put_primitive, nonzero_positions
 from lucid.ops.rules import P, broadcast_to
 from lucid.ops.scatter import overwritten
 from lucid.tape.inplace import write

@@ -1,8 +1,8 @@
-from lucid.api.indexing cimport along
 from lucid.api.reductions cimport chosen, pair, unseen
 from lucid.core.primitive cimport apply, element_type, lift
 from lucid.core.tensor cimport is_plain, of_class, shape_of
 from lucid.arguments.dims cimport one_dim
+from lucid.ops.indexing cimport along
 
 
 cdef tuple _ordered(object input, object dim, object name)

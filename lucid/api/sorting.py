@@ -11,7 +11,6 @@ import numpy as np
 
 from lucid.api import indexing
 from lucid.api.counting import static_positions, taken_or
-from lucid.api.indexing import along
 from lucid.api.reductions import chosen, pair, shown, unseen
 from lucid.api.results import Kthvalue, Median, Mode, Nanmedian, Sort, Topk, ValuesIndices
 from lucid.arguments.dims import numpy_names, one_dim
@@ -22,7 +21,7 @@ from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, constant, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.ops import unary
-from lucid.ops.indexing import index_primitive, nonzero_positions
+from lucid.ops.indexing import along, index_primitive, nonzero_positions
 from lucid.ops.one_loop import one_loop
 from lucid.ops.rules import P, is_array
 from lucid.ops.sorting import kth_primitive, median_primitive, mode_primitive, nanmedian_primitive, topk_primitive
@@ -112,8 +111,10 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     size = shape_of(x)[d]
     if not 0 <= k <= size:
         raise RuntimeError(f"topk: k = {k} is out of range for dimension {d} of size {size}")
-    positions = apply(topk_primitive, (x,), {"dim": d, "k": int(k), "largest": largest})
-    return _read(Topk, x, positions, d, () if k and not shape_of(lift(input)) else None)
+    values, positions = apply(topk_primitive, (x,), {"dim": d, "k": int(k), "largest": largest})
+    if k and not shape_of(lift(input)):
+        return pair(Topk, P.reshape(values, shape=()), P.reshape(positions, shape=()))
+    return pair(Topk, values, positions)
 
 
 @numpy_names

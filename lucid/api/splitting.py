@@ -4,7 +4,7 @@ import operator
 from itertools import accumulate, pairwise
 from typing import Any
 
-from lucid.api.indexing import at_position, counting, known_number
+from lucid.api.indexing import at_position, known_number
 from lucid.arguments.dims import numpy_names, one_dim, real_dim
 from lucid.arguments.out import one_primitive
 from lucid.arguments.promotion import KEEP
@@ -13,7 +13,7 @@ from lucid.core.levels import active, tracing
 from lucid.core.primitive import apply, lift, status_of_view, synced
 from lucid.core.storage import NORMAL, ONE_OF_MANY, UNRECORDED, View, new_view, storage_of
 from lucid.core.tensor import Tensor, class_of, is_plain, shape_of, wrapped_as
-from lucid.ops.indexing import in_range
+from lucid.ops.indexing import counting, in_range
 from lucid.ops.rules import P
 from lucid.ops.views import slice_ as slice_primitive
 

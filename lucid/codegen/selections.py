@@ -38,13 +38,13 @@ class SelectionPlan:
 
 
 def select(plan: SelectionPlan, name: str) -> Function:
-    """`name(places, step, x, stride, count, k, turn)`: where the k elements are that have the largest integers.
+    """`name(values, value_step, places, step, x, stride, count, k, turn)`: the k elements with the largest integers.
 
     Of equal elements the first one comes first. Where all bits of `turn` are set, the smallest are chosen, and `k` is
-    not 0. Places are written at the distance `step`.
+    not 0. They are written at one distance, and their places at the other.
     """
-    parameters = [("places", "ptr"), ("step", "i64"), ("x", "ptr"), ("stride", "i64"), ("count", "i64")]
-    f = Function(name, [*parameters, ("k", "i64"), ("turn", "i64")])
+    results = [("values", "ptr"), ("value_step", "i64"), ("places", "ptr"), ("step", "i64")]
+    f = Function(name, [*results, ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("k", "i64"), ("turn", "i64")])
     x, stride, count, k = [f.argument(n) for n in ("x", "stride", "count", "k")]
     lanes, size = plan.lanes, plan.element.bytes
     turn = f.spread(f.convert(f.argument("turn"), plan.key), lanes)
@@ -85,7 +85,7 @@ def select(plan: SelectionPlan, name: str) -> Function:
         return []
 
     f.loop(count, _BLOCK, block)
-    chosen.copy_places()
+    chosen.copy(x, stride, plan.element)
     f.effect("ret void")
     return f
 
@@ -123,12 +123,16 @@ class _List:
         (at,) = f.loop(last, None, move, [last])
         self._put(at, key, place)
 
-    def copy_places(self) -> None:
+    def copy(self, x: Value, stride: Value, element: Type) -> None:
+        """Write what was found: elements and places."""
         f = self.f
-        out, step = f.argument("places"), f.argument("step")
+        values, places = f.argument("values"), f.argument("places")
+        value_step, step = f.argument("value_step"), f.argument("step")
 
         def one(j: Value) -> Sequence[Value]:
-            f.store(f.load(f.beyond(self.places, j * 8).text, COUNT), f.beyond(out, j * step).text)
+            place = f.load(f.beyond(self.places, j * 8).text, COUNT)
+            f.store(place, f.beyond(places, j * step).text)
+            f.store(f.load(f.beyond(x, place * stride).text, element), f.beyond(values, j * value_step).text)
             return []
 
         f.loop(self.k, 1, one)

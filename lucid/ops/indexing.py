@@ -135,6 +135,17 @@ in_range_primitive = Primitive(
 )
 
 
+def along(positions: Tensor, sizes: tuple[int, ...], dim: int) -> list[Tensor]:
+    """Positions for every dimension: those given along `dim`, and each element's own elsewhere."""
+    rank = len(sizes)
+    return [positions if d == dim else counting(n, d, rank) for d, n in enumerate(sizes)]
+
+
+def counting(n: int, dim: int, ndim: int) -> Tensor:
+    """0, 1, …, n - 1 along one of `ndim` dimensions."""
+    return wrapped(table["steps"](n, (1,) * (ndim - 1 - dim)))
+
+
 def in_range(positions: Tensor, size: int, name: str = "indexing", negative: bool = True) -> Tensor:
     """Positions of type int64 counted from the front; those outside a dimension of `size` are refused."""
     fields: Any = positions

@@ -6,7 +6,9 @@ from typing import Any
 
 from lucid.core.dtypes import INT64
 from lucid.core.primitive import Primitive
+from lucid.core.tensor import shape_of
 from lucid.ops.abstract import Abstract, of_type
+from lucid.ops.indexing import along
 from lucid.ops.rules import P
 
 
@@ -19,11 +21,20 @@ def _several(x: Abstract, dim: int, k: int, **params: Any) -> Abstract:
     return Abstract((*x.shape[:dim], k, *x.shape[dim + 1 :]), INT64)
 
 
+def _behind_batch(prim: Any, values: Any, batched: Any, size: int, params: Any) -> Any:
+    return prim(*values, **{**params, "dim": params["dim"] + 1})
+
+
+def _push_chosen(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -> Any:
+    """The changes of the elements at the places that were found."""
+    return P.index(tangents[0], *along(out[1], shape_of(primals[0]), params["dim"])), None
+
+
 def _positions(name: str, abstract: Callable[..., Abstract] = _one) -> Primitive:
     """A primitive that finds positions along `dim`."""
     return Primitive(
         name,
-        batch=lambda prim, values, batched, size, params: prim(*values, **{**params, "dim": params["dim"] + 1}),
+        batch=_behind_batch,
         abstract=abstract,
         reason="sorting",
     )
@@ -31,7 +42,15 @@ def _positions(name: str, abstract: Callable[..., Abstract] = _one) -> Primitive
 
 argsort_primitive = _positions("argsort", of_type(INT64))
 
-topk_primitive = _positions("topk", _several)
+topk_primitive = Primitive(
+    "topk",
+    results=("values", "positions"),
+    rules=(lambda cts, positions, x_shape, dim: P.index_back(cts[0], *along(positions, x_shape, dim), shape=x_shape),),
+    jvp=_push_chosen,
+    batch=_behind_batch,
+    abstract=lambda x, dim, k, largest: (Abstract(_several(x, dim, k).shape, x.dtype), _several(x, dim, k)),
+    reason="sorting",
+)
 
 kth_primitive = _positions("kth")
 
@@ -66,7 +85,7 @@ searchsorted_primitive = Primitive(
 
 mode_primitive = Primitive(
     "mode",
-    batch=lambda prim, values, batched, size, params: prim(values[0], dim=params["dim"] + 1),
+    batch=_behind_batch,
     abstract=_one,
     reason="sorting",
 )

@@ -22,8 +22,12 @@ def _argsort_array(x: Any, dim: int, descending: bool) -> Any:
     return x.shape[dim] - 1 - order
 
 
-def _topk_array(x: Any, dim: int, k: int, largest: bool) -> Any:
-    x = comparable(x)
+def _topk_array(x: Any, dim: int, k: int, largest: bool) -> tuple[Any, Any]:
+    positions = _first_places(comparable(x), dim, k, largest)
+    return np.take_along_axis(x, positions, dim), positions
+
+
+def _first_places(x: Any, dim: int, k: int, largest: bool) -> Any:
     n = x.shape[dim]
     if 4 * k > n:
         return _front(_argsort_array(x, dim, largest), dim, k)

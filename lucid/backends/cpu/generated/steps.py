@@ -51,11 +51,10 @@ _SCANS = ("cumsum", "cumprod", "logcumsumexp", "recurrence", "running_positions"
 def _topk_steps(steps: Steps, outs: Any, x: Any, dim: int, k: int, largest: bool) -> Any:
     from lucid.codegen.selections import MOST
 
-    (out,) = outs
-    found = scans.selection_of(x.array.dtype) if _are_places(x, out) and k <= MOST else None
+    found = scans.selection_of(x.array.dtype) if _are_places(x, *outs) and k <= MOST else None
     if found is None:
         return None
-    steps.enter(Entry(*found.entry(x.array, out.array, dim, largest)), (x, out))
+    steps.enter(Entry(*found.entry(x.array, *[o.array for o in outs], dim, largest)), (x, *outs))
     return ()
 
 

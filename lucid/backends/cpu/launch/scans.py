@@ -46,8 +46,8 @@ class Selection:
     def __init__(self, address: int, lanes: int, result: Any, cost: float, code: Any) -> None:
         pass
 
-    def entry(self, x: Any, out: Any, dim: int, largest: bool) -> tuple[int, bytes]:
-        """An entry point (`entry_points.Entry`) that writes the places of so many elements as the result has."""
+    def entry(self, x: Any, values: Any, places: Any, dim: int, largest: bool) -> tuple[int, bytes]:
+        """An entry point (`entry_points.Entry`) that writes as many elements, and their places, as the results have."""
         raise AssertionError("there is no compiled code")
 
 

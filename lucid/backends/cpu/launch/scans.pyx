@@ -31,7 +31,8 @@ ctypedef void (*Columns)(
     char** data, Py_ssize_t* strides, Py_ssize_t count, Py_ssize_t width, char** states, Py_ssize_t place
 ) noexcept nogil
 ctypedef void (*Select)(
-    char* places, Py_ssize_t step, char* x, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t k, Py_ssize_t turn
+    char* values, Py_ssize_t value_step, char* places, Py_ssize_t step, char* x, Py_ssize_t stride, Py_ssize_t count,
+    Py_ssize_t k, Py_ssize_t turn
 ) noexcept nogil
 
 
@@ -85,8 +86,8 @@ cdef void _do_unit(Task* task, Py_ssize_t unit) noexcept nogil:
     elif task.select != NULL:
         for row in range(width):
             task.select(
-                data[1] + row * task.steps[1], task.strides[1], data[0] + row * task.steps[0], task.strides[0], task.count,
-                task.k, task.turn,
+                data[1] + row * task.steps[1], task.strides[1], data[2] + row * task.steps[2], task.strides[2],
+                data[0] + row * task.steps[0], task.strides[0], task.count, task.k, task.turn,
             )
     elif width > FEW:
         task.rows(data, task.strides, task.steps, width, task.count)
@@ -365,46 +366,50 @@ cdef class Selection:
     def __init__(self, address, lanes, result, cost, code):
         self.start.select = <Select><void*><size_t>address
         self.start.lanes = lanes
-        self.start.operands = 2
+        self.start.operands = 3
         self.result = result
         self.cost = cost
         self.code = code
 
     cdef object run(self, np.ndarray x, int dim, Py_ssize_t k, bint largest):
-        """Where the first k elements along a dimension are, of which there are as many."""
+        """The first k elements along a dimension, of which there are as many, and where they are."""
         cdef Task task = self.start
         cdef np.npy_intp shape[DIMS]
         cdef int d, dims = np.PyArray_NDIM(x)
+        cdef np.ndarray values, places
         for d in range(dims):
             shape[d] = k if d == dim else np.PyArray_DIM(x, d)
-        out = new_array(self.result, dims, shape, NULL)
-        if np.PyArray_SIZE(out) == 0:
-            return out
-        self.bind(&task, x, <np.ndarray>out, dim, largest)
-        task.data[0], task.data[1] = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(<np.ndarray>out)
-        ran(<void*>task.select)
-        _do_timed(&task, self.cost, np.PyArray_SIZE(x))
-        return out
+        values = new_array(<np.dtype><object>np.PyArray_DESCR(x), dims, shape, NULL)
+        places = new_array(self.result, dims, shape, NULL)
+        if np.PyArray_SIZE(places) != 0:
+            self.bind(&task, x, values, places, dim, largest)
+            task.data[0], task.data[1] = <char*>np.PyArray_DATA(x), <char*>np.PyArray_DATA(values)
+            task.data[2] = <char*>np.PyArray_DATA(places)
+            ran(<void*>task.select)
+            _do_timed(&task, self.cost, np.PyArray_SIZE(x))
+        return values, places
 
-    cdef void bind(self, Task* task, np.ndarray x, np.ndarray out, int dim, bint largest) noexcept:
-        """Set out to select along a dimension as many elements as the result has there."""
-        cdef Py_ssize_t strides[2]
-        cdef int d
-        task.k, task.turn = np.PyArray_DIM(out, dim), 0 if largest else -1
+    cdef void bind(self, Task* task, np.ndarray x, np.ndarray values, np.ndarray places, int dim, bint largest) noexcept:
+        """Set out to select along a dimension as many elements as the results have there."""
+        cdef Py_ssize_t strides[3]
+        cdef int d, k
+        task.k, task.turn = np.PyArray_DIM(places, dim), 0 if largest else -1
         task.count, task.dims = np.PyArray_DIM(x, dim), 0
         for d in range(np.PyArray_NDIM(x)):
-            strides[0], strides[1] = np.PyArray_STRIDE(x, d), np.PyArray_STRIDE(out, d)
+            strides[0], strides[1] = np.PyArray_STRIDE(x, d), np.PyArray_STRIDE(values, d)
+            strides[2] = np.PyArray_STRIDE(places, d)
             if d == dim:
-                task.strides[0], task.strides[1] = strides[0], strides[1]
+                for k in range(3):
+                    task.strides[k] = strides[k]
             else:
                 _take(task, d, np.PyArray_DIM(x, d), strides)
         _choose(task, NULL)
 
-    def entry(self, np.ndarray x, np.ndarray out, int dim, bint largest):
+    def entry(self, np.ndarray x, np.ndarray values, np.ndarray places, int dim, bint largest):
         cdef Entered entered
         memset(&entered, 0, sizeof(Entered))
         entered.task, entered.cost = self.start, self.cost
-        self.bind(&entered.task, x, out, dim, largest)
+        self.bind(&entered.task, x, values, places, dim, largest)
         return <size_t><void*>_enter, (<char*>&entered)[: sizeof(Entered)]
 
 
