@@ -305,8 +305,8 @@ def _order(like: Any) -> tuple[int, ...] | None:
     """The dimensions of a tensor as they lie in memory, the outermost first; None for the order of their numbers."""
     if not is_plain(like) or arrays.is_contiguous(like._array):
         return None
-    strides = like.stride()
-    return tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d]))) if all(strides) else None
+    strides = [abs(step) for step in like.stride()]
+    return None if 0 in strides else tuple(sorted(range(len(strides)), key=strides.__getitem__, reverse=True))
 
 
 def _of_its_class(like: Any, made: Tensor) -> Tensor:

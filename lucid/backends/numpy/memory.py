@@ -120,7 +120,11 @@ def _can_reshape(x: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _empty_in_order(shape: tuple[int, ...], dtype: Any, dims: Any) -> Any:
-    return np.empty([shape[d] for d in dims], dtype).transpose(np.argsort(dims))
+    strides, step = [0] * len(shape), dtype.itemsize
+    for d in reversed(dims):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return np.ndarray(shape, dtype, strides=strides)  # of memory of its own, unlike one that is turned
 
 
 def _ones_laid_out_like(x: Any, shape: tuple[int, ...]) -> Any:
