@@ -36,4 +36,4 @@ cdef object _result(TensorFields tensor, dict captured, dict leaves, object lent
 cdef object _shown_at_no_cost(list held, object tensor, object lent)
 cpdef object _take(list held, object tensor)
 @cython.locals(leaf=TensorFields)
-cdef bint _into_plain_leaf(list held)
+cdef bint _into_plain_leaf(list held, bint create_graph) except -1

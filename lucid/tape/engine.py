@@ -132,7 +132,7 @@ def run(
                 _raise_misfit(leaf, gradient)
         plain = not accumulators and not levels.active.get()
         for held in leaves.values():
-            if not plain or not _into_plain_leaf(held):
+            if not plain or not _into_plain_leaf(held, create_graph):
                 _into_leaf(held, create_graph)
         for tensor in inputs or ():
             node = tensor._node  # which adds by itself where the tensor retains its gradient
@@ -577,12 +577,17 @@ def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
     )
 
 
-def _into_plain_leaf(held: list[Any]) -> bool:
-    """The first gradient of a leaf outside of transforms and hooks, an array that nobody else can reach, if it is that."""
+def _into_plain_leaf(held: list[Any], create_graph: bool) -> bool:
+    """The gradient of a leaf outside of transforms and hooks, if it is an array that needs no copy; whether it was.
+
+    A first one must be an array that nobody else can reach.
+    """
     leaf, gradient, own = held
-    if leaf._level or leaf._grad is not None or type(gradient) is not ARRAY or not leaf._requires_grad:
+    if leaf._level or type(gradient) is not ARRAY or not leaf._requires_grad or gradient.dtype is not leaf._array.dtype:
         return False
-    if not own or gradient.dtype is not leaf._array.dtype or not table["owns_memory"](gradient):
+    if leaf._grad is not None:
+        return _added_to(leaf._grad, gradient, create_graph)
+    if not own or not table["owns_memory"](gradient):
         return False
     leaf._grad = wrapped_as(class_of((leaf,)), gradient)
     return True
@@ -623,12 +628,17 @@ def _add_to_grad(tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
         levels.trace.get().accumulate(tensor, gradient, create_graph)
     elif held is None:
         tensor._grad = gradient
-    elif create_graph or held._level or gradient._level or held._requires_grad or held.np_dtype != gradient.np_dtype:
+    elif gradient._level or not _added_to(held, gradient._array, create_graph):
         tensor._grad = held + gradient
+
+
+def _added_to(held: Tensor, gradient: Any, create_graph: bool) -> bool:
+    """Add an array to a gradient in place, as users who hold on to x.grad expect; whether that can be."""
+    if create_graph or held._level or held._requires_grad or held.np_dtype != gradient.dtype:
+        return False
+    storage_of(held).bump("backward")
+    if table["is_writable"](held._array):
+        table["add_into"](held._array, gradient)
     else:
-        # In place, as users who hold on to x.grad expect.
-        storage_of(held).bump("backward")
-        if table["is_writable"](held._array):
-            table["add_into"](held._array, gradient._array)
-        else:
-            held._array = table["add"](held._array, gradient._array)
+        held._array = table["add"](held._array, gradient)
+    return True

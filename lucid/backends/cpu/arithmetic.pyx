@@ -3,6 +3,8 @@
 
 import numpy
 from lucid.backends.numpy.memory import takes as _takes
+from lucid.core.kernels import table
+from lucid.core.primitive import P
 from lucid.native import framed
 
 cimport numpy as np
@@ -32,7 +34,7 @@ cdef object general(str name):
     return found
 
 
-cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1), _add_into = numpy.add
+cdef object _total = framed(lambda x: numpy.add.reduce(x, axis=None), 1)
 
 
 cdef inline int real_type(object x) noexcept:
@@ -237,7 +239,8 @@ cpdef bint takes(object x, object y):
 cpdef object add_into(object x, object y):
     cdef int kind = plain(x)
     if kind < 0 or plain(y) != kind or not of_one_shape(x, y) or not np.PyArray_ISWRITEABLE(<np.ndarray>x):
-        _add_into(x, y, out=x)
+        if numpy.size(x) <= MOST or not table["call_into"](P.add, x, (x, y), {}):
+            numpy.add(x, y, out=x)
         return
     cdef void* p = np.PyArray_DATA(<np.ndarray>x)
     cdef void* q = np.PyArray_DATA(<np.ndarray>y)
