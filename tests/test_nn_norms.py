@@ -6,6 +6,7 @@ import pytest
 import lucid
 from lucid import func
 from lucid.autograd import gradcheck, gradgradcheck
+from lucid.core import detachments
 from lucid.nn.functional import normalization as F
 from lucid.nn.layers import normalization as layers
 from lucid.ops.nn import normalization as ops
@@ -166,6 +167,55 @@ def test_running_statistics_are_on_no_tape():
     layer = layers.BatchNorm1d(2)
     layer(lucid.rand(4, 2).requires_grad_())
     assert not layer.running_mean.requires_grad and not layer.running_var.requires_grad
+
+
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64, lucid.float16, lucid.bfloat16], ids=str)
+def test_running_statistics_move_by_the_bits_of_single_operations(dtype):
+    wide = lucid.float64 if dtype is lucid.float64 else lucid.float32
+    x, mean, variance = [lucid.tensor(numbers(*s)).to(dtype) for s in ((7, 3, 2), (3,), (3,))]
+    want = []
+    _, *found = ops.batch_norm(x.to(wide), None, None, eps=1e-5)
+    for running, new, factor in zip((mean, variance), found, (1.0, 14 / 13), strict=True):
+        want.append((running * (1 - 0.3) + new * (0.3 * factor)).to(dtype))
+    weight = lucid.ones(3, dtype=wide, requires_grad=True)
+    F.batch_norm(x, mean, variance, weight, training=True, momentum=0.3)
+    assert mean.dtype is dtype and mean.tolist() == want[0].tolist() and variance.tolist() == want[1].tolist()
+
+
+def test_running_statistics_that_are_views_or_not_free():
+    x = lucid.tensor(numbers(5, 3))
+    want = [lucid.zeros(3, dtype=lucid.float64), lucid.ones(3, dtype=lucid.float64)]
+    F.batch_norm(x, *want, training=True)
+    columns = lucid.tensor(np.array([[0.0, 1.0]] * 3))
+    F.batch_norm(x, columns[:, 0], columns[:, 1], training=True)
+    assert columns[:, 0].tolist() == want[0].tolist() and columns[:, 1].tolist() == want[1].tolist()
+    mean = lucid.zeros(3, dtype=lucid.float64)
+    y = (lucid.ones(3, dtype=lucid.float64, requires_grad=True) * mean).sum()
+    F.batch_norm(x, mean, None, training=True)
+    with pytest.raises(RuntimeError, match=r"overwritten .* `copy_` at"):
+        y.backward()
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    with pytest.raises((RuntimeError, ValueError), match="read-only"):
+        F.batch_norm(x, lucid.from_numpy(fixed), None, training=True)
+
+
+def test_explain_tells_nothing_of_running_statistics():
+    layer, x = layers.BatchNorm1d(2).double(), lucid.tensor(numbers(4, 2)).requires_grad_()
+    before = list(detachments.log)
+    layer(x)
+    assert list(detachments.log) == before
+
+
+def test_a_compiled_layer_moves_its_statistics_as_the_layer_does():
+    layer, other = (layers.BatchNorm1d(3).double() for _ in range(2))
+    compiled = lucid.compile(other)
+    for _ in range(3):
+        x = lucid.tensor(numbers(5, 3))
+        np.testing.assert_allclose(compiled(x).detach().numpy(), layer(x).detach().numpy())
+    for key, value in layer.state_dict().items():
+        np.testing.assert_allclose(other.state_dict()[key].numpy(), value.numpy())
+    assert layer.num_batches_tracked.item() == 3
 
 
 def test_reset():

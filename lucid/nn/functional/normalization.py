@@ -9,10 +9,15 @@ import numpy as np
 import lucid
 from lucid import Tensor
 from lucid.arguments.promotion import as_floats, as_floats_alike
+from lucid.core import modes
 from lucid.core.errors import ArgumentError
+from lucid.core.primitive import apply
+from lucid.core.tensor import is_plain, shape_of
 from lucid.kinds.batched import Batched
+from lucid.nn.functional.spatial import Sizes
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
+from lucid.ops.one_loop import one_loop_into
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -36,7 +41,7 @@ def layer_norm(
     """
     (x, w, b), kind = in_working_type("layer_norm", input, weight, bias)
     ndim = _trailing("layer_norm", x, normalized_shape, weight=w, bias=b)
-    return given_back(ops.row_norm(x, w, b, ndim=ndim, eps=eps, centred=True), kind)
+    return given_back(apply(ops.row_norm, (x, w, b), {"ndim": ndim, "eps": eps, "centred": True}), kind)
 
 
 def rms_norm(
@@ -56,7 +61,7 @@ def rms_norm(
     (x, w), kind = in_working_type("rms_norm", input, weight)
     ndim = _trailing("rms_norm", x, normalized_shape, weight=w)
     eps = float(np.finfo(x.np_dtype).eps) if eps is None else eps
-    return given_back(ops.row_norm(x, w, None, ndim=ndim, eps=eps, centred=False), kind)
+    return given_back(apply(ops.row_norm, (x, w, None), {"ndim": ndim, "eps": eps, "centred": False}), kind)
 
 
 def _complex_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None) -> Tensor:
@@ -82,15 +87,21 @@ def _trailing(name: str, x: Tensor, normalized_shape: Any, **affine: Tensor | No
     return len(sizes)
 
 
-def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:
-    if x.ndim < 2:
+_OF_CHANNELS = "weight", "bias", "running_mean", "running_var"
+
+
+def _check_channels(name: str, shape: Sizes, *values: Tensor | None) -> None:
+    """Refuse a shape without channels, and `_OF_CHANNELS` that are not theirs."""
+    if len(shape) < 2:
         raise ArgumentError(
-            f"{name}: expected 2–5D input, (batch, channels, ...) with at least 2 dimensions, not shape {x.shape}"
+            f"{name}: expected 2–5D input, (batch, channels, ...) with at least 2 dimensions, not shape {shape}"
         )
-    for what, value in values.items():
-        if value is not None and value.shape != (x.shape[1],):
+    each = shape[1:2]
+    for k, value in enumerate(values):
+        if value is not None and shape_of(value) != each:
             raise RuntimeError(
-                f"{name}: {what} must have one number for each of the {x.shape[1]} channels, not shape {value.shape}"
+                f"{name}: {_OF_CHANNELS[k]} must have one number for each of the {shape[1]} channels, "
+                f"not shape {value.shape}"
             )
 
 
@@ -124,26 +135,26 @@ def batch_norm(
     (Tensor([0.2]), Tensor([1.1]))
     """
     (x, w, b), kind = in_working_type("batch_norm", *as_floats_alike((input, weight, bias), lucid.float32.numpy))
-    if x.shape == (0,):  # no elements, so no channels whose number could be wrong, and nothing to learn
+    shape = shape_of(x)
+    if shape == (0,):  # no elements, so no channels whose number could be wrong, and nothing to learn
         return given_back(x.clone(), kind)
-    _check_channels("batch_norm", x, running_mean=running_mean, running_var=running_var, weight=w, bias=b)
+    _check_channels("batch_norm", shape, w, b, running_mean, running_var)
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm needs running_mean and running_var when it is not training")
         return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
-    count = _values_per_channel("batch_norm", x, "channel", math.prod(x.shape[2:]) * x.shape[0])
+    count = _values_per_channel("batch_norm", shape, "channel", math.prod(shape[2:]) * shape[0])
+    _raise_if_shared("batch_norm", x, running_mean, running_var)
+    y, mean, variance = apply(ops.batch_norm, (x, w, b), {"eps": eps})
     if running_mean is not None or running_var is not None:
-        _raise_if_shared("batch_norm", x, running_mean, running_var)
-    y, mean, variance = ops.batch_norm(x, w, b, eps=eps)
-    _follow(running_mean, mean, momentum)
-    _follow(running_var, variance, momentum, count / (count - 1))
+        _follow((running_mean, mean, 1.0), (running_var, variance, count / (count - 1)), momentum=momentum)
     return given_back(y, kind)
 
 
-def _values_per_channel(name: str, x: Tensor, of: str, count: int) -> int:
+def _values_per_channel(name: str, shape: Sizes, of: str, count: int) -> int:
     if count <= 1:
         raise ValueError(
-            f"{name}: training needs more than one value for each {of}, but the input has shape {x.shape}; "
+            f"{name}: training needs more than one value for each {of}, but the input has shape {shape}; "
             "use a larger batch or eval()"
         )
     return count
@@ -154,15 +165,24 @@ def _by_running(x: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: An
     scale = lucid.rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
-    return ops.channel_affine(x, scale, shift)
+    return apply(ops.channel_affine, (x, scale, shift), {})
 
 
-def _follow(running: Tensor | None, new: Tensor, momentum: float, factor: float = 1.0) -> None:
-    """Move a running statistic towards a new value."""
-    if running is None:
-        return
-    with lucid.no_grad():
-        running.copy_(running * (1 - momentum) + new.detach() * (momentum * factor))
+def _follow(*pairs: tuple[Tensor | None, Tensor, float], momentum: float) -> None:
+    """Move running statistics towards new values times factors."""
+    recording = modes.recording.set(modes.SILENT)
+    try:
+        for running, new, factor in pairs:
+            if running is not None:
+                found = new if is_plain(new) else new.detach()  # what is plain has nothing but a history
+                _move(running, found, 1 - momentum, momentum * factor)
+    finally:
+        modes.recording.reset(recording)
+
+
+@one_loop_into(4)
+def _move(running: Any, new: Any, kept: Any, share: Any) -> Any:
+    return running * kept + new * share
 
 
 def _levels(x: Tensor | None) -> set[int]:
@@ -176,7 +196,7 @@ def _levels(x: Tensor | None) -> set[int]:
 
 
 def _raise_if_shared(name: str, x: Tensor, *running: Tensor | None) -> None:
-    if any(r is not None and _levels(x) - _levels(r) for r in running):
+    if not is_plain(x) and any(r is not None and _levels(x) - _levels(r) for r in running):
         raise RuntimeError(
             f"{name}: inside vmap every example has batch statistics of its own, which running statistics shared by all "
             "examples cannot follow. Use eval(), track_running_stats=False, or give vmap the buffers as arguments"
@@ -205,22 +225,22 @@ def instance_norm(
              [-1.,  1.]]])
     """
     (x, w, b), kind = in_working_type("instance_norm", input, weight, bias)
-    _check_channels("instance_norm", x, running_mean=running_mean, running_var=running_var, weight=w, bias=b)
+    shape = shape_of(x)
+    _check_channels("instance_norm", shape, w, b, running_mean, running_var)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise ValueError("instance_norm needs running_mean and running_var when use_input_stats is False")
         return given_back(_by_running(x, running_mean, running_var, w, b, eps), kind)
-    if x.ndim < 3:
+    if len(shape) < 3:
         raise ArgumentError(
-            f"instance_norm: expected an input of at least 3-D, (batch, channels, ...), not shape {x.shape}"
+            f"instance_norm: expected an input of at least 3-D, (batch, channels, ...), not shape {shape}"
         )
-    count = _values_per_channel("instance_norm", x, "channel of an example", math.prod(x.shape[2:]))
+    count = _values_per_channel("instance_norm", shape, "channel of an example", math.prod(shape[2:]))
     _raise_if_shared("instance_norm", x, running_mean, running_var)
     if running_mean is not None or running_var is not None:
-        flat = x.detach().reshape(*x.shape[:2], count)
-        _follow(running_mean, flat.mean((0, 2)), momentum)
-        _follow(running_var, flat.var(2).mean(0), momentum)
-    return given_back(ops.group_norm(x, w, b, groups=x.shape[1], eps=eps), kind)
+        flat = x.detach().reshape(*shape[:2], count)
+        _follow((running_mean, flat.mean((0, 2)), 1.0), (running_var, flat.var(2).mean(0), 1.0), momentum=momentum)
+    return given_back(apply(ops.group_norm, (x, w, b), {"groups": shape[1], "eps": eps}), kind)
 
 
 def group_norm(
@@ -234,10 +254,11 @@ def group_norm(
     Tensor([[-1.,  1., -1.,  1.]])
     """
     (x, w, b), kind = in_working_type("group_norm", input, weight, bias)
-    _check_channels("group_norm", x, weight=w, bias=b)
-    if num_groups < 1 or x.shape[1] % num_groups:
-        raise RuntimeError(f"group_norm: {x.shape[1]} channels do not divide into {num_groups} groups of equal size")
-    return given_back(ops.group_norm(x, w, b, groups=num_groups, eps=eps), kind)
+    shape = shape_of(x)
+    _check_channels("group_norm", shape, w, b)
+    if num_groups < 1 or shape[1] % num_groups:
+        raise RuntimeError(f"group_norm: {shape[1]} channels do not divide into {num_groups} groups of equal size")
+    return given_back(apply(ops.group_norm, (x, w, b), {"groups": num_groups, "eps": eps}), kind)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

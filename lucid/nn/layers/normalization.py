@@ -5,16 +5,21 @@ from typing import Any
 
 import lucid
 from lucid import Tensor
-from lucid.core.tensor import is_plain
+from lucid.core.tensor import is_plain, shape_of
 from lucid.nn import init
 from lucid.nn.functional import normalization as functions
 from lucid.nn.module import Module
 from lucid.nn.parameter import Parameter
+from lucid.ops.rules import is_array
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
     "LayerNorm", "LocalResponseNorm", "RMSNorm",
 ]  # fmt: skip
+
+
+# Beside integers, a tensor is added in half the time that a number takes.
+_ONE = lucid.ones((), dtype="int64")
 
 
 class _Scaled(Module):
@@ -91,14 +96,14 @@ class _WithStatistics(_Scaled):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def _check(self, x: Tensor, channels: int) -> None:
-        if x.ndim not in self._ranks:
+    def _check(self, shape: tuple[int, ...], channels: int) -> None:
+        if len(shape) not in self._ranks:
             allowed = " or ".join(str(r) for r in self._ranks)
-            raise ValueError(f"{self._get_name()} takes inputs with {allowed} dimensions, not shape {x.shape}")
-        if x.shape[channels] != self.num_features:
+            raise ValueError(f"{self._get_name()} takes inputs with {allowed} dimensions, not shape {shape}")
+        if shape[channels] != self.num_features:
             raise ValueError(
                 f"{self._get_name()} has {self.num_features} features, but dimension {channels} of the input has "
-                f"{x.shape[channels]}: {x.shape}"
+                f"{shape[channels]}: {shape}"
             )
 
     def extra_repr(self) -> str:
@@ -130,7 +135,7 @@ class _BatchNorm(_WithStatistics):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check(input, 1)
+        self._check(shape_of(input), 1)
         mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
         training = self.training or mean is None
         if not self.training or count is None:
@@ -138,7 +143,7 @@ class _BatchNorm(_WithStatistics):
             return functions.batch_norm(input, mean, variance, self.weight, self.bias, training, share, self.eps)
         share = equal_share(count + 1) if self.momentum is None else self.momentum
         out = functions.batch_norm(input, mean, variance, self.weight, self.bias, training, share, self.eps)
-        count += 1
+        count += _ONE if is_array(count) else 1
         return out
 
 
@@ -204,7 +209,7 @@ class _InstanceNorm(_WithStatistics):
 
     def forward(self, input: Tensor) -> Tensor:
         alone = input.ndim == self._ranks[0]
-        self._check(input, 0 if alone else 1)
+        self._check(shape_of(input), 0 if alone else 1)
         out = functions.instance_norm(
             input.unsqueeze(0) if alone else input,
             self.running_mean,

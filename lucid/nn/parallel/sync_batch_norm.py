@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import lucid
 from lucid import Tensor, distributed
-from lucid.core.tensor import is_plain
+from lucid.core.tensor import is_plain, shape_of
 from lucid.distributed import ProcessGroup
 from lucid.distributed.functional import psum
 from lucid.distributed.groups import chosen
@@ -49,7 +49,7 @@ class SyncBatchNorm(_BatchNorm):
         group = None if is_local else chosen(self.process_group)
         if group is None or group.size() == 1:
             return super().forward(input)
-        self._check(input, 1)
+        self._check(shape_of(input), 1)
         kind = input.dtype
         x = input if kind == lucid.float64 else input.float()
         dims = [0, *range(2, x.ndim)]

@@ -39,7 +39,8 @@ def _as_rows(x: Any, ndim: int) -> Any:
 
 def _shaped(new: Any, shape: tuple[int, ...]) -> Any:
     """A new array in another shape: not a view, which nobody could take for his own."""
-    new.resize(shape, refcheck=False)
+    if new.shape != shape:
+        new.resize(shape, refcheck=False)
     return new
 
 
@@ -186,8 +187,15 @@ affine_kernel, batch_kernel = row_kernel(affine_back), row_kernel(normalized_wit
 _FEW = 16  # positions up to which the examples of a channel are brought together first
 
 
+def _as_planes(x: Any) -> Any:
+    """Examples of channels, whose positions are one dimension."""
+    x = contiguous(x)
+    shape = x.shape
+    return x if len(shape) == 3 else x.reshape(shape[0], shape[1], math.prod(shape[2:]))
+
+
 def _as_channels(x: Any) -> Any:
-    x = contiguous(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    x = _as_planes(x)
     if x.shape[2] >= _FEW:
         return x
     return contiguous(x.swapaxes(0, 1)).reshape(1, x.shape[1], len(x) * x.shape[2])
@@ -253,20 +261,24 @@ def _channels_backward(arrays: Any, residuals: Any, needs: Any, cts: Any) -> lis
 
 def _is_matrix(x: Any) -> bool:
     """Whether channels have one position and are the columns of a matrix."""
-    return bool(x.size == x.shape[0] * x.shape[1])
+    return x.ndim == 2 or bool(x.size == x.shape[0] * x.shape[1])
+
+
+def _as_matrix(x: Any) -> Any:
+    return x if x.ndim == 2 else x.reshape(x.shape[:2])
 
 
 def _columns_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, tuple[Any, ...]] | None:
     """Channels that are the columns of a matrix; None where the sizes of numbers need care."""
-    params = {"eps": eps, "weighted": weight is not None}
-    found = batch_kernel.run(_given(x.reshape(x.shape[:2]), weight, bias), 0, params)
+    params, shape, kind = {"eps": eps, "weighted": weight is not None}, x.shape, x.dtype
+    found = batch_kernel.run(_given(_as_matrix(x), weight, bias), 0, params)
     if found is None:
         return None
     y, mean, rest, scale, variance = found
     if not _are_moderate(scale, scale.dtype):
         return None
-    flat = [add(mean, rest).reshape(-1), variance.reshape(-1)]
-    return (_shaped(y, x.shape), *[v.astype(x.dtype, copy=False) for v in flat]), (mean, rest, scale)
+    flat = [_shaped(v, shape[1:2]).astype(kind, copy=False) for v in (add(mean, rest), variance)]
+    return (_shaped(y, shape), *flat), (mean, rest, scale)
 
 
 def _batch_forward(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
@@ -282,7 +294,7 @@ def _batch_backward(cts: Any, arrays: Any, residuals: Any, needs: Any, eps: floa
         wide = (mean + rest).reshape(-1).astype(np.float64), scale.reshape(-1).astype(np.float64)
         return _channels_backward(arrays, wide, needs, cts)
     x, weight, _ = arrays
-    g, base = cts[0].reshape(x.shape[:2]), x.reshape(x.shape[:2])
+    g, base = _as_matrix(cts[0]), _as_matrix(x)
     dx: Any = None
     dw: Any = None
     db: Any = None
@@ -300,7 +312,7 @@ def _affine_forward(x: Any, scale: Any, shift: Any) -> tuple[Any, tuple[Any, ...
 
 
 def _scaled(x: Any, scale: Any, shift: Any) -> Any:
-    planes = contiguous(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    planes = _as_planes(x)
     return _shaped(batch_norm.affine(planes, contiguous(scale), shift if shift is None else contiguous(shift)), x.shape)
 
 
