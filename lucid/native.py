@@ -38,7 +38,7 @@ MODULES = (
     "fft.arguments", "linalg.norms", "linalg.operands", "linalg.determinants", "linalg.eigen", "linalg.factorizations",
     "linalg.products", "linalg.solvers", "nn.functional.activations", "nn.functional.classification",
     "nn.functional.losses", "nn.functional.normalization", "nn.functional.pooling",
-    "nn.functional.spatial", "nn.module", "nn.containers",
+    "nn.functional.spatial", "nn.functional.padding", "nn.functional.vision", "nn.module", "nn.containers",
     "optim.elementwise", "optim.layout",
     "autograd.differentiate", "func.arguments", "func.reverse", "func.batching", "func.forward", "torch.sizes",
     "ir.values", "ir.program", "ir.placeholders", "ir.trace",

@@ -8,10 +8,14 @@ import lucid
 from lucid import Tensor
 from lucid.amp.autocasting import in_low_precision
 from lucid.api.inplace import inplace as in_place_form
+from lucid.api.reductions import shown
 from lucid.arguments.promotion import as_floats, raise_unless_alike
+from lucid.core.tensor import shape_of
 from lucid.nn.functional.warning import warn
 from lucid.ops.nn import activations as ops
 from lucid.ops.nn import softmax as softmax_ops
+from lucid.ops.one_loop import one_loop
+from lucid.ops.rules import P
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
@@ -341,9 +345,17 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> glu(lucid.tensor([2.0, 4.0, 0.0, 0.0]))
     Tensor([1., 2.])
     """
-    if not input.ndim or input.shape[dim] % 2:
+    shape = shape_of(input)
+    if not shape or shape[dim] % 2:
         raise ValueError(f"glu: dimension {dim} of a tensor of shape {input.shape} cannot be halved")
-    value, gate = lucid.split(input, input.shape[dim] // 2, dim) if input.shape[dim] else (input, input)
+    half, before = shape[dim] // 2, (slice(None),) * (dim % len(shape))
+    value = shown(P.slice, input, {"index": (*before, slice(None, half))})
+    gate = shown(P.slice, input, {"index": (*before, slice(half, None))})
+    return _gated(value, gate)
+
+
+@one_loop(2)
+def _gated(value: Any, gate: Any) -> Any:
     return value * lucid.sigmoid(gate)
 
 

@@ -1,9 +1,11 @@
 """Losses of classes: cross entropy, negative log-likelihood, and connectionist temporal classification."""
 
+import math
 from collections.abc import Sequence
 
 import lucid
 from lucid.amp.autocasting import in_single_precision
+from lucid.api.reductions import shown
 from lucid.core.dtypes import FLOATING
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import P, apply, element_type
@@ -19,7 +21,7 @@ __all__ = ["cross_entropy", "ctc_loss", "linear_cross_entropy", "nll_loss"]
 
 
 def _class_weight(weight: Tensor | None, classes: int, name: str) -> Tensor | None:
-    if weight is not None and weight.shape != (classes,):
+    if weight is not None and shape_of(weight) != (classes,):
         raise ValueError(f"{name}: weight must hold one number for each of {classes} classes, not shape {weight.shape}")
     return weight
 
@@ -62,15 +64,19 @@ def _fold_weighted(losses: Tensor, target: Tensor, weight: Tensor | None, ignore
         return losses if reduction == "none" else ops.fold(losses, target, ignore_index, reduction)
     shares = _target_weights(weight, target, ignore_index)
     if reduction == "mean":
-        return (losses * shares).sum() / shares.sum()
+        every = {"dims": tuple(range(len(shape_of(shares)))), "keepdim": False}
+        return apply(P.sum, (losses * shares,), every) / apply(P.sum, (shares,), every)
     return reduced(losses * shares, reduction, "nll_loss")
 
 
 def _target_weights(weight: Tensor, target: Tensor, ignore_index: int) -> Tensor:
     """The weight of each target's class, 0 for those that are ignored."""
-    flat = target.reshape(-1)
-    rows = weight.expand(flat.shape[0], weight.shape[0])
-    return ops.pick(rows, flat, ignore_index).reshape(target.shape)
+    shape = shape_of(target)
+    count = math.prod(shape)
+    flat = target if len(shape) == 1 else P.reshape(target, shape=(count,))
+    rows = shown(P.broadcast_to, weight, {"shape": (count, *shape_of(weight))})
+    found = ops.pick(rows, flat, ignore_index)
+    return found if flat is target else P.reshape(found, shape=shape)
 
 
 @in_single_precision
@@ -115,9 +121,10 @@ def cross_entropy(
     if weight is None and not label_smoothing:
         return ops.cross_entropy(input, target, ignore_index, reduction)
     ops.raise_unless_classes("cross_entropy", input, target)
-    weight = _class_weight(weight, input.shape[1], "cross_entropy")
+    weight = _class_weight(weight, shape_of(input)[1], "cross_entropy")
     if not label_smoothing:
-        losses = ops.cross_entropy(input, target, ignore_index, "none")
+        params = {"ignore_index": ignore_index, "reduction": "none"}
+        losses = apply(ops.cross_entropy_primitive, (input, target), params)[0]
         return _fold_weighted(losses, target, weight, ignore_index, reduction)
     return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
 

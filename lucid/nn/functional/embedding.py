@@ -1,18 +1,22 @@
 """Tables of vectors: rows by index, bags of rows, and one-hot vectors."""
 
+import math
+
 import lucid
 from lucid import Tensor
 from lucid.arguments.promotion import as_floats
 from lucid.core import dtypes
-from lucid.core.arrays import full
+from lucid.core.arrays import counted, item
 from lucid.core.errors import ElementTypeError
-from lucid.core.primitive import P, element_type
-from lucid.core.tensor import is_plain, shape_of
+from lucid.core.primitive import P, apply, element_type
+from lucid.core.tensor import is_plain, shape_of, wrapped
 from lucid.ops.indexing import in_range
 from lucid.ops.nn import embedding as ops
+from lucid.ops.rules import is_array
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 _NO_CLASS = -(1 << 63)
+_ALL = (0,), False  # the dimensions of a vector, none of which is kept
 
 
 def _row(padding_idx: int | None, count: int, name: str) -> int | None:
@@ -198,19 +202,20 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     Tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.np_dtype.kind not in "iu":
+    if element_type(tensor).kind not in "iu":
         raise TypeError(f"one_hot: classes must be integers, not {tensor.dtype}; convert them with .long()")
+    shape = shape_of(tensor)
+    count = math.prod(shape)
+    flat = tensor if len(shape) == 1 else P.reshape(tensor, shape=(count,))
     if num_classes == -1:
-        if not tensor.numel():
+        if not count:
             raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")
-        num_classes = int(tensor.max()) + 1
+        num_classes = int(item(P.amax.kernel(flat._array, *_ALL)) if is_array(flat) else flat.max()) + 1
     if num_classes < 1:
         raise ValueError(f"one_hot: the number of classes must be positive, got {num_classes}")
-    shape, count = tensor.shape, tensor.numel()
-    flat = tensor if shape == (count,) else P.reshape(tensor, shape=(count,))
-    ones = Tensor._wrap(full((count,), 1, dtypes.INT64))
+    ones = wrapped(counted(count, 1, 0, dtypes.INT64))
     try:
-        rows = P.place_class(ones, flat, classes=num_classes, ignore_index=_NO_CLASS)
+        rows = apply(P.place_class, (ones, flat), {"classes": num_classes, "ignore_index": _NO_CLASS})
     except IndexError:
         raise ValueError(f"one_hot: classes must lie between 0 and {num_classes - 1}") from None
     return rows if flat is tensor else P.reshape(rows, shape=(*shape, num_classes))

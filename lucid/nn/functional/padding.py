@@ -5,8 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from lucid import Tensor
-from lucid.core.primitive import lift
+from lucid.core.primitive import apply, lift
+from lucid.core.tensor import shape_of
 from lucid.ops.nn.padding import MODES, padding_map
+from lucid.ops.nn.resampling import Maps
 from lucid.ops.rules import P
 
 __all__ = ["pad"]
@@ -42,23 +44,14 @@ def pad(
     x = lift(input)
     if (pad is None) == (padding is None):
         raise TypeError("pad: give pad, which may also be called padding, once")
-    pairs = _pairs(x, padding if pad is None else pad)
+    numbers = _integers(padding if pad is None else pad)
     if mode == "constant":
-        return _constant(x, pairs, 0 if value is None else value)
+        return _constant(x, numbers, 0 if value is None else value)
     if mode not in MODES:
         raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', not {mode!r}")
     if value:
         raise ValueError(f"pad: mode {mode!r} copies elements and takes no value, but {value} was given")
-    n = len(pairs)
-    if not 1 <= n <= 3 or x.ndim not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"pad: mode {mode!r} pads one, two or three dimensions behind the channels, so {n} pairs of numbers "
-            f"need a tensor with {n + 1} or {n + 2} dimensions, not shape {x.shape}"
-        )
-    for size, (low, high) in zip(x.shape[-n:], pairs, strict=True):
-        _raise_if_too_much(mode, size, low, high)
-    maps = [padding_map(mode, size, *pair) if any(pair) else None for size, pair in zip(x.shape[-n:], pairs)]
-    return P.resample(x, maps=tuple(maps))
+    return apply(P.resample, (x,), {"maps": _maps(mode, shape_of(x), numbers)})
 
 
 def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Tensor:
@@ -69,20 +62,38 @@ def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Tensor:
     Tensor([7, 1, 2, 7, 7])
     """
     x = lift(input)
-    return _constant(x, _pairs(x, pad), value)
+    return _constant(x, _integers(pad), value)
 
 
-def _pairs(x: Tensor, pad: Any) -> Pairs:
-    """(before, behind) for each of the last dimensions, in their order."""
+def _integers(pad: Any) -> Sizes:
     try:
-        numbers = [p.__index__() for p in pad]
+        return tuple([p.__index__() for p in pad])
     except (AttributeError, TypeError):
         raise TypeError(f"pad: expected a sequence of integers, not {pad!r}") from None
-    if len(numbers) % 2 or len(numbers) > 2 * x.ndim:
+
+
+def _pairs(sizes: Sizes, numbers: Sizes) -> Pairs:
+    """(before, behind) for each of the last dimensions, in their order."""
+    if len(numbers) % 2 or len(numbers) > 2 * len(sizes):
         raise RuntimeError(
-            f"pad: {len(numbers)} numbers for shape {x.shape}; expected two for each dimension, at most {2 * x.ndim}"
+            f"pad: {len(numbers)} numbers for shape {sizes}; expected two for each dimension, at most {2 * len(sizes)}"
         )
     return tuple(zip(numbers[-2::-2], numbers[::-2], strict=True))
+
+
+@lru_cache(maxsize=512)
+def _maps(mode: str, sizes: Sizes, numbers: Sizes) -> Maps:
+    """Where the elements of each dimension come from."""
+    pairs = _pairs(sizes, numbers)
+    n = len(pairs)
+    if not 1 <= n <= 3 or len(sizes) not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"pad: mode {mode!r} pads one, two or three dimensions behind the channels, so {n} pairs of numbers "
+            f"need a tensor with {n + 1} or {n + 2} dimensions, not shape {sizes}"
+        )
+    for size, (low, high) in zip(sizes[-n:], pairs, strict=True):
+        _raise_if_too_much(mode, size, low, high)
+    return tuple([padding_map(mode, size, *pair) if any(pair) else None for size, pair in zip(sizes[-n:], pairs)])
 
 
 def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
@@ -96,18 +107,21 @@ def _raise_if_too_much(mode: str, size: int, low: int, high: int) -> None:
         )
 
 
-def _constant(x: Tensor, pairs: Pairs, value: float) -> Tensor:
-    kept, places, shape = _around(x.shape, pairs)
+def _constant(x: Tensor, numbers: Sizes, value: float) -> Tensor:
+    sizes = shape_of(x)
+    kept, places, shape = _around(sizes, numbers)
     if kept is not None:
         x = P.slice(x, index=kept)
-    if shape == x.shape:
+        sizes = x.shape
+    if shape == sizes:
         return P.clone(x)
-    return P.pad(x, index=places, shape=shape, value=value)
+    return apply(P.pad, (x,), {"index": places, "shape": shape, "value": value})
 
 
 @lru_cache(maxsize=512)
-def _around(sizes: Sizes, pairs: Pairs) -> tuple[tuple[slice, ...] | None, tuple[slice, ...], Sizes]:
+def _around(sizes: Sizes, numbers: Sizes) -> tuple[tuple[slice, ...] | None, tuple[slice, ...], Sizes]:
     """What is kept of a shape, None for all of it, where that is in what it becomes, and the shape of this."""
+    pairs = _pairs(sizes, numbers)
     lead = len(sizes) - len(pairs)
     shape, whole = list(sizes), [slice(None)] * lead
     kept, places = whole.copy(), whole.copy()

@@ -199,14 +199,19 @@ lp_pool1d, lp_pool2d, lp_pool3d = for_dimensions(
 )
 
 
-def _equal_shares(name: str, x: Tensor, output_size: Any, n: int) -> tuple[EqualShares, ...]:
+def _equal_shares(name: str, shape: Sizes, output_size: Any, n: int) -> tuple[EqualShares, ...]:
     """Windows for the sizes asked for; None keeps the input's."""
     given = [output_size] * n if output_size is None or hasattr(output_size, "__index__") else list(output_size)
     if len(given) != n:
         raise ValueError(f"{name}: output_size must be one number or {n} of them, not {output_size!r}")
-    kept = [size if o is None else o for size, o in zip(x.shape[-n:], given, strict=True)]
+    kept = [size if o is None else o for size, o in zip(shape[-n:], given, strict=True)]
     sizes = each(kept, n, f"{name}: output_size")
-    return tuple([EqualShares(size, out) for size, out in zip(x.shape[-n:], sizes, strict=True)])
+    return tuple([EqualShares(size, out) for size, out in zip(shape[-n:], sizes, strict=True)])
+
+
+@lru_cache(maxsize=1024)
+def _shares_of(*how: Any) -> tuple[Maps, Any]:
+    return _counted_maps(_equal_shares(*how), True)
 
 
 def _adaptive_max_pool(n: int) -> Any:
@@ -214,7 +219,7 @@ def _adaptive_max_pool(n: int) -> Any:
 
     def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         x = _spatial(name, input, n)
-        return _max_pooled(name, x, _maps(_equal_shares(name, x, output_size, n)), return_indices)
+        return _max_pooled(name, x, _shares_of(name, shape_of(x), hashable(output_size), n)[0], return_indices)
 
     return adaptive_max_pool
 
@@ -240,7 +245,7 @@ def _adaptive_avg_pool(n: int) -> Any:
     def adaptive_avg_pool(input: Any, output_size: Any) -> Tensor:
         x = _spatial(name, input, n)
         require_fractions(x, name)
-        return _means(x, *_counted_maps(_equal_shares(name, x, output_size, n), True), None)
+        return _means(x, *_shares_of(name, shape_of(x), hashable(output_size), n), None)
 
     return adaptive_avg_pool
 

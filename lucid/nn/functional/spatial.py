@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid import Tensor
-from lucid.core.primitive import lift
+from lucid.core.dtypes import DIFFERENTIABLE
+from lucid.core.primitive import element_type, lift
 
 Sizes = tuple[int, ...]
 
@@ -58,7 +59,7 @@ def without_batch(out: Tensor, is_batched: bool) -> Tensor:
 
 def require_fractions(x: Tensor, name: str) -> None:
     """Linear maps with weights between 0 and 1 are for floating-point and complex numbers."""
-    if not x.is_floating_point() and not x.is_complex():
+    if element_type(x) not in DIFFERENTIABLE:
         raise RuntimeError(f"{name}: expected a floating-point tensor, not {x.dtype}; convert it, as in x.float()")
 
 

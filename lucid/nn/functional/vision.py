@@ -2,14 +2,14 @@
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import lucid
 from lucid import Tensor
 from lucid.api.shaping import in_own_memory
 from lucid.arguments.promotion import as_floats_alike
-from lucid.core.primitive import lift
-from lucid.core.tensor import shape_of
+from lucid.core.primitive import apply, lift
+from lucid.core.tensor import of_class, shape_of, wrapped
 from lucid.nn.functional import pooling
 from lucid.nn.functional.spatial import Sizes, each, require_fractions
 from lucid.ops.fused import given_back, in_working_type
@@ -22,7 +22,7 @@ from lucid.ops.nn.resampling import (
     interpolation_map,
     nearest_map,
 )
-from lucid.ops.rules import P
+from lucid.ops.rules import P, is_array
 
 __all__ = [
     "affine_grid",
@@ -255,9 +255,30 @@ def _ticks(size: int, align_corners: bool) -> Tensor:
 # --- channels ------------------------------------------------------------------------------------
 
 
+class _Order(NamedTuple):
+    """The parameters of the views that bring elements into another order."""
+
+    apart: dict[str, Sizes]
+    moved: dict[str, Sizes]
+    joined: dict[str, Sizes]
+
+
+def _order(apart: Sizes, dims: Sizes, joined: Sizes) -> _Order:
+    return _Order({"shape": apart}, {"dims": dims}, {"shape": joined})
+
+
+def _rearranged(x: Tensor, order: _Order) -> Tensor:
+    """Elements of a tensor that is taken apart, its dimensions moved, and joined again, in memory of its own."""
+    if is_array(x):
+        moved = P.permute.kernel(P.reshape.kernel(x._array, **order.apart), **order.moved)
+        return of_class((x,), wrapped(P.reshape.kernel(P.clone.kernel(moved), **order.joined)))
+    view = apply(P.permute, (apply(P.reshape, (x,), order.apart),), order.moved)
+    return in_own_memory(apply(P.reshape, (view,), order.joined), x)
+
+
 def _image(name: str, input: Any) -> Tensor:
     x = lift(input)
-    if x.ndim < 3:
+    if len(shape_of(x)) < 3:
         raise RuntimeError(f"{name}: expected at least 3 dimensions, (…, C, H, W), not shape {x.shape}")
     return x
 
@@ -273,13 +294,17 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """
     x = _image("pixel_shuffle", input)
     (r,) = each(upscale_factor, 1, "pixel_shuffle: upscale_factor", 1)
-    *lead, channels, h, w = x.shape
+    return _rearranged(x, _shuffled(shape_of(x), r))
+
+
+@lru_cache(maxsize=512)
+def _shuffled(shape: Sizes, r: int) -> _Order:
+    *lead, channels, h, w = shape
     if channels % (r * r):
-        raise RuntimeError(f"pixel_shuffle: {channels} channels of {x.shape} are no multiple of {r}²")
-    n = len(lead)
-    apart = x.reshape(*lead, channels // (r * r), r, r, h, w)
-    moved = apart.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
-    return in_own_memory(moved.reshape(*lead, channels // (r * r), h * r, w * r), x)
+        raise RuntimeError(f"pixel_shuffle: {channels} channels of {shape} are no multiple of {r}²")
+    n, left = len(lead), channels // (r * r)
+    dims = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
+    return _order((*lead, left, r, r, h, w), dims, (*lead, left, h * r, w * r))
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -292,13 +317,17 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     """
     x = _image("pixel_unshuffle", input)
     (r,) = each(downscale_factor, 1, "pixel_unshuffle: downscale_factor", 1)
-    *lead, channels, h, w = x.shape
+    return _rearranged(x, _unshuffled(shape_of(x), r))
+
+
+@lru_cache(maxsize=512)
+def _unshuffled(shape: Sizes, r: int) -> _Order:
+    *lead, channels, h, w = shape
     if h % r or w % r:
-        raise RuntimeError(f"pixel_unshuffle: {h} by {w} elements of {x.shape} cannot be divided by {r}")
-    n = len(lead)
-    apart = x.reshape(*lead, channels, h // r, r, w // r, r)
-    moved = apart.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return in_own_memory(moved.reshape(*lead, channels * r * r, h // r, w // r), x)
+        raise RuntimeError(f"pixel_unshuffle: {h} by {w} elements of {shape} cannot be divided by {r}")
+    n, rows, columns = len(lead), h // r, w // r
+    dims = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return _order((*lead, channels, rows, r, columns, r), dims, (*lead, channels * r * r, rows, columns))
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -310,10 +339,11 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     Tensor([0, 2, 1, 3])
     """
     x = lift(input)
-    if x.ndim < 3:
+    shape = shape_of(x)
+    if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle: expected shape (N, C, …), not {x.shape}")
     (g,) = each(groups, 1, "channel_shuffle: groups", 1)
-    if x.shape[1] % g:
-        raise RuntimeError(f"channel_shuffle: {x.shape[1]} channels of {x.shape} do not fall into {g} groups")
-    n, channels, *rest = x.shape
-    return in_own_memory(lucid.transpose(x.reshape(n, g, channels // g, *rest), 1, 2).reshape(n, channels, *rest), x)
+    n, channels, *rest = shape
+    if channels % g:
+        raise RuntimeError(f"channel_shuffle: {channels} channels of {x.shape} do not fall into {g} groups")
+    return _rearranged(x, _order((n, g, channels // g, *rest), (0, 2, 1, *range(3, 3 + len(rest))), shape))

@@ -304,7 +304,7 @@ def pick(x: Tensor, target: Tensor, ignore_index: int) -> Tensor:
     >>> pick(lucid.tensor([[1.0, 2.0], [3.0, 4.0]]), lucid.tensor([1, -1]), ignore_index=-1)
     Tensor([2., 0.])
     """
-    return P.pick_class(x, target, ignore_index=ignore_index)
+    return apply(pick_class, (x, target), {"ignore_index": ignore_index})
 
 
 def fold(rows: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
@@ -315,4 +315,4 @@ def fold(rows: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Ten
     >>> fold(lucid.tensor([1.0, 2.0, 6.0]), lucid.tensor([0, -1, 0]), ignore_index=-1, reduction="mean")
     Tensor(3.5)
     """
-    return P.fold_rows(rows, target, ignore_index=ignore_index, reduction=reduction, lead=0)
+    return apply(fold_rows, (rows, target), {"ignore_index": ignore_index, "reduction": reduction, "lead": 0})
