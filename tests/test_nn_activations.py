@@ -230,6 +230,24 @@ def test_rrelu_inside_vmap_asks_what_randomness_means():
     assert len(np.unique(apart)) == 12
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_glu_has_the_bits_of_its_steps(dtype, dim):
+    x = lucid.tensor(rng.standard_normal((6, 4, 2))).to(getattr(lucid, dtype))
+    value, gate = lucid.split(x, x.shape[dim] // 2, dim)
+    assert functions.glu(x, dim).tolist() == (value * lucid.sigmoid(gate)).tolist()
+    assert functions.glu(x[:0], 0).shape == (0, 4, 2)
+
+
+def test_glu_of_a_view_whose_base_has_got_a_history():
+    base, factor = lucid.ones(2, 4), lucid.tensor(2.0, requires_grad=True)
+    view = base[0]
+    base.mul_(factor)
+    (change,) = autograd.grad(functions.glu(view).sum(), [factor])
+    gate = special.expit(2.0)
+    np.testing.assert_allclose(change.item(), 2 * (gate + 2 * gate * (1 - gate)), rtol=1e-6)
+
+
 # --- errors and warnings -------------------------------------------------------------------------
 
 REFUSED = [

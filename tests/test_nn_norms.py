@@ -182,6 +182,16 @@ def test_running_statistics_move_by_the_bits_of_single_operations(dtype):
     assert mean.dtype is dtype and mean.tolist() == want[0].tolist() and variance.tolist() == want[1].tolist()
 
 
+@pytest.mark.parametrize("dtype", [lucid.float32, lucid.float64], ids=str)
+def test_evaluation_has_the_bits_of_single_operations(dtype):
+    x, mean, variance, weight, bias = [lucid.tensor(numbers(*s)).to(dtype) for s in ((7, 3), (3,), (3,), (3,), (3,))]
+    variance = variance.abs()
+    scale = lucid.rsqrt(variance + 1e-3) * weight
+    want = ops.channel_affine(x, scale, bias - mean * scale)
+    for other in (mean, mean.to(lucid.float64)):
+        assert F.batch_norm(x, other, variance, weight, bias, eps=1e-3).tolist() == want.tolist()
+
+
 def test_running_statistics_that_are_views_or_not_free():
     x = lucid.tensor(numbers(5, 3))
     want = [lucid.zeros(3, dtype=lucid.float64), lucid.ones(3, dtype=lucid.float64)]

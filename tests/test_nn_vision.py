@@ -228,6 +228,33 @@ def test_shuffles_reverse_each_other():
     np.testing.assert_array_equal(F.channel_shuffle(F.channel_shuffle(x, 2), 4).numpy(), x.numpy())
 
 
+SHUFFLES = {
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 2),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+    "of one": lambda x: F.pixel_shuffle(x, 1),
+}
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES.values(), ids=SHUFFLES)
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2)])
+def test_shuffled_elements_have_memory_of_their_own_in_every_mode(shuffle, order):
+    x = random(2, 4, 4, 4).permute(order)
+    want = shuffle(x)
+    assert want.is_contiguous() and not want.is_view()
+    before = x.numpy().copy()
+    shuffle(x).zero_()
+    np.testing.assert_array_equal(x.numpy(), before)
+    recorded = shuffle(x.clone().requires_grad_())
+    for found in (recorded.detach(), func.vmap(shuffle)(x[None])[0], lucid.compile(shuffle)(x)):
+        np.testing.assert_array_equal(found.numpy(), want.numpy())
+    base, factor = random(2, 2, 4, 4, 4), lucid.tensor(2.0, dtype=lucid.float64, requires_grad=True)
+    view = base[0]
+    base.mul_(factor)
+    (change,) = autograd.grad(shuffle(view).sum(), [factor])
+    np.testing.assert_allclose(change.item(), (view / factor).sum().item())
+
+
 WRONG = [
     (lambda x: F.interpolate(x), "either size or scale_factor"),
     (lambda x: F.interpolate(x, size=3, scale_factor=2), "only one"),

@@ -11,13 +11,13 @@ from lucid import Tensor
 from lucid.arguments.promotion import as_floats, as_floats_alike
 from lucid.core import modes
 from lucid.core.errors import ArgumentError
-from lucid.core.primitive import apply
+from lucid.core.primitive import apply, element_type
 from lucid.core.tensor import is_plain, shape_of
 from lucid.kinds.batched import Batched
 from lucid.nn.functional.spatial import Sizes
 from lucid.ops.fused import given_back, in_working_type
 from lucid.ops.nn import normalization as ops
-from lucid.ops.one_loop import one_loop_into
+from lucid.ops.one_loop import one_loop, one_loop_into
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -161,11 +161,18 @@ def _values_per_channel(name: str, shape: Sizes, of: str, count: int) -> int:
 
 
 def _by_running(x: Tensor, mean: Tensor, variance: Tensor, weight: Any, bias: Any, eps: float) -> Tensor:
-    mean, variance = mean.to(x.np_dtype), variance.to(x.np_dtype)
-    scale = lucid.rsqrt(variance + eps)
+    kind = element_type(x)
+    mean, variance = [s if element_type(s) is kind else s.to(kind) for s in (mean, variance)]
+    scale = _inverse_deviation(variance, eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     return apply(ops.channel_affine, (x, scale, shift), {})
+
+
+@one_loop(2)
+def _inverse_deviation(variance: Any, eps: Any) -> Any:
+    """What brings elements to the variance 1."""
+    return lucid.rsqrt(variance + eps)
 
 
 def _follow(*pairs: tuple[Tensor | None, Tensor, float], momentum: float) -> None:
