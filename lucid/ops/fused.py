@@ -15,7 +15,7 @@ from lucid.core.arrays import ARRAY, copy, shares_memory
 from lucid.core.kernels import WithBackward, declared, has_own, reference
 from lucid.core.levels import new_level
 from lucid.core.node import Node, array_of, raise_if_freed, tensor_of
-from lucid.core.primitive import Primitive, bare, lift, registry, variable
+from lucid.core.primitive import Primitive, bare, element_type, lift, registry, variable
 from lucid.core.tensor import Tensor
 from lucid.kinds.batched import Batched
 from lucid.kinds.dual import Dual
@@ -246,12 +246,13 @@ def in_working_type(name: str, *args: Any) -> tuple[list[Any], np.dtype[Any]]:
     Double precision stands alone; all else is computed in single precision. None stays None.
     """
     tensors: list[Any] = [a if a is None or isinstance(a, Tensor) else lift(a) for a in args]
-    kind: np.dtype[Any] = tensors[0].np_dtype
+    kind: np.dtype[Any] = element_type(tensors[0])
     working = _F64 if kind == _F64 else _F32
     for k, t in enumerate(tensors):
-        if t is None or t.np_dtype == working:
+        own = working if t is None else element_type(t)
+        if own is working or own == working:
             continue
-        if working == _F64 or t.np_dtype == _F64 or t.np_dtype not in dtypes.FLOATING:
+        if working is _F64 or own == _F64 or own not in dtypes.FLOATING:
             raise_mixed(name, tensors)
         tensors[k] = cast(t, working)
     return tensors, kind
@@ -259,4 +260,5 @@ def in_working_type(name: str, *args: Any) -> tuple[list[Any], np.dtype[Any]]:
 
 def given_back(out: Any, kind: np.dtype[Any]) -> Any:
     """A result in the type that the operands had."""
-    return out if out.np_dtype == kind else cast(out, kind)
+    own = element_type(out)
+    return out if own is kind or own == kind else cast(out, kind)

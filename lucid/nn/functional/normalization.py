@@ -10,6 +10,7 @@ import lucid
 from lucid import Tensor
 from lucid.arguments.promotion import as_floats, as_floats_alike
 from lucid.core import modes
+from lucid.core.dtypes import float32
 from lucid.core.errors import ArgumentError
 from lucid.core.primitive import apply, element_type
 from lucid.core.tensor import is_plain, shape_of
@@ -134,7 +135,7 @@ def batch_norm(
     >>> mean, variance
     (Tensor([0.2]), Tensor([1.1]))
     """
-    (x, w, b), kind = in_working_type("batch_norm", *as_floats_alike((input, weight, bias), lucid.float32.numpy))
+    (x, w, b), kind = in_working_type("batch_norm", *as_floats_alike((input, weight, bias), float32.numpy))
     shape = shape_of(x)
     if shape == (0,):  # no elements, so no channels whose number could be wrong, and nothing to learn
         return given_back(x.clone(), kind)
