@@ -409,9 +409,7 @@ class Tensor(TensorFields, Methods):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        return format(self.item(), spec)
+        return format(self.item(), spec) if spec else repr(self)
 
     @property
     def grad_fn(self) -> Any:

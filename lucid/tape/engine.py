@@ -307,8 +307,7 @@ def _add(held: list[Any], new: Any, own: bool) -> None:
     elif own and table["added_into"](new, before):
         held[1], held[2] = new, True
     else:
-        held[1] = _sum(before, new)
-        held[2] = True
+        held[1], held[2] = _sum(before, new), True
 
 
 def _add_to_operand(node: Any, ct: Any, pending: dict[int, list[Any]], leaves: dict[int, list[Any]]) -> bool:
@@ -421,9 +420,7 @@ def _sum(a: Any, b: Any) -> Any:
     if type(a) is Parts:
         a.add(_wrapped(b))
         return a
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return _wrapped(a) + _wrapped(b)
-    return table["add"](a, b)
+    return _wrapped(a) + _wrapped(b) if isinstance(a, Tensor) or isinstance(b, Tensor) else table["add"](a, b)
 
 
 def _wrapped(ct: Any) -> Tensor:
@@ -432,9 +429,7 @@ def _wrapped(ct: Any) -> Tensor:
 
 def _shown(ct: Any) -> Tensor:
     """A cotangent for a hook to look at: other gradients may share its memory, so it cannot be written."""
-    if isinstance(ct, Tensor):
-        return ct
-    return Tensor._wrap(table["read_only"](ct))
+    return ct if isinstance(ct, Tensor) else Tensor._wrap(table["read_only"](ct))
 
 
 def _hooked(hook: Any, ct: Any, what: str) -> Any:
@@ -578,10 +573,7 @@ def _raise_misfit(leaf: Tensor, gradient: Any) -> None:
 
 
 def _into_plain_leaf(held: list[Any], create_graph: bool) -> bool:
-    """The gradient of a leaf outside of transforms and hooks, if it is an array that needs no copy; whether it was.
-
-    A first one must be an array that nobody else can reach.
-    """
+    """The gradient of a leaf outside of transforms and hooks, if it is an array that is taken or added without a copy."""
     leaf, gradient, own = held
     if leaf._level or type(gradient) is not ARRAY or not leaf._requires_grad or gradient.dtype is not leaf._array.dtype:
         return False
