@@ -3,6 +3,7 @@
 A part is a view of the result, and what fills it a view of an operand, or one number.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,7 +16,6 @@ from lucid.backends.cpu.launch.copies import (
     cleared_around,
     copied,
     empty,
-    is_large,
     reshaped,
     triangle,
     write,
@@ -28,6 +28,7 @@ from lucid.tape.geometry import overlaps
 
 _REFERENCE = kernels.tables[kernels.REFERENCE]
 Ints = tuple[int, ...]
+_LEAST_BOXES = 1 << 19  # bytes, up to which one thread has filled all before they are found
 
 
 def _slices(index: tuple[Any, ...], ndim: int) -> list[slice]:
@@ -67,8 +68,13 @@ def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
     return out
 
 
+def _pays(shape: Ints, x: Any) -> bool:
+    """Whether threads make up for finding the boxes around a part."""
+    return math.prod(shape) * x.itemsize >= _LEAST_BOXES
+
+
 def _slice_back(x: Any, index: tuple[Any, ...], shape: Ints) -> Any:
-    if is_large(shape, x.itemsize):
+    if _pays(shape, x):
         return _placed(x, index, shape, np.zeros((), x.dtype))
     out = np.zeros(shape, x.dtype)
     out[index] = x
@@ -82,7 +88,7 @@ def _padded_by_reference() -> Any:
 
 def _pad(x: Any, index: tuple[Any, ...], shape: Ints, value: Any) -> Any:
     padded = _padded_by_reference()
-    if not is_large(shape, x.itemsize):
+    if not _pays(shape, x):
         return padded(x, index, shape, value)
     nothing = (slice(0),) * x.ndim
     around = padded(

@@ -4,7 +4,6 @@ What is copied is bytes, so the types of elements do not matter, only their size
 does it; without it NumPy does, in one thread.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,8 +107,3 @@ def flipped(x: Any, dims: tuple[int, ...]) -> Any:
 def rolled(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     """A copy in which the elements before some place go to the end, along each dimension."""
     return np.roll(x, shifts, dims)
-
-
-def is_large(shape: tuple[int, ...], itemsize: int) -> bool:
-    """Whether copying so many elements is worth more than one call of NumPy."""
-    return math.prod(shape) * itemsize > 1 << 16

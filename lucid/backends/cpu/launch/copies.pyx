@@ -618,10 +618,6 @@ cdef inline bint _pays(Py_ssize_t size) noexcept nogil:
     return size * _BYTE >= _LEAST_WORK
 
 
-def is_large(shape, Py_ssize_t itemsize):
-    return _pays(_bytes(shape, itemsize))
-
-
 cdef inline bint _is_plain(shape, Py_ssize_t size):
     """Whether an array of this shape, of so many bytes by `_bytes`, can be made here."""
     return size >= 0 and len(<tuple>shape) <= DIMS
