@@ -63,6 +63,49 @@ def test_bits_of_a_row_do_not_depend_on_what_is_around_it(name: str, dtype: str)
             np.testing.assert_array_equal(together[k], reduced(name, x[k].copy(), (0,)))
 
 
+SHORT = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 28, 31, 33, 48, 63, 64)
+EDGES = (0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 3e38, 1e-45)
+
+
+@pytest.mark.parametrize("name", [*REFERENCES, "argmax", "argmin", "norm"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8", "bool", "complex64"])
+def test_short_rows_side_by_side_have_the_bits_of_one_row(name: str, dtype: str) -> None:
+    """Also of numbers that are not ordinary, and where parts of a result lie apart."""
+    if dtype == "complex64" and name not in ("sum", "prod", "all", "norm"):
+        pytest.skip("complex numbers have no order")
+    if name in ("logsumexp", "norm") and dtype[0] not in "fc":
+        pytest.skip("it is one of floats")
+    f = {"norm": lambda x, d: lucid.linalg.norm(x, dim=d)}.get(name, getattr(lucid, name))
+    rng = np.random.default_rng(len(name))
+    for count in SHORT:
+        x = numbers((37, count), dtype) if dtype != "complex64" else rng.standard_normal((37, 2 * count)).view("c16")
+        x = x.astype(dtype)
+        if dtype[0] == "f":
+            with np.errstate(over="ignore"):
+                edges = rng.choice(EDGES, (12, count)).astype(dtype)
+            x[:12] = np.where(rng.random((12, count)) < 0.7, edges, x[:12])
+        alone = np.stack([f(lucid.tensor(row), 0).numpy() for row in x])
+        apart = np.zeros((37, 2 * count + 1), dtype)
+        apart[:, 1::2] = x
+        for view in (x, apart[:, 1::2], np.concatenate([x, x], 1)[:, :count]):
+            assert f(lucid.from_numpy(view), 1).numpy().tobytes() == alone.tobytes(), count
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "var"])
+def test_short_blocks_of_one_result_are_taken_side_by_side(name: str) -> None:
+    """In any order of dimensions, and with the same bits whoever takes them."""
+    for count in SHORT[1:]:  # single elements are columns
+        x = numbers((5, 37, 3, count), "float64")
+        wanted = {"sum": np.sum, "amax": np.max, "var": lambda x, dims: np.var(x, dims, ddof=1)}[name]
+        for dims in ((0, 1, 3), (1, 3), (0, 3)):
+            found = reduced(name, x, dims)
+            np.testing.assert_allclose(found, wanted(x, dims), 1e-10, 1e-12)
+            for k in range(3):  # of which the parts lie elsewhere
+                np.testing.assert_array_equal(found[..., k], reduced(name, x[..., k : k + 1, :], dims)[..., 0])
+            by_step = np.stack([x, x], -1)[..., 1]
+            np.testing.assert_array_equal(found, reduced(name, by_step, dims))
+
+
 @pytest.mark.parametrize("name", ["sum", "amax", "logsumexp"])
 def test_bits_do_not_depend_on_strides_and_alignment(name: str) -> None:
     for count in (5, 100, 4097):

@@ -3,8 +3,9 @@
 The tree by which elements are put together depends on the shape alone. The elements of a run are divided into blocks; in
 a block, element i goes into accumulator i mod 64, in order; accumulators are put together in halves, and so are the
 blocks, by 16 accumulators, or 8 where numbers take more than 4 bytes. Vectors of any width give the same bits, and so do
-threads, which take whole blocks. Where the elements that are put together lie apart and their neighbours belong to other
-results, each result has one accumulator in a block of rows, and vectors hold neighbours.
+threads, which take whole blocks. Short blocks are taken side by side: vectors hold the same accumulator of several. Where
+the elements that are put together lie apart and their neighbours belong to other results, each result has one accumulator
+in a block of rows, and vectors hold neighbours.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ BLOCK = 4096  # elements of a row that are put together, at most
 _I64, _I32, _F32 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32)
 
 
-FUNCTIONS_OF_A_FOLD = ("run", "merge", "columns", "merge_columns", "narrow")  # the last where it pays
+FUNCTIONS_OF_A_FOLD = ("run", "merge", "columns", "merge_columns", "beside", "narrow")  # the last where it pays
 
 
 class FoldPlan:
@@ -265,6 +266,117 @@ def run(plan: FoldPlan, name: str) -> Function:
     f.loop(f.argument("rows"), 1, row)
     f.effect("ret void")
     return f
+
+
+def beside(plan: FoldPlan, name: str) -> Function:
+    """As `run`, of at least as many rows as a vector has places, each of at most ACCUMULATORS elements.
+
+    Vectors hold one element of rows side by side, and the last ones overlap those before them. Each element has an
+    accumulator of its own; those without are left out, since they would change nothing.
+    """
+    parameters = [("states", "ptr"), ("x", "ptr"), ("stride", "i64"), ("count", "i64"), ("place", "i64")]
+    f = Function(name, [*parameters, ("rows", "i64"), ("step", "i64"), ("given", "ptr")])
+    x, stride, count, place = [f.argument(n) for n, _ in parameters[1:]]
+    rows, step = f.argument("rows"), f.argument("step")
+    within, lanes, size = plan.within, plan.within.lanes, plan.element.bytes
+    targets = [f.entry("states", k, POINTER) for k in range(len(plan.states))]
+    accumulators = [f.room(ACCUMULATORS * lanes, t) for t in within.states]
+    start = f.constant(0, COUNT) if within is not plan else place
+    wide = plan.element.wide(lanes)
+    chunk = 1 if wide.is_complex else min(16 // size, lanes)  # elements that one load of each row gets
+
+    def accumulator(i: Value) -> list[tuple[Value, Type]]:
+        return [(f.beyond(a, i * (lanes * t.bytes)), t.wide(lanes)) for a, t in zip(accumulators, within.states)]
+
+    def put(i: Value, state: Sequence[Value]) -> None:
+        for value, (at, _) in zip(state, accumulator(i), strict=True):
+            f.store(value, at.text)
+
+    def state(i: Value) -> list[Value]:
+        return [f.load(at.text, t) for at, t in accumulator(i)]
+
+    def some(r: Value) -> Sequence[Value]:
+        first = f.minimum(r, rows - lanes)
+        base = f.beyond(x, first * step)
+        given = [f.load(f.beyond(f.argument("given"), first * size).text, wide)] if plan.has_number else []
+
+        def lift(i: Value, vector: Any) -> None:
+            places = f.spread(f.convert(start + i, within.place), lanes)
+            put(i, within.combined(f, within.units(f, lanes), within.lifted(f, [vector, *given], places)))
+
+        def chunks(i: Value) -> Sequence[Value]:
+            at = f.minimum(i, count - chunk)
+            for k, vector in enumerate(_transposed(f, f.beyond(base, at * size), step, wide, chunk)):
+                lift(at + k, vector)
+            return []
+
+        def one(i: Value) -> Sequence[Value]:
+            lift(i, _picked(f, f.beyond(base, i * stride), step, wide))
+            return []
+
+        whole = f.constant(0, COUNT)
+        if chunk > 1:
+            whole = f.select(stride.equals(size) & (count >= chunk), count, 0)
+            f.loop(whole, chunk, chunks)
+        f.loop(count, 1, one, start=whole)
+
+        def halved(level: Value) -> Sequence[Value]:
+            half = f.constant(ACCUMULATORS // 2, COUNT) >> level
+
+            def pair(j: Value) -> Sequence[Value]:
+                put(j, within.combined(f, state(j), state(j + half)))
+                return []
+
+            f.loop(f.minimum(half, count - half), 1, pair)
+            return []
+
+        f.loop(f.constant(ACCUMULATORS.bit_length() - 1, COUNT), 1, halved)
+        found = plan.after_block(f, state(f.constant(0, COUNT)), place)
+        for value, target, type in zip(found, targets, plan.states):
+            f.store(value, f.beyond(target, first * type.bytes).text)
+        return []
+
+    f.loop(rows, lanes, some)
+    f.effect("ret void")
+    return f
+
+
+def _transposed(f: Function, base: Value, step: Value, wide: Type, chunk: int) -> list[Value]:
+    """The first `chunk` elements of rows that are `step` bytes apart: a vector for each, with the rows side by side."""
+    stored = wide.stored.wide(chunk)
+    rows = [f.load(f.beyond(base, step * k).text, stored, wide.bytes) for k in range(wide.lanes)]
+    parts = []  # every chunk-th row, so that what is interleaved below comes in the order of rows
+    for q in range(chunk):
+        pieces = rows[q::chunk]
+        while len(pieces) > 1:
+            pieces = [f.joined(a, b) for a, b in zip(pieces[::2], pieces[1::2])]
+        parts.append(pieces[0])
+    half, groups = chunk // 2, range(0, wide.lanes, chunk)
+    masks = [
+        [k + j + part * half + other * wide.lanes for k in groups for j in range(half) for other in (0, 1)]
+        for part in (0, 1)
+    ]
+    for _ in range(half.bit_length()):
+        parts = [f.shuffled(a, b, mask) for a, b in zip(parts[:half], parts[half:]) for mask in masks]
+    return [_as_numbers(f, p, wide) for p in parts]
+
+
+def _picked(f: Function, base: Value, step: Value, wide: Type) -> Any:
+    """One element of each of some rows that are `step` bytes apart."""
+    part = wide.part
+    found = []
+    for offset in range(0, wide.bytes, part.bytes):
+        stored = part.stored
+        scalars = [f.load(f.beyond(base, step * k + offset).text, stored, part.bytes) for k in range(wide.lanes)]
+        found.append(_as_numbers(f, f.gathered(scalars), part))
+    return Complex(*found) if wide.is_complex else found[0]
+
+
+def _as_numbers(f: Function, bits: Value, type: Type) -> Value:
+    """Numbers of a type from the bytes that they take."""
+    if type.of == "i1":
+        return bits.differs(0)
+    return f.from_bits(bits, type.of) if type.is_float else Value(f, bits.text, type)
 
 
 def merge(plan: FoldPlan, name: str) -> Function:

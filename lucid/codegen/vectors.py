@@ -363,6 +363,14 @@ class Function:
         mask = f"<{lanes} x i32> zeroinitializer"
         return self.write(f"shufflevector {wide} {one.text}, {wide} poison, {mask}", wide)
 
+    def gathered(self, values: Sequence[Value]) -> Value:
+        """A vector of single numbers."""
+        wide = values[0].type.wide(len(values))
+        found = "poison"
+        for k, value in enumerate(values):
+            found = self.write(f"insertelement {wide} {found}, {value.type} {value.text}, i64 {k}", wide).text
+        return Value(self, found, wide)
+
     def places(self, lanes: int) -> Value:
         """The numbers 0, 1, 2, … of the places of a vector."""
         numbers = ", ".join(f"i64 {k}" for k in range(lanes))

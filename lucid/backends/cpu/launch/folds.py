@@ -8,9 +8,8 @@ from typing import Any
 
 
 class Reduction:
-    """Generated loops of a fold over elements of a type: `run`, `merge`, `columns` and `merge_columns` of codegen.folds.
-
-    `narrow` may follow, of vectors of so many `lanes`.
+    """Generated loops of a fold over elements of a type: those of `codegen.folds.FUNCTIONS_OF_A_FOLD`, of which `narrow` may
+    be missing, with vectors of so many `lanes`.
     """
 
     def __init__(

@@ -3,11 +3,13 @@
 
 The elements that are put together are divided into blocks. What a block gives is a state, in memory of its own, and the
 states of the blocks of one result are merged when all are there. Which elements are in a block depends on the shape.
-Rows of one block each are taken some at a time, and so are blocks of columns that are fewer than a vector has.
+Rows of one block each are taken some at a time, and so are short blocks, and those of columns that are fewer than a
+vector has.
 """
 
 cimport numpy as np
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -22,6 +24,7 @@ cdef enum:
     APART = 16  # states, from one block of columns to the next, at least
     TOGETHER = 64  # rows that are taken at once, at most
     BESIDE = 512  # columns of one block that are taken at once
+    SHORT = 64  # elements of rows that are taken side by side, at most, as in codegen.folds
 
 cdef Py_ssize_t _BLOCK = 4096  # elements in a row, as in codegen.folds
 cdef Py_ssize_t _AT_ONCE = 8192  # elements of rows that are taken at once
@@ -56,9 +59,10 @@ cdef struct Task:
     Merge merge
     Columns columns
     MergeColumns merge_columns
+    Run beside
     Narrow narrow  # NULL where there is none
     Py_ssize_t lanes  # of its vectors
-    bint is_narrow
+    bint is_narrow, is_beside
     int states
     Py_ssize_t sizes[STATES]
     char* memory[STATES]
@@ -212,6 +216,30 @@ cdef void _do_narrow(Task* task, Py_ssize_t unit) noexcept nogil:
     task.narrow(states, x, task.stride, task.block, task.width, begin * task.block, APART)
 
 
+cdef inline void _run_rows(Task* task, char** states, char* x, Py_ssize_t rows, char* given) noexcept nogil:
+    """The states of blocks that lie `step` bytes apart."""
+    cdef Run run = task.beside if task.count <= SHORT and rows >= task.lanes else task.run
+    run(states, x, task.stride, task.count, 0, rows, task.step, given)
+
+
+cdef void _do_beside(Task* task, Py_ssize_t unit) noexcept nogil:
+    """Some of several short blocks of one result, along the innermost of the dimensions around them."""
+    cdef Py_ssize_t first = unit % task.groups * task.together, rest = unit // task.groups
+    cdef Py_ssize_t outers = task.blocks // task.rows, outer = rest % outers, result = rest // outers
+    cdef Py_ssize_t place = result * task.blocks + outer * task.rows + first
+    cdef char* x = task.x + _offset(&task.kept, result) + _offset(&task.outer, outer) + first * task.step
+    cdef Py_ssize_t rows = min(task.together, task.rows - first)
+    cdef char* states[STATES]
+    cdef char given[8 * TOGETHER]  # the number of the result, for each row
+    cdef int k
+    for k in range(task.states):
+        states[k] = task.memory[k] + place * task.sizes[k]
+    if task.given != NULL:
+        for k in range(rows):
+            memcpy(given + k * task.size, _given(task, result), task.size)
+    _run_rows(task, states, x, rows, given if task.given != NULL else NULL)
+
+
 cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
     """Some results of one block each."""
     cdef Py_ssize_t line = unit // task.groups, first = unit % task.groups * task.together
@@ -221,9 +249,8 @@ cdef void _do_rows(Task* task, Py_ssize_t unit) noexcept nogil:
     cdef int k
     for k in range(task.states):
         states[k] = own[k]
-    task.run(
-        states, task.x + _offset(&task.kept, line) + first * task.step, task.stride, task.count, 0, rows, task.step,
-        _given(task, line * task.rows + first),
+    _run_rows(
+        task, states, task.x + _offset(&task.kept, line) + first * task.step, rows, _given(task, line * task.rows + first)
     )
     task.merge_columns(task.out + (line * task.rows + first) * task.itemsize, states, 1, rows, rows)
 
@@ -242,6 +269,8 @@ cdef void _do_merge(Task* task, Py_ssize_t group) noexcept nogil:
 cdef inline Py_ssize_t _units(Task* task) noexcept nogil:
     if task.is_narrow:
         return task.results * (task.blocks // task.inner_blocks) * ((task.inner_blocks + BLOCKS - 1) // BLOCKS)
+    if task.is_beside:
+        return task.results * (task.blocks // task.rows) * task.groups
     return task.results * (task.groups if task.rows else task.pieces * task.blocks)
 
 
@@ -251,6 +280,8 @@ cdef void _part_of_blocks(void* given, Py_ssize_t part, int who) noexcept nogil:
     for unit in range(all * part // task.parts, all * (part + 1) // task.parts):
         if task.is_narrow:
             _do_narrow(task, unit)
+        elif task.is_beside:
+            _do_beside(task, unit)
         elif task.merges:
             _do_unit(task, unit)
         elif task.width:
@@ -292,7 +323,8 @@ cdef class Reduction:
         self.start.merge = <Merge><void*><size_t>addresses[1]
         self.start.columns = <Columns><void*><size_t>addresses[2]
         self.start.merge_columns = <MergeColumns><void*><size_t>addresses[3]
-        self.start.narrow = <Narrow><void*><size_t>addresses[4] if len(addresses) > 4 else NULL
+        self.start.beside = <Run><void*><size_t>addresses[4]
+        self.start.narrow = <Narrow><void*><size_t>addresses[5] if len(addresses) > 5 else NULL
         self.start.lanes = lanes
         self.start.states = len(states)
         for k, size in enumerate(states):
@@ -374,6 +406,12 @@ cdef class Reduction:
                 task.rows, task.step = task.kept.shape[k], task.kept.strides[k]
             task.together = max(min(_AT_ONCE // task.count, TOGETHER), 1)
             task.groups = (task.rows + task.together - 1) // task.together
+        k = task.outer.count - 1
+        task.is_beside = task.merges and not task.width and task.count <= SHORT and task.outer.shape[k] >= task.lanes
+        if task.is_beside:
+            task.outer.count = k
+            task.rows, task.step, task.together = task.outer.shape[k], task.outer.strides[k], TOGETHER
+            task.groups = (task.rows + TOGETHER - 1) // TOGETHER
         task.results = _product(&task.kept)
         memory = NULL
         if task.merges:
