@@ -2,10 +2,11 @@
 
 The elements along the dimension of a scan are put together one by one, in order: what comes out depends on nothing else.
 Vectors hold elements of different scans. Where neighbours in memory belong to different scans, they are read as they
-are. Where they follow each other in one scan, squares of elements are transposed in registers, if their functions take so
-long that this pays; otherwise a few scans take turns, so that none waits for its own sum.
+are. Where they follow each other in one scan, squares of elements are transposed in registers, if there are so many and their
+functions take so long that this pays; otherwise a few scans take turns, so that none waits for its own sum.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from lucid.ops.categories import Fold
 _STRIP = 64  # elements that are fetched together
 _LINE = 64  # bytes of a line of the cache
 _IN_TURNS = 4  # scans; a sum takes as many cycles
+_LONG = 64  # elements of products
 
 
 class ScanPlan(FoldPlan):
@@ -33,12 +35,18 @@ class ScanPlan(FoldPlan):
         self.carried = self._carried()
         self.carried_types = parts_of([self.numbers[k] for k in self.carried])
         steps = [s for b in (*self.lift, *[self.combine[k] for k in self.carried], self.finish) for s in b.steps]
+        is_dear = any(s.primitive.name in FUNCTIONS for s in steps)
         # Products of many numbers are soon too small to be normal, and processors take a hundred times as long for these.
-        is_dear = any(s.primitive.name in FUNCTIONS or s.primitive.name == "mul" for s in steps)
-        # One by one, choices between floats are jumps that nobody foresees.
-        chooses = self.element.is_float and any(s.primitive.name == "where" for s in steps)
+        is_product = any(s.primitive.name == "mul" for s in steps)
+        # One by one, choices between floats are jumps that nobody foresees, but that products are hardly ever too small.
+        chooses = self.element.is_float and any(s.primitive.name == "where" for s in steps) and not is_product
         is_narrow = self.element.of in ("half", "bfloat")  # which are converted by many steps
-        self.is_dear = (is_dear or chooses or is_narrow) and not self.element.is_complex
+        # Scans of fewer elements than this take turns, any number of them.
+        self.in_turns = _LONG if is_product else sys.maxsize
+        if is_dear or chooses or is_narrow:
+            self.in_turns = 0
+        if self.element.is_complex:
+            self.in_turns = sys.maxsize
         if self.element.bytes < 8 and all(t.of == "double" for t in self.carried_types):
             self.lanes = 16  # two vectors of states, so that none waits for its own product
         self.cost = 0.4 + 0.1 * sum(12 if s.primitive.name in FUNCTIONS else 1 for s in steps)
@@ -195,14 +203,25 @@ def _scanned(
 
 
 def rows(plan: ScanPlan, name: str) -> Function:
-    """`name(data, strides, steps, rows, count)`: as many scans as a vector has places, or fewer.
+    """`name(data, strides, steps, rows, count)`: as many scans as a vector has places, or fewer; any number of short ones.
 
     `strides` lead from element to element of a scan, and `steps` from one scan to the next.
     """
     parameters = [("data", "ptr"), ("strides", "ptr"), ("steps", "ptr"), ("rows", "i64"), ("count", "i64")]
     f = Function(name, parameters)
-    if not plan.is_dear:
+    if not plan.in_turns:
+        return _rows_by_squares(f, plan)
+    if plan.in_turns == sys.maxsize:
         return _rows_in_turns(f, plan)
+    short, long = f.fresh("short"), f.fresh("long")
+    f.branch(f.argument("count") < plan.in_turns, short, long)
+    f.begin(short)
+    _rows_in_turns(f, plan)
+    f.begin(long)
+    return _rows_by_squares(f, plan)
+
+
+def _rows_by_squares(f: Function, plan: ScanPlan) -> Function:
     squares = [_Square(f, plan, k) for k in range(len(plan.types))]
     count = f.argument("count")
     start = [f.constant(0, t.wide(plan.lanes)) for t in plan.carried_types]

@@ -30,7 +30,7 @@ def _make(primitive: Any, dtype: Any, params: dict[str, Any]) -> Any:
             addresses, code = compiled.scan(plan, primitive.name)
         except bodies.NotGeneratedError:
             return None
-    return launch_scans.Scan(addresses, plan.lanes, len(plan.carried_types), result, plan.cost, code)
+    return launch_scans.Scan(addresses, plan.lanes, len(plan.carried_types), plan.in_turns, result, plan.cost, code)
 
 
 def of_scan(primitive: Any) -> Callable[..., Any] | None:

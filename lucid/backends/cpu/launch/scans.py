@@ -8,10 +8,13 @@ from typing import Any
 
 
 class Scan:
-    """Generated loops of a scan over elements of a type: `line`, `rows` and `columns` of codegen.scans."""
+    """Generated loops of a scan over elements of a type: `line`, `rows` and `columns` of codegen.scans.
+
+    `rows` takes as many scans at once as vectors have `lanes`, and more of them if they have fewer elements than `in_turns`.
+    """
 
     def __init__(
-        self, addresses: tuple[int, ...], lanes: int, states: int, result: Any, cost: float, code: Any
+        self, addresses: tuple[int, ...], lanes: int, states: int, in_turns: int, result: Any, cost: float, code: Any
     ) -> None:
         pass
 

@@ -18,6 +18,7 @@ cdef enum:
     MOST = 4  # operands, the result among them
     STATES = 4
     PIECE = 512  # scans that are taken together
+    AT_ONCE = 2048  # elements of short ones
     ROWS = 8  # elements of these
     FEW = 2  # scans, which are taken one by one
     LEAST_WORK = 20000  # nanoseconds, from which on threads pay
@@ -43,6 +44,7 @@ cdef struct Task:
     Select select
     Py_ssize_t k, turn  # how many are selected, and whether the smallest
     int lanes, operands  # the result is the last
+    Py_ssize_t in_turns  # scans of fewer elements are taken together, any number of them
     char* data[MOST]
     Py_ssize_t count  # elements of a scan
     Py_ssize_t strides[MOST]
@@ -121,7 +123,7 @@ cdef void _do_all(Task* task, double cost) noexcept nogil:
         task.piece = max(task.width // most // 64 * 64, 64)
         task.pieces = max(1, task.width // task.piece)
     else:
-        task.piece = task.lanes
+        task.piece = max(task.lanes, AT_ONCE // task.count) if task.count < task.in_turns else task.lanes
         task.pieces = (task.width + task.piece - 1) // task.piece
     task.units = outer * task.pieces
     task.parts = min(task.units, 8 * threads) if threads > 1 else 1
@@ -208,14 +210,14 @@ cdef class Scan:
     cdef double cost
     cdef object code
 
-    def __init__(self, addresses, lanes, states, result, cost, code):
+    def __init__(self, addresses, lanes, states, in_turns, result, cost, code):
         if states > STATES:
             raise ValueError(f"scans carry at most {STATES} numbers, not {states}")
         self.start.line = <Line><void*><size_t>addresses[0]
         self.start.rows = <Rows><void*><size_t>addresses[1]
         self.start.columns = <Columns><void*><size_t>addresses[2]
         self.start.select = NULL
-        self.start.lanes = lanes
+        self.start.lanes, self.start.in_turns = lanes, in_turns
         self.result = result
         self.cost = cost
         self.code = code
