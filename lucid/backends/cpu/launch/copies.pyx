@@ -184,7 +184,7 @@ cdef Py_ssize_t _BLOCK = 1 << 15  # bytes
 cdef Py_ssize_t _LONG = 4096  # bytes in the cache, which the C library takes longer to copy
 # Bytes for a thread that are too many for the second-level cache of its core, and few enough for the next one: the C library
 # writes them without reading first what was there, in two thirds of the time of a loop. Fewer it copies as fast only where
-# both arrays are aligned alike, and more in more time.
+# both arrays are aligned alike, and more in more time; and so it does with runs of less than `_LONG` bytes.
 cdef Py_ssize_t _LEAST_PLAIN = 448 << 10, _MOST_PLAIN = 3 << 19
 cdef Py_ssize_t _SIDE = 4  # of a square block, in lines
 cdef Py_ssize_t _AT_ONCE = 8  # places to which the same memory is copied
@@ -291,7 +291,7 @@ cdef void _plan(Move* move, Py_ssize_t size) noexcept nogil:
     for d in range(move.dims - 2):
         move.units *= move.shape[d]
     move.work = elements * (_BYTE * size if is_plain or step == 0 else _BYTE * size + _ELEMENT)
-    if is_plain and elements * size >= _LEAST_PLAIN:
+    if is_plain and elements * size >= _LEAST_PLAIN and move.wide * size >= _LONG:
         each = elements * size // (pool_size() if move.work >= _LEAST_WORK else 1)
         if _LEAST_PLAIN <= each <= _MOST_PLAIN:
             move.block = lucid_block_of(size, True)
