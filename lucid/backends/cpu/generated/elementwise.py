@@ -41,7 +41,9 @@ def _maker(source: Source, kind: str = "Plan") -> Callable[..., Any]:
                 (address,), code = compiled.elementwise(plan)
             except (bodies.NotGeneratedError, NotScalarError, NeedsValueError):
                 return None
-        made.append(launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, plan.lanes, code))
+        made.append(
+            launch.Loop(address, types, plan.dtype, tuple(plan.numbers), plan.cost, plan.lanes, plan.is_short, code)
+        )
         return made[-1]
 
     return make

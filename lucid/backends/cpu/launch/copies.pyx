@@ -118,6 +118,15 @@ cdef extern from *:
                 lucid_run(to, from, count * SIZE);                                                                    \\
             } else if (from_step == 0) {                                                                              \\
                 const lucid_of_##SIZE value = *f;                                                                     \\
+                if (count * SIZE >= 16 && count * SIZE <= 128) {  /* ends that overlap */                              \\
+                    lucid_of_##SIZE all[64 / SIZE];                                                                   \\
+                    const ptrdiff_t size = count * SIZE;                                                              \\
+                    for (int k = 0; k < 64 / SIZE; k++) all[k] = value;                                               \\
+                    if (size > 64) memcpy(to, all, 64), memcpy(to + size - 64, all, 64);                              \\
+                    else if (size >= 32) memcpy(to, all, 32), memcpy(to + size - 32, all, 32);                        \\
+                    else memcpy(to, all, 16), memcpy(to + size - 16, all, 16);                                        \\
+                    continue;                                                                                         \\
+                }                                                                                                     \\
                 for (ptrdiff_t k = 0; k < count; k++) t[k] = value;                                                   \\
             } else if (from_step == -SIZE) {                                                                          \\
                 for (ptrdiff_t k = 0; k < count; k++) t[k] = f[-k];                                                   \\
@@ -491,7 +500,7 @@ def write(target, source):
     numpy.copyto(target, source)
 
 
-launch.write_by(write)
+launch.write_by(write, [<size_t><void*>lucid_block_of(1 << k, False) for k in range(5)])
 
 
 def write_parts(targets, sources):

@@ -18,12 +18,18 @@ def listen(into: list[Any] | None) -> None:
     """Add the address of every generated function that is run to a list, until another one or None is given."""
 
 
-def write_by(function: Callable[[Any, Any], None]) -> None:
-    """Copy operands that lie across the others by `function(target, source)`."""
+def write_by(function: Callable[[Any, Any], None], blocks: list[int]) -> None:
+    """Copy operands that lie across the others by `function(target, source)`, and rows of them by functions of C.
+
+    There is one for elements of 1, 2, 4, 8 and 16 bytes.
+    """
 
 
 class Loop:
-    """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is."""
+    """A generated loop at an address, for operands of certain types; `code` is kept alive as long as it is.
+
+    If it `takes_rows`, those that fill a vector need no buffer.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class Loop:
         numbers: tuple[str, ...],
         cost: float,
         lanes: int,
+        takes_rows: bool,
         code: Any,
     ) -> None:
         pass

@@ -4,7 +4,8 @@
 Dimensions in which all operands go on alike are one; those that are left are in the order of memory, and the result
 lies in memory like the operands, as NumPy's functions have it. The innermost dimension is the loop's own. A large operand
 that lies across the others is copied first, square by square. Where an operand still goes through memory in large steps,
-the others are taken in tiles, so that what is near in memory is read while it is in the cache.
+the others are taken in tiles, so that what is near in memory is read while it is in the cache. Short rows are packed, some
+at a time: what does not lie as the result does is copied into buffers that do, and the loop sees one long row.
 """
 
 import numpy
@@ -109,6 +110,8 @@ cdef np.ndarray array_like(np.ndarray x, np.dtype dtype):
 
 cdef enum:
     MOST = 8  # operands, the result among them
+    PACKED = 4096  # bytes of a buffer of short rows
+    SHORT = 64  # elements of these, at most
     LEAST_ACROSS = 16  # elements in each of two dimensions, for which an operand is copied from the one to the other
     NUMBERS = 8
 
@@ -154,9 +157,10 @@ cdef class Loop:
     cdef tuple numbers
     cdef double cost  # nanoseconds for an element
     cdef Py_ssize_t lanes  # elements of a vector; where they are no divisor of the count, two vectors share some
+    cdef bint takes_rows
     cdef object code
 
-    def __init__(self, address, types, result, numbers, cost, lanes, code):
+    def __init__(self, address, types, result, numbers, cost, lanes, takes_rows, code):
         self.inner = <Inner><void*><size_t>address
         self.count = len(types)
         for k, kind in enumerate(types):
@@ -165,12 +169,24 @@ cdef class Loop:
         self.numbers = numbers
         self.cost = cost
         self.lanes = lanes
+        self.takes_rows = takes_rows
         self.code = code
+
+
+# Rows of elements, copied: the target's and the source's steps from row to row, and from element to element.
+ctypedef void (*Block)(
+    char*, const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
+) noexcept nogil
+
+cdef Block _blocks[5]  # for elements of 1, 2, 4, 8 and 16 bytes
 
 
 cdef struct Task:
     Inner inner
     int operands  # the result is the last
+    bint is_packed  # whether the last two dimensions are taken some rows at a time
+    bint is_buffered  # the result of these
+    int sizes[MOST]  # of their elements
     int dims
     Py_ssize_t shape[DIMS]
     Py_ssize_t strides[DIMS][MOST]
@@ -221,6 +237,82 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
                 index[d] = 0
 
 
+cdef inline Block _block_of(int size) noexcept nogil:
+    cdef int k = 0
+    while size >> k > 1:
+        k += 1
+    return _blocks[k]
+
+
+cdef void _run_packed(void* given, Py_ssize_t part, int who) noexcept nogil:
+    """Some rows of the last two dimensions at once: what is not dense goes through buffers."""
+    cdef Task* task = <Task*>given
+    cdef Py_ssize_t unit = task.rows * task.pieces * part // task.parts
+    cdef Py_ssize_t stop = task.rows * task.pieces * (part + 1) // task.parts
+    cdef Py_ssize_t rest, at, rows
+    cdef int d, k, x = task.dims - 1, y = task.dims - 2, result = task.operands - 1
+    cdef Py_ssize_t count = task.shape[x]
+    cdef char buffers[MOST][PACKED]
+    cdef char* data[MOST]
+    cdef char* place[MOST]
+    cdef char* packed[MOST]  # what is in a buffer, if other rows are the same
+    cdef Py_ssize_t strides[MOST]
+    for k in range(task.operands):
+        packed[k] = NULL
+    while unit < stop:
+        at = unit % task.pieces * task.piece
+        rows = min(task.piece, task.shape[y] - at)
+        rest = unit // task.pieces
+        for k in range(task.operands):
+            place[k] = task.data[k] + at * task.strides[y][k]
+        for d in range(y - 1, -1, -1):
+            for k in range(task.operands):
+                place[k] += rest % task.shape[d] * task.strides[d][k]
+            rest //= task.shape[d]
+        for k in range(task.operands):
+            strides[k], data[k] = task.sizes[k], place[k]
+            if task.strides[x][k] == task.sizes[k] and task.strides[y][k] == count * task.sizes[k]:
+                if k < result or not task.is_buffered:
+                    continue
+            if k < result and task.strides[x][k] == 0 and task.strides[y][k] == 0:
+                strides[k] = 0
+                continue
+            data[k] = buffers[k]
+            if k < result and packed[k] != place[k]:  # the first unit of a row has the most of them
+                _block_of(task.sizes[k])(
+                    buffers[k], place[k], rows, count, count * task.sizes[k], task.strides[y][k], task.sizes[k], task.strides[x][k]
+                )
+                packed[k] = place[k] if task.strides[y][k] == 0 and rows == task.piece else NULL
+        task.inner(data, strides, rows * count, task.numbers, 1, strides)
+        if data[result] != place[result]:
+            _block_of(task.sizes[result])(
+                place[result], data[result], rows, count, task.strides[y][result], count * task.sizes[result],
+                task.strides[x][result], task.sizes[result],
+            )
+        unit += 1
+
+
+cdef bint _pack(Loop loop, Task* task, PyObject** arrays, np.ndarray out, bint is_new) noexcept:
+    """Set out to pack the rows of the last two dimensions, if they are short and many."""
+    cdef int k, x = task.dims - 1, y = task.dims - 2, largest = 1, result = task.operands - 1
+    cdef Py_ssize_t count = task.shape[x]
+    cdef bint is_direct = loop.takes_rows
+    if task.dims < 2 or count >= SHORT or _blocks[0] == NULL:
+        return False
+    for k in range(task.operands):
+        task.sizes[k] = <int>np.PyArray_ITEMSIZE(<np.ndarray>arrays[k] if k < result else out)
+        largest = max(largest, task.sizes[k])
+        if task.sizes[k] > 16:
+            return False
+        if task.strides[x][k] != task.sizes[k] and (task.strides[x][k] != 0 or k == result):
+            is_direct = False
+    if is_direct and count >= loop.lanes:
+        return False
+    task.is_buffered = not is_new  # operands may lie where it does, and vectors of the loop overlap
+    task.piece = min(PACKED // (count * largest), task.shape[y])
+    return task.piece > 1
+
+
 cdef void _run(Task* task, double cost, bint is_far) noexcept nogil:
     """Divide the work and do it."""
     cdef int d, threads
@@ -231,6 +323,16 @@ cdef void _run(Task* task, double cost, bint is_far) noexcept nogil:
         task.rows *= task.shape[d]
     work = cost * task.rows * count
     threads = threads_for(work)
+    if task.is_packed:
+        task.rows //= task.shape[task.dims - 2]
+        task.pieces = (task.shape[task.dims - 2] + task.piece - 1) // task.piece
+        task.parts = max(1, min(min(<Py_ssize_t>(work / _PIECE), 8 * threads), task.rows * task.pieces))
+        if task.parts > 1 and threads > 1:
+            share(_run_packed, task, task.parts, threads)
+        else:
+            task.parts = 1
+            _run_packed(task, 0, 0)
+        return
     task.piece = count
     task.parts = 1
     if threads > 1:
@@ -383,9 +485,6 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task, np.ndarray
         kept = 1
         joined.shape[0] = 1
         memset(joined.strides[0], 0, sizeof(joined.strides[0]))
-    # A short inner dimension inside of a long one would call the loop too often.
-    if kept > 1 and joined.shape[0] < 16 and joined.shape[1] > joined.shape[0]:
-        _swap(&joined, 0, 1, n)
     cdef bint is_far = False
     for d in range(kept):
         task.shape[kept - 1 - d] = joined.shape[d]
@@ -395,6 +494,11 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task, np.ndarray
         if task.strides[kept - 1][k] > 64 or task.strides[kept - 1][k] < -64:
             is_far = True
     task.dims = kept
+    task.is_packed = _pack(loop, task, arrays, out, is_new)
+    if task.is_packed:
+        with nogil:
+            _run(task, loop.cost, False)
+        return out
     _run_all(loop, task, is_far, is_new)
     return out
 
@@ -417,9 +521,11 @@ cdef void _run_all(Loop loop, Task* task, bint is_far, bint is_new) noexcept:
 _write = None  # copies arrays: see copies.py
 
 
-def write_by(function):
+def write_by(function, blocks):
     global _write
     _write = function
+    for k, address in enumerate(blocks):
+        _blocks[k] = <Block><void*><size_t>address
 
 
 cdef bint _lies_across(Task* task, int k, int dims, np.npy_intp* shape, int inner, Py_ssize_t size) noexcept:
@@ -449,13 +555,6 @@ cdef np.ndarray _laid_out(np.ndarray x, int dims, np.npy_intp* shape, int* order
     out = new_array(x.dtype, dims, shape, strides)
     _write(out, x)
     return out
-
-
-cdef void _swap(Task* table, int a, int b, int n) noexcept nogil:
-    cdef int k
-    table.shape[a], table.shape[b] = table.shape[b], table.shape[a]
-    for k in range(n + 1):
-        table.strides[a][k], table.strides[b][k] = table.strides[b][k], table.strides[a][k]
 
 
 cdef bint _goes_on(Task* task, int outer, Task* joined, int inner, int n) noexcept nogil:
@@ -519,6 +618,7 @@ cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=Non
         loop.inner(task.data, task.strides[0], size, task.numbers, 1, task.strides[0])
         return out
     task.dims = 1
+    task.is_packed = False
     task.shape[0] = size
     _run_all(loop, &task, False, is_new)
     return out
