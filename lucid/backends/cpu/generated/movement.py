@@ -3,9 +3,8 @@
 A part is a view of the result, and what fills it a view of an operand, or one number.
 """
 
-import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from lucid.backends.cpu.launch.copies import (
     cleared_around,
     copied,
     empty,
+    placed,
     reshaped,
     triangle,
     write,
@@ -28,7 +28,6 @@ from lucid.tape.geometry import overlaps
 
 _REFERENCE = kernels.tables[kernels.REFERENCE]
 Ints = tuple[int, ...]
-_LEAST_BOXES = 1 << 19  # bytes, up to which one thread has filled all before they are found
 
 
 def _slices(index: tuple[Any, ...], ndim: int) -> list[slice]:
@@ -60,6 +59,8 @@ def _around(index: tuple[Any, ...], shape: Ints) -> list[tuple[slice, ...]] | No
 def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
     """An array with `x` at an index and one number everywhere else."""
     out = empty(shape, x.dtype)
+    if placed(out, P.slice.kernel(out, index), x, around):
+        return out
     boxes = _around(index, shape)
     if boxes is None:
         write(out, around)
@@ -68,33 +69,27 @@ def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
     return out
 
 
-def _pays(shape: Ints, x: Any) -> bool:
-    """Whether threads make up for finding the boxes around a part."""
-    return math.prod(shape) * x.itemsize >= _LEAST_BOXES
-
-
 def _slice_back(x: Any, index: tuple[Any, ...], shape: Ints) -> Any:
-    if _pays(shape, x):
-        return _placed(x, index, shape, np.zeros((), x.dtype))
-    out = np.zeros(shape, x.dtype)
-    out[index] = x
-    return out
+    return _placed(x, index, shape, _zero(x.dtype))
 
 
 @cache
-def _padded_by_reference() -> Any:
-    return kernels.reference(P.pad)
+def _zero(dtype: Any) -> Any:
+    return np.zeros((), dtype)
 
 
 def _pad(x: Any, index: tuple[Any, ...], shape: Ints, value: Any) -> Any:
-    padded = _padded_by_reference()
-    if not _pays(shape, x):
-        return padded(x, index, shape, value)
-    nothing = (slice(0),) * x.ndim
-    around = padded(
-        x[nothing], nothing, (1,) * x.ndim, value
-    )  # the number in the type of x, or the error that it is none
-    return _placed(x, index, shape, around.reshape(()))
+    is_simple = type(value) is int or (type(value) is float and value)  # zeros of both signs are equal
+    return _placed(x, index, shape, _kept_number(x.dtype, value) if is_simple else _number(x.dtype, value))
+
+
+def _number(dtype: Any, value: Any) -> Any:
+    """A number as an element of a type, or the error that it is none."""
+    nothing = (slice(0),)
+    return kernels.reference(P.pad)(np.empty(0, dtype), nothing, (1,), value).reshape(())
+
+
+_kept_number = lru_cache(maxsize=256, typed=True)(_number)
 
 
 def _diagonal_back(x: Any, shape: Ints, offset: int, dim1: int, dim2: int) -> Any:

@@ -21,6 +21,14 @@ def write_parts(targets: Sequence[Any], sources: Sequence[Any]) -> None:
         np.copyto(target, source)
 
 
+def placed(out: Any, part: Any, x: Any, value: Any) -> bool:
+    """Write x into a part of a new array and one number everywhere else; whether that was done.
+
+    It is not where rows are long, and where the part does not lie as the array does.
+    """
+    return False
+
+
 def copied(x: Any, dtype: Any = None, order: Any = "C") -> Any:
     """A copy in memory of its own, of another type and in another order if these are given."""
     return np.array(x, dtype, order=order)

@@ -526,6 +526,112 @@ def write_parts(targets, sources):
         free(moves.of)
 
 
+cdef struct Placing:
+    Block block
+    char* out
+    char* x
+    char* value  # one element
+    Py_ssize_t size
+    int dims
+    Py_ssize_t shape[DIMS]
+    Py_ssize_t first[DIMS]  # where x begins
+    Py_ssize_t counts[DIMS]  # the shape of x
+    Py_ssize_t strides[DIMS]
+    Py_ssize_t chunk, chunks, units, parts  # rows that are taken at once
+
+
+cdef inline void _repeat(Placing* task, char* to, Py_ssize_t count) noexcept nogil:
+    if count > 0:
+        task.block(to, task.value, 1, count, 0, 0, task.size, 0)
+
+
+cdef void _place_rows(Placing* task, Py_ssize_t unit) noexcept nogil:
+    """Some rows that lie side by side, with what is around x among them."""
+    cdef int d, y = task.dims - 2, x = task.dims - 1
+    cdef Py_ssize_t begin = unit % task.chunks * task.chunk, end = min(begin + task.chunk, task.shape[y]), at
+    cdef Py_ssize_t row = task.shape[x] * task.size, left = task.first[x], right = task.shape[x] - left - task.counts[x]
+    cdef Py_ssize_t outer = unit // task.chunks, rest = outer, low, high
+    cdef char* source = task.x
+    cdef char* to = task.out + outer * task.shape[y] * row
+    low, high = max(begin, task.first[y]), min(end, task.first[y] + task.counts[y])
+    for d in range(y - 1, -1, -1):
+        at = rest % task.shape[d] - task.first[d]
+        rest //= task.shape[d]
+        source += at * task.strides[d]
+        if not 0 <= at < task.counts[d]:
+            high = low
+    if high <= low:
+        _repeat(task, to + begin * row, (end - begin) * task.shape[x])
+        return
+    # The end of a row and the beginning of the next one lie side by side.
+    _repeat(task, to + begin * row, (low - begin) * task.shape[x] + left)
+    if left + right:
+        task.block(
+            to + low * row + (left + task.counts[x]) * task.size, task.value, high - low - 1, left + right, row, 0, task.size, 0
+        )
+    _repeat(task, to + high * row - right * task.size, (end - high) * task.shape[x] + right)
+    task.block(
+        to + low * row + left * task.size, source + (low - task.first[y]) * task.strides[y], high - low, task.counts[x],
+        row, task.strides[y], task.size, task.strides[x],
+    )
+
+
+cdef void _place_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Placing* task = <Placing*>given
+    cdef Py_ssize_t unit
+    for unit in range(task.units * part // task.parts, task.units * (part + 1) // task.parts):
+        _place_rows(task, unit)
+
+
+def placed(np.ndarray out, part, given, np.ndarray value):
+    if not np.PyArray_CheckExact(given) or not np.PyArray_CheckExact(part):
+        return False  # numbers of NumPy
+    return _placed(out, <np.ndarray>part, <np.ndarray>given, value)
+
+
+cdef bint _placed(np.ndarray out, np.ndarray part, np.ndarray x, np.ndarray value) except -1:
+    cdef Placing task
+    cdef Py_ssize_t size = np.PyArray_ITEMSIZE(out), offset
+    cdef int d, e, n = np.PyArray_NDIM(out), extra = 1 if n == 1 else 0
+    if (
+        not np.PyArray_IS_C_CONTIGUOUS(out) or n == 0 or n >= DIMS
+        or np.PyArray_NDIM(part) != n or np.PyArray_NDIM(x) != n or np.PyArray_SIZE(part) == 0
+        or not _are_same(type_of(out), type_of(x)) or not _are_same(type_of(out), type_of(value))
+        or np.PyArray_DIM(out, n - 1) * size > _BLOCK
+    ):
+        return False
+    task.block = lucid_block_of(size, False)
+    if task.block == NULL:
+        return False
+    task.dims, task.size = n + extra, size
+    task.shape[0] = task.counts[0] = 1
+    task.first[0] = task.strides[0] = task.units = 0
+    offset = np.PyArray_BYTES(part) - np.PyArray_BYTES(out)
+    for d in range(n):
+        e = d + extra
+        if np.PyArray_DIM(part, d) != np.PyArray_DIM(x, d):
+            return False
+        if np.PyArray_DIM(part, d) > 1 and np.PyArray_STRIDE(part, d) != np.PyArray_STRIDE(out, d):
+            return False  # backwards, or here and there
+        task.shape[e], task.counts[e] = np.PyArray_DIM(out, d), np.PyArray_DIM(x, d)
+        task.strides[e] = np.PyArray_STRIDE(x, d)
+        task.first[e] = offset // np.PyArray_STRIDE(out, d)
+        offset %= np.PyArray_STRIDE(out, d)
+    task.out, task.x, task.value = np.PyArray_BYTES(out), np.PyArray_BYTES(x), np.PyArray_BYTES(value)
+    e = task.dims - 2
+    task.chunk = max(1, _BLOCK // (task.shape[e + 1] * size))
+    task.chunks = (task.shape[e] + task.chunk - 1) // task.chunk
+    task.units = np.PyArray_SIZE(out) // (task.shape[e] * task.shape[e + 1]) * task.chunks
+    task.parts = 1
+    if _pays(np.PyArray_NBYTES(out)):
+        task.parts = min(task.units, 8 * pool_size())
+        with nogil:
+            share(_place_part, &task, task.parts, pool_size())
+    else:
+        _place_part(&task, 0, 0)
+    return True
+
+
 def copied(x, dtype=None, order="C"):
     cdef np.ndarray out
     if np.PyArray_CheckExact(x) and (dtype is None or dtype == (<np.ndarray>x).dtype) and (order == "C" or order == "K"):

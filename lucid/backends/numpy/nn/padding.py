@@ -11,7 +11,7 @@ Index = tuple[slice, ...]
 
 def _pad_array(x: Any, index: Index, shape: tuple[int, ...], value: Any) -> Any:
     try:
-        out = np.full(shape, value, x.dtype) if value else np.zeros(shape, x.dtype)
+        out = np.full(shape, value, x.dtype)
     except OverflowError:
         raise RuntimeError(f"pad: {value} is no number of type {x.dtype.name}; convert the tensor first") from None
     out[index] = x
