@@ -6,7 +6,7 @@ from scipy import special
 
 import lucid
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.norms import _sum_of_powers
+from lucid.backends.cpu.generated.norms import sum_of_powers
 from lucid.core import kernels
 from lucid.core.primitive import P
 
@@ -293,5 +293,5 @@ def test_norms_of_half_precision_and_of_complex_numbers(p: float, dtype: str) ->
             assert got.dtype == expected.dtype
             tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "complex64": 1e-5}.get(dtype, 1e-12)
             np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), tolerance)
-    whole = _sum_of_powers(p)(x, (0, 1), False)
+    whole = sum_of_powers(p)(x, (0, 1), False)
     assert whole is not None and whole.dtype == ("float64" if dtype == "complex128" else "float32")

@@ -8,6 +8,7 @@ from lucid.arguments.dims import many_dims, numpy_names, one_dim
 from lucid.arguments.promotion import FLOAT, as_floats, cast, in_single
 from lucid.core import dtypes
 from lucid.core.errors import PositionError
+from lucid.core.kernels import table
 from lucid.core.primitive import Primitive, apply, element_type, lift
 from lucid.core.tensor import Tensor, is_plain, of_class, shape_of, wrapped
 from lucid.native import PyObject_Call
@@ -371,8 +372,7 @@ def std(
 def std_over(x: Tensor, dims: tuple[int, ...], count: float, divisor: float, keepdim: bool) -> Tensor:
     """The standard deviation of a tensor of floating-point or complex numbers over dims with so many elements."""
     if is_array(x):
-        centred = P.sub.kernel(x._array, mean_of(x._array, dims))
-        return of_class((x,), wrapped(_norm_primitive.kernel(centred, 2.0, dims, keepdim, divisor)))
+        return of_class((x,), wrapped(table["deviation"](x._array, dims, keepdim, divisor)))
     params = {"p": 2.0, "dims": dims, "keepdim": keepdim, "divisor": divisor}
     out = apply(_norm_primitive, (_centred(x, dims, count),), params)
     # A copy: programs write into a standard deviation where it is 0, and a derivative needs it as it was.

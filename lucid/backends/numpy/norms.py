@@ -9,6 +9,8 @@ import numpy as np
 from lucid.backends.numpy.reductions import sum_array
 from lucid.core import dtypes
 from lucid.core.kernels import fill
+from lucid.core.primitive import P
+from lucid.ops.reductions import mean_of
 
 
 def _largest(x: Any, dims: tuple[int, ...]) -> Any:
@@ -147,10 +149,16 @@ def normalized_rows(x: Any, eps: float, centred: bool) -> tuple[Any, ...]:
         return normal, (mean * unit)[:, 0], (scale / unit)[:, 0]
 
 
+def deviation(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    """√(Σ(x - mean)² / divisor) over dims."""
+    return P.norm.kernel(P.sub.kernel(x, mean_of(x, dims)), 2.0, dims, keepdim, divisor)
+
+
 fill(
     {
         "unit_size": _unit_array,
         "norm": norm_array,
         "euclidean": _euclidean_array,
+        "deviation": deviation,
     }
 )

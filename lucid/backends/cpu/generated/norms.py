@@ -11,11 +11,11 @@ import numpy as np
 
 from lucid.backends.cpu.arithmetic import roots, within
 from lucid.backends.cpu.generated import support
-from lucid.backends.cpu.generated.reductions import launched
+from lucid.backends.cpu.generated.reductions import divided, launched, spread
 from lucid.backends.cpu.launch import distances
 from lucid.backends.cpu.launch import folds as launch_folds
 from lucid.backends.cpu.launch.copies import contiguous
-from lucid.backends.numpy.norms import redo, rooted, safe_sums
+from lucid.backends.numpy.norms import deviation, redo, rooted, safe_sums
 from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
 from lucid.core import kernels
@@ -33,28 +33,31 @@ def _square(x: Any) -> Any:
     return P.real(x) * P.real(x) + P.imag(x) * P.imag(x) if is_complex(x) else x * x
 
 
-@cache
-def _sum_of_powers(p: float) -> Callable[..., Any]:
-    """Σ|x|ᵖ over dims, of half precision in single, or None where there are no loops."""
-    fold = of_pairs(lambda a, b: a + b, 0, {1.0: lambda x: P.abs(x), 2.0: _square}[p])
+def _powers(p: float, only_in_full: bool = False) -> launch_folds.Kernel:
+    """Σ|x|ᵖ over dims, of half precision in single."""
 
     def make(dtype: Any) -> Any:
+        if only_in_full and dtype not in SINGLE_AND_DOUBLE:
+            return None
+        fold = of_pairs(lambda a, b: a + b, 0, {1.0: lambda x: P.abs(x), 2.0: _square}[p])
         result = _SINGLE if dtype in NARROW else dtype.type(0).real.dtype
         with lock:
             from lucid.codegen import folds
 
             return launched(folds.FoldPlan(fold, dtype, result), result)
 
-    found: Callable[..., Any] = launch_folds.of_dims(launch_folds.Kernel(make, lambda x, dims, keepdim: None))
+    return launch_folds.Kernel(make, lambda x, dims, keepdim: None)
+
+
+@cache
+def sum_of_powers(p: float) -> Callable[..., Any]:
+    """Σ|x|ᵖ over dims, or None where there are no loops."""
+    found: Callable[..., Any] = launch_folds.of_dims(_powers(p))
     return found
 
 
 def _norm(x: Any, p: float, dims: tuple[int, ...], keepdim: bool, divisor: float = 1.0) -> Any:
-    total = _sum_of_powers(p)(x, dims, keepdim) if (p == 2 or p == 1) and x.size else None
-    if p == 2 and x.dtype in SINGLE_AND_DOUBLE and total is not None:  # mostly, and of no other size
-        low, high = safe_sums(total.dtype)
-        if (found := roots(total, low, high, divisor)) is not None:
-            return found
+    total = sum_of_powers(p)(x, dims, keepdim) if (p == 2 or p == 1) and x.size else None
     if total is None:
         return kernels.reference(norm)(x, p, dims, keepdim, divisor)
     found = _rooted(total, p, divisor)
@@ -89,5 +92,19 @@ def _distances_backward(cts: Any, operands: Any, residuals: Any, needs: Any) -> 
     return grads
 
 
+def _deviation(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+    found = _deviation_by_loops(x, dims, keepdim, divisor)
+    return deviation(x, dims, keepdim, divisor) if found is None else found
+
+
+_LIMITS: dict[int, tuple[float, float]] = {np.dtype(t).num: safe_sums(np.dtype(t)) for t in (np.float32, np.float64)}
+_deviation_by_loops = launch_folds.of_deviation(*spread(), _LIMITS, divided)
+
 if support.in_use:
-    fill({"norm": _norm, "row_distances": WithBackward(_distances_forward, _distances_backward)}, "cpu")
+    fill({"row_distances": WithBackward(_distances_forward, _distances_backward)}, "cpu")
+    # Loops never warn, and what is computed otherwise has frames of its own.
+    fill(
+        {"norm": launch_folds.of_roots(_powers(2.0, True), _LIMITS, _norm), "deviation": _deviation},
+        "cpu",
+        has_frames=True,
+    )

