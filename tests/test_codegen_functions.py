@@ -173,6 +173,8 @@ def reference(name, *numbers):
             return None, None
         if name == "pow" and (x == 0 or (x < 0 and others[0] != np.floor(others[0]))):
             return None, None
+        if name == "gelu" and x < -exponentials.GELU_END["float" if x.dtype == np.float32 else "double"]:
+            return mp.mpf(0), mp.mpf(0)  # which says so itself
         if name in ("exp", "exp2", "expm1", "sinh", "cosh"):
             numbers = [np.clip(x, -2000, 2000)]  # beyond, they are too long to compute and as good as infinite or 0
         exact = REFERENCES[name](*[mp.mpf(float(v)) for v in numbers])
@@ -270,7 +272,7 @@ IN_DOUBLE = {
     "lgamma": scipy.special.gammaln,
     "digamma": scipy.special.psi,
     "log_odds": scipy.special.logit,
-    "gelu": lambda x: np.maximum(x, -100) * scipy.special.ndtr(x),
+    "gelu": lambda x: np.where(x < -exponentials.GELU_END["float"], 0, x * scipy.special.ndtr(x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": scipy.special.expit,
     "log_sigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
@@ -346,7 +348,16 @@ HERE = {
     "log_sigmoid": [(INF, 0.0), (-INF, -INF), (NAN, NAN), (-1e4, -1e4), (1e4, 0.0)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (10.0, 1.0), (-10.0, -1.0)],
     "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN), (40.0, 1.0), (-40.0, 0.0)],
-    "gelu": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -0.0), (NAN, NAN), (40.0, 40.0), (-40.0, -0.0)],
+    "gelu": [
+        (-37.7, -0.0),
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (INF, INF),
+        (-INF, -0.0),
+        (NAN, NAN),
+        (40.0, 40.0),
+        (-40.0, -0.0),
+    ],
     "log_odds": [(0.0, -INF), (-0.0, -INF), (1.0, INF), (0.5, 0.0), (2.0, NAN), (-1.0, NAN), (INF, NAN), (NAN, NAN)],
     "erfinv": [(0.0, 0.0), (-0.0, -0.0), (1.0, INF), (-1.0, -INF), (1.5, NAN), (-INF, NAN), (INF, NAN), (NAN, NAN)],
     "erfcinv": [(0.0, INF), (-0.0, INF), (1.0, 0.0), (2.0, -INF), (2.5, NAN), (-1.0, NAN), (INF, NAN), (NAN, NAN)],

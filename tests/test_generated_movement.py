@@ -453,3 +453,13 @@ def test_triangles_in_place(name, shape):
         leaf = lucid.tensor(x, requires_grad=True)
         getattr(leaf * 1, f"{name}_")(diagonal).sum().backward()
         np.testing.assert_array_equal(leaf.grad.numpy(), getattr(np, name)(np.ones(shape), diagonal))
+
+
+def test_sizes_of_a_class_of_their_own() -> None:
+    import lucid.torch as torch
+
+    for n in (4, 400):
+        shape = torch.Size((n, n))
+        x = np.ones((n - 2, n))
+        assert P.slice_back.kernel(x, (slice(1, -1),), shape).sum() == x.size
+        assert P.pad.kernel(x, (slice(1, -1), slice(None)), shape, 0.5).sum() == x.size + n

@@ -108,6 +108,11 @@ NDTR_NEAR = (
     *(1.8864598e-06, 2.4077051e-09, -5.8212667e-08, 1.7280353e-08, -1.9305657e-09),
 )
 NDTR_NEAR_END = 5.5
+# u·e^(u²/2)·erfc(u/√2)/2 as a polynomial of 1/u², from 5.5 to 14.3
+# minimax "exp(0.5/x)*ncdf(-sqrt(1/x))*sqrt(1/x)" "[0.00489, 0.03306]" --degree 5 --precision 24
+#   --weight "1/(exp(0.5/x)*ncdf(-sqrt(1/x))*sqrt(1/x))"
+NDTR_FAR = (0.39894226, -0.3989329, 1.1950835, -5.822122, 33.627613, -137.30315)
+GELU_END = {"float": 13.14, "double": 37.6}  # beyond, gelu is smaller than all normal numbers
 # -log2(erfc(u/√2)) / u, nearly: the product with u is rounded to a whole number
 # minimax "log(1/erfc(x/sqrt(2)))/(x*log(2))" "[1e-9, 5.5]" --degree 2 --weight "x" --precision 24
 NDTR_BITS = (1.084095, 0.5513116, 0.012175058)
@@ -135,13 +140,24 @@ def two_to(f: Function, total: Value) -> Value:
 
 
 def scaled(f: Function, x: Value, total: Value) -> Value:
-    """x · 2^n of a sum of `whole_part` by two factors, so that the result may be subnormal or infinite."""
-    format = format_of(x)
-    n = floats.unsigned_bits(f, total)
-    half = n >> 1
-    for part in (half, n - half):
-        x = x * f.from_bits((part << format.digits) + format.one, x.type.of)
-    return x
+    """x · 2^n of a sum of `whole_part`, for a positive x that is not small; the result may be subnormal or infinite.
+
+    Processors take a hundred times as long for products that are subnormal. These are whole numbers of the smallest one,
+    and found as such: the sum with a number whose last digit is 1 rounds to them.
+    """
+    format, of = format_of(x), x.type.of
+    n = f.bits(total) - f.bits(f.constant(format.rounder, x.type))
+    grown, up = x, f.maximum(n, 0)
+    half = up >> 1
+    for part in (half, up - half):
+        grown = grown * f.from_bits((part << format.digits) + format.one, of)
+    normal = f.bits(x) + (n << format.digits)
+    count = f.from_bits(f.bits(x) + ((n + (format.digits + format.bias - 1)) << format.digits), of)
+    unit = f.constant(2.0**format.digits, x.type)
+    small = f.bits(count + unit) - f.bits(unit)
+    is_small = (f.bits(x) >> format.digits) + n <= 0
+    found = f.select(n > 0, grown, f.from_bits(f.select(is_small, small, normal), of))
+    return f.select(x.is_nan(), x, found)
 
 
 def times_two_to(f: Function, x: Value, total: Value) -> Value:
@@ -227,12 +243,14 @@ def tanh(f: Function, x: Value) -> Value:
 
 
 def sigmoid(f: Function, x: Value) -> Value:
-    """1 / (1 + e^-x)."""
-    e = exp_of_minus_abs(f, x)
+    """1 / (1 + e^-x), which is e^x where that is subnormal."""
+    bound = EXP_NORMAL[x.type.of]
+    e = times_two_to(f, *_reduced(f, -clamp(f, f.abs(x), high=bound)))
     total, low = floats.fast_two_sum(f.constant(1.0, x.type), e)
-    found = f.select(x < 0.0, e, 1.0) / total
+    quotient = f.select(x < 0.0, e, 1.0) / total
     inverse = f.fma(total, -0.4857, 1.4571)  # nearly, which is enough for what the rounding of the sum changes
-    return f.fma(found * low, -inverse, found)
+    found = f.fma(quotient, low * -inverse, quotient)  # of which no product of small numbers is rounded
+    return where_rare(f, ~(x >= -bound), lambda: exp_within(f, clamp(f, x, *EXP_BOUNDS[x.type.of])), found)
 
 
 def _hyperbolic(f: Function, x: Value) -> tuple[Value, ...]:
@@ -332,29 +350,43 @@ def ndtr(f: Function, x: Value) -> Value:
         return ndtr_in_double(f, x, ERFC["double"], 38.6)
 
     def far() -> Value:
-        wide = f.convert(x, Type("double"))
-        return f.convert(ndtr_in_double(f, wide, ERFC["float"], 14.28), x.type)
+        u = clamp(f, f.abs(x), high=14.28)
+        slow, rest, total = _far_tail(f, u)
+        quotient = slow / u
+        lost = f.fma(-quotient, u, slow) * (quotient * 2.5)  # 1 / u, nearly
+        return scaled(f, f.fma(rest, quotient, lost) + quotient, total)
 
     tail = _normal_tail(f, _up_to_near_end(f, x))
     return where_rare(f, ~(x >= -NDTR_NEAR_END), far, f.select(x < 0.0, tail, 1.0 - tail))
 
 
+def _far_tail(f: Function, u: Value) -> tuple[Value, Value, Value]:
+    """u·(1 - ndtr(u)) in float from 5.5 on, as a·(1 + b)·2^n: a, b, and the sum of `whole_part` for n."""
+    square, error = floats.two_product(f, u, u * 0.5)
+    total, n = whole_part(f, -square, LOG2_E["float"][0])
+    high, low = f.fma(n, -LN2["float"][0], -square), f.fma(n, -LN2["float"][1], -error)
+    r = high + low
+    rest = f.fma(r * r, even_odd(f, r, r * r, EXP["float"]), low) + high
+    t = 1.0 / (u * u)
+    return even_odd(f, t, t * t, NDTR_FAR), rest, total
+
+
 def gelu(f: Function, x: Value) -> Value:
-    """x times the normal distribution function: in float mostly max(x, 0) - u·tail with u = |x|, up to where that is x."""
+    """x times the normal distribution function: in float mostly max(x, 0) - u·tail with u = |x|, up to where that is x.
+
+    Where that would be subnormal it is 0: products of matrices of such numbers take a hundred times as long.
+    """
+    end = GELU_END[x.type.of]
     if x.type.of == "double":
-        return _gelu(f, x, ERFC["double"], 38.6)
+        return f.select(x < -end, -0.0, ndtr_in_double(f, x, ERFC["double"], 38.6) * clamp(f, x, low=-end))
 
     def far() -> Value:
-        wide = f.convert(x, Type("double"))
-        found = f.select(wide < -14.28, -0.0, _gelu(f, wide, ERFC["float"], 14.28))
-        return f.convert(found, x.type)
+        slow, rest, total = _far_tail(f, clamp(f, f.abs(x), high=end))
+        found = times_two_to(f, f.fma(rest, slow, slow), total)
+        return f.select(x.is_nan(), x, f.select(x < -end, -0.0, -found))
 
     u = _up_to_near_end(f, x)
     return where_rare(f, ~(x >= -NDTR_NEAR_END), far, f.fma(-u, _normal_tail(f, u), clamp(f, x, low=0.0)))
-
-
-def _gelu(f: Function, x: Value, coefficients: tuple[float, ...], end: float) -> Value:
-    return ndtr_in_double(f, x, coefficients, end) * clamp(f, x, low=-40.0)
 
 
 def times_root_half(f: Function, u: Value) -> tuple[Value, Value]:

@@ -58,7 +58,7 @@ def _around(index: tuple[Any, ...], shape: Ints) -> list[tuple[slice, ...]] | No
 
 def _placed(x: Any, index: tuple[Any, ...], shape: Ints, around: Any) -> Any:
     """An array with `x` at an index and one number everywhere else."""
-    out = empty(shape, x.dtype)
+    out = empty(tuple(shape), x.dtype)  # sizes may be of a class of their own
     if placed(out, P.slice.kernel(out, index), x, around):
         return out
     boxes = _around(index, shape)

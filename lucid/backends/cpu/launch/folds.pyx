@@ -450,11 +450,15 @@ cdef class Kernel:
         """The result, or None if the reference is to compute it."""
         if not is_enabled() or not is_plain(x) or not dims:
             return None
-        dtype = <object>np.PyArray_DESCR(<np.ndarray>x)
+        found = self.of(<object>np.PyArray_DESCR(<np.ndarray>x))
+        return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim, given)
+
+    cdef object of(self, dtype):
+        """The loops for a type, made now if they were not yet; None if there are none."""
         found = self.known.get(dtype, self)
         if found is self:
             found = self.known[dtype] = self.make(dtype)
-        return None if found is None else (<Reduction>found).reduce(<np.ndarray>x, dims, keepdim, given)
+        return found
 
 
 def of_dims(Kernel kernel):
@@ -516,6 +520,7 @@ cdef object _squares_of_distances(Kernel sums, Kernel squares, x, tuple dims, bi
     """The sums of squares of the distances from the means, or None where there are no loops for them."""
     total = sums.run(x, dims, True)
     if total is None:
+        squares.of(x.dtype)  # without code yet, where it is only noted what there is to compile
         return None
     mean = _divided(<np.ndarray>total, <double>(np.PyArray_SIZE(x) // np.PyArray_SIZE(total)), by)
     return squares.run(x, dims, keepdim, mean)
