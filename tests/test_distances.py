@@ -39,6 +39,28 @@ def test_few_rows(n, dtype):
             np.testing.assert_array_equal(pairs.numpy(), lucid.cdist(a, a).numpy()[np.triu_indices(5, 1)])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lead", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_many_rows(n, lead, dtype):
+    """Also of several matrices, on all threads, and back; bits do not depend on what is beside a pair of rows."""
+    x, y = RNG.standard_normal((*lead, 203, n)).astype(dtype), RNG.standard_normal((*lead, 149, n)).astype(dtype)
+    ct = RNG.standard_normal((*lead, 203, 149)).astype(dtype)
+    between = x[..., :, None, :].astype(float) - y[..., None, :, :]
+    want = np.sqrt(np.square(between).sum(-1))
+    a, b = lucid.tensor(x, requires_grad=True), lucid.tensor(y, requires_grad=True)
+    d = lucid.cdist(a, b)
+    np.testing.assert_allclose(d.detach().numpy(), want, rtol=20 * n * np.finfo(dtype).eps)
+    if native.in_use:
+        few = lucid.cdist(a.detach()[..., 7:9, :], b.detach()[..., 100:103, :])
+        np.testing.assert_array_equal(few.numpy(), d.detach().numpy()[..., 7:9, 100:103])
+    weighted = (ct / want)[..., None] * between
+    for found, exact in zip(
+        lucid.autograd.grad(d, (a, b), lucid.tensor(ct)), (weighted.sum(-2), -weighted.sum(-3)), strict=True
+    ):
+        np.testing.assert_allclose(found.numpy(), exact, rtol=1e-4, atol=500 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 64, 65])
 @pytest.mark.parametrize("p", [1.0, 2.0])
 def test_pairs_of_rows(count, p):

@@ -19,6 +19,7 @@ from lucid.ops.rules import P
 from lucid.tape.inplace import write
 
 _FEW = 25  # rows for which all differences are made, as in PyTorch
+_MOST = 1 << 25  # differences that are looked at one by one, and that second derivatives make
 
 
 def _raise_if_negative(p: float, name: str) -> None:
@@ -36,7 +37,7 @@ def _points(values: Any, name: str) -> Tensor:
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distance of every row of `x1` to every row of `x2`; leading dimensions broadcast.
 
-    The gradient of points that coincide is 0. `compute_mode` is accepted and has no effect: among many rows, Euclidean
+    The gradient of points that coincide is 0. `compute_mode` is accepted and has no effect: among very many rows, Euclidean
     distances come from one matrix product, except those that its rounding would spoil.
 
     >>> import lucid
@@ -51,11 +52,16 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     except ValueError:
         raise RuntimeError(f"cdist: the leading dimensions of {x.shape} and {y.shape} do not broadcast") from None
+    if p == 2 and x.shape[-1] and x.shape[:-2] == y.shape[:-2]:
+        return _between(x, y)
     if p == 2 and max(x.shape[-2], y.shape[-2]) > _FEW:
         return euclidean(x, y)
-    if p == 2 and x.ndim == y.ndim == 2 and x.shape[-1]:
-        return row_distances(x, y)
     return _length(differences(x, y), p)
+
+
+def _between(x: Tensor, y: Tensor) -> Tensor:
+    """Euclidean distances of all rows to all others."""
+    return (row_distances if math.prod(x.shape) * y.shape[-2] <= _MOST else euclidean)(x, y)
 
 
 def _length(difference: Tensor, p: float) -> Tensor:
@@ -64,7 +70,7 @@ def _length(difference: Tensor, p: float) -> Tensor:
     return reductions.norm(difference, p, -1)
 
 
-_MOST_APART = 64  # rows of which all pairs are measured one by one, and known: their numbers take 32 kB
+_MOST_KNOWN = 64  # rows of which all pairs are known: their numbers take 32 kB
 
 
 def _pairs(count: int) -> Any:
@@ -87,10 +93,9 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     if x.ndim != 2:
         raise RuntimeError(f"pdist: expected a matrix, not shape {x.shape}")
     count = x.shape[0]
-    places = _known_pairs(count) if count <= _MOST_APART else _pairs(count)
+    places = _known_pairs(count) if count <= _MOST_KNOWN else _pairs(count)
     if p == 2 and x.shape[1]:
-        between = row_distances(x, x) if count <= _MOST_APART else euclidean(x, x)
-        return P.index(P.reshape(between, shape=(count * count,)), wrapped(places))
+        return P.index(P.reshape(_between(x, x), shape=(count * count,)), wrapped(places))
     first, second = (wrapped(i) for i in np.divmod(places, max(count, 1)))
     return _length(P.index(x, first) - P.index(x, second), p)
 

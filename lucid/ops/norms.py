@@ -178,10 +178,10 @@ def differences(x: Any, y: Any) -> Any:
     return rows - P.reshape(y, shape=(*y.shape[:-2], 1, *y.shape[-2:]))
 
 
-# The same of two matrices, each pair of rows by itself: for few of them, whose gradient so loses no digits.
+# The same of two matrices, or of as many on both sides, each pair of rows by itself: its gradient so loses no digits.
 row_distances = Fused(
     "row_distances",
     lambda x, y: norm(differences(x, y), p=2.0, dims=(x.ndim,), keepdim=False, divisor=1.0),
     operands=("x", "y"),
-    abstract=lambda x, y: Abstract((x.shape[0], y.shape[0]), x.dtype),
+    abstract=lambda x, y: Abstract((*x.shape[:-1], y.shape[-2]), x.dtype),
 )

@@ -14,7 +14,7 @@ from lucid.backends.cpu.generated import support
 from lucid.backends.cpu.generated.reductions import divided, launched, spread
 from lucid.backends.cpu.launch import distances
 from lucid.backends.cpu.launch import folds as launch_folds
-from lucid.backends.cpu.launch.copies import contiguous
+from lucid.backends.cpu.launch.copies import contiguous, empty, zeros
 from lucid.backends.numpy.norms import deviation, redo, rooted, safe_sums
 from lucid.backends.numpy.precision import NARROW
 from lucid.codegen import lock
@@ -77,19 +77,33 @@ def _rooted(total: Any, p: float, divisor: float) -> Any:
 
 
 def _distances_forward(x: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
+    lead, rows, columns = x.shape[:-2], x.shape[-2], y.shape[-2]
     if x.dtype in SINGLE_AND_DOUBLE:
-        out, (low, high) = np.empty((x.shape[0], y.shape[0]), x.dtype), safe_sums(x.dtype)
-        first = contiguous(x)
-        if distances.distances(first, first if y is x else contiguous(y), out, low, high):
+        out, (low, high) = empty((*lead, rows, columns), x.dtype), safe_sums(x.dtype)
+        x, y = contiguous(x), contiguous(y)
+        if not lead:
+            fits = distances.distances(x, y, out, low, high)
+        else:
+            fits = all(distances.distances(x[k], y[k], out[k], low, high) for k in np.ndindex(lead))
+        if fits:
             return out, (out,)
-    return _norm(P.sub.kernel(x[:, None], y[None]), 2.0, (2,), False), ()
+    return _norm(P.sub.kernel(x[..., None, :], y[..., None, :, :]), 2.0, (x.ndim,), False), ()
 
 
 def _distances_backward(cts: Any, operands: Any, residuals: Any, needs: Any) -> list[Any]:
-    x, y = [contiguous(v) for v in operands]
-    grads = [np.zeros(v.shape, v.dtype) if need else None for v, need in zip((x, y), needs, strict=True)]
-    distances.pull(contiguous(cts[0]), x, y, contiguous(residuals[0]), *grads)
+    ct, out = cts[0], residuals[0]
+    grads = []
+    for x, y, need in zip(operands, reversed(operands), needs, strict=True):
+        grads.append(_distances_pulled(contiguous(ct), contiguous(x), contiguous(y), contiguous(out)) if need else None)
+        ct, out = ct.swapaxes(-1, -2), out.swapaxes(-1, -2)
     return grads
+
+
+def _distances_pulled(ct: Any, x: Any, y: Any, out: Any) -> Any:
+    into = zeros(x.shape, x.dtype)
+    for k in np.ndindex(x.shape[:-2]):
+        distances.pull(ct[k], x[k], y[k], out[k], into[k])
+    return into
 
 
 def _deviation(x: Any, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Any:

@@ -1,4 +1,4 @@
-"""Distances of a few rows to a few others, without an array of all differences.
+"""Distances of rows to others, without an array of all differences.
 
 Generation does not reach it: loops over pairs of rows are no fold of one array, and going back each row adds up what
 all others ask of it. This is a stand-in for `distances.pyx`, by which all is left to the definition.
@@ -15,6 +15,6 @@ def distances(x: Any, y: Any, out: Any, low: float, high: float) -> bool:
     return False
 
 
-def pull(ct: Any, x: Any, y: Any, out: Any, gx: Any, gy: Any) -> None:
-    """Add to the cotangents of `x` and `y`, where they are no None, what that of the distances `out` gives."""
+def pull(ct: Any, x: Any, y: Any, out: Any, into: Any) -> None:
+    """Add to the cotangent of `x` what that of the distances `out` gives."""
     raise RuntimeError("distances are left to their definition without compiled code")
