@@ -29,6 +29,7 @@ cdef enum:
     POSITIONS = 16
     CHUNK = 512  # places that are taken together
     TILE = 16  # elements of a row that lie apart
+    NEAR = 1 << 22  # bytes of memory in which single elements are mostly found in a cache
     RANGES = 64  # of memory, each for a thread, at most
     ROWS_OF_RANGE = 64  # rows for each of them, from which on it pays to look where they lie
 
@@ -610,6 +611,11 @@ cdef void _run(Task* task, int threads) noexcept nogil:
                     else:
                         task.high += task.steps[d] * (task.sizes[d] - 1)
                 task.high += 1
+                if task.only >= 0 and task.high - task.low < NEAR:
+                    # Each thread would find out for all places whose they are, which takes longer than to write there.
+                    task.division = BY_PLACES
+                    _walk(task, 0, count)
+                    return
     share(_do_part, task, task.parts, threads)
 
 
