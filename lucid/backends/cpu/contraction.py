@@ -209,7 +209,24 @@ def matmul_array(x: Any, y: Any) -> Any:
     found = products.product(x, y)
     if found is None:
         found = gemm.product(x, y)
-    return _np_matmul(x, y) if found is None else found
+    return _np_matmul(x, _unlike_transpose(x, y)) if found is None else found
+
+
+def _unlike_transpose(x: Any, y: Any) -> Any:
+    """The second factor, in memory of its own where it is the first one transposed and has few rows.
+
+    NumPy then computes one half of the product and copies it to the other, element by element, which takes 3 ns for each:
+    4000 x 3 with its transpose takes seven times as long as with other numbers.
+    """
+    few = y.shape[-2] <= min(512, y.shape[-1] // 2)
+    if (
+        not few
+        or x.ctypes.data != y.ctypes.data
+        or x.shape[-1:-3:-1] != y.shape[-2:]
+        or x.strides[-1:-3:-1] != y.strides[-2:]
+    ):
+        return y
+    return y.copy()
 
 
 def dot(x: Any, y: Any) -> Any:
@@ -232,8 +249,8 @@ def dot(x: Any, y: Any) -> Any:
     if work < 1 << 20 or x.shape[0] == 1 or x.shape[1] == 1 or y.shape[1] == 1:
         return _np_dot(x, y)
     if work <= 1 << 22 and threads_share_cores():
-        return in_one_thread(_np_dot, x, y)
-    return _np_matmul(x, y)
+        return in_one_thread(_np_dot, x, _unlike_transpose(x, y))
+    return _np_matmul(x, _unlike_transpose(x, y))
 
 
 def cross_array(x: Any, y: Any, dim: int) -> Any:
