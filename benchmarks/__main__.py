@@ -123,7 +123,7 @@ def ops(libraries: list[Library], quick: bool) -> list[Row]:
         return []
     rows = []
     for n in operations.SIZES:
-        times = list(operations.compare(list(operations.CASES), n, "float32", False, 3 if quick else 15))
+        times = list(operations.compare(list(operations.CASES), (n, n), "float32", False, 3 if quick else 15))
         ratios = [t["torch"] / t["lucid"] for _, t in times]
         level = sum(r >= operations.LEVEL for r in ratios)
         title = f"operations on {n} x {n} floats: times as fast as torch ({level} of {len(ratios)} level or ahead)"

@@ -1,6 +1,7 @@
 """Every operation by itself, against PyTorch: forward, and forward with gradients.
 
     python -m benchmarks.operations --size 1000 --dtype float32 --only softmax cumsum
+    python -m benchmarks.operations --size 10 --rows 20000
 
 Both libraries run the same lines on the same numbers, with two threads each, in turns. What is reported is how many times
 as fast as PyTorch Lucid is: the median over the rounds, of each call, and what they have in common.
@@ -149,7 +150,7 @@ def _cases() -> dict[str, Case]:
         "masked_fill": Case(lambda m, x, mask: x.masked_fill(mask, 0.0), ("x", "mask")),
         "index by mask": Case(lambda m, x, mask: x[mask], ("x", "mask")),
         "index by tensor": Case(lambda m, x, k: x[k], ("x", "k")),
-        "index_select": Case(lambda m, x, k: m.index_select(x, 1, k), ("x", "k")),
+        "index_select": Case(lambda m, x, columns: m.index_select(x, 1, columns), ("x", "columns")),
         "assignment": Case(assigned, ("x", "y")),
         "gather": Case(lambda m, x, places: m.gather(x, 1, places), ("x", "places")),
         "scatter_add": Case(lambda m, x, places, y: x.scatter_add(1, places, y), ("x", "places", "y")),
@@ -175,19 +176,21 @@ BESIDE = {
     for operands, calls in FURTHER.items()
     for name, call in calls.items()
 }
-_FIXED = ("q", "mask", "k", "few", "places")  # nothing is differentiated by these
+_INDICES = ("k", "few", "columns", "places")
+_FIXED = ("q", "mask", *_INDICES)  # nothing is differentiated by these
+Shape = tuple[int, int]
 
 
-def _operand(name: str, n: int, dtype: str) -> np.ndarray:
+def _operand(name: str, matrix: Shape, dtype: str) -> np.ndarray:
     """Numbers of a matrix or vector, the same for both libraries."""
     rng = np.random.default_rng(sum(map(ord, name)))
-    if name in ("k", "few"):
-        return rng.integers(0, n if name == "k" else 16, n)
-    if name == "places":
-        return rng.integers(0, n, (n, n))
+    rows, n = matrix
+    if name in _INDICES:
+        shape = {"columns": (n,), "places": matrix}.get(name, (rows,))
+        return rng.integers(0, {"k": min(matrix), "few": 16}.get(name, n), shape)
     if name == "mask":
-        return rng.random((n, n)) < 0.5
-    shape = {"v": (n,), "w": (n,), "c": (n, 1)}.get(name, (n, n))
+        return rng.random(matrix) < 0.5
+    shape = {"v": (n,), "w": (n,), "c": (rows, 1)}.get(name, matrix)
     if "int" in dtype:
         return rng.integers(1, 10, shape)
     exact = "float64" if dtype in ("float64", "complex128") else "float32"
@@ -196,11 +199,11 @@ def _operand(name: str, n: int, dtype: str) -> np.ndarray:
     return rng.standard_normal(shape).astype(exact)
 
 
-def _tensors(m: Any, case: Case, n: int, dtype: str, transposed: bool, wants_gradient: bool) -> list[Any]:
+def _tensors(m: Any, case: Case, matrix: Shape, dtype: str, transposed: bool, wants_gradient: bool) -> list[Any]:
     found = []
     for name in case.operands:
-        t = m.tensor(_operand(name, n, dtype))
-        if name not in ("k", "few", "places", "mask"):
+        t = m.tensor(_operand(name, matrix, dtype))
+        if name not in (*_INDICES, "mask"):
             t = t.to(getattr(m, dtype))
         if transposed and t.ndim == 2 and name not in _FIXED and not found:
             t = t.t().contiguous().t()
@@ -210,8 +213,8 @@ def _tensors(m: Any, case: Case, n: int, dtype: str, transposed: bool, wants_gra
     return found
 
 
-def _thunk(m: Any, case: Case, n: int, dtype: str, transposed: bool, wants_gradient: bool) -> Thunk:
-    tensors = _tensors(m, case, n, dtype, transposed, wants_gradient)
+def _thunk(m: Any, case: Case, matrix: Shape, dtype: str, transposed: bool, wants_gradient: bool) -> Thunk:
+    tensors = _tensors(m, case, matrix, dtype, transposed, wants_gradient)
     if not wants_gradient:
         return lambda: case.call(m, *tensors)
     leaves = [t for t in tensors if t.requires_grad]
@@ -220,24 +223,31 @@ def _thunk(m: Any, case: Case, n: int, dtype: str, transposed: bool, wants_gradi
 
 
 def measure(
-    name: str, n: int, dtype: str = "float32", transposed: bool = False, wants_gradient: bool = False, rounds: int = 15
+    name: str,
+    matrix: Shape,
+    dtype: str = "float32",
+    transposed: bool = False,
+    wants_gradient: bool = False,
+    rounds: int = 15,
 ) -> dict[str, float]:
-    """Seconds of one call in each library."""
+    """Seconds of one call in each library, for matrices of a shape."""
     import torch
 
     import lucid
 
     case = CASES[name] if name in CASES else BESIDE[name]
     thunks = {
-        m.__name__: _thunk(m, case, n, dtype, transposed, wants_gradient and case.has_gradient) for m in (lucid, torch)
+        m.__name__: _thunk(m, case, matrix, dtype, transposed, wants_gradient and case.has_gradient)
+        for m in (lucid, torch)
     }
-    times = in_turns(thunks, rounds, seconds=0.002 if n <= 300 else 0.005, pause=PAUSE)
+    times = in_turns(thunks, rounds, seconds=0.002 if max(matrix) <= 300 else 0.005, pause=PAUSE)
     return {library: t.median for library, t in times.items()}
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.operations", description=__doc__)
     parser.add_argument("--size", nargs="+", type=int, default=[1000], help="rows and columns of the matrices")
+    parser.add_argument("--rows", type=int, help="rows of the matrices, if these are not square")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--transposed", action="store_true", help="the first operand lies in memory by columns")
     parser.add_argument("--only", nargs="+", choices=[*CASES, *BESIDE], metavar="NAME")
@@ -245,11 +255,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times to a file")
     options = parser.parse_args(given)
+    if options.further and options.rows:
+        parser.error("--further takes square matrices")
     options.only = options.only or list(BESIDE if options.further else CASES)
     return options
 
 
-def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: int) -> Iterator[tuple[str, Any]]:
+def compare(
+    names: Sequence[str], matrix: Shape, dtype: str, transposed: bool, rounds: int
+) -> Iterator[tuple[str, Any]]:
     """The times of calls, forward and with gradient, one after the other."""
     import torch
 
@@ -258,23 +272,23 @@ def compare(names: Sequence[str], n: int, dtype: str, transposed: bool, rounds: 
         has_gradient = name in CASES and CASES[name].has_gradient and "int" not in dtype
         for wants_gradient in (False, True)[: 1 + has_gradient]:
             label = name + (" with gradient" if wants_gradient else "")
-            yield label, measure(name, n, dtype, transposed, wants_gradient, rounds)
+            yield label, measure(name, matrix, dtype, transposed, wants_gradient, rounds)
 
 
 def main(given: Sequence[str] | None = None) -> int:
     options = arguments(given)
     everything = []
     for n in options.size:
-        found = []
-        for label, times in compare(options.only, n, options.dtype, options.transposed, options.rounds):
+        found, matrix = [], (options.rows or n, n)
+        for label, times in compare(options.only, matrix, options.dtype, options.transposed, options.rounds):
             ratio = times["torch"] / times["lucid"]
             found.append((label, ratio))
-            everything.append({"size": n, "call": label, **times})
+            everything.append({"size": n, "rows": matrix[0], "call": label, **times})
             both = "".join(f"{times[m] * 1e6:10.1f} µs " for m in ("lucid", "torch"))
             print(f"{n:5} {label:40} {both} {ratio:6.2f}x", flush=True)
         ratios = [r for _, r in found]
         level, middle = sum(r >= LEVEL for r in ratios), statistics.median(ratios)
-        print(f"{n} x {n} {options.dtype}: {level} of {len(ratios)} level or ahead, median {middle:.2f}x")
+        print(f"{matrix[0]} x {n} {options.dtype}: {level} of {len(ratios)} level or ahead, median {middle:.2f}x")
         behind = sorted((r, label) for label, r in found if r < LEVEL)
         print("behind: " + ", ".join(f"{label} {r:.2f}" for r, label in behind))
     if options.json:
