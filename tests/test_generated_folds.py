@@ -247,12 +247,14 @@ def test_code_for_other_processors(triple: str, cpu: str) -> None:
         ("argmax", "float32", "int64"),
     ):
         plan = folds.FoldPlan(getattr(P, name).fold, np.dtype(dtype), np.dtype(result))
-        makers = (folds.run, folds.merge, folds.columns, folds.merge_columns, folds.narrow)
+        makers = [getattr(folds, name) for name in folds.FUNCTIONS_OF_A_FOLD]
         code = compiler.object_code(loops.module([make(plan, make.__name__) for make in makers]))
         assert code.startswith(b"\x7fELF")
     distances = P.sum.fold._replace(lift=lambda x, mean, place: (P.square(x - mean),))
     plan = folds.FoldPlan(distances, np.dtype("float32"), np.dtype("float32"), 2)
-    code = compiler.object_code(loops.module([make(plan, make.__name__) for make in (folds.run, folds.columns)]))
+    code = compiler.object_code(
+        loops.module([make(plan, make.__name__) for make in (folds.run, folds.columns, folds.beside)])
+    )
     assert code.startswith(b"\x7fELF")
 
 
