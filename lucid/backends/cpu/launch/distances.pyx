@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 cimport numpy as np
 from lucid.backends.cpu.launch.elementwise cimport LEAST_WORK
 from lucid.backends.cpu.scalar_math cimport real
+from lucid.backends.cpu.simd cimport sum as simd_sum  # its macros come first
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 np.import_array()
@@ -33,8 +34,8 @@ cdef extern from *:
     #define LUCID_KEEP(r) memcpy(sums[r] + j, &s##r, sizeof(V)), memcpy(sums[r] + j + lanes, &t##r, sizeof(V));
     #define LUCID_SQUARES(T, NAME)                                                                                      \\
     static void lucid_squares_##NAME(const T *const *x, const T *y, ptrdiff_t n, T sums[][LUCID_SIDE]) { \\
-        typedef T V __attribute__((vector_size(64)));                                                                   \\
-        const ptrdiff_t lanes = 64 / sizeof(T);                                                                         \\
+        LUCID_VECTOR(T, V, 64);                                                                                         \\
+        const ptrdiff_t lanes = LUCID_MANY(sizeof(V), T);                                                               \\
         for (ptrdiff_t j = 0; j < LUCID_SIDE; j += 2 * lanes) {                                                         \\
             V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, t0 = {0}, t1 = {0}, t2 = {0}, t3 = {0}, a, b;                     \\
             for (ptrdiff_t k = 0; k < n; k++) {                                                                         \\
