@@ -29,6 +29,7 @@ from lucid.codegen.functions import (  # noqa: E402  needs llvmlite
 )
 from lucid.codegen.machine import Compiler, Loaded  # noqa: E402
 from lucid.codegen.vectors import Function, Type, Value  # noqa: E402
+from lucid.ops.nn import activations  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {"float": np.float32, "double": np.float64}
@@ -317,6 +318,11 @@ def test_every_function_has_code_that_gives_its_own_type(of):
         write, f = FUNCTIONS[name], Function("f")
         count = len(inspect.signature(write).parameters) - 1
         assert write(f, *[f.constant(0.5, type)] * count).type == type, name
+
+
+def test_gelu_ends_where_its_definition_does():
+    for of, kind in KINDS.items():
+        assert activations._end_of(lucid.zeros((), dtype=kind)) == exponentials.GELU_END[of]
 
 
 def test_every_function_of_one_number_is_compared_with_double():
