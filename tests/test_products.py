@@ -85,3 +85,14 @@ def test_a_product_is_not_written_over_its_factors():
         target = first if out is x else second
         assert lucid.mm(first, second, out=target) is target
         assert np.array_equal(target.numpy(), wanted)
+
+
+@pytest.mark.parametrize("shape", [(1200, 3), (900, 40), (3, 400, 20), (40, 900)])
+def test_products_of_a_matrix_and_its_transpose(shape):
+    """NumPy is not to take half of them; views that begin where the matrix does are other matrices."""
+    x = np.random.default_rng(0).standard_normal(shape)
+    t = lucid.from_numpy(x)
+    np.testing.assert_allclose((t @ t.mT).numpy(), x @ np.swapaxes(x.copy(), -1, -2), 1e-10, 1e-10)
+    np.testing.assert_allclose((t.mT @ t).numpy(), np.swapaxes(x.copy(), -1, -2) @ x, 1e-10, 1e-10)
+    part = t[..., : shape[-2] // 2, :]
+    np.testing.assert_allclose((t @ part.mT).numpy(), x @ np.swapaxes(part.numpy().copy(), -1, -2), 1e-10, 1e-10)
